@@ -1,4 +1,4 @@
-//! How fast a recording is explained, and with how much memory: `explain_speed RECORDING.thw [--passes N]`.
+//! How fast a recording is explained, and with how much memory: `explain_speed RECORDING.thw [--passes N] [--why]`.
 //! A recording of any size is made by the trace crate's example `generate`.
 
 use std::time::Instant;
@@ -6,15 +6,16 @@ use thalweg_explain::{Options, explain};
 use thalweg_trace::{Recording, Source};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let (mut path, mut passes) = (None, 1_usize);
+    let (mut path, mut passes, mut why) = (None, 1_usize, false);
     let mut arguments = std::env::args().skip(1);
     while let Some(argument) = arguments.next() {
         match argument.as_str() {
             "--passes" => passes = arguments.next().and_then(|n| n.parse().ok()).ok_or("--passes takes a number")?,
+            "--why" => why = true,
             _ => path = Some(argument),
         }
     }
-    let path = path.ok_or("usage: explain_speed RECORDING.thw [--passes N]")?;
+    let path = path.ok_or("usage: explain_speed RECORDING.thw [--passes N] [--why]")?;
     for _ in 0..passes {
         let recording = Recording::open(path.as_ref())?;
         let began = Instant::now();
@@ -24,7 +25,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         let reading_s = began.elapsed().as_secs_f64();
         let began = Instant::now();
-        let explanation = explain(&recording, &Options::default())?;
+        let explanation = explain(&recording, &Options { why, ..Options::default() })?;
         let explaining_s = began.elapsed().as_secs_f64();
         let rate = |s: f64| spans as f64 / s / 1e6;
         println!(

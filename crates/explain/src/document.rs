@@ -6,6 +6,7 @@
 //! the same document to other languages; a test holds the two together.
 
 use crate::cause::Cause;
+use crate::rule::Applied;
 use serde::{Deserialize, Serialize};
 
 /// The name and version of this document. A field may be added under one version; none changes its meaning.
@@ -157,6 +158,9 @@ pub struct Charge {
     pub quota: bool,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
+    /// By which rules it was charged, the one by which most of it was first; empty where that was not asked for ([`crate::Options::why`]).
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub rules: Vec<Applied>,
 }
 
 /// What a charge rests on.

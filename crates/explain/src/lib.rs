@@ -14,9 +14,11 @@
 mod assemble;
 mod cause;
 pub mod document;
+mod limits;
 mod model;
 mod observe;
 pub mod rpcstat;
+pub mod rule;
 mod walk;
 
 pub use cause::Cause;
@@ -31,11 +33,13 @@ use thalweg_trace::Source;
 pub struct Options {
     /// Whether to replay the run and predict what changes would give.
     pub what_if: bool,
+    /// Whether to say of each charge by which rules it was charged, and on which spans it rests.
+    pub why: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { what_if: true }
+        Options { what_if: true, why: false }
     }
 }
 
@@ -54,7 +58,7 @@ pub enum ExplainError {
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
     let mut cast = cast::Cast::of(source);
     if cast.main == index::NONE {
-        if let Some(explanation) = rpcstat::charge::explanation(source)? {
+        if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
             return Ok(explanation);
         }
         return Err(ExplainError::Nothing(
@@ -69,6 +73,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let facts = walk::Facts { wire, lives, holes };
     let feed = feed::Feed::new(source, &cast);
     let mut walk = walk::Walk::new(&mut cast, feed, facts, &mut seen, start, end);
+    walk.ledger.why = options.why.then(walk::why::Why::default);
     walk.run()?;
     let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
     let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);

@@ -19,8 +19,6 @@ pub enum Tier {
     Lean,
     /// A span per system call, or per run of like calls that never blocked.
     Syscall,
-    /// The same, and every packet's headers of the connections watched.
-    Packet,
 }
 
 /// A process to watch.

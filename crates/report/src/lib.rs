@@ -13,6 +13,7 @@ mod picture;
 pub mod plot;
 mod rpcstat;
 mod text;
+mod why;
 
 pub use html::html;
 pub use page::TextOptions;

@@ -27,6 +27,7 @@ pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     page.head(explanation);
     page.charges(explanation);
     page.gaps(explanation);
+    page.why(explanation);
     page.what_ifs(explanation);
     page.notes(explanation);
     page.into_text()

@@ -3,17 +3,21 @@
 use super::memory;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
-use thalweg_explain::Explanation;
+use thalweg_explain::{Explanation, Options};
 use thalweg_report::TextOptions;
 use thalweg_trace::Recording;
 use thalweg_trace::merge::{Merged, Part, merge};
 
 /// Opens a recording and explains it.
 pub(crate) fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
+    explained_as(path, &Options::default())
+}
+
+/// The same, with what is to be said.
+pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Recording, Explanation), Failure> {
     memory::keep_freed();
     let recording = Recording::open(path).map_err(Failure::failed)?;
-    let explanation = thalweg_explain::explain(&recording, &thalweg_explain::Options::default())
-        .map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    let explanation = thalweg_explain::explain(&recording, options).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     Ok((recording, explanation))
 }
 

@@ -7,8 +7,13 @@ use std::time::Duration;
 use thalweg_record::{Implementation, Method, Mpi, Options, Tier};
 use thalweg_trace::numbers;
 
-/// How to record.
+/// The group of all flags that say how to record.
+pub(crate) const RECORDING_FLAGS: &str = "recording-flags";
+
+/// How to record. Only makes sense with a command: they are one group, so that a verb that also takes recordings can refuse all of them
+/// there, also those that are added later.
 #[derive(clap::Args)]
+#[group(id = RECORDING_FLAGS)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordFlags {
     /// Record this too: a process by number, command name or the port it listens on (`:2049`), with all that it starts; or, by a path in a
@@ -63,8 +68,6 @@ pub(crate) enum TierFlag {
     Lean,
     /// Every system call as well
     Syscall,
-    /// Packets as well, where the recorder has them (bpf has not: run `thalweg rpcstat --interface` beside it)
-    Packet,
 }
 
 /// Which recorder.
@@ -85,12 +88,6 @@ fn pause(text: &str) -> Result<Duration, String> {
 }
 
 impl RecordFlags {
-    /// Whether any is given that only makes sense with a command.
-    pub(crate) fn any_given(&self) -> bool {
-        let plain = self.mpi.is_none() && self.also.is_empty() && self.duration.is_none() && self.ceilings.is_none();
-        !plain || self.tier != TierFlag::Lean || self.method != MethodFlag::Auto
-    }
-
     /// The recording's name, with the number of the rank that we were started as, if we were: all ranks are given the same words.
     fn of_rank(&self, output: &Path) -> PathBuf {
         let Some(rank) = self.mpi.and_then(|_| thalweg_record::rank_here()) else { return output.to_owned() };
@@ -108,7 +105,6 @@ impl RecordFlags {
             tier: match self.tier {
                 TierFlag::Lean => Tier::Lean,
                 TierFlag::Syscall => Tier::Syscall,
-                TierFlag::Packet => Tier::Packet,
             },
             method: match self.method {
                 MethodFlag::Auto => Method::Auto,

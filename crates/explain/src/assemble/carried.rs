@@ -3,11 +3,12 @@
 use super::Parts;
 use crate::cause::End;
 use crate::document::ChannelBasis;
+use crate::limits::assemble as limits;
 use crate::observe::channels::{Gathered, Gatherer};
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::observation::Way;
-use crate::observe::on_wire::{Flow, GRAIN_NS, gather};
+use crate::observe::on_wire::{Flow, gather};
 use std::collections::HashSet;
 
 /// What a channel carried, and when.
@@ -29,7 +30,8 @@ impl Carried<'_> {
     /// they return. A burst that is over in less than the grain of what is told of arrivals is a message, and no measure.
     pub(super) fn has_rate(&self) -> bool {
         let bursts = self.gathered.gaps.len() as i64 + 1;
-        !self.on_connections || self.basis != ChannelBasis::HandedOver && self.gathered.burst_ns >= bursts * GRAIN_NS
+        !self.on_connections
+            || self.basis != ChannelBasis::HandedOver && self.gathered.burst_ns >= bursts * crate::limits::observe::GRAIN_NS
     }
 }
 
@@ -69,7 +71,7 @@ impl Parts<'_> {
                 flows.push(flow);
             }
         }
-        let flows = if u128::from(handed_over) * 10 >= u128::from(all) * 9 { flows } else { Vec::new() };
+        let flows = if u128::from(handed_over) * 10 >= u128::from(all) * limits::CARRIED_TENTHS { flows } else { Vec::new() };
         self.carried_in(way, flows, &stream.all)
     }
 

@@ -3,11 +3,9 @@
 
 use crate::assemble::parts::Parts;
 use crate::cause::Cause;
+use crate::limits::assemble as limits;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
-
-/// What runs at this part of what it can is doing well.
-pub(crate) const WELL: f64 = 0.9;
 
 /// Something that ran near what it can.
 #[derive(Clone, Debug, PartialEq)]
@@ -18,7 +16,7 @@ pub(crate) struct Reached {
     pub told: String,
 }
 
-/// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`WELL`] or more.
+/// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`limits::WELL`] or more.
 pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
@@ -34,7 +32,7 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
         Cause::NetworkBandwidth => path(parts, meta),
         _ => None,
     };
-    reached.filter(|r| r.part >= WELL)
+    reached.filter(|r| r.part >= limits::WELL)
 }
 
 fn number(meta: &Meta, name: &str) -> Option<f64> {

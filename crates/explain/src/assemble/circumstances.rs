@@ -2,14 +2,12 @@
 
 use crate::ExplainError;
 use crate::cause::End;
+use crate::limits::assemble as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::walk::ledger::Ledger;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Sample, Source};
-
-/// Of a track sampled for less, samples say nothing of where it ran.
-const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
 
 /// What samples and quotas say, read after the walk.
 #[derive(Debug, Default)]
@@ -65,7 +63,7 @@ impl Circumstances {
             }
         }
         if sync.is_some() {
-            let enough = syncing.into_iter().filter(|(_, (_, all))| *all >= ENOUGH_SAMPLED_NS);
+            let enough = syncing.into_iter().filter(|(_, (_, all))| *all >= limits::ENOUGH_SAMPLED_NS);
             known.syncing = enough.map(|(track, (sync, all))| (track, sync as f64 / all as f64)).collect();
         }
         Ok(known)
@@ -91,7 +89,7 @@ impl Circumstances {
         let call = |class: &u16| self.classes.get(class).and_then(|name| name.strip_prefix("metadata."));
         let mut calls: Vec<(&str, f64)> = sums.iter().filter_map(|(class, &ns)| Some((call(class)?, ns as f64 / all as f64))).collect();
         calls.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(b.0)));
-        (all >= ENOUGH_SAMPLED_NS).then(|| (calls.iter().map(|(_, part)| part).sum(), calls))
+        (all >= limits::ENOUGH_SAMPLED_NS).then(|| (calls.iter().map(|(_, part)| part).sum(), calls))
     }
 
     /// The class of code, calls on names and attributes aside, that most samples of these entries were in: its name, how much time they stand for, and how much all do.

@@ -4,6 +4,7 @@
 use crate::assemble::circumstances::Quota;
 use crate::assemble::parts::Parts;
 use crate::cause::{Cause, End};
+use crate::limits::assemble as limits;
 use crate::observe::span::is_mpi;
 use crate::observe::stalls::Stall;
 use crate::walk::ledger::{Entry, Place, What};
@@ -24,14 +25,14 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
         1 => format!("one {what} of {}", time(longest)),
         _ => format!("{} {}, median {}", count(times), plural(what), time(median)),
     };
-    if times > 1 && longest > median.saturating_mul(8) && longest > 1_000_000 {
+    if times > 1 && longest > median.saturating_mul(limits::OUTLIER_TIMES) && longest > limits::OUTLIER_NS {
         said.push_str(&format!(", longest {}", time(longest)));
     }
     if cause.is_network() {
         // It is what was under way, whether or not a thread was handing anything over just then.
-    } else if idle >= 0.9 {
+    } else if idle >= limits::IDLE_NEARLY_ALL {
         said.push_str(", no data under way in any of it");
-    } else if idle >= 0.25 {
+    } else if idle >= limits::IDLE_PART {
         said.push_str(&format!(", no data under way in {} of it", whole_percent(idle)));
     }
     for more in via(parts, cause, members).into_iter().chain(around(parts, cause, members, &entries)) {
@@ -135,19 +136,21 @@ fn quota(parts: &Parts<'_>, cause: Cause) -> Option<String> {
 
 /// What most of the sampled running time was in.
 fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Option<String> {
-    const ENOUGH: u64 = 20;
     let (class, most, all) = parts.around.most_sampled(members)?;
     let charged: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
     // A few samples, or of a small part only, say nothing of the rest.
-    let enough = most * 10 >= all * 3 && all * ENOUGH >= charged;
+    let enough = most * 10 >= all * limits::SAMPLED_TENTHS && all * limits::SAMPLED_PART >= charged;
     enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), doing(class)))
 }
 
 /// Which calls on names and attributes it was in, as samples of the running threads say.
 fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let (all, calls) = parts.around.on_names(members).filter(|(all, _)| *all > 0.0)?;
-    let names =
-        calls.iter().take(3).filter(|(_, part)| part * 20.0 >= all).map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
+    let names = calls
+        .iter()
+        .take(3)
+        .filter(|(_, part)| part * limits::CALL_PART >= all)
+        .map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
     let names: Vec<String> = names.collect();
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
 }

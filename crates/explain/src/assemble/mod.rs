@@ -9,13 +9,16 @@ pub(crate) mod parts;
 pub(crate) mod round_trips;
 pub(crate) mod transfers;
 pub(crate) mod verdict;
+mod why;
 
 use crate::cause::Cause;
 use crate::document::*;
+use crate::limits::assemble as limits;
 use crate::observe::channels::{Gathered, Idle, period_of};
 use crate::observe::curve::{Curve, phases};
-use crate::observe::observation::{BUSY_BINS, Way};
+use crate::observe::observation::Way;
 use crate::observe::quantile::of_sorted;
+use crate::rule::RuleId;
 use crate::walk::ledger::{Entry, Place, Run};
 use carried::Carried;
 pub(crate) use parts::Parts;
@@ -61,7 +64,7 @@ impl Parts<'_> {
             groups.push(((cause, &rest_names[&cause]), members));
         }
         groups.sort_by(|a, b| total(&b.1).cmp(&total(&a.1)).then(a.0.cmp(&b.0)));
-        let charge = |cause: Cause, place: &str, members: &[usize], part: f64| {
+        let charge = |cause: Cause, place: &str, members: &[usize], part: f64, instead: Option<RuleId>| {
             let of = |wanted: &dyn Fn(&Entry) -> bool| -> f64 {
                 let ns = members.iter().map(|&i| &self.ledger.entries[i]).filter(|e| wanted(e)).map(|e| e.runs.total_ns).sum::<u64>();
                 ns as f64 * part
@@ -79,6 +82,7 @@ impl Parts<'_> {
                 via: evidence::via(self, cause, members),
                 quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.cast)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
+                rules: self.rules(members, part, instead),
             }
         };
         // Each charge with the group it is of.
@@ -87,9 +91,9 @@ impl Parts<'_> {
             let on_names = self.on_names(*cause, members);
             if let Some((metadata, part)) = on_names {
                 let place = place.replace("its own work", "calls on names and attributes");
-                list.push((charge(metadata, &place, members, part), group));
+                list.push((charge(metadata, &place, members, part, Some(RuleId::MetadataSamples)), group));
             }
-            list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part)), group));
+            list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part), None), group));
         }
         list.sort_by(|(a, _), (b, _)| b.seconds.total_cmp(&a.seconds).then(a.cause.cmp(&b.cause)));
         let mut of_entry = vec![0; self.ledger.entries.len()];
@@ -107,12 +111,11 @@ impl Parts<'_> {
             Cause::ServerCpu => Cause::ServerMetadata,
             _ => return None,
         };
-        self.around.on_names(members).filter(|(part, _)| *part >= 0.05).map(|(part, _)| (metadata, part))
+        self.around.on_names(members).filter(|(part, _)| *part >= limits::ON_NAMES_PART).map(|(part, _)| (metadata, part))
     }
 
     /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
     fn named_files(&self) -> HashSet<u32> {
-        const FEW: usize = 16;
         let is_file = |&o: &u32| self.cast.things.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
         let mut charged: HashMap<u32, u64> = HashMap::new();
         for entry in &self.ledger.entries {
@@ -122,17 +125,17 @@ impl Parts<'_> {
                 *charged.entry(object).or_default() += entry.runs.total_ns;
             }
         }
-        let few = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count() <= FEW;
-        let least = if few { 0 } else { (self.end - self.start) as u64 / 100 };
+        let few = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count() <= limits::FEW_FILES;
+        let least = if few { 0 } else { (self.end - self.start) as u64 / limits::NAMED_FILE_PART };
         let mut most: Vec<(u64, u32)> = charged.into_iter().map(|(o, ns)| (ns, o)).filter(|&(ns, _)| ns >= least).collect();
         most.sort_unstable_by(|a, b| b.cmp(a));
-        most.into_iter().take(FEW).map(|(_, o)| o).collect()
+        most.into_iter().take(limits::FEW_FILES).map(|(_, o)| o).collect()
     }
 
     /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of
     /// time, what threads other than the one walked on worked would take its place.
     fn slack(&self) -> Vec<f64> {
-        let mut walked = Curve::new(self.start, self.end, BUSY_BINS);
+        let mut walked = Curve::new(self.start, self.end, crate::limits::observe::BUSY_BINS);
         for run in &self.ledger.path {
             if self.ledger.entries[run.entry as usize].on_thread {
                 walked.spread(run.start, run.end, (run.end - run.start) as f64);

@@ -1,6 +1,7 @@
 //! What documents are assembled from.
 
 use crate::assemble::circumstances::Circumstances;
+use crate::limits::assemble as limits;
 use crate::observe::cast::Cast;
 use crate::observe::lives::Life;
 use crate::observe::observation::{Observation, Way};
@@ -50,12 +51,12 @@ impl Parts<'_> {
         // Files are the channel of what has no network to speak of.
         let network: u64 = ways.iter().map(|&w| bytes(w)).sum();
         for files in [Way::ClientWrites, Way::ClientReads] {
-            if bytes(files) > 4 * network && ways.len() > 1 {
+            if bytes(files) > limits::FILES_TO_NETWORK * network && ways.len() > 1 {
                 ways = vec![files];
             }
         }
         let most = ways.iter().map(|&w| bytes(w)).max().unwrap_or(0);
-        ways.retain(|&w| bytes(w) > 0 && bytes(w) * 100 >= most);
+        ways.retain(|&w| bytes(w) > 0 && bytes(w) * limits::WAY_PART >= most);
         ways.sort_by_key(|&w| std::cmp::Reverse(bytes(w)));
         ways
     }

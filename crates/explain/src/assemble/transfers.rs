@@ -8,6 +8,7 @@
 use crate::assemble::parts::Parts;
 use crate::cause::End;
 use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
+use crate::limits::assemble as limits;
 use crate::observe::observation::Moved;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, ObjectKind};
@@ -71,7 +72,7 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     let moved = |piles: &[Pile]| piles.iter().map(|p| p.moved.bytes).max().unwrap_or(0);
     let most = moved(&sources).max(moved(&sinks));
     // Headers, libraries, configuration, logs: too small to be what was transferred.
-    let least = (most / 100).max(1);
+    let least = (most / limits::TRANSFER_PART).max(1);
     sources.retain(|p| p.moved.bytes >= least);
     sinks.retain(|p| p.moved.bytes >= least);
     if !alone {
@@ -81,8 +82,8 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     let mut pairs = put_together(&mut sources, &mut sinks);
     if let Some(most) = pairs.iter().map(|(from, to)| size(from, to)).max() {
         // Beside what was moved as a whole, the rest is what programs read and write for themselves.
-        sources.retain(|p| p.moved.bytes >= most / 10);
-        sinks.retain(|p| p.moved.bytes >= most / 10);
+        sources.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
+        sinks.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
     }
     let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
     let (last_source, last_sink) = (largest(&sources), largest(&sinks));
@@ -120,17 +121,16 @@ fn transfer(parts: &Parts<'_>, meta: &Meta, from: Option<&Pile>, to: Option<&Pil
 
 /// Sources and sinks of as many bytes in one process, nearest in time first; they are taken out of their lists.
 fn put_together(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<Pile>, Option<Pile>)> {
-    const NEAR: usize = 64;
     let mut pairs = Vec::new();
     sources.sort_by_key(|p| p.moved.start);
     sinks.sort_by_key(|p| p.moved.start);
     let mut left = Vec::new();
     for sink in sinks.drain(..) {
         let before = sources.partition_point(|p| p.moved.start <= sink.moved.start);
-        let candidates = before.saturating_sub(NEAR)..(before + NEAR).min(sources.len());
+        let candidates = before.saturating_sub(limits::NEAR_PAIRS)..(before + limits::NEAR_PAIRS).min(sources.len());
         let alike = |p: &Pile| {
             let (a, b) = (p.moved.bytes, sink.moved.bytes);
-            (p.moved.pid == sink.moved.pid || !p.file || !sink.file) && a.abs_diff(b) <= a.max(b) / 50
+            (p.moved.pid == sink.moved.pid || !p.file || !sink.file) && a.abs_diff(b) <= a.max(b) / limits::PAIR_PART
         };
         let nearest = candidates.filter(|&i| alike(&sources[i])).min_by_key(|&i| sources[i].moved.start.abs_diff(sink.moved.start));
         match nearest {
@@ -188,7 +188,7 @@ fn name_what_servers_moved(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
     let files = || parts.cast.things.iter().zip(&parts.seen.moved[End::Server as usize]).filter(|(t, _)| t.kind == ObjectKind::File);
     for pile in piles.iter_mut().filter(|p| !p.file) {
         let bytes = pile.moved.bytes;
-        let mut alike = files().filter(|(_, m)| m[way].bytes > 0 && m[way].bytes.abs_diff(bytes) <= bytes / 20);
+        let mut alike = files().filter(|(_, m)| m[way].bytes > 0 && m[way].bytes.abs_diff(bytes) <= bytes / limits::SAME_FILE_PART);
         if let (Some((file, _)), None) = (alike.next(), alike.next()) {
             pile.name = format!("{}: {}", pile.name, file.name);
         }

@@ -3,10 +3,8 @@
 use crate::assemble::ceiling::Reached;
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
+use crate::limits::assemble as limits;
 use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
-
-/// The largest cause limits when it leads by so much.
-const LEAD: f64 = 0.05;
 
 /// A cause, all places together.
 struct Sum<'a> {
@@ -33,7 +31,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
     };
     let quota = quota_of(charges, &sums);
     let first = quota.unwrap_or(first);
-    let second = sums.iter().find(|s| s.cause != first.cause).filter(|s| quota.is_none() && first.share - s.share < LEAD);
+    let second = sums.iter().find(|s| s.cause != first.cause).filter(|s| quota.is_none() && first.share - s.share < limits::LEAD);
     let reached = reached(first.cause);
     let unsure = unsure(&sums);
     let status = match second {
@@ -70,7 +68,7 @@ fn quota_of<'a>(charges: &[Charge], sums: &'a [Sum<'a>]) -> Option<&'a Sum<'a>> 
         _ => return None,
     };
     let by_quota: f64 = charges.iter().filter(|c| c.cause == queue.cause && c.quota).map(|c| c.share).sum();
-    (by_quota * 2.0 > queue.share && cpu.share - queue.share < LEAD).then_some(queue)
+    (by_quota * 2.0 > queue.share && cpu.share - queue.share < limits::LEAD).then_some(queue)
 }
 
 /// How much of a charge was inferred, as a part of the wall time.
@@ -86,7 +84,7 @@ fn unsure(sums: &[Sum<'_>]) -> bool {
     }
     let open: f64 = sums.iter().map(|s| if s.cause == Cause::Unknown { s.share } else { s.inferred }).sum();
     let other = sums.iter().skip(1).filter(|s| s.cause != Cause::Unknown).map(|s| s.share - s.inferred).fold(0.0, f64::max);
-    first.share - first.inferred < other + open && open >= LEAD
+    first.share - first.inferred < other + open && open >= limits::LEAD
 }
 
 /// Why the answer is not sure, and what would settle it.
@@ -120,7 +118,7 @@ fn told(sums: &[Sum<'_>]) -> String {
     let mut parts = Vec::new();
     let mut told = 0.0;
     for sum in sums.iter().take(3) {
-        if told >= 0.8 || sum.share < 0.03 {
+        if told >= limits::TOLD_ENOUGH || sum.share < limits::TOLD_LEAST {
             break;
         }
         told += sum.share;
@@ -138,7 +136,7 @@ fn told(sums: &[Sum<'_>]) -> String {
 /// Where the most of it was, and how much that is when it is not nearly all.
 fn of_which(sum: &Sum<'_>) -> String {
     let largest = sum.largest.share / sum.share.max(f64::MIN_POSITIVE);
-    if largest >= 0.9 { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }
+    if largest >= limits::ONE_PLACE { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }
 }
 
 fn capitalised(sentence: &str) -> String {

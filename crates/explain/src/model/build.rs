@@ -5,13 +5,14 @@
 
 use super::flows::Flows;
 use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
-use super::queueing::{Busy, SLOWDOWN, stopped_from_ns};
+use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::services::{full_ways, reading_ns, time_services};
 use super::streams::{Streams, ways};
 use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
+use crate::limits::model as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
@@ -131,7 +132,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         awaited: flows.messages.iter().map(|message| message.answered).collect(),
         flows,
         threads: 0,
-        slowdown: SLOWDOWN,
+        slowdown: limits::SLOWDOWN,
         foreign: 0.0,
         kept: 0.0,
         window_ns_per_byte: facts.window_ns_per_byte(),
@@ -244,14 +245,12 @@ impl Builder<'_> {
     }
 
     fn queued_for(&self, wait: &Wait) -> Class {
-        /// Threads that share a processor take turns of 4 ms at most.
-        const LONGER_THAN_TURNS_NS: i64 = 5_000_000;
         let actor = &self.cast.actors[wait.row.track as usize];
         let by_quota = self.cast.things.get(wait.row.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
         if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
-        if !self.facts.tells_quotas && wait.end - wait.start >= LONGER_THAN_TURNS_NS {
+        if !self.facts.tells_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
         match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
@@ -263,12 +262,11 @@ impl Builder<'_> {
     }
 
     fn follow(&mut self, timeline: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
-        const EARLY_NS: i64 = 1_000_000;
         let waker = self.timeline_of(wait.row.waker).filter(|&w| w != timeline as u32 && wait.row.by_task)?;
         let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
         let woken = self.timelines[waker as usize].woke_at(wait.woken, wait.row.end);
         let at = ran_at(woken).max(ran_at(wait.woken));
-        if at < wait.start - EARLY_NS {
+        if at < wait.start - limits::WAKER_EARLY_NS {
             return None;
         }
         let (mark, at) = self.mark(waker, at);
@@ -305,10 +303,9 @@ impl Builder<'_> {
 
     /// The request whose completion ended a wait.
     fn ended_it(&self, device: &Device, wait: &Wait) -> Option<Request> {
-        const AT_ONCE_NS: i64 = 300_000;
         let requests = self.requests.get(device)?;
         let after = requests.partition_point(|r| r.end <= wait.woken);
-        requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= AT_ONCE_NS).copied()
+        requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= limits::COMPLETED_NS).copied()
     }
 
     /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
@@ -387,7 +384,6 @@ impl Builder<'_> {
     /// Looks that a timer ended, and after which the thread used a connection without waiting once more: it had looked for those bytes,
     /// if they were sent meanwhile, or for room, if the connection was full and its far end took bytes only towards the end.
     fn looked_for(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
-        const FULL_BYTES: u64 = 64 << 10;
         let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
         let (out, back) = ways(self.cast, object, wait.row.track)?;
         let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
@@ -395,7 +391,7 @@ impl Builder<'_> {
         if sent {
             let unread = |at| self.streams.sent_by(out, at).saturating_sub(self.streams.taken_by(out, at).map_or(0, |t| t.to));
             let late = wait.start + (wait.woken - wait.start) / 2;
-            let full = unread(wait.start) >= FULL_BYTES && unread(late) >= FULL_BYTES;
+            let full = unread(wait.start) >= limits::UNREAD_FULL_BYTES && unread(late) >= limits::UNREAD_FULL_BYTES;
             return if full { self.room(&looked) } else { None };
         }
         let taken = self.streams.taken_from(back, wait.row.track, wait.woken).copied()?;
@@ -422,7 +418,6 @@ impl Builder<'_> {
 
     /// Something ended the wait that is not known: whoever ran last at the other end.
     fn some_event(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
-        const RECENT_NS: i64 = 200_000_000;
         let ns = (wait.end - wait.start) as f64;
         let own = self.cast.actors[wait.row.track as usize].end;
         let mut best: Option<(i64, u32)> = None;
@@ -434,7 +429,7 @@ impl Builder<'_> {
             best = best.max(Some((at, i as u32)));
         }
         match best {
-            Some((at, other)) if at >= wait.start && wait.woken - at <= RECENT_NS => {
+            Some((at, other)) if at >= wait.start && wait.woken - at <= limits::RECENT_NS => {
                 let (mark, at) = self.mark(other, at);
                 let lag = (wait.end - at) as f64;
                 // If by bytes, it is over the connection the thread uses next that they came.
@@ -451,11 +446,10 @@ impl Builder<'_> {
 
     /// A thread that waits for room: until the far end has taken what it had by then.
     fn room(&mut self, wait: &Wait) -> Option<(Op, Option<i64>)> {
-        const READ_LATER_NS: i64 = 1_000_000;
         let (out, _) = ways(self.cast, wait.row.object, wait.row.track)?;
         // What is acknowledged is what arrived; it was read a little later.
         let one_way = self.one_way_ns(out) as i64;
-        let latest = wait.woken - one_way + one_way.min(READ_LATER_NS + one_way / 20);
+        let latest = wait.woken - one_way + one_way.min(limits::READ_LATER_NS + one_way / limits::READ_LATER_PART);
         let taken = *self.streams.taken_by(out, latest)?;
         let taker = self.timeline_of(taken.track)?;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
@@ -463,7 +457,7 @@ impl Builder<'_> {
         let by_then = self.streams.taken_by(out, wait.start - one_way).map_or(0, |t| t.to);
         let window = self.streams.sent_by(out, wait.start).saturating_sub(by_then);
         // Where it was taking bytes just then, it is what it did then that made room.
-        let earliest = wait.start - 2 * one_way - READ_LATER_NS;
+        let earliest = wait.start - 2 * one_way - limits::READ_LATER_NS;
         let ran_at = self.timelines[taker as usize].ran_at(latest);
         let made_room_at = if taken.end < earliest { ran_at } else { taken.end };
         if made_room_at < earliest {
@@ -564,7 +558,6 @@ impl Builder<'_> {
     /// What threads that began during the run waited for: who made them; where that is not told, whoever of their process, or else of the client,
     /// ran then.
     fn starts(&mut self) -> Vec<Option<Op>> {
-        const AT_ONCE_NS: i64 = 1_000_000;
         let mut starts = Vec::new();
         for i in 0..self.timelines.len() {
             let at = self.timelines[i].start();
@@ -584,7 +577,7 @@ impl Builder<'_> {
                     continue;
                 }
                 let ran = other.ran_at(at);
-                let likely = actor.pid == own.pid && actor.pid != 0 && at - ran < AT_ONCE_NS;
+                let likely = actor.pid == own.pid && actor.pid != 0 && at - ran < limits::MADE_NS;
                 best = best.max(Some((likely, ran, j as u32)));
             }
             starts.push(match best {

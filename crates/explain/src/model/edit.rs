@@ -9,25 +9,13 @@
 use super::program::{Class, Graph, NO_MARK, Op, Program};
 use super::queueing::is_queueing;
 use crate::cause::End;
+use crate::limits::model as limits;
 use std::collections::HashSet;
-
-/// An exchange is a request when there were so many.
-pub(crate) const FEWEST_TURNS: usize = 16;
-
-/// A thread that asks less than this part of what the busiest one does is left as it is.
-const FEW: usize = 8;
-
-/// Programs that were read and those that were waited for are each at least so many.
-const FEWEST_READS: usize = 8;
-
-/// From an answer back to its question, over no more threads than this, and in each over no more operations.
-const MOST_HOPS: usize = 16;
-const MOST_OPS_BACK: usize = 1024;
 
 /// Which programs ask, by number.
 fn askers(graph: &Graph) -> Vec<usize> {
     let most = graph.turns.iter().map(Vec::len).max().unwrap_or(0);
-    let asks = |turns: &Vec<u32>| turns.len() >= FEWEST_TURNS.max(most / FEW);
+    let asks = |turns: &Vec<u32>| turns.len() >= limits::FEWEST_TURNS.max(most / limits::BUSIEST_PART);
     (0..graph.turns.len()).filter(|&p| asks(&graph.turns[p])).collect()
 }
 
@@ -129,9 +117,6 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     true
 }
 
-/// As many answers are asked about as tell a median.
-const MOST_ASKED_ABOUT: usize = 16_384;
-
 /// How many turns the asking threads had under way as it was: the median, over the answers whose questions can be found, of how many turns
 /// earlier each was asked, and one. `None` where nobody asks and waits.
 pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
@@ -151,7 +136,7 @@ pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
         let begins = positions(ops, &graph.turns[asker]);
         let turn_at = |at: usize| begins.partition_point(|&begin| begin <= at);
         let answers = ops.iter().enumerate().filter(|(_, op)| matches!(op, Op::Arrive { mark, .. } if *mark != NO_MARK));
-        for (at, op) in answers.step_by(ops.len().div_ceil(MOST_ASKED_ABOUT).max(1)) {
+        for (at, op) in answers.step_by(ops.len().div_ceil(limits::MOST_ASKED_ABOUT).max(1)) {
             if let Op::Arrive { mark, .. } = op
                 && let Some(asked) = question(graph, &passed, asker as u32, *mark)
             {
@@ -166,13 +151,13 @@ pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
 /// Where, among the asker's operations, that was sent which let others come to this mark: the last thing each waited for, back to the asker.
 fn question(graph: &Graph, passed: &[(u32, u32)], asker: u32, answer: u32) -> Option<usize> {
     let mut mark = answer;
-    for _ in 0..MOST_HOPS {
+    for _ in 0..limits::MOST_HOPS {
         let (program, at) = passed[mark as usize];
         if program == asker {
             return Some(at as usize);
         }
         let ops = &graph.programs.get(program as usize)?.ops[..at as usize];
-        let waited = ops.iter().rev().take(MOST_OPS_BACK).find_map(|op| match op {
+        let waited = ops.iter().rev().take(limits::MOST_OPS_BACK).find_map(|op| match op {
             Op::Arrive { mark, .. } | Op::Follow { mark, .. } if *mark != NO_MARK => Some(*mark),
             _ => None,
         });
@@ -187,11 +172,11 @@ pub(crate) fn overlapped(graph: &Graph) -> Option<Graph> {
     let main = &graph.programs[graph.main];
     let reads = main.ops.iter().filter(|op| is_read(op)).count();
     let waits = main.ops.iter().filter(|op| is_passing_on(op)).count();
-    if reads < FEWEST_READS || waits < FEWEST_READS {
+    if reads < limits::FEWEST_READS || waits < limits::FEWEST_READS {
         return None;
     }
     let stretches = stretches(&main.ops);
-    if stretches.len() < FEWEST_READS {
+    if stretches.len() < limits::FEWEST_READS {
         return None;
     }
     let mut edited = graph.clone();

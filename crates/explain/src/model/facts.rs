@@ -7,13 +7,11 @@ use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::assemble::circumstances::Quota;
 use crate::cause::End;
+use crate::limits::model as limits;
 use crate::observe::index::NONE;
 use crate::observe::lives::{Beginning, Life};
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
-
-/// A quota that stopped less than this is none.
-const STOPPED_NS: f64 = 5e6;
 
 /// Reads them.
 pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, ExplainError> {
@@ -36,7 +34,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
     let quota = [End::Client, End::Server].map(|end| {
         let Quota { stopped_ns, processors } = parts.around.quota_of(end);
         // One that is known and was not counted may have stopped it for any time.
-        let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= STOPPED_NS);
+        let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= limits::QUOTA_STOPPED_NS);
         stopped_ns.or(processors.map(|_| f64::INFINITY))
     });
     let (makers, tells_quotas) = makers(parts);

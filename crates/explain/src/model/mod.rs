@@ -6,7 +6,7 @@
 //! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
 //! a scale ([`scale`]) on what it is about, or an edit of the graph (more requests in flight: [`edit`]; of a copy: [`edit_copy`]), and the
 //! prediction is the observed time, times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the
-//! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`MOST_ERROR`].
+//! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`limits::MOST_ERROR`].
 
 pub(crate) mod build;
 pub(crate) mod changes;
@@ -33,6 +33,7 @@ use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::cause::Cause;
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::limits::model as limits;
 use crate::observe::observation::Way;
 use changes::walk::Walk;
 use changes::{By, Proposal, Run, aimed_at};
@@ -43,18 +44,9 @@ use scale::Scale;
 use simulate::{simulate, simulate_edit};
 use stages::Stages;
 use std::collections::{HashMap, HashSet};
-use support::{LEAST_GAIN, Support};
+use support::Support;
 use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
-
-/// A model that misses the observed run by more than this predicts nothing.
-pub(crate) const MOST_ERROR: f64 = 0.10;
-
-/// A change that gains less than this is not worth a line.
-const LEAST_SPEEDUP: f64 = 1.02;
-
-/// Of proposals of one kind, the first that is this near the best is taken.
-const NEAR_BEST: f64 = 1.02;
 
 /// What the model has to say.
 #[derive(Clone, Debug)]
@@ -84,7 +76,7 @@ pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips
 /// The recorded run as a graph, and what it supports.
 fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
     let facts = facts::facts(source, parts)?;
-    let mut rows = rows::read(source, parts.start, parts.end, rows::MAX_ROWS)?;
+    let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
     let support = Support::of(parts, source.meta(), &rows);
     Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
@@ -93,23 +85,20 @@ fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Suppor
 /// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
 /// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was. How long it is then.
 fn keep_queueing(graph: &mut Graph, stages: &Stages, replayed_ns: f64) -> f64 {
-    const MOST_FOREIGN: f64 = 0.5;
     if stages.delays[program::Class::Ours as usize] <= 0.0 {
         return replayed_ns;
     }
-    let replayed_ns = fit(graph, replayed_ns, MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
+    let replayed_ns = fit(graph, replayed_ns, limits::MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
     fit(graph, replayed_ns, 1.0, |graph, kept| graph.kept = kept)
 }
 
 /// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near. How long it is then.
 fn fit(graph: &mut Graph, replayed_ns: f64, most: f64, set: impl Fn(&mut Graph, f64)) -> f64 {
-    const NEAR: f64 = 0.01;
-    const HALVINGS: usize = 4;
-    if replayed_ns > graph.wall_ns * (1.0 - NEAR) {
+    if replayed_ns > graph.wall_ns * (1.0 - limits::FIT_NEAR) {
         return replayed_ns;
     }
     let (mut least, mut least_ns, mut most, mut tried) = (0.0, replayed_ns, most, most);
-    for _ in 0..HALVINGS {
+    for _ in 0..limits::HALVINGS {
         set(graph, tried);
         match simulate(graph, &Scale::none()).filter(|ns| *ns <= graph.wall_ns) {
             Some(ns) => (least, least_ns) = (tried, ns),
@@ -140,7 +129,7 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
     // Where only the end of a long run is replayed, it stands for all of it.
     let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
     let error = (replayed_s - wall_s).abs() / wall_s;
-    if error > MOST_ERROR {
+    if error > limits::MOST_ERROR {
         let reason = format!(
             "the model replays this run in {} where {} were observed, which is too far off to predict from",
             duration(replayed_s),
@@ -164,7 +153,7 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
-    let note = (graph.wall_ns < wall_s * 1e9 * 0.999)
+    let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
         model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
@@ -179,7 +168,7 @@ fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
     let ns = simulate_edit(&edited(graph, requests, depth)?)?;
     let bare_ns = if graph.kept > 0.0 { simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())? } else { replayed_ns };
-    let (least, most) = (bare_ns.min(replayed_ns) * (1.0 - MOST_ERROR), bare_ns.max(replayed_ns) * (1.0 + MOST_ERROR));
+    let (least, most) = (bare_ns.min(replayed_ns) * (1.0 - limits::MOST_ERROR), bare_ns.max(replayed_ns) * (1.0 + limits::MOST_ERROR));
     (least..=most).contains(&ns).then_some(ns)
 }
 
@@ -196,7 +185,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     };
     let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
-    let capped = replayed < least - 0.02;
+    let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
     let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
@@ -220,7 +209,7 @@ fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
         *best = best.min(what_if.predicted_wall_s);
     }
     let mut found = HashSet::new();
-    let near = |w: &WhatIf| w.predicted_wall_s <= best[&w.id] * NEAR_BEST;
+    let near = |w: &WhatIf| w.predicted_wall_s <= best[&w.id] * limits::NEAR_BEST;
     all.into_iter().filter(|w| near(w) && found.insert(w.id.clone())).collect()
 }
 
@@ -237,13 +226,13 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
         }
     }
     let most = moved.values().copied().max().unwrap_or(0);
-    moved.values().filter(|&&bytes| bytes * 10 >= most).count()
+    moved.values().filter(|&&bytes| bytes * limits::USED_PART >= most).count()
 }
 
 /// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
 fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
-    all.retain(|w| w.speedup >= LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - LEAST_GAIN));
+    all.retain(|w| w.speedup >= limits::LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - limits::LEAST_GAIN));
     // Faster processors are what one can buy, not what one can change.
     let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
     // What a walk asks, and when, is its own to change, and so are knobs.

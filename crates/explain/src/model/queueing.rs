@@ -3,6 +3,7 @@
 use super::program::{Class, Op};
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
+use crate::limits::model as limits;
 use crate::observe::cast::Cast;
 use thalweg_trace::{ObjectKind, SpanKind};
 
@@ -10,10 +11,6 @@ use thalweg_trace::{ObjectKind, SpanKind};
 pub(crate) fn is_queueing(op: &Op) -> bool {
     matches!(op, Op::Delay { class: Class::Foreign | Class::Queue | Class::Ours | Class::LongQueue | Class::Recorder | Class::Quota, .. })
 }
-
-/// By which part each busy processor slows the others of its machine down (shared caches, memory, hyperthreads): what is usual; recordings of one
-/// copy on one machine, minutes apart, showed anything from none to a half.
-pub(crate) const SLOWDOWN: f64 = 0.10;
 
 /// How many threads of ours ran, over time, and how much each of them got done.
 pub(crate) struct Busy {
@@ -59,7 +56,7 @@ impl Busy {
         let after = self.times.partition_point(|&t| t <= instant);
         let Some(i) = after.checked_sub(1) else { return instant as f64 - self.times.first().copied().unwrap_or(instant) as f64 };
         let (running, since) = (f64::from(self.running[i].max(1)), (instant - self.times[i]) as f64);
-        let speed = 1.0 / (1.0 + SLOWDOWN * (running.min(self.cpus) - 1.0));
+        let speed = 1.0 / (1.0 + limits::SLOWDOWN * (running.min(self.cpus) - 1.0));
         self.done[i] + since * (self.cpus / running).min(1.0) * speed
     }
 }
@@ -67,7 +64,6 @@ impl Busy {
 /// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took. The kernel counts that
 /// time by processor, however many threads stood still on each.
 pub(crate) fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
-    const LEAST_NS: i64 = 1_000_000;
     let Some(taken_ns) = quota else { return i64::MAX };
     let ours = |r: &&Row| cast.actors[r.track as usize].end as usize == end;
     // Where the recording says which queueing was the quota's, no other was.
@@ -75,13 +71,13 @@ pub(crate) fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Optio
     if rows.rows.iter().any(|r| r.kind == SpanKind::WaitRunqueue && is_group(r)) {
         return i64::MAX;
     }
-    let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && r.end - r.start >= LEAST_NS).filter(ours);
+    let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && r.end - r.start >= limits::QUOTA_WAIT_NS).filter(ours);
     let mut intervals: Vec<(i64, i64)> = queued.map(|r| (r.start, r.end)).collect();
     let processors = cast.machines.iter().map(|m| m.cpus.max(1)).max().unwrap_or(1);
     intervals.sort_unstable_by_key(|&(start, end)| std::cmp::Reverse(end - start));
     let enough = |count: usize| processor_time_ns(&intervals[..count], processors) as f64 >= taken_ns;
     if intervals.is_empty() || !enough(intervals.len()) {
-        return LEAST_NS;
+        return limits::QUOTA_WAIT_NS;
     }
     let (mut too_few, mut enough_of) = (0, intervals.len());
     while enough_of - too_few > 1 {

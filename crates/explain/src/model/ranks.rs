@@ -3,6 +3,7 @@
 
 use super::rows::{Row, Rows};
 use crate::ExplainError;
+use crate::limits::model as limits;
 use crate::observe::cast::Cast;
 use crate::observe::feed::live;
 use crate::observe::ranks::{Provider, Ranks, is_part};
@@ -11,9 +12,6 @@ use crate::observe::span::is_mpi;
 use std::collections::HashMap;
 use thalweg_trace::ABSENT;
 use thalweg_trace::{ObjectKind, Source, SpanKind};
-
-/// More MPI calls than this are not followed: of a longer recording the end is replayed.
-const MOST_CALLS: usize = 400_000;
 
 /// Replaces what ranks did while they waited for each other.
 pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), ExplainError> {
@@ -28,7 +26,7 @@ pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), Exp
         for row in (0..batch.len()).filter(|&row| is_mpi(batch.kind[row])) {
             let Some(span) = live(&mut cast, &batch, row) else { continue };
             ranks.note(&span);
-            if is_part(&span) && calls.len() < MOST_CALLS {
+            if is_part(&span) && calls.len() < limits::MOST_MPI_CALLS {
                 calls.push(span);
             }
         }

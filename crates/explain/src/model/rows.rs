@@ -3,18 +3,13 @@
 
 use super::flows::Told;
 use crate::ExplainError;
+use crate::limits::model as limits;
 use crate::observe::index::{DenseIndex, NONE};
 use thalweg_trace::{ABSENT, ABSENT_RESULT};
 use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
-/// More rows than this are not kept: of a longer recording the end is replayed.
-pub(crate) const MAX_ROWS: usize = 200_000;
-
 /// A receive that found nothing.
 const EAGAIN: i64 = -11;
-
-/// Fruitless receives shorter than this are only a look in passing.
-const SPIN_NS: i64 = 20_000;
 
 /// One span that matters.
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +138,7 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
         ABSENT => 0,
         known => (known as i64).min(end - start),
     };
-    let grain_ns = if kind.name().starts_with("wait.") { 0 } else { 2_000 };
+    let grain_ns = if kind.name().starts_with("wait.") { 0 } else { limits::GRAIN_NS };
     let mut off_until = end - cpu_ns;
     if off_until - start <= grain_ns {
         off_until = start;
@@ -163,7 +158,7 @@ fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, ob
         by_task: matches!(batch.waker_context[row], u8::MAX) || batch.waker_context[row] == WakerContext::Task as u8,
         by_timer: batch.waker_context[row] == WakerContext::Timer as u8,
         by_stranger: false,
-        fruitless: fruitless && kind == K::NetReceive && end - start >= SPIN_NS,
+        fruitless: fruitless && kind == K::NetReceive && end - start >= limits::SPIN_NS,
         stopped: kind == K::WaitOther && batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT,
     };
     (row.waits() || row.moves() || row.fruitless && end > start).then_some(row)

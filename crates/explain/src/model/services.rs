@@ -4,11 +4,11 @@ use super::build::Linked;
 use super::program::{Class, Device, Op};
 use super::regime::Regime;
 use super::rows::Request;
+use crate::limits::model as limits;
 use std::collections::HashMap;
 
 /// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
 pub(crate) fn full_ways(linked: &mut [Linked], ways: usize) {
-    const OFTEN: u32 = 8;
     let mut rooms = vec![0; ways];
     for l in linked.iter() {
         if let Op::Room { way, .. } = l.op {
@@ -18,7 +18,7 @@ pub(crate) fn full_ways(linked: &mut [Linked], ways: usize) {
     for l in linked {
         if let Op::Room { way, regime, .. } | Op::Arrive { way, regime, .. } = &mut l.op
             && *regime == Regime::Latency
-            && rooms[*way as usize] >= OFTEN
+            && rooms[*way as usize] >= limits::ROOM_OFTEN
         {
             *regime = Regime::Window;
         }

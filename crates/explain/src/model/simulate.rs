@@ -1,25 +1,17 @@
 //! The replay: programs run, wait for each other, for bytes and for devices, under a [`Scale`].
 //!
 //! Processors are had in turns: who wants one that others have waits for the first of them to wait itself, or to have had its turn
-//! ([`TURN_NS`]); so queueing comes out. A replay that stands still (a wait for something that, after a change,
+//! ([`limits::TURN_NS`]); so queueing comes out. A replay that stands still (a wait for something that, after a change,
 //! nobody does any more) is helped on where it stood longest, and counted.
 
 use super::program::{Class, Graph, NO_MARK, Op};
 use super::scale::{Rooms, Scale};
+use crate::limits::model as limits;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// More often than this part of its steps a replay may not be helped on.
-const MOST_HELP: f64 = 0.01;
-
-/// Nor more often than this: each time costs a look at all marks.
-const MOST_HELPS: f64 = 1_000.0;
-
 /// No program.
 const NOBODY: u32 = u32::MAX;
-
-/// How long a thread has a processor that others want: the base slice of Linux's scheduler (EEVDF), for few processors, up to a tick more.
-const TURN_NS: f64 = 2_000_000.0;
 
 /// An instant, ordered.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -122,7 +114,7 @@ struct Replay<'a> {
 /// How long the run is under this scale, in nanoseconds; `None` where the replay does not hold together.
 pub(crate) fn simulate(graph: &Graph, scale: &Scale) -> Option<f64> {
     let steps: usize = graph.programs.iter().map(|p| p.ops.len()).sum();
-    replay(graph, scale, (1.0 + MOST_HELP * steps as f64).min(MOST_HELPS))
+    replay(graph, scale, (1.0 + limits::MOST_HELP * steps as f64).min(limits::MOST_HELPS))
 }
 
 /// How long an edited run is. What it waits for it must come to by itself, but for the one thing that the run as it was may wait for in vain.
@@ -225,7 +217,7 @@ impl Replay<'_> {
     }
 
     fn begin_turn(&mut self, machine: usize, program: u32) {
-        self.running[program as usize].turn = TURN_NS;
+        self.running[program as usize].turn = limits::TURN_NS;
         self.run(machine, program);
     }
 
@@ -405,7 +397,7 @@ impl Replay<'_> {
         }
         let free = self.way_free[way as usize].max(sent) + self.scale.service_ns(regime, service, bytes);
         self.way_free[way as usize] = free;
-        let lag = if polls && self.scale.no_polls { lag.min(20_000.0) } else { lag };
+        let lag = if polls && self.scale.no_polls { lag.min(limits::NO_POLL_LAG_NS) } else { lag };
         Then::Until(free + self.graph.latency[way as usize] * self.scale.latency + lag)
     }
 
@@ -450,10 +442,10 @@ mod tests {
 
     #[test]
     fn processors_are_had_in_turns() {
-        let turns = |n: f64| Op::Run(n * TURN_NS);
+        let turns = |n: f64| Op::Run(n * limits::TURN_NS);
         assert_eq!(ns(2, vec![vec![Op::Run(100.0)], vec![Op::Run(100.0)]]), 100.0);
-        assert_eq!(ns(1, vec![vec![turns(3.0)], vec![turns(3.0)]]), 5.0 * TURN_NS, "the other has had two of its three");
-        assert_eq!(ns(1, vec![vec![turns(2.0)], vec![Op::Run(30.0)]]), 2.0 * TURN_NS + 30.0);
+        assert_eq!(ns(1, vec![vec![turns(3.0)], vec![turns(3.0)]]), 5.0 * limits::TURN_NS, "the other has had two of its three");
+        assert_eq!(ns(1, vec![vec![turns(2.0)], vec![Op::Run(30.0)]]), 2.0 * limits::TURN_NS + 30.0);
         // Who waits while another has the processor has it as soon as that one waits itself.
         let giver = vec![Op::Run(100.0), Op::Mark(0), Op::Run(10.0)];
         let taker = vec![Op::Follow { mark: 0, lag: 0.0, lock: false }, Op::Run(5.0)];

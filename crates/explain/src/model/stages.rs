@@ -2,6 +2,7 @@
 
 use super::program::{CLASSES, Class, Graph, Op};
 use super::regime::{REGIMES, Regime};
+use crate::limits::model as limits;
 use std::collections::HashMap;
 
 /// Busy times, in nanoseconds.
@@ -54,7 +55,7 @@ impl Stages {
                         if polls {
                             stages.polls += lag.max(0.0);
                         }
-                        if bytes >= 1024.0 && service > 0.0 {
+                        if bytes >= limits::STAGE_BYTES && service > 0.0 {
                             rates.push((service / bytes, bytes));
                         }
                     }
@@ -69,7 +70,7 @@ impl Stages {
         let mut passed = 0.0;
         for (ns_per_byte, bytes) in rates {
             passed += bytes;
-            if passed >= all / 10.0 {
+            if passed >= all / limits::STAGE_PART {
                 stages.good_ns_per_byte = ns_per_byte;
                 break;
             }

@@ -7,10 +7,8 @@
 use super::rows::Rows;
 use crate::assemble::Parts;
 use crate::cause::{Cause, End};
+use crate::limits::model as limits;
 use thalweg_trace::Meta;
-
-/// What gives less than this part of the time is not proposed.
-pub(crate) const LEAST_GAIN: f64 = 0.01;
 
 /// Queueing for processors goes with whatever was done before or beside it, if that goes.
 const QUEUEING: &[Cause] = &[Cause::ClientRunqueue, Cause::ServerRunqueue];
@@ -75,7 +73,7 @@ impl Support {
     pub(crate) fn most(&self, id: &str) -> Option<f64> {
         let Some((about, besides)) = removes(id) else { return Some(1.0) };
         let queueing = if about == QUEUEING { 0.0 } else { self.share(QUEUEING) };
-        (self.share(about) >= LEAST_GAIN).then(|| self.share(about) + self.share(besides) + queueing)
+        (self.share(about) >= limits::LEAST_GAIN).then(|| self.share(about) + self.share(besides) + queueing)
     }
 }
 

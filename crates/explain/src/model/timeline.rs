@@ -6,13 +6,11 @@
 //! processor is two: only the first depends on anybody; queueing comes out anew in a replay.
 
 use super::rows::{Row, Rows};
+use crate::limits::model as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
-
-/// Between two looks a thread runs no longer than this.
-const BETWEEN_LOOKS_NS: i64 = 200_000;
 
 /// A wait.
 #[derive(Clone, Copy, Debug)]
@@ -211,7 +209,7 @@ fn last_look(pieces: &[Piece]) -> Option<(usize, Wait)> {
         match piece {
             Piece::Run(from, to) => ran += to - from,
             Piece::Wait(w) if w.row.kind == SpanKind::WaitRunqueue => {}
-            Piece::Wait(w) => return (is_look(w) && ran <= BETWEEN_LOOKS_NS).then_some((at, *w)),
+            Piece::Wait(w) => return (is_look(w) && ran <= limits::BETWEEN_POLLS_NS).then_some((at, *w)),
         }
     }
     None

@@ -1,21 +1,13 @@
 //! What is gathered of questions as the recording goes by.
 
 use crate::cause::End;
+use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::overlap::Overlap;
 use crate::observe::span::LiveSpan;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
-
-/// Questions to more servers than this are only counted all together.
-const MOST_SERVERS: usize = 256;
-
-/// Of fewer answers than this nothing is concluded.
-const FEWEST_ANSWERS: u64 = 8;
-
-/// So many times larger than the others an answer must be to show what bytes cost.
-const MUCH_LARGER: f64 = 4.0;
 
 /// The answers of one server's thread.
 #[derive(Debug, Default)]
@@ -88,12 +80,12 @@ impl Asking {
     /// What a byte costs in the largest answer of the server that gave it, and how many bytes its other answers have;
     /// `None` where no answer is much larger than the others.
     pub(crate) fn cost_of_bytes(&self) -> Option<(f64, f64)> {
-        let largest = self.answers.values().filter(|a| a.count > FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
+        let largest = self.answers.values().filter(|a| a.count > limits::FEWEST_ANSWERS).max_by_key(|a| a.largest.0)?;
         let others = (largest.count - 1) as f64;
         let bytes = (largest.bytes - largest.largest.0) as f64 / others;
         let ns = (largest.ns - largest.largest.1) as f64 / others;
         let more_bytes = largest.largest.0 as f64 - bytes;
-        (more_bytes > MUCH_LARGER * bytes).then(|| ((largest.largest.1 as f64 - ns).max(0.0) / more_bytes, bytes))
+        (more_bytes > limits::MUCH_LARGER * bytes).then(|| ((largest.largest.1 as f64 - ns).max(0.0) / more_bytes, bytes))
     }
 
     /// A server's answer, as its end of the connection sends it within the work on the request.
@@ -121,7 +113,7 @@ impl Asking {
         }
         self.calls.add(span.start, span.end);
         let server = self.server(cast, span.object);
-        if self.by_server.len() < MOST_SERVERS || self.by_server.contains_key(&server) {
+        if self.by_server.len() < limits::MOST_SERVERS || self.by_server.contains_key(&server) {
             self.by_server.entry(server).or_default().add(span.start, span.end);
         }
     }

@@ -6,16 +6,8 @@
 //! only the ordinary pause between two sends, is decided at the end from their lengths: where these fall
 //! into two groups well apart (Otsu's split of their logarithms), the longer ones are gaps.
 
+use crate::limits::observe as limits;
 use crate::observe::quantile::of_sorted;
-
-/// Spans that carry less than this are headers and acknowledgements, not payload.
-pub(crate) const PAYLOAD_BYTES: u64 = 512;
-
-/// Idle intervals shorter than this are never gaps.
-const LEAST_GAP_NS: i64 = 20_000;
-
-/// How many idle intervals of one channel are kept.
-const KEPT: usize = 1 << 16;
 
 /// An idle interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +37,16 @@ pub(crate) struct Gatherer {
 
 impl Default for Gatherer {
     fn default() -> Gatherer {
-        Gatherer { busy: None, first: i64::MAX, last: i64::MIN, busy_ns: 0, bytes: 0, sends: 0, idle: Vec::new(), least_ns: LEAST_GAP_NS }
+        Gatherer {
+            busy: None,
+            first: i64::MAX,
+            last: i64::MIN,
+            busy_ns: 0,
+            bytes: 0,
+            sends: 0,
+            idle: Vec::new(),
+            least_ns: limits::LEAST_GAP_NS,
+        }
     }
 }
 
@@ -73,9 +74,9 @@ impl Gatherer {
 
     fn keep(&mut self, idle: Idle) {
         self.idle.push(idle);
-        if self.idle.len() >= KEPT {
+        if self.idle.len() >= limits::KEPT_INTERVALS {
             let mut lengths: Vec<i64> = self.idle.iter().map(|i| i.end - i.start).collect();
-            let (_, median, _) = lengths.select_nth_unstable(KEPT / 2);
+            let (_, median, _) = lengths.select_nth_unstable(limits::KEPT_INTERVALS / 2);
             self.least_ns = *median + 1;
             self.idle.retain(|i| i.end - i.start >= self.least_ns);
         }
@@ -130,15 +131,12 @@ fn least_gap_ns(lengths: &[u64]) -> u64 {
         let (n0, n1) = (split as f64, (logs.len() - split) as f64);
         let apart = (total - below) / n1 - below / n0;
         let variance = n0 * n1 * apart * apart;
-        if variance > best.0 && apart >= APART {
+        if variance > best.0 && apart >= limits::GROUPS_APART {
             best = (variance, split);
         }
     }
     sorted.get(best.1).copied().unwrap_or(0)
 }
-
-/// How far apart the two groups' mean logarithms must be: a factor of four.
-const APART: f64 = 1.386;
 
 /// How many bytes apart gaps are, when most of them are about equally far apart: all of them, or, where
 /// shorter ones lie between, those that are longer than the mean.
@@ -150,7 +148,7 @@ pub(crate) fn period_of(gaps: &[(i64, u64)]) -> Option<u64> {
 
 /// The same of places alone: `carried` is how many bytes the channel had carried before each, ascending.
 fn period_bytes(carried: &[u64]) -> Option<u64> {
-    if carried.len() < 4 {
+    if carried.len() < limits::FEWEST_GAPS {
         return None;
     }
     let apart: Vec<u64> = carried.windows(2).map(|w| w[1].saturating_sub(w[0])).collect();
@@ -160,9 +158,9 @@ fn period_bytes(carried: &[u64]) -> Option<u64> {
     // A gap that stayed out leaves a double distance; it does not speak against the period.
     let near = apart.iter().filter(|&&d| {
         let times = (d as f64 / middle as f64).round();
-        (1.0..=3.0).contains(&times) && (d as f64 / times - middle as f64).abs() <= 0.1 * middle as f64
+        (1.0..=3.0).contains(&times) && (d as f64 / times - middle as f64).abs() <= limits::PERIOD_NEAR * middle as f64
     });
-    (near.count() * 10 >= apart.len() * 7).then_some(middle)
+    (near.count() * 10 >= apart.len() * limits::PERIOD_TENTHS).then_some(middle)
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! busy threads were, for the slack.
 
 use crate::document::{Phase, PhaseName};
+use crate::limits::observe as limits;
 
 /// A quantity spread over bins of the interval explained.
 #[derive(Clone, Debug)]
@@ -61,13 +62,13 @@ pub(crate) fn phases(curve: &Curve, start: i64, end: i64, first: i64, last: i64)
     let (first, last) = (first.clamp(start, end), last.clamp(start, end));
     let bin = |at: i64| (((at - start) as f64 / curve.width_ns) as usize).min(curve.bins.len() - 1);
     let (low, high) = (bin(first), bin(last) + 1);
-    let window = ((high - low) / 16).max(1);
+    let window = ((high - low) / limits::STEADY_WINDOW).max(1);
     let mean = curve.bins[low..high].iter().sum::<f64>() / (high - low) as f64;
     let mut sum: f64 = curve.bins[low..(low + window).min(high)].iter().sum();
     let (mut ramp_end, mut steady_end) = (low, high);
     let mut found = false;
     for from in low..=high.saturating_sub(window) {
-        if sum / window as f64 >= 0.8 * mean {
+        if sum / window as f64 >= limits::STEADY_PART * mean {
             ramp_end = if found { ramp_end } else { from };
             found = true;
             steady_end = from + window;

@@ -7,8 +7,8 @@
 
 use crate::ExplainError;
 use crate::cause::End;
+use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
-use crate::observe::channels::PAYLOAD_BYTES;
 use crate::observe::index::NONE;
 use crate::observe::ranks::Ranks;
 use crate::observe::span::{LiveSpan, Observer};
@@ -140,7 +140,7 @@ impl Passed {
     /// computed for an eighth as long as it had waited, had chosen to pause.
     pub(crate) fn looks_again(&self, span: &LiveSpan) -> bool {
         let ran_ns = self.next_wait.saturating_sub(span.end);
-        self.next_wait != i64::MAX && self.acted >= self.next_wait && ran_ns <= (span.end - span.start) / 8
+        self.next_wait != i64::MAX && self.acted >= self.next_wait && ran_ns <= (span.end - span.start) / limits::POLL_WORK_PART
     }
 }
 
@@ -183,7 +183,7 @@ impl Lane {
     /// A reply with payload says that its RPC moves data, where the RPC's own span gives no size: it ended
     /// just after the reply, so it is among the last that came.
     fn note_payload(&mut self, reply: &LiveSpan) {
-        if reply.request == 0 || reply.bytes() < PAYLOAD_BYTES {
+        if reply.request == 0 || reply.bytes() < limits::PAYLOAD_BYTES {
             return;
         }
         let serving = |s: &&mut LiveSpan| s.kind == SpanKind::RpcServe && s.request == reply.request;
@@ -224,17 +224,13 @@ pub(crate) struct Traffic {
     pub receives: VecDeque<Carried>,
 }
 
-/// How many that began after the cursor are kept: a send can be stamped after the receive it led to.
-const LATE_STAMPS: usize = 4;
-
 impl Traffic {
     fn prune(&mut self, cursor: i64) {
-        const MANY: usize = 4096;
         for list in [&mut self.sends, &mut self.receives] {
             let passed = list.iter().take_while(|c| c.start >= cursor).count();
-            list.drain(..passed.saturating_sub(LATE_STAMPS));
+            list.drain(..passed.saturating_sub(limits::LATE_STAMPS));
             // One that is under way for long must not keep all that it overlaps.
-            if list.len() > MANY && passed <= LATE_STAMPS {
+            if list.len() > limits::MANY_SENDS && passed <= limits::LATE_STAMPS {
                 list.retain(|c| c.start < cursor);
             }
         }
@@ -252,11 +248,10 @@ impl Traffic {
 
     /// The latest send that began before `at`, of this request where both say which, that ended after `since` or not long before.
     pub(crate) fn latest_send(&self, at: i64, since: i64, request: u64) -> Option<&Carried> {
-        const NOT_LONG_SPANS: usize = 32;
         let mut earlier = 0;
         let near = self.sends.iter().take_while(|c| {
             earlier += usize::from(c.end < since);
-            earlier <= NOT_LONG_SPANS
+            earlier <= limits::NOT_LONG_SPANS
         });
         near.filter(|c| c.start < at && (c.request == request || c.request == 0 || request == 0)).max_by_key(|c| c.end)
     }
@@ -267,9 +262,6 @@ impl Traffic {
         latest(&self.receives).or_else(|| latest(&self.sends))
     }
 }
-
-/// How many spans may be held while looking for something that may not come.
-pub(crate) const LOOK_AHEAD_SPANS: usize = 1 << 20;
 
 /// The spans of a recording, backward.
 pub(crate) struct Feed<'a> {
@@ -311,7 +303,7 @@ impl<'a> Feed<'a> {
 
     /// Whether so much is held that looking ahead must stop.
     pub(crate) fn full(&self) -> bool {
-        self.held >= LOOK_AHEAD_SPANS
+        self.held >= limits::LOOK_AHEAD_SPANS
     }
 
     /// Reads one more batch, for a walk that stands at `cursor`.

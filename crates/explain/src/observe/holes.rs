@@ -1,12 +1,10 @@
 //! Stretches that are in no wait, and in which no sample found the thread running: the recording does not say what it did then.
 
+use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, Sample};
-
-/// A thread that runs is found by a sample about every millisecond: one that is not for so long did not run, or its machine stood still.
-pub(crate) const LEAST_NS: i64 = 20_000_000;
 
 /// When samples found threads running.
 #[derive(Debug, Default)]
@@ -37,20 +35,20 @@ impl Holes {
 
     /// Of a stretch from `from` to `at` in which a thread seems to run: from where on it is no hole (`Ok`), or is one (`Err`), up to its end.
     pub(crate) fn last(&self, actor: u32, machine: u32, from: i64, at: i64) -> Result<i64, i64> {
-        if at - from < LEAST_NS || !self.machines.contains(&machine) {
+        if at - from < limits::HOLE_NS || !self.machines.contains(&machine) {
             return Ok(from);
         }
         let found = self.found.get(&actor).map_or(&[][..], Vec::as_slice);
         let before = &found[..found.partition_point(|&t| t <= at)];
         let mut since = at;
         for &sample in before.iter().rev() {
-            if since - sample >= LEAST_NS || sample <= from {
+            if since - sample >= limits::HOLE_NS || sample <= from {
                 break;
             }
             since = sample;
         }
         let earlier = before[..before.partition_point(|&t| t < since)].last().copied().unwrap_or(i64::MIN).max(from);
-        match (since - earlier >= LEAST_NS, since == at) {
+        match (since - earlier >= limits::HOLE_NS, since == at) {
             (true, true) => Err(earlier),
             (true, false) => Ok(since),
             (false, _) => Ok(from),

@@ -3,18 +3,16 @@
 
 use crate::cause::End;
 use crate::document::MAX_BINS;
+use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
 use crate::observe::cast::Cast;
-use crate::observe::channels::{Gatherer, PAYLOAD_BYTES};
+use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::span::{LiveSpan, Observer};
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
-
-/// How many bins the busyness of threads is kept in.
-pub(crate) const BUSY_BINS: usize = 8192;
 
 /// Ways bytes go, seen from where they were recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -144,7 +142,7 @@ impl Observation {
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
-            busy: Curve::new(start, end, BUSY_BINS),
+            busy: Curve::new(start, end, limits::BUSY_BINS),
             end,
         }
     }
@@ -186,7 +184,7 @@ impl Observation {
             moved.end = moved.end.max(span.end);
             moved.pid = actor.pid;
         }
-        if span.bytes() < PAYLOAD_BYTES {
+        if span.bytes() < limits::PAYLOAD_BYTES {
             return;
         }
         match (span.kind, actor.end) {

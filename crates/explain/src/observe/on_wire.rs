@@ -9,16 +9,11 @@
 use crate::ExplainError;
 use crate::cause::End;
 use crate::document::ChannelBasis;
+use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
 use crate::observe::channels::{Gathered, Gatherer};
 use crate::observe::wire::ends;
 use thalweg_trace::{CounterName, CounterOf, Source};
-
-/// An interval is pause and burst, not one slow burst, from so many times the usual pace on.
-const SLOWER: f64 = 1.5;
-
-/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst.
-pub(crate) const GRAIN_NS: i64 = 100_000;
 
 /// Bytes that crossed the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +103,7 @@ pub(crate) fn gather(flows: &[&Flow]) -> Gathered {
     all.sort_unstable_by_key(|c| std::cmp::Reverse((c.end, c.start)));
     let mut gatherer = Gatherer::default();
     all.iter().for_each(|c| gatherer.add(c.start, c.end, c.bytes));
-    gatherer.finish_with(GRAIN_NS as u64)
+    gatherer.finish_with(limits::GRAIN_NS as u64)
 }
 
 /// When nothing was under way, half the way behind the sender.
@@ -150,7 +145,7 @@ fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
         let usual = pace.map_or(0, |ns| (ns * bytes as f64) as i64);
         let end = to.min(next.max(from));
         // What came faster than the connection carries had waited to be taken in: it crossed before.
-        let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * SLOWER;
+        let as_usual = end - from >= usual && (end - from) as f64 <= usual as f64 * limits::SLOWER;
         let start = if as_usual { from } else { end - usual };
         next = start;
         match crossings.last_mut() {
@@ -167,10 +162,11 @@ fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
 
 /// How long a byte takes: as long as in the interval of the median byte.
 fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
-    /// Two points at almost one instant are one point.
-    const APART_NS: i64 = 1_000;
-    let mut paces: Vec<(f64, u64)> =
-        intervals.iter().filter(|i| i.1 - i.0 > APART_NS).map(|&(from, to, bytes)| ((to - from) as f64 / bytes as f64, bytes)).collect();
+    let mut paces: Vec<(f64, u64)> = intervals
+        .iter()
+        .filter(|i| i.1 - i.0 > limits::POINTS_APART_NS)
+        .map(|&(from, to, bytes)| ((to - from) as f64 / bytes as f64, bytes))
+        .collect();
     paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
     let half = paces.iter().map(|p| p.1).sum::<u64>().div_ceil(2);
     let mut so_far = 0;

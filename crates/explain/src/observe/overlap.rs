@@ -1,10 +1,8 @@
 //! Intervals as they go by backward: how many, how many of them one after the other, how many at once.
 
+use crate::limits::observe as limits;
 use crate::observe::quantile::Lengths;
 use std::collections::BinaryHeap;
-
-/// What is under way at the same time is kept up to so many; beyond it, the count of those at once says "at least".
-const MOST_OPEN: usize = 1 << 16;
 
 /// Intervals (questions from asking to answer), taken in order of descending end.
 #[derive(Debug)]
@@ -63,7 +61,7 @@ impl Overlap {
         while self.open.peek().is_some_and(|&from| from >= end) {
             self.open.pop();
         }
-        if self.open.len() < MOST_OPEN {
+        if self.open.len() < limits::MOST_OPEN {
             self.open.push(start);
         }
         self.most_at_once = self.most_at_once.max(self.open.len() as u64);

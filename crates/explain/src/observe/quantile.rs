@@ -1,8 +1,7 @@
 //! Quantiles of lengths of time in bounded memory: counts in buckets an eighth of a power of two wide,
 //! so that a quantile is within 5 % of the truth.
 
-/// Eighths of powers of two, up to 2⁶³ ns.
-const BUCKETS: usize = 64 * 8;
+use crate::limits::observe as limits;
 
 /// A distribution of lengths.
 #[derive(Clone, Debug, Default)]
@@ -31,7 +30,7 @@ impl Lengths {
     /// Adds one.
     pub(crate) fn add(&mut self, ns: u64) {
         if self.counts.is_empty() {
-            self.counts = vec![0; BUCKETS];
+            self.counts = vec![0; limits::BUCKETS];
         }
         self.counts[bucket(ns)] += 1;
         self.count += 1;

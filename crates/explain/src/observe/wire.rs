@@ -3,17 +3,13 @@
 
 use crate::ExplainError;
 use crate::cause::{Cause, End};
+use crate::limits::observe as limits;
 use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::stalls::Stalls;
+use crate::rule::RuleId;
 use std::collections::BTreeMap;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
-
-/// A message with less than this many bytes has nothing to fill a path with: its transit is latency.
-pub(crate) const SMALL_BYTES: u64 = 64 << 10;
-
-/// Round trips below this are a machine's own; its processors, not a path, make them longer.
-const LEAST_PATH_US: i64 = 500;
 
 /// Values of one counter of one end of a connection, in order of time.
 type Series = Vec<(i64, i64)>;
@@ -116,12 +112,11 @@ fn any_within(instants: &[i64], start: i64, end: i64) -> bool {
 impl Said {
     /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
     fn leave_out_probes(&mut self) {
-        const AFTER_NS: i64 = 100_000_000;
         self.zero_windows.sort_unstable();
         let closed = &self.zero_windows;
         for marks in [&mut self.retransmits, &mut self.timeouts] {
             marks.sort_unstable();
-            marks.retain(|&at| !any_within(closed, at - AFTER_NS, at));
+            marks.retain(|&at| !any_within(closed, at - limits::PROBE_AFTER_NS, at));
         }
     }
 
@@ -139,8 +134,8 @@ impl Said {
             let Some(widest) = self.cwnd[since..before].iter().map(|&(_, v)| v).max() else { continue };
             let reduced = self.cwnd[before..].iter().position(|c| c.1 < widest).map(|i| before + i);
             // A window that stays as wide through the next few acknowledgements was not reduced for this loss.
-            let Some(reduced) = reduced.filter(|i| i - before < 64) else { continue };
-            let recovered = self.cwnd[reduced..].iter().find(|c| c.1 * 20 >= widest * 19);
+            let Some(reduced) = reduced.filter(|i| i - before < limits::REDUCED_WITHIN) else { continue };
+            let recovered = self.cwnd[reduced..].iter().find(|c| c.1 * 20 >= widest * limits::RECOVERED_TWENTIETHS);
             until = recovered.map_or(i64::MAX, |c| c.0);
             self.recoveries.push((loss, until));
         }
@@ -168,14 +163,13 @@ impl Said {
     /// Whether segments wait in queues: the round trip is well above its least.
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
-        now * 2 > least * 3 && now - least > LEAST_PATH_US
+        now * 2 > least * limits::QUEUE_HALVES && now - least > limits::LEAST_PATH_US
     }
 
     /// The part of TCP's busy time around an interval during which this stopped it.
     fn limited_by(&self, series: &Series, start: i64, end: i64) -> f64 {
         // The kernel counts in ticks of up to 10 ms.
-        const GRAIN_NS: i64 = 20_000_000;
-        let (start, end) = (start - GRAIN_NS, end + GRAIN_NS);
+        let (start, end) = (start - limits::TICKS_NS, end + limits::TICKS_NS);
         let grew = |s: &Series| Some(between(s, end)? - between(s, start)?);
         match (grew(series), grew(&self.busy_us)) {
             (Some(limited), Some(busy)) if busy > 0.0 => limited / busy,
@@ -185,12 +179,12 @@ impl Said {
 
     /// Whether the window stands at its limit: it is as wide as it ever was. One that grows with the transfer is part of its start.
     fn window_stands(&self, start: i64, end: i64) -> bool {
-        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= self.widest_window * 8)
+        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= self.widest_window * limits::STANDS_TENTHS)
     }
 
     /// The same of the send buffer.
     fn buffer_stands(&self, end: i64) -> bool {
-        at(&self.send_buffer, end).is_none_or(|b| b * 10 >= self.widest_buffer * 8)
+        at(&self.send_buffer, end).is_none_or(|b| b * 10 >= self.widest_buffer * limits::STANDS_TENTHS)
     }
 
     /// Whether bytes waited at the sender for TCP to let them go: it had some unsent, or has had them for longer than
@@ -205,46 +199,46 @@ impl Said {
     }
 
     /// What holds the sender back, if it is something of TCP's own.
-    fn limit(&self, way: &Transit) -> Option<Cause> {
+    fn limit(&self, way: &Transit) -> Option<(Cause, RuleId)> {
         let (start, end) = (way.start, way.end);
         if any_within(&self.timeouts, start, end) || any_within(&self.asked_again, start, end) {
-            return Some(Cause::NetworkLoss);
+            return Some((Cause::NetworkLoss, RuleId::WireTimeout));
         }
         let queueing = self.queueing(end);
         // A link that is full drops what does not fit in its queue: that is its bandwidth.
         if !queueing && any_within(&self.retransmits, start, end) {
-            return Some(Cause::NetworkLoss);
+            return Some((Cause::NetworkLoss, RuleId::WireRetransmit));
         }
         let backlogged = self.backlogged(way);
-        if queueing || !backlogged && (way.bytes < SMALL_BYTES || self.fits_latency(way)) {
+        if queueing || !backlogged && (way.bytes < limits::SMALL_BYTES || self.fits_latency(way)) {
             return None;
         }
-        let by_buffer = self.limited_by(&self.sndbuf_limited_us, start, end) >= 0.5;
+        let by_buffer = self.limited_by(&self.sndbuf_limited_us, start, end) >= limits::LIMITED_PART;
         if by_buffer && self.buffer_stands(end) {
-            return Some(Cause::NetworkSndbuf);
+            return Some((Cause::NetworkSndbuf, RuleId::WireSndbuf));
         }
-        let by_window = self.limited_by(&self.rwnd_limited_us, start, end) >= 0.5;
+        let by_window = self.limited_by(&self.rwnd_limited_us, start, end) >= limits::LIMITED_PART;
         if by_window && self.window_stands(start, end) {
-            return Some(Cause::NetworkRwnd);
+            return Some((Cause::NetworkRwnd, RuleId::WireRwnd));
         }
-        let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * 1200;
+        let round_trip_ns = at(&self.srtt_us, end).or(self.least_rtt_us).unwrap_or(0) * limits::IN_FLIGHT_NS_PER_US;
         let in_flight = most(&self.in_flight, start.min(end - round_trip_ns), end).filter(|&b| b > 0)?;
         let reaches = |limit: Option<i64>, tenths: i64| limit.is_some_and(|l| l > 0 && in_flight * 10 >= l * tenths);
         // getsockopt reports twice what can be filled with payload.
-        let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), 9);
-        let fills_window = reaches(at(&self.receive_window, end), 9);
+        let fills_buffer = reaches(at(&self.send_buffer, end).map(|b| b / 2), limits::FILLED_TENTHS);
+        let fills_window = reaches(at(&self.receive_window, end), limits::FILLED_TENTHS);
         if fills_buffer && self.buffer_stands(end) {
-            Some(Cause::NetworkSndbuf)
+            Some((Cause::NetworkSndbuf, RuleId::WireSndbuf))
         } else if fills_window && self.window_stands(start, end) {
-            Some(Cause::NetworkRwnd)
-        } else if self.recovering(end) && reaches(at(&self.cwnd, end), 8) {
-            Some(Cause::NetworkLoss)
-        } else if reaches(at(&self.cwnd, end), 8)
+            Some((Cause::NetworkRwnd, RuleId::WireRwnd))
+        } else if self.recovering(end) && reaches(at(&self.cwnd, end), limits::CWND_TENTHS) {
+            Some((Cause::NetworkLoss, RuleId::WireRecovering))
+        } else if reaches(at(&self.cwnd, end), limits::CWND_TENTHS)
             || self.restarted(start, end)
             || self.is_path() && (by_window || by_buffer || fills_window || fills_buffer)
         {
             // All of TCP's windows grow together until the path is full.
-            Some(Cause::NetworkCwnd)
+            Some((Cause::NetworkCwnd, RuleId::WireCwnd))
         } else {
             None
         }
@@ -252,12 +246,13 @@ impl Said {
 
     /// Whether the round trip is long enough for windows to matter.
     fn is_path(&self) -> bool {
-        self.least_rtt_us.is_some_and(|rtt| rtt >= LEAST_PATH_US)
+        self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US)
     }
 
     /// Whether a transit is no longer than a path's round trip makes it.
     fn fits_latency(&self, way: &Transit) -> bool {
-        self.least_rtt_us.is_some_and(|rtt| rtt >= LEAST_PATH_US && way.length_ns() <= rtt * 1500) && way.bytes != u64::MAX
+        self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US && way.length_ns() <= rtt * limits::TRANSIT_NS_PER_US)
+            && way.bytes != u64::MAX
     }
 }
 
@@ -338,18 +333,27 @@ impl WireFacts {
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.
     pub(crate) fn cause(&self, way: &Transit) -> Cause {
-        let by_size = if way.bytes < SMALL_BYTES { Cause::NetworkLatency } else { Cause::NetworkBandwidth };
+        self.decided(way).0
+    }
+
+    /// The same, and the rule that says so.
+    pub(crate) fn decided(&self, way: &Transit) -> (Cause, RuleId) {
+        const LATENCY: (Cause, RuleId) = (Cause::NetworkLatency, RuleId::WireLatency);
+        const BANDWIDTH: (Cause, RuleId) = (Cause::NetworkBandwidth, RuleId::WireBandwidth);
+        let by_size = if way.bytes < limits::SMALL_BYTES { LATENCY } else { BANDWIDTH };
         let Some(said) = self.of(way.connection, way.sender) else { return by_size };
         if let Some(limit) = said.limit(way) {
             return limit;
         }
         // Bytes of which the size is not known: what TCP had in hand tells.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
-        match way.bytes {
-            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= SMALL_BYTES as i64 => Cause::NetworkBandwidth,
-            bytes if bytes >= SMALL_BYTES && said.fits_latency(way) => Cause::NetworkLatency,
+        let by_hand = match way.bytes {
+            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
+            bytes if bytes >= limits::SMALL_BYTES && said.fits_latency(way) => LATENCY,
             _ => by_size,
-        }
+        };
+        let queue = by_hand.0 == Cause::NetworkBandwidth && said.queueing(way.end);
+        (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
@@ -364,10 +368,10 @@ impl WireFacts {
         let before = most(&said.receive_window, i64::MIN, way.start).unwrap_or(0);
         let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
         match said.limit(way) {
-            Some(Cause::NetworkLoss) => Some(Cause::NetworkLoss),
+            Some((Cause::NetworkLoss, _)) => Some(Cause::NetworkLoss),
             // It has been wider: the other end does not read.
             _ if closed => None,
-            Some(limit) => Some(limit),
+            Some((limit, _)) => Some(limit),
             None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }
@@ -377,18 +381,16 @@ impl WireFacts {
     pub(crate) fn least_round_trip_ns(&self, connection: u32, end: End) -> Option<i64> {
         let other = if end == End::Client { End::Server } else { End::Client };
         let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
-        least(end).or_else(|| least(other)).filter(|&us| us >= LEAST_PATH_US).map(|us| us * 1000)
+        least(end).or_else(|| least(other)).filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)
     }
 
     /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures tell; `None` where they do not.
     /// A transit takes its round trips; what fills a window goes window by window; a link carries as long as there was something to carry.
     pub(crate) fn longest_ns(&self, cause: Cause, connection: u32, (start, end): (i64, i64)) -> Option<i64> {
-        /// More than a program hands over at a time.
-        const HANDED_BYTES: i64 = 4 << 20;
         let both = self.said.get(connection as usize)?;
         let of = |series: fn(&Said) -> &Series| both.iter().filter_map(|s| most(series(s), start, end)).max();
         let round_trip_us = of(|s| &s.srtt_us).max(both.iter().filter_map(|s| s.least_rtt_us).max());
-        let round_trips_ns = round_trip_us.map(|us| us.max(0).saturating_mul(3000));
+        let round_trips_ns = round_trip_us.map(|us| us.max(0).saturating_mul(limits::LONGEST_NS_PER_US));
         match cause {
             Cause::NetworkLoss => Some(i64::MAX),
             Cause::NetworkLatency => round_trips_ns,
@@ -398,8 +400,8 @@ impl WireFacts {
                 round_trips_ns.map(|ns| if carries { i64::MAX } else { ns })
             }
             _ => {
-                let window = of(|s| &s.in_flight).unwrap_or(0).max(SMALL_BYTES as i64 / 4);
-                let waiting = of(|s| &s.unsent).unwrap_or(0).max(HANDED_BYTES);
+                let window = of(|s| &s.in_flight).unwrap_or(0).max(limits::SMALL_BYTES as i64 / 4);
+                let waiting = of(|s| &s.unsent).unwrap_or(0).max(limits::HANDED_BYTES);
                 round_trips_ns.map(|ns| ns.saturating_mul(2 + waiting / window))
             }
         }
@@ -409,7 +411,7 @@ impl WireFacts {
     pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
         let both = self.said.get(connection as usize)?;
         let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
-        Some(least < LEAST_PATH_US)
+        Some(least < limits::LEAST_PATH_US)
     }
 
     /// Whether any bytes were under way on a connection in an interval, or waited to be; `None` where that was not looked at.
@@ -428,16 +430,20 @@ impl WireFacts {
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
     /// parts, which round trips tell. Remembers what is usual.
     pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
-        const SLOW_PATH_US: i64 = 2_000;
         let cause = self.cause(way);
         let Some(both) = self.said.get_mut(way.connection as usize) else { return false };
-        let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= SLOW_PATH_US) || s.queueing(way.end));
+        let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || s.queueing(way.end));
         let said = &mut both[way.sender as usize];
         let lag_ns = way.length_ns() as u64;
-        let usual = said.usual_lag_ns.unwrap_or(1_000_000).max(1_000_000);
+        let usual = said.usual_lag_ns.unwrap_or(limits::USUAL_LAG_NS).max(limits::USUAL_LAG_NS);
         let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
-        let slow = way.bytes < SMALL_BYTES || bytes_per_s < 1_048_576.0;
-        let stall = same_machine && !slow_path && cause != Cause::NetworkLoss && lag_ns >= 100_000_000 && lag_ns > 20 * usual && slow;
+        let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < limits::STALL_BYTES_PER_S;
+        let stall = same_machine
+            && !slow_path
+            && cause != Cause::NetworkLoss
+            && lag_ns >= limits::STALL_NS
+            && lag_ns > limits::STALL_TIMES * usual
+            && slow;
         if !stall {
             said.usual_lag_ns = Some(said.usual_lag_ns.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
         }

@@ -11,15 +11,11 @@ use crate::ExplainError;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
 use crate::document::*;
+use crate::limits::rpcstat as limits;
 use crate::observe::curve::phases;
+use crate::rule::{Applied, RuleId};
 use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Source, TrackKind};
-
-/// The window is what limits from this part of it in flight on.
-const AT_WINDOW: f64 = 0.8;
-
-/// Fine bins for each step of the path.
-const BINS_PER_STEP: usize = 4;
 
 /// Who a bin's time goes to, in the order of the parts.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -43,15 +39,25 @@ impl Part {
             Part::Moving => Cause::NetworkBandwidth,
         }
     }
+
+    fn rule(self) -> RuleId {
+        match self {
+            Part::Server => RuleId::PacketsServer,
+            Part::Client => RuleId::PacketsClient,
+            Part::Loss => RuleId::PacketsLoss,
+            Part::Window => RuleId::PacketsWindow,
+            Part::Moving => RuleId::PacketsMoving,
+        }
+    }
 }
 
 /// Explains a recording without threads, if it has connections with RPCs; `None` if it has not.
-pub(crate) fn explanation(source: &dyn Source) -> Result<Option<Explanation>, ExplainError> {
+pub(crate) fn explanation(source: &dyn Source, why: bool) -> Result<Option<Explanation>, ExplainError> {
     if !source.tracks().iter().any(|t| t.kind == TrackKind::Connection) {
         return Ok(None);
     }
     match read(source) {
-        Ok((document, times)) => Ok(Some(explained(source, &document, &times))),
+        Ok((document, times)) => Ok(Some(explained(source, &document, &times, why))),
         Err(ExplainError::Nothing(_)) => Err(ExplainError::Nothing(
             "the recording holds connections without RPCs, and no threads: there is nobody to charge time to; record a command".to_owned(),
         )),
@@ -66,7 +72,7 @@ fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
         let bin = &times.over_time.bins[index];
         let moving = times.moving.bins[index];
         let full = match (bin.in_flight, bin.receive_window) {
-            (Some(in_flight), Some(window)) => in_flight as f64 >= AT_WINDOW * window as f64,
+            (Some(in_flight), Some(window)) => in_flight as f64 >= limits::AT_WINDOW * window as f64,
             _ => false,
         };
         // What is sent again in a bin is taken to have cost what moved in it.
@@ -82,10 +88,10 @@ fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
     (0..times.moving.bins.len()).map(of).collect()
 }
 
-fn explained(source: &dyn Source, document: &RpcStat, times: &Times) -> Explanation {
+fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) -> Explanation {
     let meta = source.meta();
     let bins = bins(times);
-    let charges = charges(document, &bins);
+    let charges = charges(document, &bins, why);
     let (sent, received) = (document.sent_bytes.unwrap_or(0), document.received_bytes.unwrap_or(0));
     let size_bytes = Some(sent.max(received)).filter(|b| *b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / document.wall_s);
@@ -122,7 +128,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times) -> Explanat
     }
 }
 
-fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
+fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]], why: bool) -> Vec<Charge> {
     let mut sums = [0.0; PARTS.len()];
     bins.iter().for_each(|bin| bin.iter().zip(&mut sums).for_each(|(ns, sum)| *sum += ns));
     let all: f64 = sums.iter().sum();
@@ -142,6 +148,11 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]]) -> Vec<Charge> {
             via: None,
             quota: false,
             evidence: evidence(*part, document),
+            rules: if why {
+                vec![Applied { rule: part.rule(), seconds: document.wall_s * ns / all, rests_on: Vec::new() }]
+            } else {
+                Vec::new()
+            },
         })
         .collect();
     charges.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -196,8 +207,8 @@ fn evidence(part: Part, document: &RpcStat) -> String {
 fn path(charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64, wall_s: f64) -> Vec<Segment> {
     let mut segments: Vec<Segment> = Vec::new();
     let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause());
-    for (step, chunk) in bins.chunks(BINS_PER_STEP).enumerate() {
-        let start_s = (step * BINS_PER_STEP) as f64 * bin_s;
+    for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
+        let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
         if start_s >= wall_s {
             break;
         }

@@ -7,21 +7,7 @@
 
 use super::document::DrainCycles;
 use super::sweep::{Edge, State};
-
-/// The queue must fall by this part of what was pending.
-const FALL: f64 = 0.5;
-
-/// Fewer are no cycle.
-const LEAST_COUNT: usize = 3;
-
-/// A drain lasts longer than nearly all calls take, by this factor.
-const TIMES_RESPONSE: f64 = 2.0;
-
-/// Calls that are made alone, at the end of a drain.
-const MOST_ALONE: u32 = 2;
-
-/// Drains that are kept.
-const KEPT: usize = 1 << 16;
+use crate::limits::rpcstat as limits;
 
 #[derive(Clone, Copy, Debug)]
 struct Drain {
@@ -68,12 +54,16 @@ impl Drains {
                 // The call whose sending ends here is pending from here on.
                 let pending_at_start = after.pending + 1;
                 if let Some(pause) = self.pause.take() {
-                    if pending_at_start == 1 && pause.pending_at_end == 0 && pause.alone < MOST_ALONE {
+                    if pending_at_start == 1 && pause.pending_at_end == 0 && pause.alone < limits::MOST_ALONE {
                         self.after_alone = Some(pause);
                         return;
                     }
-                    let fell = pause.pending_at_end as f64 <= FALL * pending_at_start as f64;
-                    if pending_at_start >= 3 && pause.replies >= 2 && fell && self.drains.len() < KEPT {
+                    let fell = pause.pending_at_end as f64 <= limits::FALL * pending_at_start as f64;
+                    if pending_at_start >= limits::DRAIN_PENDING
+                        && pause.replies >= limits::DRAIN_REPLIES
+                        && fell
+                        && self.drains.len() < limits::KEPT_DRAINS
+                    {
                         let Pause { to_ns, pending_at_end, .. } = pause;
                         self.drains.push(Drain { from_ns: at_ns, to_ns, pending_at_start, pending_at_end });
                     }
@@ -85,9 +75,9 @@ impl Drains {
 
     /// What they come to, if they recur. `response_ns`: what nearly all calls took at most.
     pub(super) fn finish(mut self, response_ns: u64) -> Option<DrainCycles> {
-        let least_ns = (TIMES_RESPONSE * response_ns as f64) as i64;
+        let least_ns = (limits::TIMES_RESPONSE * response_ns as f64) as i64;
         self.drains.retain(|d| d.to_ns - d.from_ns >= least_ns);
-        if self.drains.len() < LEAST_COUNT {
+        if self.drains.len() < limits::LEAST_DRAINS {
             return None;
         }
         self.drains.reverse();

@@ -24,23 +24,18 @@ pub use live::Interval;
 use crate::ExplainError;
 use crate::assemble::round_trips::round_trips_of_calls;
 use crate::document::{Answerer, RoundTrips};
+use crate::limits::rpcstat as limits;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::overlap::Overlap;
 use document::{Bursts, Connection, MAX_CONNECTIONS, Pending, SlowStart};
 use drains::Drains;
-use over_time::{FINE_BINS, OverTime};
+use over_time::OverTime;
 use quiet::QuietIntervals;
 use responses::Responses;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
 use thalweg_trace::{Counter, CounterName, CounterOf, Mark, MarkKind, ObjectKind, Source, SpanKind, TrackKind};
-
-/// A beginning at less than this part of the later rate is a slow one.
-const SLOW: f64 = 0.7;
-
-/// Ports that a message names at most.
-const MOST_PORTS: usize = 4;
 
 /// Everything that is gathered in one sweep.
 struct Gathered {
@@ -72,7 +67,7 @@ impl Gathered {
             received: Gatherer::default(),
             by_track: HashMap::new(),
             asking: Overlap::default(),
-            moving: Curve::new(start_ns, end_ns, FINE_BINS),
+            moving: Curve::new(start_ns, end_ns, limits::FINE_BINS),
         }
     }
 
@@ -153,7 +148,7 @@ fn no_rpcs(source: &dyn Source) -> String {
     let serves = |o: &&thalweg_trace::Object| o.kind == ObjectKind::Connection && o.name.contains(" > ");
     let ports = source.objects().iter().filter(serves).filter_map(|o| o.name.rsplit_once(':').map(|(_, port)| port));
     let ports: BTreeSet<u16> = ports.filter_map(|port| port.parse().ok()).collect();
-    let asked: Vec<String> = ports.iter().take(MOST_PORTS).map(|port| format!("--port {port}")).collect();
+    let asked: Vec<String> = ports.iter().take(limits::MOST_PORTS).map(|port| format!("--port {port}")).collect();
     match asked.is_empty() {
         false if !packets_alone(source) => format!(
             "the recording holds connections and no RPCs: its recorder ({}) sees how many bytes a program sends, and not what they are. Packets \
@@ -203,7 +198,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         bursts: bursts(&seen.sent, &seen.received),
         quiet,
         stalls,
-        drain_cycles: seen.drains.finish(seen.responses.quantile_ns(0.9)),
+        drain_cycles: seen.drains.finish(seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS)),
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
         series: seen.over_time.series(),
         round_trips: None,
@@ -231,18 +226,15 @@ fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
 
 /// Where calls are a walk's, and carry no data: how many there were one after the other, and how many at once.
 fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
-    const MOST_BYTES_EACH: u64 = 32 << 10;
     /// Procedures that are asked once for each entry of a walk.
     const OF_ENTRIES: &[&str] = &["lookup", "getattr"];
-    /// Fewer entries than this are no walk.
-    const FEWEST_ENTRIES: u64 = 8;
     let bytes = document.sent_bytes.unwrap_or(0).max(document.received_bytes.unwrap_or(0));
-    if bytes / document.calls.max(1) > MOST_BYTES_EACH {
+    if bytes / document.calls.max(1) > limits::WALK_BYTES_EACH {
         return None;
     }
     let is_of_entries = |name: &str| OF_ENTRIES.iter().any(|of| name.eq_ignore_ascii_case(of));
     let entries = document.procedures.iter().filter(|p| is_of_entries(&p.name)).map(|p| p.answered).max();
-    let entries = entries.filter(|&n| n >= FEWEST_ENTRIES)?;
+    let entries = entries.filter(|&n| n >= limits::FEWEST_ENTRIES)?;
     let network_s = document.connections.first().and_then(|c| c.srtt_s);
     let servers: HashMap<&str, (u64, f64)> = document.procedures.iter().fold(HashMap::new(), |mut servers, p| {
         let (count, total_s) = servers.entry(p.server.as_str()).or_default();
@@ -360,7 +352,7 @@ fn slow_start(over_time: &OverTime, sent: &Gatherer, received: &Gatherer, start_
     }
     let rate = |from: usize, to: usize| curve.bins[from..to].iter().sum::<f64>() / ((to - from) as f64 * curve.bin_s());
     let (bytes_per_s, later_bytes_per_s) = (rate(from, to), rate(to, last));
-    if bytes_per_s > SLOW * later_bytes_per_s {
+    if bytes_per_s > limits::SLOW_START * later_bytes_per_s {
         return None;
     }
     let bins = &over_time.bins[from..to];

@@ -2,13 +2,8 @@
 
 use super::document::{MAX_BINS, Pending, Series};
 use super::sweep::State;
+use crate::limits::rpcstat as limits;
 use crate::observe::curve::Curve;
-
-/// Bins of what the analysis needs; a whole number of them is one of the document's.
-pub(super) const FINE_BINS: usize = 4096;
-
-/// Completions over which the most that was pending is taken to be the window, if they are more than twice as many as that.
-const WINDOW_COMPLETIONS: u64 = 16;
 
 /// One fine bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,9 +36,9 @@ pub(super) struct OverTime {
 
 impl OverTime {
     pub(super) fn new(start_ns: i64, end_ns: i64) -> OverTime {
-        let width_ns = ((end_ns - start_ns) as f64 / FINE_BINS as f64).max(1.0);
-        let curve = || Curve::new(start_ns, end_ns, FINE_BINS);
-        OverTime { start_ns, end_ns, width_ns, bins: vec![Bin::default(); FINE_BINS], sent: curve(), received: curve() }
+        let width_ns = ((end_ns - start_ns) as f64 / limits::FINE_BINS as f64).max(1.0);
+        let curve = || Curve::new(start_ns, end_ns, limits::FINE_BINS);
+        OverTime { start_ns, end_ns, width_ns, bins: vec![Bin::default(); limits::FINE_BINS], sent: curve(), received: curve() }
     }
 
     /// The bin of an instant; the nearest of one outside.
@@ -81,7 +76,7 @@ impl OverTime {
         for bin in self.bins[..=self.index(at_ns)].iter().rev() {
             window = window.max(bin.pending_max);
             completions += bin.replies;
-            if completions > WINDOW_COMPLETIONS.max(2 * window) {
+            if completions > limits::WINDOW_COMPLETIONS.max(2 * window) {
                 break;
             }
         }
@@ -91,7 +86,7 @@ impl OverTime {
     /// The pending queue over all.
     pub(super) fn queue(&self) -> Pending {
         let wall_ns = (self.end_ns - self.start_ns).max(1) as f64;
-        let step = FINE_BINS / MAX_BINS;
+        let step = limits::FINE_BINS / MAX_BINS;
         let mut peaks: Vec<u64> = self
             .bins
             .chunks(step)
@@ -112,7 +107,7 @@ impl OverTime {
 
     /// The document's series: at most [`MAX_BINS`] bins.
     pub(super) fn series(&self) -> Series {
-        let step = FINE_BINS / MAX_BINS;
+        let step = limits::FINE_BINS / MAX_BINS;
         let bin_s = self.width_ns * step as f64 / 1e9;
         let mut series = Series { bin_s, ..Series::default() };
         for (index, bins) in self.bins.chunks(step).enumerate() {

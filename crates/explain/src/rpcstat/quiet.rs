@@ -6,27 +6,13 @@
 //! or its sender. A stall is such an interval that is long against the others.
 
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};
-use super::over_time::{FINE_BINS, OverTime};
+use super::over_time::OverTime;
 use super::sweep::{Edge, State};
+use crate::limits::rpcstat as limits;
 use crate::observe::curve::Curve;
 use crate::observe::quantile::of_sorted;
 use std::collections::HashSet;
 use thalweg_trace::{Mark, MarkKind};
-
-/// Intervals that are kept one by one; of more, the shorter half is only summed up.
-const KEPT: usize = 1 << 16;
-
-/// A stall is so many times as long as the median ...
-const TIMES_MEDIAN: u64 = 10;
-
-/// ... and at least so long.
-const LEAST_STALL_NS: u64 = 10_000_000;
-
-/// The queue is full from this part of the window on.
-const FULL: f64 = 0.9;
-
-/// A mark so shortly after an interval is what ended it.
-const AT_END_NS: i64 = 1_000_000;
 
 /// One quiet interval.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +73,7 @@ impl Whose {
 impl QuietIntervals {
     /// None yet, of a recording between these instants.
     pub(super) fn new(start_ns: i64, end_ns: i64) -> QuietIntervals {
-        let curve = || Curve::new(start_ns, end_ns, FINE_BINS);
+        let curve = || Curve::new(start_ns, end_ns, limits::FINE_BINS);
         QuietIntervals {
             open: None,
             next: (EndedBy::End, 0),
@@ -152,9 +138,9 @@ impl QuietIntervals {
             return self.sum_up(interval);
         }
         self.kept.push(interval);
-        if self.kept.len() >= KEPT {
+        if self.kept.len() >= limits::KEPT_INTERVALS {
             let mut lengths: Vec<u64> = self.kept.iter().map(Interval::ns).collect();
-            let (_, median, _) = lengths.select_nth_unstable(KEPT / 2);
+            let (_, median, _) = lengths.select_nth_unstable(limits::KEPT_INTERVALS / 2);
             self.least_ns = *median + 1;
             let kept = std::mem::take(&mut self.kept);
             let (kept, short): (Vec<Interval>, Vec<Interval>) = kept.into_iter().partition(|i| i.ns() >= self.least_ns);
@@ -218,13 +204,13 @@ impl QuietIntervals {
         let mut lengths: Vec<u64> = self.kept.iter().map(Interval::ns).collect();
         lengths.sort_unstable();
         // With the short ones only summed up, the median of the kept is above that of all.
-        of_sorted(&lengths, 0.5).unwrap_or(0).saturating_mul(TIMES_MEDIAN).max(LEAST_STALL_NS)
+        of_sorted(&lengths, 0.5).unwrap_or(0).saturating_mul(limits::TIMES_MEDIAN).max(limits::LEAST_STALL_NS)
     }
 }
 
 /// Whether a queue is as full as it becomes. In a large one, one place more or less is what moves while it is full.
 fn is_full(pending: u64, window: u64) -> bool {
-    pending as f64 >= FULL * window as f64 || (window >= 5 && pending + 1 >= window)
+    pending as f64 >= limits::QUEUE_FULL * window as f64 || (window >= limits::LEAST_WINDOW && pending + 1 >= window)
 }
 
 /// Whose message an event belongs to.
@@ -272,10 +258,10 @@ struct Seen {
 impl Seen {
     fn within(interval: &Interval, marks: &[Mark]) -> Seen {
         // A window closes, and the last segments into it are sent, just before nothing moves any more.
-        let from = marks.partition_point(|m| m.at.ns() < interval.from_ns.saturating_sub(AT_END_NS));
+        let from = marks.partition_point(|m| m.at.ns() < interval.from_ns.saturating_sub(limits::AT_END_NS));
         let half_ns = interval.from_ns + (interval.to_ns - interval.from_ns) / 2;
         let mut seen = Seen::default();
-        for mark in marks[from..].iter().take_while(|m| m.at.ns() <= interval.to_ns.saturating_add(AT_END_NS)) {
+        for mark in marks[from..].iter().take_while(|m| m.at.ns() <= interval.to_ns.saturating_add(limits::AT_END_NS)) {
             match mark.kind {
                 MarkKind::TcpZeroWindow => seen.zero_window = true,
                 MarkKind::RpcRetransmit if mark.at.ns() > interval.from_ns => seen.retransmissions += 1,

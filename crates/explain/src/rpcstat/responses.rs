@@ -1,6 +1,7 @@
 //! Response times by procedure.
 
 use super::document::Procedure;
+use crate::limits::rpcstat as limits;
 use crate::observe::quantile::{Lengths, of_sorted};
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT_RESULT, Object, Source};
@@ -10,9 +11,6 @@ pub(super) const UNANSWERED: i64 = -110;
 
 /// `result` of a call whose head or reply was not captured: how long it took is not known.
 pub(super) const NOT_CAPTURED: i64 = -61;
-
-/// So many times are kept as they are; with more, quantiles are within 5 %.
-const KEPT: usize = 1 << 16;
 
 /// Times of one procedure.
 #[derive(Clone, Debug, Default)]
@@ -40,9 +38,9 @@ impl Times {
         self.least_ns = self.least_ns.min(ns);
         self.longest_ns = self.longest_ns.max(ns);
         self.total_ns += u128::from(ns);
-        if self.kept.len() < KEPT {
+        if self.kept.len() < limits::KEPT_TIMES {
             self.kept.push(ns);
-        } else if self.kept.len() == KEPT && self.lengths.count == 0 {
+        } else if self.kept.len() == limits::KEPT_TIMES && self.lengths.count == 0 {
             self.kept.iter().for_each(|&ns| self.lengths.add(ns.min(1 << 50)));
             self.lengths.add(ns.min(1 << 50));
         } else {

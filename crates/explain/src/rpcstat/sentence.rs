@@ -1,6 +1,7 @@
 //! The one plain sentence.
 
 use super::document::{RpcStat, Who};
+use crate::limits::rpcstat as limits;
 use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
 
 /// What it comes to: how fast, of what, and what stood in the way.
@@ -14,7 +15,7 @@ pub(super) fn sentence(d: &RpcStat) -> String {
     ];
     let said: Vec<String> = whose
         .iter()
-        .filter(|(seconds, _)| *seconds >= 0.05 * d.wall_s)
+        .filter(|(seconds, _)| *seconds >= limits::TOLD_PART * d.wall_s)
         .map(|(seconds, whom)| format!("for {} of the time nothing moved and everything {whom}", whole_percent(seconds / d.wall_s)))
         .collect();
     if !said.is_empty() {

@@ -3,6 +3,7 @@
 //! Spans come by descending end. A span's end is an event at once; its start is kept until no later end can come. So all
 //! events pass in descending order of time, in memory for what is pending only.
 
+use crate::limits::rpcstat as limits;
 use std::collections::{BinaryHeap, HashSet};
 use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind};
 
@@ -113,7 +114,6 @@ pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64,
 
 /// Whether messages' ways over the wire are recorded beside the calls; looked for among the last ones.
 fn has_messages(source: &dyn Source, servers: &[u64]) -> Result<bool, SourceError> {
-    const LOOKED_AT: usize = 100_000;
     let mut seen = 0;
     for batch in source.spans_backward() {
         let batch = batch?;
@@ -123,7 +123,7 @@ fn has_messages(source: &dyn Source, servers: &[u64]) -> Result<bool, SourceErro
             }
         }
         seen += batch.len();
-        if seen > LOOKED_AT {
+        if seen > limits::LAST_SPANS {
             break;
         }
     }

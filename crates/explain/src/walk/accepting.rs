@@ -2,6 +2,7 @@
 //! is with that thread, until the wait began. What it did before the call delayed nobody, and there the walk goes on with the caller.
 
 use super::*;
+use crate::limits::walk as limits;
 
 /// Who called, and since when it waits.
 #[derive(Clone, Copy)]
@@ -42,10 +43,10 @@ impl Walk<'_, '_> {
                 Some((activity, what, object)) => {
                     let place = self.ledger.thread_place(acceptor, what, object);
                     let cause = activity.at(self.cast.actors[acceptor as usize].end);
-                    self.ledger.charge(cause, place, from, self.at, NONE);
+                    self.ledger.charge(RuleId::AcceptOther, cause, place, (from, self.at), NONE);
                     self.at = from;
                 }
-                None => self.charge_wire(Cause::NetworkLoss, (span.connection, acceptor), true, from),
+                None => self.charge_wire(RuleId::AcceptDropped, Cause::NetworkLoss, (span.connection, acceptor), true, from),
             }
             return Ok(true);
         }
@@ -92,11 +93,10 @@ impl Walk<'_, '_> {
 
     /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
     pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
-        const LAST: usize = 16;
         if self.wire.not_accepted.is_empty() {
             return Ok(false);
         }
-        let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(LAST).map(|s| s.connection).find(|&c| c != NONE);
+        let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(limits::LAST_CALLS).map(|s| s.connection).find(|&c| c != NONE);
         used.map_or(Ok(false), |connection| self.was_to_accept(&self.on_connection(*span, connection)))
     }
 
@@ -108,8 +108,7 @@ impl Walk<'_, '_> {
     }
 
     fn call_from(&mut self, since: i64) {
-        const MOST: usize = 16;
-        if self.calls.len() < MOST {
+        if self.calls.len() < limits::MOST_CALLS {
             self.calls.push(Called { caller: self.track, since });
         }
     }

@@ -1,6 +1,7 @@
 //! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::feed::Carried;
 use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;
@@ -36,8 +37,8 @@ impl Walk<'_, '_> {
         if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
-            let cause = self.wire.cause(&way);
-            self.charge_wire(cause, (connection, sender), false, from);
+            let (cause, rule) = self.wire.decided(&way);
+            self.charge_wire(rule, cause, (connection, sender), false, from);
         }
         if send.end >= blocked.span.start {
             self.jump(sender);
@@ -101,12 +102,12 @@ impl Walk<'_, '_> {
                 return Ok(());
             }
         }
-        let cause = match stall {
-            Some(Stall::LostRequest) => Cause::NetworkLoss,
-            Some(Stall::AcceptQueue) => Cause::ServerUnknown,
-            _ => Cause::NetworkLatency,
+        let (cause, rule) = match stall {
+            Some(Stall::LostRequest) => (Cause::NetworkLoss, RuleId::ConnectLost),
+            Some(Stall::AcceptQueue) => (Cause::ServerUnknown, RuleId::ConnectAcceptQueue),
+            _ => (Cause::NetworkLatency, RuleId::ConnectRoundTrip),
         };
-        self.charge_wire(cause, (span.connection, NONE), true, from);
+        self.charge_wire(rule, cause, (span.connection, NONE), true, from);
         Ok(())
     }
 
@@ -145,8 +146,8 @@ impl Walk<'_, '_> {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
-                let cause = self.wire.cause(&way);
-                self.charge_wire(cause, (connection, peer), true, from);
+                let (cause, rule) = self.wire.decided(&way);
+                self.charge_wire(rule, cause, (connection, peer), true, from);
                 return Ok(());
             }
             return self.meet_elsewhere(blocked, peer, self.at);
@@ -180,8 +181,8 @@ impl Walk<'_, '_> {
             }
             self.charge_still(theirs.kind, from);
         } else {
-            let cause = self.wire.cause(&way);
-            self.charge_wire(cause, (connection, peer), blocked.for_room, from);
+            let (cause, rule) = self.wire.decided(&way);
+            self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
         }
         // Whoever came to the connection later is who was waited for.
         self.jump(if theirs.start > blocked.span.start { peer } else { blocked.span.track });
@@ -198,12 +199,12 @@ impl Walk<'_, '_> {
             let from = self.piece_start(&blocked.span);
             let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
-            let cause = self.wire.cause(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
-            self.charge_wire(cause, (connection, peer), blocked.for_room, from);
+            let (cause, rule) = self.wire.decided(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
+            self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
             return Ok(());
         }
         if acted_at < self.at {
-            self.charge_wire(Cause::NetworkLatency, (blocked.span.connection, peer), blocked.for_room, acted_at);
+            self.charge_wire(RuleId::Transit, Cause::NetworkLatency, (blocked.span.connection, peer), blocked.for_room, acted_at);
         }
         self.jump(peer);
         Ok(())
@@ -217,7 +218,7 @@ impl Walk<'_, '_> {
         let connection = span.connection;
         if let Some((place, since)) = self.held_by_unrecorded(blocked) {
             let from = self.within_life(from.max(since)).min(self.at);
-            self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
+            self.ledger.charge(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, (from, self.at), self.track);
             self.at = from;
             return Ok(());
         }
@@ -225,18 +226,17 @@ impl Walk<'_, '_> {
         let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
         // Who sent just before it began to wait has asked for something.
-        const JUST_NS: i64 = 1_000_000;
-        let asked = own.is_some_and(|s| s.end >= span.start - JUST_NS);
+        let asked = own.is_some_and(|s| s.end >= span.start - limits::JUST_SENT_NS);
         let seen = self.wire.seen_from_one_end(&way, blocked.for_room, asked);
         if let Some(cause) = seen.filter(|&cause| !self.may_be_far_ends(cause, connection, from)) {
-            self.charge_wire(cause, (connection, NONE), blocked.for_room, from);
+            self.charge_wire(RuleId::FarEndTcp, cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
         if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
             && self.at - from > round_trip_ns
         {
             let until = self.at - round_trip_ns;
-            self.charge_wire(Cause::NetworkLatency, (connection, NONE), false, until);
+            self.charge_wire(RuleId::FarEndRoundTrip, Cause::NetworkLatency, (connection, NONE), false, until);
         }
         let cause = match span.side {
             End::Client => Cause::ServerUnknown,
@@ -250,7 +250,7 @@ impl Walk<'_, '_> {
         self.unrecorded.get_or_insert((span.side, connection));
         let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
         let from = self.within_life(from).min(self.at);
-        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.ledger.charge(RuleId::FarEnd, cause, place, (from, self.at), self.track);
         self.at = from;
         Ok(())
     }

@@ -2,44 +2,31 @@
 //! counts as inferred, so that no cause is named with confidence that may be another.
 
 use super::*;
-
-/// A thread's wait for a processor from this much on that no count of the kernel's tells of may be something else.
-pub(super) const UNTOLD_QUEUE_NS: u64 = 4_000_000;
-
-/// From this much on, a stretch between calls of which nobody says that the thread ran may be something else.
-const UNTOLD_RUN_NS: i64 = 20_000_000;
-
-/// TCP holds an acknowledgement back for so long at most, and with it what waits for that.
-const HELD_BACK_NS: i64 = 50_000_000;
-
-/// A device is looked at less often than threads are: what it did it may have done so much earlier than it was seen.
-const DEVICE_LOOK_NS: i64 = 300_000_000;
+use crate::limits::walk as limits;
 
 impl Walk<'_, '_> {
     /// Whether the network cannot have taken from `from` until now, as TCP's figures and the connection's addresses say: a machine's own
     /// connections hold nothing back for long.
     pub(super) fn is_no_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
-        const WITHIN_NS: i64 = 20_000_000;
-        const PATH_NS: i64 = 6_000_000;
         if !self.cast.wakers_inferred || connection == NONE || !cause.is_network() {
             return false;
         }
         let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
         // Who does not read acknowledges late, and makes round trips long that are not: the shortest one tells.
-        let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < PATH_NS));
+        let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
         let no_path = self.cast.is_within_machine(connection) && is_short;
         let nothing_under_way = self.cast.looked_at && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
         let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
             _ if cause == Cause::NetworkLoss => i64::MAX,
             _ if no_path && nothing_under_way => 0,
-            Some(ns) if no_path => ns.min(WITHIN_NS),
+            Some(ns) if no_path => ns.min(limits::WITHIN_MACHINE_NS),
             None if no_path => 0,
             Some(ns) => ns,
             None => i64::MAX,
         };
-        let grain_ns = if self.cast.looked_at { 4_000_000 } else { 1_000_000 };
+        let grain_ns = if self.cast.looked_at { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
         let may_hold_back = cause == Cause::NetworkLatency && peer != NONE && !nothing_under_way;
-        let held_back_ns = if may_hold_back && (no_path || !self.cast.looked_at) { HELD_BACK_NS } else { grain_ns };
+        let held_back_ns = if may_hold_back && (no_path || !self.cast.looked_at) { limits::HELD_BACK_NS } else { grain_ns };
         self.at - from > longest_ns.saturating_add(held_back_ns)
     }
 
@@ -59,7 +46,7 @@ impl Walk<'_, '_> {
         }
         let kind = if sending { SpanKind::NetSend } else { SpanKind::NetReceive };
         let place = self.ledger.thread_place(self.track, What::Blocked(kind), NONE);
-        self.ledger.charge(Cause::Unknown, place, from, self.at, self.track);
+        self.ledger.charge(RuleId::NotTheNetwork, Cause::Unknown, place, (from, self.at), self.track);
         self.at = from;
         true
     }
@@ -67,10 +54,11 @@ impl Walk<'_, '_> {
     /// Blocked in a call on files. What another program or machine serves is not known; what no device was seen to work for may have been a lock.
     pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Result<(), ExplainError> {
         let what = What::Blocked(span.kind);
+        let mut rule = in_blocked(activity);
         if self.cast.wakers_inferred && from < self.at {
             let served = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.served_by().is_some());
             if served {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::FileElsewhere, Cause::Unknown, what, span.object, from);
                 return Ok(());
             }
             let certain = match activity {
@@ -81,10 +69,11 @@ impl Walk<'_, '_> {
                 _ => true,
             };
             if !certain {
+                rule = RuleId::FileNoDevice;
                 self.infer(from);
             }
         }
-        self.charge_thread(activity, what, span.object, from);
+        self.charge_thread(rule, activity, what, span.object, from);
         Ok(())
     }
 
@@ -100,7 +89,7 @@ impl Walk<'_, '_> {
             self.infer(from);
         }
         let what = if span.kind == SpanKind::CpuRun { What::OwnWork } else { What::Running(span.kind) };
-        self.charge_thread(activity, what, span.object, from);
+        self.charge_thread(RuleId::Running, activity, what, span.object, from);
     }
 
     /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
@@ -123,7 +112,7 @@ impl Walk<'_, '_> {
             self.settle(device);
             let lane = &self.feed.lanes[device as usize];
             let within = lane.open.iter().chain(&lane.ahead).any(|span| span.end >= from);
-            if within || lane.passed.acted.saturating_sub(self.at) <= DEVICE_LOOK_NS {
+            if within || lane.passed.acted.saturating_sub(self.at) <= limits::DEVICE_SAMPLES_NS {
                 return Ok(true);
             }
         }
@@ -144,7 +133,7 @@ impl Walk<'_, '_> {
     /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
     /// looks at threads, or what ending one takes.
     pub(super) fn ended_about_now(&self, track: u32) -> bool {
-        let grain_ns = if self.cast.looked_at { 50_000_000 } else { 5_000_000 };
+        let grain_ns = if self.cast.looked_at { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
         let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.cast.wakers_inferred && is_idle_wait(span));
         theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
     }
@@ -164,7 +153,7 @@ impl Walk<'_, '_> {
         let theirs = self.feed.lanes[waker as usize].innermost().copied();
         let Some(theirs) = theirs.filter(|t| t.waker == self.track && t.object == span.object && is_idle_wait(t)) else { return false };
         let from = self.piece_start(span).max(theirs.start).max(self.start).min(self.at - 1);
-        self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, from);
+        self.charge_thread_as(RuleId::EachOther, Cause::Unknown, What::Blocked(span.kind), span.object, from);
         // Whoever began to wait later did something before.
         if theirs.start > span.start {
             self.jump(waker);
@@ -174,6 +163,6 @@ impl Walk<'_, '_> {
 
     /// Whether nobody says that this thread ran from an instant until now: it did not call, and what it runs is told by spans of their own.
     pub(super) fn is_untold(&self, from: i64) -> bool {
-        self.cast.wakers_inferred && !self.cast.looked_at && self.at - from >= UNTOLD_RUN_NS
+        self.cast.wakers_inferred && !self.cast.looked_at && self.at - from >= limits::UNTOLD_RUN_NS
     }
 }

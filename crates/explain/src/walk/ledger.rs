@@ -3,9 +3,12 @@
 //! neither a picture nor the cause of a gap can tell.
 
 use crate::cause::{Activity, Cause, End};
+use crate::limits::walk as limits;
 use crate::observe::cast::{Cast, Thing};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
+use crate::rule::RuleId;
+use crate::walk::why::{Piece, StandsIn, Why};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
 
@@ -136,14 +139,15 @@ enum Whereabouts {
     Server,
 }
 
-/// How many runs of the path are kept exactly.
-const EXACT_RUNS: usize = 1 << 18;
-
 /// The ledger of one walk.
 #[derive(Debug)]
 pub(crate) struct Ledger {
     /// The entries, in order of first charge.
     pub entries: Vec<Entry>,
+    /// By which rules and on which spans the entries rest, where that was asked for.
+    pub why: Option<Why>,
+    /// Where the walk stands.
+    pub within: StandsIn,
     /// Whether what is charged now rests on a rule that infers what the recording does not say.
     pub inferred: bool,
     index: HashMap<(Cause, Place, bool), u32>,
@@ -178,6 +182,8 @@ impl Ledger {
         let queues = queues.map(|(i, a)| *first.entry((a.end == End::Server, a.machine)).or_insert(i as u32)).collect();
         Ledger {
             entries: Vec::new(),
+            why: None,
+            within: StandsIn { span: 0, kind: SpanKind::CpuRun, track: NONE },
             index: HashMap::new(),
             last: None,
             path: Vec::new(),
@@ -215,12 +221,15 @@ impl Ledger {
         self.labels.get(track as usize).copied().unwrap_or(track)
     }
 
-    /// Charges the interval from `start` to `end`, which ends where the last one began.
-    pub(crate) fn charge(&mut self, cause: Cause, place: Place, start: i64, end: i64, track: u32) {
+    /// Charges the interval from `start` to `end`, which ends where the last one began, by a rule.
+    pub(crate) fn charge(&mut self, rule: RuleId, cause: Cause, place: Place, (start, end): (i64, i64), track: u32) {
         if start >= end {
             return;
         }
         let entry = self.entry(cause, place);
+        if let Some(why) = &mut self.why {
+            why.add(entry, Piece { rule, within: self.within, start, end });
+        }
         match &mut self.current {
             Some(run) if run.entry == entry && run.start == end && run.track == track => run.start = start,
             _ => {
@@ -272,11 +281,14 @@ impl Ledger {
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
     /// says no, the holder worked for those who waited, and it is charged as its own doing.
     pub(crate) fn settle_locks(&mut self, cast: &Cast, is_lock: impl Fn(u32, bool) -> bool) {
-        for entry in &mut self.entries {
+        for (number, entry) in self.entries.iter_mut().enumerate() {
             let Place::Held { holder, what, object, .. } = entry.place else { continue };
             let asleep = matches!(what, What::Blocked(_));
             if is_lock(holder, asleep) {
                 continue;
+            }
+            if let Some(why) = &mut self.why {
+                why.settle(number, RuleId::LockWork);
             }
             let activity = if asleep { Activity::Think } else { Activity::Cpu };
             entry.cause = activity.at(cast.actors[holder as usize].end);
@@ -296,8 +308,8 @@ impl Ledger {
             Whereabouts::Server | Whereabouts::Wire => {}
         }
         self.path.push(run);
-        if self.path.len() >= 2 * EXACT_RUNS {
-            self.step_ns = (self.step_ns * 2).max(self.wall_ns / EXACT_RUNS as i64);
+        if self.path.len() >= 2 * limits::EXACT_RUNS {
+            self.step_ns = (self.step_ns * 2).max(self.wall_ns / limits::EXACT_RUNS as i64);
             self.path = coarsen(&self.path, self.step_ns);
         }
     }
@@ -369,11 +381,10 @@ impl Place {
 
 /// Adds time to a label's, of a few labels.
 fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
-    const KEPT: usize = 32;
     let ns = u64::try_from(ns).unwrap_or(0);
     match times.iter().position(|(l, _)| *l == label) {
         Some(known) => times[known].1 += ns,
-        None if times.len() < KEPT => times.push((label, ns)),
+        None if times.len() < limits::MOST_LABELS => times.push((label, ns)),
         None => {}
     }
 }

@@ -53,7 +53,7 @@ impl Walk<'_, '_> {
         let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
         let from = from.max(self.start).min(self.at);
         let place = Place::Unseen { label: self.ledger.label(unseen) };
-        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.ledger.charge(RuleId::Unseen, cause, place, (from, self.at), self.track);
         self.at = from;
     }
 }

@@ -20,9 +20,11 @@ mod ranks;
 pub(crate) mod rules;
 mod threads;
 mod timeouts;
+pub(crate) mod why;
 
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
+use crate::limits::walk as limits;
 use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
 use crate::observe::holes::Holes;
@@ -30,8 +32,9 @@ use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::wire::WireFacts;
+use crate::rule::RuleId;
 use ledger::{Ledger, Place, What};
-use rules::{Rule, STILL_NS, device_activity, for_metadata, grain_ns, is_idle_wait, rule, wait_parts};
+use rules::{Rule, device_activity, for_metadata, grain_ns, in_blocked, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
 
@@ -161,7 +164,13 @@ impl<'a, 'o> Walk<'a, 'o> {
             self.step()?;
             self.jumps = if self.at < before { 0 } else { self.jumps + 1 };
         }
-        self.ledger.charge(Cause::Unknown, Place::FarEnd { seen_by: NONE, connection: NONE }, self.start, self.at, NONE);
+        self.ledger.charge(
+            RuleId::NothingLeft,
+            Cause::Unknown,
+            Place::FarEnd { seen_by: NONE, connection: NONE },
+            (self.start, self.at),
+            NONE,
+        );
         self.at = self.start;
         self.ledger.finish_run();
         while !self.feed.exhausted() {
@@ -206,10 +215,13 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.is_outside_its_life(self.track) {
             return self.outside_life();
         }
-        let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
+        let innermost = self.lane().innermost().copied();
+        let (id, kind) = innermost.map_or((0, SpanKind::CpuRun), |span| (span.id, span.kind));
+        self.ledger.within = why::StandsIn { span: id, kind, track: self.track };
+        let Some(span) = innermost else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
             let from = self.piece_start(&span);
-            self.charge_thread_as(Cause::Recorder, What::Running(span.kind), span.object, from);
+            self.charge_thread_as(RuleId::Recorder, Cause::Recorder, What::Running(span.kind), span.object, from);
             return Ok(());
         }
         if self.in_rank(&span)? {
@@ -230,32 +242,38 @@ impl<'a, 'o> Walk<'a, 'o> {
             }
             Rule::Wait(activity) => {
                 let from = self.piece_start(&span);
-                if activity == Activity::Think && self.looks_for_bytes(&span) {
+                let for_bytes = activity == Activity::Think && self.looks_for_bytes(&span);
+                if for_bytes {
                     self.infer(from);
                 }
-                self.charge_thread(activity, What::Blocked(span.kind), span.object, from);
+                let rule = match activity {
+                    _ if for_bytes => RuleId::AsleepForBytes,
+                    Activity::Memory => RuleId::Memory,
+                    _ => RuleId::Asleep,
+                };
+                self.charge_thread(rule, activity, What::Blocked(span.kind), span.object, from);
             }
             Rule::Device => {
                 let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
                 let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);
                 let from = self.piece_start(&span);
                 let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
-                self.charge_thread(activity, What::Blocked(span.kind), object, from);
+                self.charge_thread(RuleId::Device, activity, What::Blocked(span.kind), object, from);
             }
             Rule::Thread | Rule::Receive | Rule::Send if self.held.is_some_and(|h| h.helper) => {
                 let from = self.piece_start(&span);
-                self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+                self.charge_thread(RuleId::HelperWaits, Activity::Lock, What::Blocked(span.kind), span.object, from);
             }
             Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
             Rule::RoundTrip => self.connect(&span)?,
             // Stopped by a signal.
             Rule::Unknown if span.result < 0 => {
                 let from = self.piece_start(&span);
-                self.charge_thread(Activity::Think, What::Stopped, NONE, from);
+                self.charge_thread(RuleId::Stopped, Activity::Think, What::Stopped, NONE, from);
             }
             Rule::Unknown => {
                 let from = self.piece_start(&span);
-                self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, from);
+                self.charge_thread_as(RuleId::UnknownWait, Cause::Unknown, What::Blocked(span.kind), span.object, from);
             }
         }
         Ok(())
@@ -302,8 +320,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether jumps have gone round in a circle without any progress.
     fn circling(&self) -> bool {
-        const MOST: usize = 256;
-        self.jumps > (2 * self.cast.actors.len() + 16).min(MOST)
+        self.jumps > (2 * self.cast.actors.len() + 16).min(limits::MOST_JUMPS)
     }
 
     /// From where on the thread was in nothing but this span, as far as has been read.
@@ -327,12 +344,12 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     // ---- charging
 
-    fn charge_thread_as(&mut self, cause: Cause, what: What, object: u32, from: i64) {
+    fn charge_thread_as(&mut self, rule: RuleId, cause: Cause, what: What, object: u32, from: i64) {
         let place = self.ledger.thread_place(self.track, what, object);
         let floor = self.held.filter(|h| h.holder == self.track).map_or(self.start, |h| h.since.max(self.start));
         let floor = self.handed_since().into_iter().chain(self.called_since()).fold(floor, i64::max);
         let from = self.within_life(from.max(floor)).min(self.at);
-        self.ledger.charge(cause, place, from, self.at, self.track);
+        self.ledger.charge(rule, cause, place, (from, self.at), self.track);
         if let Some((waiter, _, since)) = self.through
             && self.at > since
             && from < self.at
@@ -342,9 +359,9 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.at = from;
     }
 
-    fn charge_thread(&mut self, activity: Activity, what: What, object: u32, from: i64) {
+    fn charge_thread(&mut self, rule: RuleId, activity: Activity, what: What, object: u32, from: i64) {
         if self.actor().role == Role::Recorder {
-            return self.charge_thread_as(Cause::Recorder, what, object, from);
+            return self.charge_thread_as(RuleId::Recorder, Cause::Recorder, what, object, from);
         }
         // Who waits for whatever comes, for so long at most, has no lock meanwhile.
         let in_vain = activity == Activity::Think && matches!(what, What::Blocked(SpanKind::WaitLock | SpanKind::WaitNetwork));
@@ -357,30 +374,31 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.held = Some(Held { slept: true, ..held });
                 self.feed.lanes[held.holder as usize].known.sleeps_holding = true;
             }
-            self.ledger.charge(Activity::Lock.at(self.end), place, from, self.at, self.track);
+            self.ledger.charge(RuleId::LockHeld, Activity::Lock.at(self.end), place, (from, self.at), self.track);
             self.at = from;
             return;
         }
         if let Some((place, since)) = self.holds_for_another(activity, what, object) {
             let from = self.within_life(from.max(self.start).max(since)).min(self.at);
-            self.ledger.charge(Activity::Lock.at(End::Client), place, from, self.at, self.track);
+            self.ledger.charge(RuleId::LockHanded, Activity::Lock.at(End::Client), place, (from, self.at), self.track);
             self.at = from;
             return;
         }
-        let activity = if self.in_metadata() { for_metadata(activity) } else { activity };
-        let cause = activity.at(self.end);
-        self.charge_thread_as(cause, what, object, from);
+        let of_call = if self.in_metadata() { for_metadata(activity) } else { activity };
+        let rule = if of_call == activity { rule } else { RuleId::MetadataRpc };
+        let cause = of_call.at(self.end);
+        self.charge_thread_as(rule, cause, what, object, from);
     }
 
     /// Charges the wire between this thread and `peer` (or an unknown one), from this thread when it sends.
-    fn charge_wire(&mut self, cause: Cause, (connection, peer): (u32, u32), sending: bool, from: i64) {
+    fn charge_wire(&mut self, rule: RuleId, cause: Cause, (connection, peer): (u32, u32), sending: bool, from: i64) {
         if self.doubted_wire(cause, (connection, peer), sending, from) {
             return;
         }
         let (own, other) = (self.ledger.label(self.track), self.ledger.label(peer));
         let place = if sending { Place::Wire(own, other) } else { Place::Wire(other, own) };
         let from = from.max(self.start).min(self.at);
-        self.ledger.charge(cause, place, from, self.at, NONE);
+        self.ledger.charge(rule, cause, place, (from, self.at), NONE);
         self.at = from;
     }
 
@@ -402,14 +420,15 @@ impl<'a, 'o> Walk<'a, 'o> {
             // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
             let ran = span.count > 1 || running == blocked;
             if ran || blocked == Activity::Memory {
-                self.charge_thread(running, What::Running(span.kind), span.object, from);
+                let in_call = if ran { RuleId::Running } else { in_blocked(blocked) };
+                self.charge_thread(in_call, running, What::Running(span.kind), span.object, from);
                 return Ok(());
             }
             return self.charge_blocked(blocked, span, from);
         };
         if cpu > 0 && waited + runqueue > 0 && self.has_parts(span)? {
             let from = self.piece_start(span).max(self.start);
-            self.charge_thread(running, What::Running(span.kind), span.object, from);
+            self.charge_thread(RuleId::RunningBetweenWaits, running, What::Running(span.kind), span.object, from);
             return Ok(());
         }
         // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
@@ -420,17 +439,18 @@ impl<'a, 'o> Walk<'a, 'o> {
         if blocked == Activity::Write && cpu == 0 && span.device != NONE && self.device_read(span.device, span.end) {
             // What was to be written had to be read first (from a mapped file, or another that the call copies from).
             let object = self.device_thing(span.device);
-            self.charge_thread(Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
+            self.charge_thread(RuleId::FileReadForWrite, Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
             return Ok(());
         }
-        let still = blocked == Activity::Memory && waited >= STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
+        let still =
+            blocked == Activity::Memory && waited >= limits::STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
         let (cpu, waited) = if waited <= grain_ns(span) && !span.ending_seen() { (cpu + waited, 0) } else { (cpu, waited) };
         let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
         let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
         let blocked_from = if waited == 0 { from } else { self.at - cpu_part - runqueue_part };
         let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
         self.charge_running(running, span, if runqueue + waited == 0 { from } else { runqueue_from });
-        self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_from);
+        self.charge_thread(RuleId::RunnableInSpan, Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
             self.charge_still(span.kind, from);
             return Ok(());
@@ -440,10 +460,9 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether what a device completed at an instant was a read.
     fn device_read(&mut self, device: u32, at: i64) -> bool {
-        const NEAR_NS: i64 = 500_000;
         self.settle(device);
         let lane = &self.feed.lanes[device as usize];
-        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= NEAR_NS as u64);
+        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= limits::COMPLETION_NEAR_NS as u64);
         near.min_by_key(|s| s.end.abs_diff(at)).is_some_and(|s| s.kind == SpanKind::DiskRead)
     }
 
@@ -466,15 +485,13 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// Whether a read or write was blocked not by its device but with its whole process: so long that no
     /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
     fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Result<bool, ExplainError> {
-        const LEAST_NS: u64 = 10 * STILL_NS;
-        const EDGE_NS: i64 = 5_000_000;
         let pid = self.actor().pid;
-        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= 16 << 20;
-        if waited < LEAST_NS || !one_call || pid == 0 || span.ending_seen() {
+        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
+        if waited < limits::FROZEN_NS || !one_call || pid == 0 || span.ending_seen() {
             return Ok(false);
         }
         self.ensure(span.start)?;
-        let within = (span.start + EDGE_NS)..(self.at - EDGE_NS);
+        let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
         let others = self.cast.actors.iter().zip(&self.feed.lanes).enumerate();
         let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
         let mut alive = false;
@@ -496,7 +513,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             Ok(since) => Some(since),
             Err(since) => {
                 let hole = Place::Hole { label: self.ledger.label(self.track) };
-                self.ledger.charge(Cause::Unknown, hole, since, self.at, self.track);
+                self.ledger.charge(RuleId::Unsampled, Cause::Unknown, hole, (since, self.at), self.track);
                 self.at = since;
                 None
             }
@@ -507,11 +524,11 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn container(&mut self, span: &LiveSpan) {
         let from = self.piece_start(span).max(self.start);
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
-        if self.at - from > most.saturating_add(STILL_NS as i64) {
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
+        if self.at - from > most.saturating_add(limits::STILL_NS as i64) {
+            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
             self.charge_still(span.kind, from);
         } else {
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, from);
+            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, from);
         }
     }
 
@@ -519,10 +536,10 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// stops are told by spans of their own, it is not known what that was.
     fn charge_still(&mut self, kind: SpanKind, from: i64) {
         if self.cast.wakers_inferred {
-            return self.charge_thread_as(Cause::Unknown, What::Blocked(kind), NONE, from);
+            return self.charge_thread_as(RuleId::StillUnknown, Cause::Unknown, What::Blocked(kind), NONE, from);
         }
         self.infer(from);
-        self.charge_thread(Activity::Think, What::Still(kind), NONE, from);
+        self.charge_thread(RuleId::Still, Activity::Think, What::Still(kind), NONE, from);
     }
 
     /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
@@ -533,10 +550,10 @@ impl<'a, 'o> Walk<'a, 'o> {
         let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
         let length = self.at - from;
         if recording {
-            self.charge_thread_as(Cause::Recorder, What::Runnable, NONE, from);
+            self.charge_thread_as(RuleId::RecorderQueue, Cause::Recorder, What::Runnable, NONE, from);
         } else {
             // By other threads, or by the quota of a control group.
-            self.charge_thread(Activity::Runqueue, What::Runnable, span.object, from);
+            self.charge_thread(RuleId::Runnable, Activity::Runqueue, What::Runnable, span.object, from);
         }
         if span.waker != NONE {
             self.ledger.note_holder(span.waker, length);

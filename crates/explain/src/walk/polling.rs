@@ -3,20 +3,9 @@
 //! since the last look in vain is what was waited for.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::lives::Beginning;
 use std::collections::BTreeSet;
-
-/// A look may do so much and be no more than one.
-const LOOK_BYTES: u64 = 64 << 10;
-
-/// A question that is asked to learn whether something has come about is so long at most.
-const QUESTION_BYTES: u64 = 4 << 10;
-
-/// The shortest pause between looks (a shell waits that long for who it makes to begin), and the longest idle moment of who is busy.
-const SHORTEST_NS: i64 = 300_000;
-
-/// So many pauses before the last are no chance.
-const MANY_PAUSES: usize = 4;
 
 /// The last pauses of who looks at intervals.
 struct Looks {
@@ -36,7 +25,7 @@ type Process = (u32, u32);
 impl Walk<'_, '_> {
     /// Stands in a pause: whether the thread looked at intervals for the end of something, and the walk has gone there.
     pub(super) fn polled(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
-        if self.circling() || self.held.is_some() || self.at - pause.start < SHORTEST_NS {
+        if self.circling() || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
             return Ok(false);
         }
         if self.back_to_what_is_looked_for(pause)? {
@@ -47,12 +36,12 @@ impl Walk<'_, '_> {
         if !looks.often {
             self.infer(looks.from);
         }
-        self.charge_thread(Activity::Think, What::Blocked(pause.kind), NONE, at);
+        self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at);
         if self.at > at {
             // It had ended by the last look already, which came too early: that ran, or waited for what it looks with.
             self.jump(looks.track);
             self.infer(at);
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, at);
+            self.charge_thread(RuleId::PollWork, Activity::Cpu, What::OwnWork, NONE, at);
         }
         self.came_from.insert(done, looks.track);
         self.looked_at = Some((looks.track, done));
@@ -97,7 +86,7 @@ impl Walk<'_, '_> {
         let life = self.lives[self.track as usize];
         let Some((made, Beginning::Made(by))) = life.from else { return Ok(None) };
         let (own, maker) = (self.actor(), self.cast.actors.get(by as usize));
-        let brief = pause.start - made <= (pause.end - pause.start).max(20_000_000);
+        let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
         if !brief || maker.is_none_or(|maker| !maker.thread || maker.pid == own.pid) {
             return Ok(None);
         }
@@ -117,27 +106,26 @@ impl Walk<'_, '_> {
 
     /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a look.
     fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<Looks>, ExplainError> {
-        const FURTHEST_NS: i64 = 4_000_000_000;
         let length = self.at - before;
         // What is shorter belongs to a look.
-        let shortest = (length / 3).max(SHORTEST_NS);
-        let oldest = before - FURTHEST_NS.min(length.saturating_mul(16));
+        let shortest = (length / limits::ALIKE_TIMES).max(limits::SHORTEST_PAUSE_NS);
+        let oldest = before - limits::FURTHEST_PAUSES_NS.min(length.saturating_mul(limits::EARLIER_PAUSES));
         self.settle(track);
         loop {
             let lane = &self.feed.lanes[track as usize];
             let recent = lane.ahead.iter().take_while(|s| s.end >= oldest);
             let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s));
-            let found: Vec<&LiveSpan> = recent.take(MANY_PAUSES).collect();
+            let found: Vec<&LiveSpan> = recent.take(limits::MANY_PAUSES).collect();
             if let [later, earlier, ..] = found[..] {
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
                 let between = [(later.end, before), (earlier.end, later.start)];
                 let looks = between.iter().all(|&(from, until)| {
                     let since = lane.ahead.iter().take_while(|s| s.end >= from);
                     let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
-                    until - from <= one.max(other) && bytes <= LOOK_BYTES
+                    until - from <= one.max(other) && bytes <= limits::POLL_BYTES
                 });
                 let steady = alike(length, one) && alike(one, other);
-                let often = found.len() == MANY_PAUSES;
+                let often = found.len() == limits::MANY_PAUSES;
                 return Ok((looks && steady).then_some(Looks { track, since: later.end, from: earlier.start, often }));
             }
             if self.feed.position < oldest.max(self.lives[track as usize].floor()) || self.cannot_look_further() {
@@ -152,7 +140,7 @@ impl Walk<'_, '_> {
     pub(super) fn seems_to_look(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         let length = self.at - pause.start;
         // (Who sleeps with a lock is waited for whatever it looks for.)
-        if !self.cast.wakers_inferred || length < SHORTEST_NS || self.held.is_some() || self.circling() {
+        if !self.cast.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling() {
             return Ok(false);
         }
         // The first pauses of a series are like those after them.
@@ -174,7 +162,7 @@ impl Walk<'_, '_> {
     pub(super) fn charge_looking(&mut self, pause: &LiveSpan) {
         let from = self.piece_start(pause);
         self.infer(from);
-        self.charge_thread(Activity::Think, What::Looking, NONE, from);
+        self.charge_thread(RuleId::PollUnknown, Activity::Think, What::Looking, NONE, from);
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only looked at, it
@@ -186,9 +174,9 @@ impl Walk<'_, '_> {
         let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
         // When bytes were moved is known to within the looks only.
         let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= looks.from).map(LiveSpan::bytes).sum();
-        let waits = self.cast.looked_at && moved <= MANY_PAUSES as u64 * QUESTION_BYTES;
+        let waits = self.cast.looked_at && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
         let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
-        waited || answered && sent > 0 && sent <= QUESTION_BYTES
+        waited || answered && sent > 0 && sent <= limits::QUESTION_BYTES
     }
 
     /// Whether a thread of those that are looked at was at work, or slept, through all of the pauses.
@@ -210,7 +198,9 @@ impl Walk<'_, '_> {
             let mut seen = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > looks.from));
             let rested = |s: &LiveSpan| {
                 let sleeps = matches!(rule(s.kind), Rule::Wait(_)) && s.start > looks.from;
-                (sleeps || matches!(rule(s.kind), Rule::Thread | Rule::Receive)) && s.cpu_ns == 0 && s.end - s.start > SHORTEST_NS
+                (sleeps || matches!(rule(s.kind), Rule::Thread | Rule::Receive))
+                    && s.cpu_ns == 0
+                    && s.end - s.start > limits::SHORTEST_PAUSE_NS
             };
             // Computing shows where it is told, or where nothing else was seen.
             let there = self.cast.looked_at && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
@@ -261,8 +251,8 @@ impl Walk<'_, '_> {
         let lane = &self.feed.lanes[track as usize];
         let since = lane.innermost().filter(|s| idle(s)).map(|s| s.start).filter(|&at| at > looks.since && at < self.at)?;
         let mut meanwhile = lane.ahead.iter().take_while(|s| s.end > looks.from);
-        let rested = meanwhile.any(|s| idle(s) && s.end - s.start > SHORTEST_NS);
-        let worked = lane.ahead.front().is_some_and(|s| since - s.end <= SHORTEST_NS);
+        let rested = meanwhile.any(|s| idle(s) && s.end - s.start > limits::SHORTEST_PAUSE_NS);
+        let worked = lane.ahead.front().is_some_and(|s| since - s.end <= limits::SHORTEST_PAUSE_NS);
         (worked && !rested).then_some(since)
     }
 
@@ -302,5 +292,5 @@ fn is_like(pause: &LiveSpan) -> impl Fn(&Cast, &LiveSpan) -> bool + use<> {
 
 /// Whether two lengths are about the same.
 fn alike(one: i64, other: i64) -> bool {
-    one <= 3 * other + SHORTEST_NS && other <= 3 * one + SHORTEST_NS
+    one <= limits::ALIKE_TIMES * other + limits::SHORTEST_PAUSE_NS && other <= limits::ALIKE_TIMES * one + limits::SHORTEST_PAUSE_NS
 }

@@ -33,7 +33,7 @@ impl Walk<'_, '_> {
         }
         let answered = answered.filter(|&(end, _)| end > span.start && end < self.at);
         let from = answered.map_or(self.piece_start(span), |(end, _)| end);
-        self.charge_thread(Activity::Think, What::Blocked(span.kind), NONE, from);
+        self.charge_thread(RuleId::MountIdle, Activity::Think, What::Blocked(span.kind), NONE, from);
         if let Some((_, track)) = answered {
             self.jump(track);
         }

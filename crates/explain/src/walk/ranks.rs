@@ -6,11 +6,9 @@
 //! of another rank in the same collective: ranks write for each other.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::ranks::{Provider, is_part};
 use crate::observe::span::is_mpi;
-
-/// A message of this many bytes and more is moving data between machines; a smaller one is a transit.
-const DATA_BYTES: u64 = 64 << 10;
 
 /// What other ranks in a collective do for this one.
 enum Others {
@@ -46,7 +44,7 @@ impl Walk<'_, '_> {
                 let from = self.piece_start(span).max(since);
                 let name = self.missing(&operation);
                 *self.unrecorded_ranks.entry(name).or_default() += self.at - from;
-                self.charge_thread_as(Cause::Unknown, What::Blocked(operation.kind), NONE, from);
+                self.charge_thread_as(RuleId::MpiUnrecorded, Cause::Unknown, What::Blocked(operation.kind), NONE, from);
                 Ok(true)
             }
             _ => Ok(self.others_work(span, &operation) || self.slept_in_call(span, &call)),
@@ -80,7 +78,7 @@ impl Walk<'_, '_> {
         }
         if until < self.at {
             let from = self.piece_start(span).max(until);
-            self.charge_thread(Activity::Lock, What::Blocked(span.kind), NONE, from);
+            self.charge_thread(RuleId::MpiLauncher, Activity::Lock, What::Blocked(span.kind), NONE, from);
             return Ok(true);
         }
         let has_begun = |walk: &Self| {
@@ -104,7 +102,7 @@ impl Walk<'_, '_> {
         let slept = span.kind == SpanKind::WaitTimer && !self.is_walkable(span.waker);
         if slept {
             let from = self.piece_start(span);
-            self.charge_thread(Activity::Lock, What::Blocked(call.kind), NONE, from);
+            self.charge_thread(RuleId::MpiSleep, Activity::Lock, What::Blocked(call.kind), NONE, from);
         }
         slept
     }
@@ -146,15 +144,15 @@ impl Walk<'_, '_> {
         let from = self.piece_start(span).max(since).max(worked_until);
         let elsewhere = self.cast.actors.get(provider as usize).is_some_and(|a| a.machine != self.actor().machine);
         if span.kind == SpanKind::WaitRunqueue {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, from);
+            self.charge_thread(RuleId::MpiRunnable, Activity::Runqueue, What::Runnable, NONE, from);
             if span.waker != NONE {
                 self.ledger.note_holder(span.waker, span.end - from);
             }
         } else if elsewhere {
-            let cause = if operation.bytes() >= DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
-            self.charge_wire(cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
+            let cause = if operation.bytes() >= limits::MPI_DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
+            self.charge_wire(RuleId::MpiWire, cause, (NONE, provider), operation.kind == SpanKind::MpiSend, from);
         } else {
-            self.charge_thread(Activity::Cpu, What::Running(operation.kind), NONE, from);
+            self.charge_thread(RuleId::MpiRunning, Activity::Cpu, What::Running(operation.kind), NONE, from);
         }
     }
 
@@ -170,7 +168,6 @@ impl Walk<'_, '_> {
 
     /// Ranks in one collective work for each other: whether another one is blocked in a call on a file, or when one last was.
     fn work_of_others(&mut self, operation: &LiveSpan) -> Others {
-        const NEAR_SPANS: usize = 64;
         let mut until = i64::MIN;
         let collective = matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
             && is_part(operation);
@@ -185,7 +182,7 @@ impl Walk<'_, '_> {
             if lane.innermost().is_some_and(is_work) {
                 return Others::Work(track);
             }
-            let last = lane.ahead.iter().take(NEAR_SPANS).find(|s| is_work(s) && s.end > operation.start && s.end > s.start);
+            let last = lane.ahead.iter().take(limits::NEAR_SPANS).find(|s| is_work(s) && s.end > operation.start && s.end > s.start);
             until = until.max(last.map_or(i64::MIN, |s| s.end));
         }
         Others::Worked(until)

@@ -2,7 +2,9 @@
 //! that applies. `MODEL.md` tells the same in words.
 
 use crate::cause::Activity;
+use crate::limits::walk as limits;
 use crate::observe::span::LiveSpan;
+use crate::rule::RuleId;
 use thalweg_trace::SpanKind;
 
 /// How a span is charged.
@@ -63,12 +65,8 @@ pub(crate) const fn rule(kind: SpanKind) -> Rule {
 /// Blocked time too short to be anything but the grain of the clocks it was measured with: it is
 /// counted as running.
 pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
-    (span.duration_ns() / 50).max(5_000)
+    (span.duration_ns() / limits::GRAIN_PART).max(limits::GRAIN_NS)
 }
-
-/// From this much on, a thread that neither ran, nor was runnable, nor was in a call that can wait, is
-/// said to stand still (a stopped process, a paused machine) rather than to fault pages in.
-pub(crate) const STILL_NS: u64 = 100_000_000;
 
 /// A wait's three parts, in their order: blocked until `.0`, runnable until `.1`, running until its end.
 pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
@@ -96,6 +94,15 @@ pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> 
         (Some(SpanKind::FileSync), _) | (_, SpanKind::DiskFlush) => Activity::Sync,
         (Some(SpanKind::FileWrite), _) | (_, SpanKind::DiskWrite) => Activity::Write,
         _ => Activity::Read,
+    }
+}
+
+/// By which rule being blocked in work of its own is charged.
+pub(crate) const fn in_blocked(activity: Activity) -> RuleId {
+    match activity {
+        Activity::Memory => RuleId::Memory,
+        Activity::Cpu => RuleId::BlockedComputing,
+        _ => RuleId::FileBlocked,
     }
 }
 

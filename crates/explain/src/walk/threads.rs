@@ -1,6 +1,7 @@
 //! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
+use crate::limits::walk as limits;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl Walk<'_, '_> {
@@ -29,7 +30,7 @@ impl Walk<'_, '_> {
             if self.is_untold(from) {
                 self.infer(from);
             }
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, from);
+            self.charge_thread(RuleId::Running, Activity::Cpu, What::OwnWork, NONE, from);
         }
         Ok(())
     }
@@ -39,7 +40,6 @@ impl Walk<'_, '_> {
     /// Only for a little: what was never seen to do anything before did not run for long. Then another thread of its process,
     /// which ran at the time, started it.
     fn go_to_starter(&mut self) -> Result<(), ExplainError> {
-        const LONG_NS: i64 = 20_000_000;
         let starter = self.starter();
         self.ensure(self.at)?;
         self.settle(starter);
@@ -49,13 +49,13 @@ impl Walk<'_, '_> {
             && wait.ending_seen()
             && rule(wait.kind) == Rule::Thread
         {
-            if self.at - wait.start > LONG_NS
+            if self.at - wait.start > limits::STARTED_LONG_NS
                 && let Some(running) = self.running_sibling(starter)
             {
                 self.jump(running);
                 return Ok(());
             }
-            self.charge_thread(Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
+            self.charge_thread(RuleId::RunningStarted, Activity::Cpu, What::OwnWork, NONE, wait.start.max(self.feed.position));
             if self.at > wait.start {
                 return Ok(());
             }
@@ -99,8 +99,7 @@ impl Walk<'_, '_> {
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
-        const LONG_NS: i64 = 200_000;
-        if !self.lane().known.traces_requests || self.at - from < LONG_NS || self.circling() {
+        if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling() {
             return None;
         }
         self.awaits(from).filter(|waiting| waiting.side == End::Server)
@@ -157,15 +156,15 @@ impl Walk<'_, '_> {
         let earliest = self.piece_start(span);
         if span.cpu_ns != 0 && (self.at > runnable_until || earliest > span.start) && self.has_parts(span)? {
             let earliest = self.piece_start(span);
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), span.object, earliest);
+            self.charge_thread(RuleId::RunningBetweenWaits, Activity::Cpu, What::Running(span.kind), span.object, earliest);
             return Ok(());
         }
         if self.at > runnable_until {
-            self.charge_thread(Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
+            self.charge_thread(RuleId::RunningAfterWait, Activity::Cpu, What::Running(span.kind), NONE, runnable_until.max(earliest));
             return Ok(());
         }
         if self.at > blocked_until {
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, blocked_until.max(earliest));
+            self.charge_thread(RuleId::RunnableInSpan, Activity::Runqueue, What::Runnable, NONE, blocked_until.max(earliest));
             return Ok(());
         }
         let mut span = *span;
@@ -287,7 +286,7 @@ impl Walk<'_, '_> {
         if self.is_file_lock(span.object) && (stranger || self.is_another_program(waker)) {
             // Whatever its holder did: the lock is what was waited for.
             let (from, until) = (self.piece_start(&span), self.at);
-            self.charge_thread(Activity::Lock, What::Blocked(span.kind), span.object, from);
+            self.charge_thread(RuleId::LockFile, Activity::Lock, What::Blocked(span.kind), span.object, from);
             self.ledger.note_holder(waker, until - self.at);
             return Ok(());
         }
@@ -321,13 +320,13 @@ impl Walk<'_, '_> {
         let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
         let woken_at = self.end_of_life(waker, span.start).map_or(woken_at, |ended| ended.min(woken_at));
         let lag = (self.at - woken_at) as u64;
-        if lag >= STILL_NS {
+        if lag >= limits::STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
-            if self.cast.wakers_inferred && lag >= doubts::UNTOLD_QUEUE_NS {
+            if self.cast.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
                 self.infer(woken_at);
             }
-            self.charge_thread(Activity::Runqueue, What::Runnable, NONE, woken_at);
+            self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
         // A mount waits for whoever uses it: none of those was started for it.
@@ -350,21 +349,23 @@ impl Walk<'_, '_> {
         let what = What::Blocked(span.kind);
         let by_thread = rule(span.kind) == Rule::Thread;
         match kind {
-            _ if self.is_file_lock(span.object) => self.charge_thread(Activity::Lock, what, span.object, from),
+            _ if self.is_file_lock(span.object) => self.charge_thread(RuleId::LockFileUnknown, Activity::Lock, what, span.object, from),
             // Somebody types, or does not.
-            Some(ObjectKind::Terminal) => self.charge_thread(Activity::Think, what, span.object, from),
+            Some(ObjectKind::Terminal) => self.charge_thread(RuleId::NoWakerTerminal, Activity::Think, what, span.object, from),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) => self.charge_thread_as(Cause::ServerUnknown, what, span.object, from),
+            Some(ObjectKind::Socket) => self.charge_thread_as(RuleId::NoWakerSocket, Cause::ServerUnknown, what, span.object, from),
             _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
-                self.charge_thread_as(Cause::ServerUnknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerDatagram, Cause::ServerUnknown, what, span.object, from);
             }
-            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => self.charge_thread_as(Cause::Unknown, what, span.object, from),
+            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => {
+                self.charge_thread_as(RuleId::NoWakerPipe, Cause::Unknown, what, span.object, from)
+            }
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
             _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
-                self.charge_thread_as(Cause::Unknown, what, span.object, from);
+                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ => {
                 if self.circling() {
@@ -375,7 +376,7 @@ impl Walk<'_, '_> {
                     Rule::Work { blocked, .. } => blocked,
                     _ => Activity::Lock,
                 };
-                self.charge_thread(activity, what, span.object, from);
+                self.charge_thread(RuleId::NoWaker, activity, what, span.object, from);
             }
         }
     }

@@ -2,6 +2,7 @@
 //! that looks for something at intervals waits for what it looks for.
 
 use super::*;
+use crate::limits::walk as limits;
 use crate::observe::feed::Passed;
 
 impl Walk<'_, '_> {
@@ -25,14 +26,14 @@ impl Walk<'_, '_> {
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
         if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
             // It may have waited for one of those with whom it deals.
-            self.charge_thread_as(Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
+            self.charge_thread_as(RuleId::TimeLimitUnknown, Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
             return Ok(None);
         }
         // Or a lock that a thread which ran meanwhile had, and gave back just then.
         if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
             self.infer(earliest);
         }
-        self.charge_thread(Activity::Think, What::Blocked(span.kind), span.object, earliest);
+        self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), span.object, earliest);
         Ok(None)
     }
 
@@ -64,7 +65,7 @@ impl Walk<'_, '_> {
     fn had_nothing_to_do(&mut self, track: u32, pause: &LiveSpan) -> bool {
         self.settle(track);
         let inner = self.feed.lanes[track as usize].innermost();
-        let early = pause.start + (pause.end - pause.start) / 8;
+        let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
         inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at)
     }
 }

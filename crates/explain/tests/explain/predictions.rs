@@ -321,7 +321,7 @@ fn how_long_predicting_takes() {
     let begun = std::time::Instant::now();
     let e = tale.explain();
     println!("{:?} for {} spans' worth, {:?}", begun.elapsed(), 60_000 * 7, e.model);
-    let quiet = thalweg_explain::Options { what_if: false };
+    let quiet = thalweg_explain::Options { what_if: false, ..thalweg_explain::Options::default() };
     let begun = std::time::Instant::now();
     thalweg_explain::explain(&tale.source(), &quiet).unwrap();
     println!("{:?} without", begun.elapsed());

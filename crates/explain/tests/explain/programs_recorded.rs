@@ -9,7 +9,7 @@ use thalweg_trace::Recording;
 fn explained(name: &str) -> Explanation {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
     let recording = Recording::open(&path).expect("a fixture opens");
-    let explanation = explain(&recording, &Options { what_if: false }).expect("explains");
+    let explanation = explain(&recording, &Options { what_if: false, ..Options::default() }).expect("explains");
     check(&explanation);
     explanation
 }

@@ -154,7 +154,7 @@ fn a_late_rank_that_comes_in_time_makes_the_job_shorter_in_a_replay() {
 fn recorded(name: &str) -> Explanation {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
     let recording = Recording::open(&path).expect("a fixture opens");
-    let explanation = explain(&recording, &Options { what_if: true }).expect("explains");
+    let explanation = explain(&recording, &Options { what_if: true, ..Options::default() }).expect("explains");
     check(&explanation);
     explanation
 }

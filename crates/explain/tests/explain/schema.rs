@@ -1,7 +1,8 @@
 //! The document and its schema say the same.
 
 use crate::common::*;
-use thalweg_explain::Cause;
+use thalweg_explain::rule::RuleId;
+use thalweg_explain::{Cause, Options, explain};
 use thalweg_trace::{ObjectKind, SpanKind as K};
 
 fn schema() -> serde_json::Value {
@@ -115,6 +116,20 @@ fn the_schema_lists_every_cause() {
     let listed: Vec<String> = serde_json::from_value(schema()["$defs"]["Cause"]["enum"].clone()).unwrap();
     let all: Vec<&str> = Cause::ALL.iter().map(|c| c.name()).collect();
     assert_eq!(listed, all);
+}
+
+#[test]
+fn the_schema_lists_every_rule_and_holds_for_what_charges_rest_on() {
+    let listed: Vec<String> = serde_json::from_value(schema()["$defs"]["RuleId"]["enum"].clone()).unwrap();
+    let all: Vec<&str> = RuleId::ALL.iter().map(|rule| rule.name()).collect();
+    assert_eq!(listed, all);
+    let validator = jsonschema::validator_for(&schema()).expect("a schema");
+    let asked = explain(&full().source(), &Options { why: true, ..Options::default() }).expect("explains");
+    let document = serde_json::to_value(&asked).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&document).map(|e| format!("{}: {e}", e.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    let back: thalweg_explain::Explanation = serde_json::from_value(document).unwrap();
+    assert_eq!(back, asked);
 }
 
 #[test]

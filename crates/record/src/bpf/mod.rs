@@ -32,7 +32,7 @@ mod cost_tests;
 
 pub(crate) use probe::probe;
 
-use crate::recorder::{Finished, RecordError, Recorder, Tier, Watched};
+use crate::recorder::{Finished, RecordError, Recorder, Watched};
 
 /// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug)]
@@ -57,12 +57,6 @@ impl Recorder for BpfRecorder {
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
-        if watched.tier == Tier::Packet {
-            return Err(RecordError::NotAllowed(
-                "the kernel recorder has no packet tier: record with `--tier syscall`, and packets with `thalweg rpcstat --interface`"
-                    .to_owned(),
-            ));
-        }
         if self.reader.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }

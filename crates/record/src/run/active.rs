@@ -4,7 +4,7 @@ use super::{Method, Options};
 use crate::command::{Executable, Linkage};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
-use crate::{Finished, RecordError, Recorder, Tier, Watched};
+use crate::{Finished, RecordError, Recorder, Watched};
 use std::ffi::OsString;
 use thalweg_trace::IdSpace;
 
@@ -52,9 +52,6 @@ impl Active {
             Method::Preload => &[Method::Preload],
             Method::Proc => &[Method::Proc],
         };
-        if options.tier == Tier::Packet && options.method != Method::Auto && options.method != Method::Bpf {
-            return Err(RecordError::Usage("packets are recorded by the kernel recorder only; use another tier".to_owned()));
-        }
         let mut notes = Vec::new();
         for (index, method) in order.iter().enumerate() {
             match make(*method, executable) {

@@ -76,7 +76,6 @@ pub(super) fn describe(
     let tier = match options.tier {
         Tier::Lean => "lean",
         Tier::Syscall => "syscall",
-        Tier::Packet => "packet",
     };
     let mut add = |name: &str, value: Option<String>| {
         if let Some(value) = value.filter(|_| !attributes.iter().any(|(known, _)| known == name)) {

@@ -8,13 +8,13 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::{explained, merged, note, print};
-use crate::recordings::record_flags::RecordFlags;
+use crate::recordings::explained::{explained, explained_as, merged, note, print};
+use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use thalweg_explain::Explanation;
+use thalweg_explain::{Explanation, Options};
 use thalweg_record::Exit;
 use thalweg_report::{Prediction, TextOptions};
 use thalweg_trace::Source;
@@ -28,11 +28,14 @@ The explanation goes to standard error or to the file that --to names; with --js
 )]
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
-    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
+    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with_all = ["command", RECORDING_FLAGS])]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
     json: bool,
+    /// Say of each charge by which rules it was charged, and on which spans that rests
+    #[arg(long, conflicts_with = "after")]
+    why: bool,
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
@@ -49,13 +52,16 @@ pub(crate) struct Arguments {
     command: Vec<OsString>,
 }
 
+impl Arguments {
+    fn options(&self) -> Options {
+        Options { why: self.why, ..Options::default() }
+    }
+}
+
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
-    }
-    if arguments.flags.any_given() {
-        return Err(Failure::usage("recording options need a command: `thalweg explain [OPTIONS] -- COMMAND`"));
     }
     match (arguments.recordings.as_slice(), &arguments.after) {
         ([recording], after) => {
@@ -70,7 +76,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn explain_one(arguments: &Arguments, recording: &Path, after: Option<&Path>) -> Result<(), Failure> {
-    let (recording, explanation) = explained(recording)?;
+    let (recording, explanation) = explained_as(recording, &arguments.options())?;
     match after {
         None => hand_over(&explanation, arguments, false),
         Some(earlier) => {
@@ -87,7 +93,7 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
     merged(recordings, &path)?;
-    hand_over(&explained(&path)?.1, arguments, false)
+    hand_over(&explained_as(&path, &arguments.options())?.1, arguments, false)
 }
 
 /// Runs a command, records it and explains the recording; ends as the command did.
@@ -100,7 +106,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
     let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
     temporary.guard();
-    let explained = explained(&outcome.path).map(|(_, explanation)| explanation);
+    let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
     // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
     let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
@@ -146,4 +152,40 @@ fn against(before: &Explanation, now: &Explanation, command: &[String], earlier:
     })?;
     let prediction = Prediction { before_s: before.wall_s, predicted_s: made.predicted_wall_s, achieved_s: now.wall_s };
     Ok(thalweg_report::predicted_against_achieved(&made.change, &prediction))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::error::ErrorKind;
+    use clap::{Arg, ArgAction, Args, Command};
+
+    fn parse(words: &[&str]) -> Result<clap::ArgMatches, clap::Error> {
+        Arguments::augment_args(Command::new("explain")).try_get_matches_from([&["explain"], words].concat())
+    }
+
+    /// The words that give a flag, with a value that it takes.
+    fn given(flag: &Arg) -> Vec<String> {
+        let name = format!("--{}", flag.get_long().expect("a flag for recording has a long name"));
+        if matches!(flag.get_action(), ArgAction::SetTrue) {
+            return vec![name];
+        }
+        let possible = flag.get_possible_values();
+        let values = possible.iter().map(|value| value.get_name().to_owned()).chain(["1s", "1Gi", "name"].map(str::to_owned));
+        let takes = |word: &String| parse(&[word, "--", "true"]).is_ok();
+        values.map(|value| format!("{name}={value}")).find(takes).map(|word| vec![word]).expect("one of the values is taken")
+    }
+
+    #[test]
+    fn flags_for_recording_are_refused_with_a_recording() {
+        assert!(parse(&["run.thw"]).is_ok(), "defaults are no flags given");
+        let flags = RecordFlags::augment_args(Command::new("flags"));
+        for flag in flags.get_arguments() {
+            let words = given(flag);
+            let words: Vec<&str> = words.iter().map(String::as_str).collect();
+            let with_recording = parse(&[&words[..], &["run.thw"]].concat());
+            assert_eq!(with_recording.map(drop).map_err(|e| e.kind()), Err(ErrorKind::ArgumentConflict), "{words:?} with a recording");
+            assert!(parse(&[&words[..], &["--", "true"]].concat()).is_ok(), "{words:?} with a command");
+        }
+    }
 }

@@ -11,6 +11,7 @@ mod sentence;
 use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::document::{Answerer, MAX_ANSWERERS, Part, PerEntry, RoundTrips, Trip};
+use crate::limits::assemble as limits;
 use crate::observe::asking::Asking;
 use crate::observe::cast::Cast;
 use crate::observe::observation::Way;
@@ -19,21 +20,15 @@ use sentence::sentence;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
 
-/// Fewer questions than this are no pattern.
-const FEWEST: u64 = 8;
-
-/// With more bytes than this for each question, what was asked for is data, and questions are not what it is about.
-const MOST_BYTES_EACH: u64 = 32 << 10;
-
 /// The round trips of a recorded run; `None` where there are next to none, or where they carry data.
 pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> {
     let asking = &parts.seen.asking;
     let entries = entries(asking, meta);
     let bytes: u64 = [Way::ClientSends, Way::ServerSends].into_iter().map(|way| parts.seen.stream(way).all.bytes).sum();
     let bytes = bytes.max(parts.seen.stream(Way::ClientReceives).all.bytes);
-    let small = |count: u64| entries.is_some() || bytes / count.max(1) <= MOST_BYTES_EACH;
+    let small = |count: u64| entries.is_some() || bytes / count.max(1) <= limits::MOST_BYTES_EACH;
     let away = parts.ledger.away;
-    if asking.calls.count() >= FEWEST && small(asking.calls.count()) {
+    if asking.calls.count() >= limits::FEWEST_QUESTIONS && small(asking.calls.count()) {
         let calls = &asking.calls;
         let made = Made {
             trip: Trip::Calls,
@@ -46,14 +41,14 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
         return made.round_trips(parts, entries, answerers(parts.cast, asking));
     }
     if let Some((first, last)) = asking.exchanging
-        && asking.sends >= FEWEST
+        && asking.sends >= limits::FEWEST_QUESTIONS
         && small(asking.sends)
     {
         let made = Made { trip: Trip::Exchanges, count: asking.sends, in_a_row: away.from_client, first, last, calls: None };
         return made.round_trips(parts, entries, Vec::new());
     }
     let disk = &asking.disk;
-    if asking.exchanging.is_none() && disk.count() >= FEWEST && asks_for_names(parts) {
+    if asking.exchanging.is_none() && disk.count() >= limits::FEWEST_QUESTIONS && asks_for_names(parts) {
         let made =
             Made { trip: Trip::Disk, count: disk.count(), in_a_row: away.from_disk, first: disk.first, last: disk.last, calls: Some(disk) };
         return made.round_trips(parts, entries, disks(parts));
@@ -63,7 +58,7 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
 
 /// Round trips of calls alone, where nothing is recorded of who made them: how many were one after the other their times say.
 pub(crate) fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, network_s: Option<f64>, to: Vec<Answerer>) -> Option<RoundTrips> {
-    if calls.count() < FEWEST || calls.last <= calls.first {
+    if calls.count() < limits::FEWEST_QUESTIONS || calls.last <= calls.first {
         return None;
     }
     let asking_s = (calls.last - calls.first) as f64 / 1e9;

@@ -1,16 +1,8 @@
 //! Round trips in plain words: one sentence of what was asked, and one of what that is for each entry.
 
 use crate::document::{Part, RoundTrips, Trip};
+use crate::limits::assemble as limits;
 use thalweg_trace::numbers::{self, duration};
-
-/// From this part of all questions on, "one after the other" is said of all of them.
-const NEARLY_ALL: f64 = 0.95;
-
-/// Parts below this share of a round trip go without mention.
-const WORTH_TELLING: f64 = 0.05;
-
-/// So many parts are named.
-const PARTS: usize = 3;
 
 /// One or two plain sentences.
 pub(super) fn sentence(trips: &RoundTrips) -> String {
@@ -20,7 +12,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
         Trip::Disk => ("request", "requests", " to disks"),
     };
     let many_told = count(trips.count, one, many);
-    let serial = trips.in_a_row as f64 >= trips.count as f64 * NEARLY_ALL;
+    let serial = trips.in_a_row as f64 >= trips.count as f64 * limits::NEARLY_ALL;
     let at_once = trips.at_once.map_or_else(String::new, |n| {
         let most = trips.most_at_once.filter(|&most| most as f64 > n * 1.5).map_or_else(String::new, |most| format!(", at most {most}"));
         format!(" ({n:.1} under way at a time{most})")
@@ -44,7 +36,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
 
 /// ` (1.02 ms messages in transit, 30 µs the server's CPU at work)`.
 fn made_of(parts: &[Part], all_s: f64) -> String {
-    let told = parts.iter().filter(|part| part.seconds >= all_s * WORTH_TELLING).take(PARTS);
+    let told = parts.iter().filter(|part| part.seconds >= all_s * limits::WORTH_TELLING).take(limits::PARTS);
     let told: Vec<String> = told.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
     if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
 }

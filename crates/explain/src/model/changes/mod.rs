@@ -21,6 +21,7 @@ use super::stages::Stages;
 use super::support::Support;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
+use crate::limits::model as limits;
 use crate::model::mounts::Mount;
 use thalweg_trace::{Knob, Meta};
 use walk::Walk;
@@ -117,7 +118,7 @@ impl Proposal {
 impl Run<'_> {
     /// Whether so many nanoseconds are worth looking at.
     fn matters(&self, ns: f64) -> bool {
-        ns >= self.replayed_ns * 0.005
+        ns >= self.replayed_ns * limits::MATTERS_PART
     }
 
     fn delayed(&self, classes: &[Class]) -> bool {

@@ -2,11 +2,9 @@
 
 use super::{Proposal, Run};
 use crate::cause::End;
+use crate::limits::model as limits;
 use crate::model::program::Class;
 use crate::model::scale::Scale;
-
-/// A quota is worth mentioning unseen where threads queued for this part of the run.
-const LEAST_UNTOLD_QUOTA: f64 = 0.2;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
@@ -15,7 +13,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.delayed(&[Class::Quota]) {
         let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
-    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * LEAST_UNTOLD_QUOTA {
+    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * limits::LEAST_UNTOLD_QUOTA {
         // A quota that nobody told of shows as queueing like any other.
         let how = "if a control group limits it (cpu.max, cpu.cfs_quota_us), raise that";
         proposals.push(Proposal::replay(

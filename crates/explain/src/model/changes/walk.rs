@@ -8,23 +8,8 @@
 use super::{By, Proposal};
 use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
+use crate::limits::model as limits;
 use thalweg_trace::{Knob, Meta};
-
-/// The windows that predictions are made for.
-pub(crate) const WINDOWS: [(&str, u32); 3] = [("walk.window.8", 8), ("walk.window.32", 32), ("walk.window.128", 128)];
-
-/// Fewer round trips for each entry than this, and it is not entry by entry that the walk waits.
-const ENTRY_BY_ENTRY: f64 = 0.9;
-
-/// Of what the bytes of an answer about one entry would cost in a large one, so much a further entry costs: the rest is the message's, or done
-/// while something else is waited for. Held against runs of 8, 32 and 128 entries ahead.
-const BYTES_OF_ENTRY: f64 = 0.25;
-
-/// For each datafile, bytes in question and answer together.
-const BYTES_OF_DATAFILE: f64 = 4.0;
-
-/// Where no answer shows what bytes cost: of what one entry takes alone, so much is for itself.
-const USUAL_FURTHER: f64 = 0.002;
 
 /// A walk that asks for one entry at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -43,15 +28,16 @@ impl Walk {
     /// The walk of a recording, if it is one that waits for entry after entry.
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Option<Walk> {
         let (trips, asking) = (trips.filter(|t| t.of == Trip::Calls)?, &parts.seen.asking);
-        let entry = trips.per_entry.as_ref().filter(|e| e.round_trips >= ENTRY_BY_ENTRY)?;
+        let entry = trips.per_entry.as_ref().filter(|e| e.round_trips >= limits::ENTRY_BY_ENTRY)?;
         let (entries, wall_ns) = (entry.entries as f64, (parts.end - parts.start) as f64);
         let alone_ns = asking.each_delivered_ns().unwrap_or(entry.seconds * 1e9);
         // Names are listed first, and then entries asked about; with a window, pages of names take the place of the first question.
         let listing_ns = asking.calls.lengths.quantile_ns(0.5) as f64;
         let around_ns = (wall_ns - alone_ns * entries - listing_ns).max(0.0);
         let datafiles = attribute(meta, "walk.datafiles").unwrap_or(0.0) / entries;
-        let further_ns = asking.cost_of_bytes().map(|(ns, bytes)| ns * (bytes * BYTES_OF_ENTRY + datafiles * BYTES_OF_DATAFILE));
-        Some(Walk { entries, alone_ns, further_ns: further_ns.unwrap_or(alone_ns * USUAL_FURTHER), around_ns })
+        let further_ns =
+            asking.cost_of_bytes().map(|(ns, bytes)| ns * (bytes * limits::BYTES_OF_ENTRY + datafiles * limits::BYTES_OF_DATAFILE));
+        Some(Walk { entries, alone_ns, further_ns: further_ns.unwrap_or(alone_ns * limits::USUAL_FURTHER), around_ns })
     }
 
     /// How long it takes with this window.
@@ -64,7 +50,7 @@ impl Walk {
     pub(crate) fn proposals(&self, replayed_ns: f64, meta: &Meta) -> Vec<Proposal> {
         // The run as it was: each entry alone, and the names listed before.
         let scale = replayed_ns / (self.around_ns + self.alone_ns * self.entries).max(1.0);
-        WINDOWS.iter().map(|&(id, window)| self.proposal(id, window, scale, meta)).collect()
+        limits::WINDOWS.iter().map(|&(id, window)| self.proposal(id, window, scale, meta)).collect()
     }
 
     fn proposal(&self, id: &'static str, window: u32, scale: f64, meta: &Meta) -> Proposal {

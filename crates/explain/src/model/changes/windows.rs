@@ -6,27 +6,17 @@
 //! then at the least is a bound.
 
 use super::requests::chains;
-use super::walk::WINDOWS;
 use super::{By, Proposal, Run};
 use crate::document::{RoundTrips, Trip};
+use crate::limits::model as limits;
 use crate::model::edit::in_flight;
-
-/// Questions of which fewer than this part wait for the one before them are under way together already.
-const SERIAL: f64 = 0.5;
-
-/// Bytes of names and attributes in an answer, and for each entry, where a server gives attributes with names (NFS: READDIRPLUS).
-const PAGE_BYTES: f64 = 32768.0;
-const ENTRY_BYTES: f64 = 200.0;
-
-/// Which part of the server's work is left where one question brings many entries: looking them up, not taking questions.
-const WORK_LEFT: f64 = 0.1;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
     if let Some(walk) = &run.walk {
         return walk.proposals(run.replayed_ns, run.meta);
     }
-    if (trips.in_a_row as f64) < trips.count as f64 * SERIAL {
+    if (trips.in_a_row as f64) < trips.count as f64 * limits::SERIAL {
         return Vec::new();
     }
     let now = run.under_way();
@@ -35,13 +25,13 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         let how = format!("a client that asks ahead, or {window} programs that each walk a part (xargs -P {window})");
         Some(Proposal::requests(run, id, format!("{window} questions under way at a time"), how, graph))
     };
-    WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
+    limits::WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
 }
 
 fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> {
     // Where it is not known how many entries there were, each was looked up and asked about.
     let entries = trips.per_entry.as_ref().map_or(trips.count / 2, |e| e.entries) as f64;
-    let pages = (entries * ENTRY_BYTES / PAGE_BYTES).ceil();
+    let pages = (entries * limits::ENTRY_BYTES / limits::PAGE_BYTES).ceil();
     let served: f64 =
         run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == crate::cause::End::Server).map(|(_, ns)| ns).sum();
     // What lies before the first question and after the last answer stays.
@@ -51,6 +41,6 @@ fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> 
         change: "attributes with the names, those of many entries in one answer".to_owned(),
         how: "a client that lists with attributes (NFS: READDIRPLUS; mounts: without nordirplus)".to_owned(),
         flags: Vec::new(),
-        by: By::Bound((around + pages * trips.each_s * 1e9 + served * WORK_LEFT).min(run.replayed_ns)),
+        by: By::Bound((around + pages * trips.each_s * 1e9 + served * limits::WORK_LEFT).min(run.replayed_ns)),
     })
 }

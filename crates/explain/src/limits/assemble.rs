@@ -1,0 +1,94 @@
+//! What is said, and of what.
+
+// carried.rs
+
+/// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
+pub(crate) const CARRIED_TENTHS: u128 = 9;
+
+// ceiling.rs
+
+/// What runs at this part of what it can is doing well. Ceilings themselves are measured to within a tenth. Instead: the ceiling's own
+/// interval.
+pub(crate) const WELL: f64 = 0.9;
+
+// circumstances.rs
+
+/// Of a track sampled for less, samples say nothing of where it ran. Ten samples. Instead: nothing; fewer have no share.
+pub(crate) const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
+
+// evidence.rs
+
+/// A twentieth of the charge was sampled at least. Instead: nothing; fewer samples have no share.
+pub(crate) const SAMPLED_PART: u64 = 20;
+/// One interval is worth a word when it is so many times the median. Instead: nothing; it is wording.
+pub(crate) const OUTLIER_TIMES: u64 = 8;
+/// And when it is as long as this: shorter ones nobody can do anything about. Instead: nothing; it is wording.
+pub(crate) const OUTLIER_NS: u64 = 1_000_000;
+/// From here on no data is said to have been under way at all. Instead: nothing; it is wording.
+pub(crate) const IDLE_NEARLY_ALL: f64 = 0.9;
+/// From here on the idle part is worth a word. Instead: nothing; it is wording.
+pub(crate) const IDLE_PART: f64 = 0.25;
+/// Samples name what a thread ran in where one class has so many tenths of them. Instead: call stacks.
+pub(crate) const SAMPLED_TENTHS: u64 = 3;
+/// A call is named that has a twentieth of the samples in calls on names. Instead: nothing; it is wording.
+pub(crate) const CALL_PART: f64 = 20.0;
+
+// mod.rs
+
+/// Bound: files that all have names in places.
+pub(crate) const FEW_FILES: usize = 16;
+/// Running in calls on names is metadata from this part on; any program opens some files. Instead: every system call.
+pub(crate) const ON_NAMES_PART: f64 = 0.05;
+/// Of many files those are named that took a hundredth of the run. Instead: nothing; it is wording.
+pub(crate) const NAMED_FILE_PART: u64 = 100;
+
+// parts.rs
+
+/// A run is about files when so many times as many bytes went to them as over the network: what is copied, compressed and sent is about
+/// both. Instead: what the command is for.
+pub(crate) const FILES_TO_NETWORK: u64 = 4;
+/// A way with less than a hundredth of the most bytes is requests and acknowledgements. Instead: which bytes of a message are payload.
+pub(crate) const WAY_PART: u64 = 100;
+
+// round_trips/mod.rs
+
+/// Fewer questions than this are no pattern. A program asks as many to begin. Instead: the calls of the walk itself.
+pub(crate) const FEWEST_QUESTIONS: u64 = 8;
+/// With more bytes than this for each question, what was asked for is data, and questions are not what it is about. A page of names; larger
+/// answers are data. Instead: which calls list and which read.
+pub(crate) const MOST_BYTES_EACH: u64 = 32 << 10;
+
+// round_trips/sentence.rs
+
+/// From this part of all questions on, "one after the other" is said of all of them. From here on a reader would say "all". Instead:
+/// nothing; it is wording.
+pub(crate) const NEARLY_ALL: f64 = 0.95;
+/// Parts below this share of a round trip go without mention. The same 5 points by which a cause must lead. Instead: nothing; it is
+/// wording.
+pub(crate) const WORTH_TELLING: f64 = 0.05;
+/// Bound: parts of a round trip that a sentence names.
+pub(crate) const PARTS: usize = 3;
+
+// transfers.rs
+
+/// Bound: candidates looked through for a pair.
+pub(crate) const NEAR_PAIRS: usize = 64;
+/// What moved less than a hundredth of the most is what programs read and write for themselves. Instead: what the command is for.
+pub(crate) const TRANSFER_PART: u64 = 100;
+/// Beside pairs, what has no other end must be so large to be a transfer. Instead: what the command is for.
+pub(crate) const UNPAIRED_PART: u64 = 10;
+/// Source and sink of one transfer differ by headers: 2 %. Instead: which bytes of a message are payload.
+pub(crate) const PAIR_PART: u64 = 50;
+/// A server's file of as many bytes, within 5 %, is the one that was transferred. Instead: the file's name in the request.
+pub(crate) const SAME_FILE_PART: u64 = 20;
+
+// verdict.rs
+
+/// The largest cause limits when it leads by so much. Shares of repeated runs are assumed to differ by less. Instead: the interval of each share.
+pub(crate) const LEAD: f64 = 0.05;
+/// A sentence stops naming causes when they make up this share. Instead: nothing; it is wording.
+pub(crate) const TOLD_ENOUGH: f64 = 0.8;
+/// Nor does it name one below this share. Instead: nothing; it is wording.
+pub(crate) const TOLD_LEAST: f64 = 0.03;
+/// With this part of a cause, a place is said to be all of it. Instead: nothing; it is wording.
+pub(crate) const ONE_PLACE: f64 = 0.9;

@@ -1,0 +1,144 @@
+//! Every threshold of an explanation, room by room: a number with which a rule decides, or up to which something is kept.
+//!
+//! Each has its reason: what was measured, or what is assumed of programs, kernels and networks. After *Instead* stands the fact that would make it unnecessary: what a recorder would have to tell for the rule to
+//! read it rather than guess. After *Bound* stands what is held in check: memory or work, and no judgement. A number that is a fact of the
+//! format, the kernel or the document (no track, `EAGAIN`, the document's own lengths) is no threshold, and stands where it is used.
+
+pub(crate) mod assemble;
+pub(crate) mod model;
+pub(crate) mod observe;
+pub(crate) mod rpcstat;
+pub(crate) mod walk;
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    /// Constants of numbers outside of this room: facts and sentinels. Only to become fewer.
+    const FACTS: [&str; 13] = [
+        "model/program.rs CLASSES",
+        "model/program.rs NO_MARK",
+        "model/regime.rs REGIMES",
+        "model/rows.rs EAGAIN",
+        "model/simulate.rs NOBODY",
+        "observe/feed.rs TASK",
+        "observe/index.rs NONE",
+        "observe/observation.rs WAYS",
+        "observe/span.rs EAGAIN",
+        "rpcstat/responses.rs NOT_CAPTURED",
+        "rpcstat/responses.rs UNANSWERED",
+        "walk/connections.rs MANY_BYTES",
+        "walk/ranks.rs EAGAIN",
+    ];
+
+    /// The documents' own lengths are part of their contract.
+    const DOCUMENTS: [&str; 2] = ["document.rs", "rpcstat/document.rs"];
+
+    const NUMBERS: [&str; 12] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "i128", "u128", "usize", "f64"];
+
+    fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+        for entry in std::fs::read_dir(folder).expect("a folder of sources") {
+            let path = entry.expect("an entry").path();
+            match path.is_dir() {
+                true => sources(&path, found),
+                false => found.push(path),
+            }
+        }
+    }
+
+    /// Each source with its path below `src`, without its tests and comments.
+    fn code() -> Vec<(String, String)> {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut found = Vec::new();
+        sources(&root, &mut found);
+        let one = |path: PathBuf| {
+            let text = std::fs::read_to_string(&path).expect("a source is text");
+            let text = text.split("#[cfg(test)]").next().unwrap_or_default();
+            let lines: Vec<&str> = text.lines().map(|line| line.split("//").next().unwrap_or_default()).collect();
+            (path.strip_prefix(&root).expect("below the root").display().to_string(), lines.join("\n"))
+        };
+        found.into_iter().map(one).collect()
+    }
+
+    /// The name of the number that a line makes a constant.
+    fn constant(line: &str) -> Option<&str> {
+        let (before, rest) = line.split_once("const ")?;
+        let (name, kind) = rest.split_once(": ")?;
+        let visible = before.trim().is_empty() || before.trim().starts_with("pub");
+        let kind = kind.split([' ', ';', ',']).next()?.trim_start_matches(['[', '(']);
+        (visible && NUMBERS.contains(&kind)).then_some(name)
+    }
+
+    #[test]
+    fn thresholds_stand_nowhere_else() {
+        let elsewhere = |path: &str| !path.starts_with("limits/") && !DOCUMENTS.contains(&path);
+        let mut found = BTreeSet::new();
+        for (path, text) in code().into_iter().filter(|(path, _)| elsewhere(path)) {
+            found.extend(text.lines().filter_map(constant).map(|name| format!("{path} {name}")));
+        }
+        let facts: BTreeSet<String> = FACTS.iter().map(|fact| (*fact).to_owned()).collect();
+        assert_eq!(found, facts, "a threshold belongs into `limits`; what is gone is to be taken off the list");
+    }
+
+    #[test]
+    fn every_threshold_has_its_reason() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/limits");
+        let mut found = Vec::new();
+        sources(&folder, &mut found);
+        let mut count = 0;
+        for path in found.iter().filter(|path| !path.ends_with("mod.rs")) {
+            let mut reason = String::new();
+            for line in std::fs::read_to_string(path).expect("a source is text").lines() {
+                if let Some(more) = line.strip_prefix("///") {
+                    reason += more;
+                    continue;
+                }
+                if let Some(name) = constant(line) {
+                    count += 1;
+                    let told = reason.contains(" Instead: ") || reason.starts_with(" Bound: ");
+                    assert!(told, "{name}: neither what would replace it (Instead) nor what it holds in check (Bound)");
+                }
+                reason.clear();
+            }
+        }
+        assert!(count > 150, "{count} thresholds were found");
+    }
+
+    /// Numbers within code that only a threshold looks like: times and sizes in digits, and parts that are not a half.
+    #[test]
+    fn no_threshold_is_without_a_name() {
+        const PLAIN: [&str; 7] = ["0.0", "1.0", "0.5", "2.0", "1e9", "1e6", "1e3"];
+        let is_digit = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+        let mut found = BTreeSet::new();
+        for (path, text) in code().into_iter().filter(|(path, _)| !path.starts_with("limits/") && !DOCUMENTS.contains(&path.as_str())) {
+            // Every second part is a text.
+            let text: String = text.split('"').step_by(2).collect::<Vec<_>>().join("\"");
+            let words = text.split(|c: char| !is_digit(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
+            let looks = |word: &&str| {
+                let word = word.trim_end_matches('.');
+                let part = word.contains('.') && !word.contains("..") && !PLAIN.contains(&word);
+                word.contains("_0") || part
+            };
+            found.extend(words.filter(looks).map(|word| format!("{path} {word}")));
+        }
+        let known: BTreeSet<String> = WORDING.iter().map(|known| (*known).to_owned()).collect();
+        assert_eq!(found, known, "a threshold belongs into `limits`; what is gone is to be taken off the list");
+    }
+
+    /// Numbers within code that are no thresholds: how figures are rounded, units, and what a change is a change by. Only to become fewer.
+    const WORDING: [&str; 12] = [
+        "assemble/mod.rs 0.99",
+        "assemble/round_trips/sentence.rs 0.05",
+        "assemble/round_trips/sentence.rs 0.095",
+        "assemble/round_trips/sentence.rs 1.5",
+        "assemble/round_trips/sentence.rs 9.95",
+        "model/changes/link.rs 0.25",
+        "model/changes/streams.rs 0.25",
+        "model/services.rs 0.0_f64",
+        "observe/channels.rs 3.0",
+        "rpcstat/charge.rs 0.99",
+        "rpcstat/mod.rs 0.99",
+        "rpcstat/responses.rs 0.99",
+    ];
+}

@@ -1,0 +1,131 @@
+//! What is gathered from spans and from TCP's counters.
+
+// asking.rs
+
+/// Bound: servers whose questions are counted one by one.
+pub(crate) const MOST_SERVERS: usize = 256;
+/// Of fewer answers than this nothing is concluded. A median of fewer says nothing. Instead: nothing; a count with its own interval.
+pub(crate) const FEWEST_ANSWERS: u64 = 8;
+/// So many times larger than the others an answer must be to show what bytes cost. From here on the difference in time is that of the
+/// bytes, not of noise. Instead: the server's time for each request.
+pub(crate) const MUCH_LARGER: f64 = 4.0;
+
+// channels.rs
+
+/// Spans that carry less than this are headers and acknowledgements, not payload. Headers, acknowledgements and most requests of RPC
+/// protocols are smaller, blocks of data larger. Instead: which bytes of a message are payload.
+pub(crate) const PAYLOAD_BYTES: u64 = 512;
+/// Idle intervals shorter than this are never gaps. Calls themselves lie so far apart. Instead: when bytes crossed the wire (TCP's
+/// counters).
+pub(crate) const LEAST_GAP_NS: i64 = 20_000;
+/// Bound: idle intervals of one channel.
+pub(crate) const KEPT_INTERVALS: usize = 1 << 16;
+/// How far apart the two groups' mean logarithms must be: a factor of four. The logarithm of four: Otsu splits any set in two, and closer
+/// means are one group. Instead: when bytes crossed the wire.
+pub(crate) const GROUPS_APART: f64 = 1.386;
+/// A distance between gaps is the period, or its double or triple, within a tenth. Instead: the program's buffer size.
+pub(crate) const PERIOD_NEAR: f64 = 0.1;
+/// There is a period where so many tenths of the distances are it. Instead: the program's buffer size.
+pub(crate) const PERIOD_TENTHS: usize = 7;
+/// Fewer gaps have no period. Instead: the program's buffer size.
+pub(crate) const FEWEST_GAPS: usize = 4;
+
+// curve.rs
+
+/// A rate is steady over a sixteenth of the transfer. Instead: nothing; phases are for the eye.
+pub(crate) const STEADY_WINDOW: usize = 16;
+/// A ramp ends, and a drain begins, at this part of the mean rate. Instead: nothing; phases are for the eye.
+pub(crate) const STEADY_PART: f64 = 0.8;
+
+// feed.rs
+
+/// Bound: sends kept that began after the cursor; one can be stamped after the receive that it led to.
+pub(crate) const LATE_STAMPS: usize = 4;
+/// Bound: sends kept for one that is under way for long.
+pub(crate) const MANY_SENDS: usize = 4096;
+/// Bound: earlier sends that are looked through.
+pub(crate) const NOT_LONG_SPANS: usize = 32;
+/// Bound: spans held while something is looked for that may not come.
+pub(crate) const LOOK_AHEAD_SPANS: usize = 1 << 20;
+/// Who computes for longer than an eighth of its pause does more than poll. Instead: why a thread sleeps (the timer's call).
+pub(crate) const POLL_WORK_PART: i64 = 8;
+
+// holes.rs
+
+/// A running thread is sampled about each ms: one that is not for 20 did not run, or its machine stood still. Instead: every switch of the
+/// thread.
+pub(crate) const HOLE_NS: i64 = 20_000_000;
+
+// observation.rs
+
+/// Bound: bins of the wall time in which slack is computed.
+pub(crate) const BUSY_BINS: usize = 8192;
+
+// on_wire.rs
+
+/// An interval is pause and burst, not one slow burst, from so many times the usual pace on. Between the pace of a steady interval (noise
+/// of a fifth) and twice as long, where as much pause as burst is in it. Instead: a point at both ends of each pause.
+pub(crate) const SLOWER: f64 = 1.5;
+/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst. The recorders' own: from here on they tell
+/// both ends of a pause. Instead: recorders that tell shorter ones.
+pub(crate) const GRAIN_NS: i64 = 100_000;
+/// Two points at almost one instant are one point. The grain of the recorders' stamps. Instead: nothing; it is a fact.
+pub(crate) const POINTS_APART_NS: i64 = 1_000;
+
+// overlap.rs
+
+/// Bound: intervals under way at once.
+pub(crate) const MOST_OPEN: usize = 1 << 16;
+
+// quantile.rs
+
+/// Bound: powers of two, in eighths.
+pub(crate) const BUCKETS: usize = 64 * 8;
+
+// wire.rs
+
+/// A message with less than this many bytes has nothing to fill a path with: its transit is latency. TCP's first window is 14 KiB and its
+/// usual receive window 64 KiB: less than that fills no path. Instead: the bytes in flight at the time.
+pub(crate) const SMALL_BYTES: u64 = 64 << 10;
+/// Round trips below this are a machine's own; its processors, not a path, make them longer. Round trips in one machine or rack are
+/// shorter, and processors, not a path, make them longer. Instead: whether the peer's address is in the same network.
+pub(crate) const LEAST_PATH_US: i64 = 500;
+/// A window probe is sent within half of the least retransmission timeout (200 ms) after the window closed. Instead: TCP's own probe
+/// counter.
+pub(crate) const PROBE_AFTER_NS: i64 = 100_000_000;
+/// Two ticks of 10 ms, in which the kernel counts what limits a sender. Instead: nothing; it is a fact.
+pub(crate) const TICKS_NS: i64 = 20_000_000;
+/// More than a program hands to a socket at a time. Instead: the unsent bytes at each wait.
+pub(crate) const HANDED_BYTES: i64 = 4 << 20;
+/// Loopback's round trips are shorter even on a busy machine; longer ones are made (netem, a tunnel). Instead: the queueing discipline of
+/// the path.
+pub(crate) const SLOW_PATH_US: i64 = 2_000;
+/// A window is reduced for a loss within a few round trips of acknowledgements. Instead: TCP's own slow start threshold.
+pub(crate) const REDUCED_WITHIN: usize = 64;
+/// A window has recovered from a loss at so many twentieths of what it was. Instead: TCP's own congestion state.
+pub(crate) const RECOVERED_TWENTIETHS: i64 = 19;
+/// A round trip of so many halves of its least lies in a queue; acknowledgements alone vary by less. Instead: the queue's own length.
+pub(crate) const QUEUE_HALVES: i64 = 3;
+/// A window or buffer within so many tenths of its widest does not grow any more. Instead: the limit set (tcp_rmem, SO_SNDBUF).
+pub(crate) const STANDS_TENTHS: i64 = 8;
+/// What limited TCP for half the time is what limited it. Instead: nothing; it is the larger part.
+pub(crate) const LIMITED_PART: f64 = 0.5;
+/// In flight is what was so within 1.2 round trips. Instead: a sample at each wait.
+pub(crate) const IN_FLIGHT_NS_PER_US: i64 = 1200;
+/// A window or buffer is full at so many tenths: the rest is less than a segment each way. Instead: TCP's own count of time limited by it.
+pub(crate) const FILLED_TENTHS: i64 = 9;
+/// A congestion window is full at so many tenths: it is counted in segments, and moves with each acknowledgement. Instead: TCP's own count
+/// of time limited by it.
+pub(crate) const CWND_TENTHS: i64 = 8;
+/// A transit within one and a half round trips is latency. Instead: the queue's own length.
+pub(crate) const TRANSIT_NS_PER_US: i64 = 1500;
+/// Three round trips: there, back, and a delayed acknowledgement of a path. Instead: marks of delayed acknowledgements.
+pub(crate) const LONGEST_NS_PER_US: i64 = 3000;
+/// A message within a machine is picked up within a turn of the scheduler. Instead: the receiver's switches.
+pub(crate) const USUAL_LAG_NS: u64 = 1_000_000;
+/// No link in use is slower. Instead: stops as spans of their own.
+pub(crate) const STALL_BYTES_PER_S: f64 = 1_048_576.0;
+/// A message that waits for so long on one machine waits for a receiver that stands still. Instead: stops as spans of their own.
+pub(crate) const STALL_NS: u64 = 100_000_000;
+/// And for so many times what is usual on its connection. Instead: stops as spans of their own.
+pub(crate) const STALL_TIMES: u64 = 20;

@@ -1,0 +1,80 @@
+//! Recordings of packets.
+
+// charge.rs
+
+/// The window is what limits from this part of it in flight on. What is in flight is sampled between packets, and a window is rarely seen
+/// quite full. Instead: TCP's own count of time limited by the window.
+pub(crate) const AT_WINDOW: f64 = 0.8;
+/// Bound: fine bins for each step of the path.
+pub(crate) const BINS_PER_STEP: usize = 4;
+
+// drains.rs
+
+/// The queue must fall by this part of what was pending. A queue that is refilled as it is served does not fall by half. Instead: the
+/// client's own limit.
+pub(crate) const FALL: f64 = 0.5;
+/// Fewer are no cycle. Two may be beginning and end. Instead: nothing; fewer are no cycle.
+pub(crate) const LEAST_DRAINS: usize = 3;
+/// A drain lasts longer than nearly all calls take. Instead: the client's own limit.
+pub(crate) const TIMES_RESPONSE: f64 = 2.0;
+/// Calls that are made alone, at the end of a drain. A client that refills sends more at once than this. Instead: the client's own limit.
+pub(crate) const MOST_ALONE: u32 = 2;
+/// Bound: drains that are kept.
+pub(crate) const KEPT_DRAINS: usize = 1 << 16;
+/// With fewer pending there is no queue to drain. Instead: the client's own limit.
+pub(crate) const DRAIN_PENDING: u64 = 3;
+/// One reply is an exchange. Instead: the client's own limit.
+pub(crate) const DRAIN_REPLIES: u64 = 2;
+
+// mod.rs
+
+/// A beginning at less than this part of the later rate is a slow one. Rates of steady phases are assumed to differ by less. Instead:
+/// the congestion window at the beginning.
+pub(crate) const SLOW_START: f64 = 0.7;
+/// Bound: ports that a message names.
+pub(crate) const MOST_PORTS: usize = 4;
+/// A page of names; larger answers are data. Instead: nothing; procedures that read are known.
+pub(crate) const WALK_BYTES_EACH: u64 = 32 << 10;
+/// Fewer entries than this are no walk. Any command looks up a few names. Instead: the command.
+pub(crate) const FEWEST_ENTRIES: u64 = 8;
+/// What nearly all calls take. Instead: the client's own limit.
+pub(crate) const NEARLY_ALL_CALLS: f64 = 0.9;
+
+// over_time.rs
+
+/// Bound: bins of what the analysis needs; a whole number of them is one of the document's.
+pub(crate) const FINE_BINS: usize = 4096;
+/// The most that was pending over so many completions is taken for the window, if they are more than twice as many as that. Instead: the
+/// client's own limit.
+pub(crate) const WINDOW_COMPLETIONS: u64 = 16;
+
+// quiet.rs
+
+/// Bound: intervals kept one by one; of more, the shorter half is only summed up.
+pub(crate) const KEPT_INTERVALS: usize = 1 << 16;
+/// A stall is so many times as long as the median ... Intervals of one kind spread less than tenfold. Instead: what the ends did meanwhile.
+pub(crate) const TIMES_MEDIAN: u64 = 10;
+/// ... and at least so long. Disks and schedulers take as long. Instead: what the ends did meanwhile.
+pub(crate) const LEAST_STALL_NS: u64 = 10_000_000;
+/// The queue is full from this part of the window on. One call of ten may be on its way back. Instead: the client's own limit.
+pub(crate) const QUEUE_FULL: f64 = 0.9;
+/// A mark so shortly after an interval is what ended it. A mark and the packet that ended an interval are stamped apart. Instead: nothing;
+/// it is the capture's grain.
+pub(crate) const AT_END_NS: i64 = 1_000_000;
+/// From here on all but one pending is a full queue. Instead: the client's own limit.
+pub(crate) const LEAST_WINDOW: u64 = 5;
+
+// responses.rs
+
+/// Bound: times that are kept as they are; with more, quantiles are within 5 %.
+pub(crate) const KEPT_TIMES: usize = 1 << 16;
+
+// sentence.rs
+
+/// A part of the time below this is not named. Instead: nothing; it is wording.
+pub(crate) const TOLD_PART: f64 = 0.05;
+
+// sweep.rs
+
+/// Bound: spans looked through for messages beside the calls.
+pub(crate) const LAST_SPANS: usize = 100_000;

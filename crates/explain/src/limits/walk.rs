@@ -1,0 +1,114 @@
+//! The rules of the walk: what a thread was doing, and who ended a wait.
+
+// accepting.rs
+
+/// Bound: of the calls on an unaccepted connection only the latest are looked through.
+pub(crate) const LAST_CALLS: usize = 16;
+/// Bound: calls that were not accepted, nested in each other.
+pub(crate) const MOST_CALLS: usize = 16;
+
+// connections.rs
+
+/// A send that ended so shortly before a wait began asked for what the wait was for. Instead: a request number on plain sends and receives.
+pub(crate) const JUST_SENT_NS: i64 = 1_000_000;
+
+// doubts.rs
+
+/// A thread's wait for a processor from this much on that no count of the kernel's tells of may be something else. A fair scheduler gives a
+/// runnable thread its turn within a few ms; longer queueing that the kernel counts nowhere may be another wait. Instead: run-queue times
+/// of recorders without privilege (schedstat of each thread at each wait).
+pub(crate) const UNTOLD_QUEUE_NS: u64 = 4_000_000;
+/// From this much on, a stretch between calls of which nobody says that the thread ran may be something else. Programs compute longer than
+/// this between calls only when they are busy, and then processor time says so. Instead: `cpu.run` spans in every recording.
+pub(crate) const UNTOLD_RUN_NS: i64 = 20_000_000;
+/// TCP delays an acknowledgement for 40 ms at most, and with it what waits for that; a tick more. Instead: marks of delayed
+/// acknowledgements.
+pub(crate) const HELD_BACK_NS: i64 = 50_000_000;
+/// Devices are sampled some times a second only: what one did may have happened so much before the sample. Instead: block requests in
+/// recordings without privilege.
+pub(crate) const DEVICE_SAMPLES_NS: i64 = 300_000_000;
+/// On loopback nothing takes longer: half of a delayed acknowledgement. Instead: when bytes came to lie at the receiver.
+pub(crate) const WITHIN_MACHINE_NS: i64 = 20_000_000;
+/// Three round trips (what `longest_ns` gives) of 2 ms: loopback with a path of its own (netem). Instead: the connection's least round trip
+/// at both ends.
+pub(crate) const PATH_NS: i64 = 6_000_000;
+/// What a wait is off by where threads are sampled: their period. Instead: stamps of both ends of each wait.
+pub(crate) const SAMPLED_WIRE_NS: i64 = 4_000_000;
+/// What a wait is off by where calls are stamped: a turn of the scheduler. Instead: run-queue times of each wait.
+pub(crate) const STAMPED_WIRE_NS: i64 = 1_000_000;
+/// When a sampled wait ended is known to within its samples, on a busy machine. Instead: stamps of both ends of each wait.
+pub(crate) const SAMPLED_WAIT_NS: i64 = 50_000_000;
+/// What ending a stamped wait takes: a turn of the scheduler or two. Instead: the waker.
+pub(crate) const STAMPED_WAIT_NS: i64 = 5_000_000;
+
+// ledger.rs
+
+/// Bound: runs of the path that are kept exactly.
+pub(crate) const EXACT_RUNS: usize = 1 << 18;
+/// Bound: holders and waiters of one entry that are told apart.
+pub(crate) const MOST_LABELS: usize = 32;
+
+// mod.rs
+
+/// Bound: jumps without progress, whatever the number of threads; a chain of waits at one instant is shorter.
+pub(crate) const MOST_JUMPS: usize = 256;
+/// A completion and the wait that it ends are stamped by two processors. Instead: the request in the wait (its span's number).
+pub(crate) const COMPLETION_NEAR_NS: i64 = 500_000;
+/// Ten times what makes a thread stand still: no working device is assumed to take a second for one call. Instead:
+/// stops as spans of their own (SIGSTOP, freezer).
+pub(crate) const FROZEN_NS: u64 = 10 * STILL_NS;
+/// Others of the process stop and go on within this of the one looked at. Instead: stops as spans of their own.
+pub(crate) const FROZEN_EDGE_NS: i64 = 5_000_000;
+/// One call of more bytes may take a second on a slow device. Instead: stops as spans of their own.
+pub(crate) const ONE_CALL_BYTES: u64 = 16 << 20;
+
+// polling.rs
+
+/// A poll reads a status, a directory or a small file. Instead: what the calls of a poll are for.
+pub(crate) const POLL_BYTES: u64 = 64 << 10;
+/// A question over a connection fits into one page. Instead: requests and replies of the protocol.
+pub(crate) const QUESTION_BYTES: u64 = 4 << 10;
+/// A shell takes about this long to see its child begin; shorter idle moments are those of a busy thread. Instead: why a thread sleeps (the
+/// timer's call).
+pub(crate) const SHORTEST_PAUSE_NS: i64 = 300_000;
+/// So many alike in a row are no coincidence. Instead: the loop itself (call stacks of sleeps).
+pub(crate) const MANY_PAUSES: usize = 4;
+/// Bound: how far back earlier pauses are looked for.
+pub(crate) const FURTHEST_PAUSES_NS: i64 = 4_000_000_000;
+/// A program that is made only to pause (`sleep`) begins to within this. Instead: the program's name.
+pub(crate) const MADE_TO_PAUSE_NS: i64 = 20_000_000;
+/// Pauses are alike within a factor of three: a timer's, and what delays it. Instead: the timer's own value.
+pub(crate) const ALIKE_TIMES: i64 = 3;
+/// Bound: pauses' lengths that are looked back.
+pub(crate) const EARLIER_PAUSES: i64 = 16;
+
+// ranks.rs
+
+/// Below, MPI libraries send eagerly, and the transit is what counts; the same limit as for TCP. Instead: the library's own eager limit.
+pub(crate) const MPI_DATA_BYTES: u64 = 64 << 10;
+/// Bound: calls of another rank that are looked through.
+pub(crate) const NEAR_SPANS: usize = 64;
+
+// rules.rs
+
+/// From here on, a thread that neither ran nor was runnable nor in a call that waits is said to stand still, not to fault pages in: a fault
+/// from a disk takes some ms. Instead: stops and faults as spans of their own.
+pub(crate) const STILL_NS: u64 = 100_000_000;
+/// Blocked time that is no more than what the clocks of a span are off by. Instead: how each wait ended.
+pub(crate) const GRAIN_NS: u64 = 5_000;
+/// And 2 % of the span: the kernel's run times are updated at ticks. Instead: how each wait ended.
+pub(crate) const GRAIN_PART: u64 = 50;
+
+// threads.rs
+
+/// A thread seen for the first time after it had run for longer than this was not started just now. Instead: `thread.start` for every
+/// thread.
+pub(crate) const STARTED_LONG_NS: i64 = 20_000_000;
+/// A server's thread between two requests computes less than this; what is longer is the wait for the next one. Instead: waits of threads
+/// that were asleep when recording began.
+pub(crate) const SERVED_LONG_NS: i64 = 200_000;
+
+// timeouts.rs
+
+/// Who came to an end within an eighth of a pause was not what the pause was for. Instead: what a poll reads.
+pub(crate) const EARLY_PART: i64 = 8;

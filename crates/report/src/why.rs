@@ -1,0 +1,40 @@
+//! By which rules time was charged, and on which spans that rests: for who doubts a charge.
+
+use crate::page::{Ink, Page};
+use thalweg_explain::document::{Charge, Explanation};
+use thalweg_trace::numbers::{duration, percent};
+
+/// Charges smaller than this share of the wall time go without their grounds.
+const SMALL_SHARE: f64 = 0.01;
+
+impl Page {
+    /// The rules of each charge, where they were asked for.
+    pub(crate) fn why(&mut self, e: &Explanation) {
+        if e.critical_path.iter().all(|charge| charge.rules.is_empty()) {
+            return;
+        }
+        self.heading("Why");
+        for charge in e.critical_path.iter().filter(|charge| charge.share >= SMALL_SHARE) {
+            self.grounds(charge);
+        }
+    }
+
+    fn grounds(&mut self, charge: &Charge) {
+        let head = format!("{} of {}: {}", percent(charge.share), charge.cause.name(), charge.place);
+        self.hanging(0, 2, &head, Ink::Of(charge.cause));
+        for applied in &charge.rules {
+            let (rule, share) = (applied.rule, applied.seconds / charge.seconds);
+            let text = format!("{} of it by `{}`: {} (rests on: {})", percent(share), rule.name(), rule.when(), rule.basis());
+            self.hanging(2, 4, &text, Ink::Plain);
+            for stretch in &applied.rests_on {
+                let within = match (&stretch.kind, stretch.span) {
+                    (Some(kind), Some(span)) => format!("{kind}, span {span}"),
+                    _ => "between spans".to_owned(),
+                };
+                let track = stretch.track.map_or_else(String::new, |track| format!(" of track {track}"));
+                let text = format!("at {:.6} s for {}: {within}{track}", stretch.start_s, duration(stretch.end_s - stretch.start_s));
+                self.hanging(4, 6, &text, Ink::Dim);
+            }
+        }
+    }
+}
