@@ -44,6 +44,20 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     Some(about)
 }
 
+/// The causes that a change takes time from: what it removes, or what a change of the order of things overlaps.
+pub(super) fn about(id: &str) -> &'static [Cause] {
+    use Cause as C;
+    if let Some((about, _)) = removes(id) {
+        return about;
+    }
+    match id {
+        "no_poll" => &[C::ClientThink, C::ServerThink, C::NetworkLatency, C::ServerUnknown, C::ServerCpu, C::ClientCpu],
+        "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
+        "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
+        _ => Cause::ALL,
+    }
+}
+
 /// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
