@@ -7,7 +7,7 @@ use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, Grounds, SummaryRow, WhatIf};
-use thalweg_trace::numbers::{duration, percent, whole_percent};
+use thalweg_trace::numbers::{duration, whole_percent};
 
 /// At most so many lines.
 pub const MAX_LINES: usize = 15;
@@ -17,18 +17,20 @@ const COLUMNS: usize = 80;
 
 /// Rows below this share of the wall time are put together.
 const SMALL_SHARE: f64 = 0.05;
+/// What is less than this together is not worth a row.
+const LEAST_SHARE: f64 = 0.005;
 /// So many rows stand on their own.
 const MAX_ROWS: usize = 5;
 /// So many changes.
 const MAX_CHANGES: usize = 3;
 /// So many remarks.
 const MAX_REMARKS: usize = 2;
-/// So many lines for who is innocent.
-const MAX_INNOCENT: usize = 2;
 /// A change that gives more than this gives nearly all of it: how much more, no model knows.
 const NEARLY_ALL: f64 = 20.0;
-/// A change must give so much to stand here.
-const LEAST_SPEEDUP: f64 = 1.05;
+/// An interval that begins below this part of its prediction has no lower end to speak of.
+const LOW: f64 = 0.25;
+/// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
+const LEAST_SPEEDUP: f64 = 1.1;
 
 /// The explanation in a few lines, ending in a newline. `more`: how to see more, for the last line.
 pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str>) -> String {
@@ -55,10 +57,10 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
     let changes = changes(e, columns);
     let remarks = remarks(e, columns);
     let last: Option<Line> = last(e, more).map(|(line, ink)| (cut_end(&line, columns), ink));
-    let (mut rows, mut most_changes, mut most_remarks, mut most_innocent) = (MAX_ROWS, MAX_CHANGES, MAX_REMARKS, MAX_INNOCENT);
+    let (mut rows, mut most_changes, mut most_remarks) = (MAX_ROWS, MAX_CHANGES, MAX_REMARKS);
     loop {
         let mut first = charges(e, columns, rows);
-        first.extend(innocent.iter().take(most_innocent).cloned());
+        first.extend(innocent.clone());
         let mut second: Vec<Line> = changes.iter().take(most_changes).cloned().collect();
         second.extend(remarks.iter().take(most_remarks).flatten().cloned());
         second.extend(last.clone());
@@ -67,7 +69,6 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
             return blocks;
         }
         match () {
-            () if most_innocent > 1 => most_innocent -= 1,
             () if rows > 4 => rows -= 1,
             () if most_changes > 2 => most_changes -= 1,
             () if most_remarks > 1 => most_remarks -= 1,
@@ -109,8 +110,8 @@ fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
     };
     let mut lines: Vec<Line> = rows[..shown].iter().map(line).collect();
     let rest: Vec<&SummaryRow> = rows[shown..].iter().filter(|row| row.share >= 0.000_5).collect();
-    if shown > 0 && !rest.is_empty() {
-        let share: f64 = rest.iter().map(|row| row.share).sum();
+    let share: f64 = rest.iter().map(|row| row.share).sum();
+    if share >= LEAST_SHARE {
         let others = if rest.len() == 1 { "1 other".to_owned() } else { format!("{} others", rest.len()) };
         lines.push((format!("{}  {others}", right(&whole_percent(share), 7)), Ink::Dim));
     }
@@ -133,18 +134,23 @@ fn figures(row: &SummaryRow, room: usize) -> String {
     format!("{}: {figures}", cut(&subject, room.saturating_sub(width(&figures) + 2)))
 }
 
-fn innocent(e: &Explanation, columns: usize) -> Vec<Line> {
-    let named: Vec<String> = e.summary.innocent.iter().map(|i| format!("{} ({})", clean(&i.what), clean(&i.figure))).collect();
-    if named.is_empty() {
-        return Vec::new();
+/// Who is innocent, as many as one line holds.
+fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
+    let mut line = String::new();
+    for innocent in &e.summary.innocent {
+        let one = format!("{} ({})", clean(&innocent.what), clean(&innocent.figure));
+        let longer = if line.is_empty() { format!("  not the limit: {one}") } else { format!("{line}, {one}") };
+        if width(&longer) <= columns {
+            line = longer;
+        }
     }
-    let lines = wrap(&format!("not the limit: {}", named.join(", ")), columns - 4);
-    lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
+    (!line.is_empty()).then_some((line, Ink::Plain))
 }
 
 /// What to change, one line each: from, to, the interval, and how.
 fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
-    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP).collect();
+    let charged = |w: &WhatIf| e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum::<f64>();
+    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE).collect();
     if !e.predicts() {
         worth.clear();
     }
@@ -164,10 +170,28 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     lines
 }
 
-/// The change without what is in brackets, behind a comma or a colon.
+/// The change in few words: without what is in brackets, behind a comma or a colon.
 fn name(what_if: &WhatIf) -> String {
-    let end = [" (", ", ", ": "].iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
-    clean(&what_if.change[..end])
+    let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
+    match what_if.id.as_str() {
+        "no_sync" => "no waiting for stable storage".to_owned(),
+        "no_hog" => "no other programs on its CPUs".to_owned(),
+        "no_slow_start" => "no slow start".to_owned(),
+        "no_throttle" => "no dirty throttling".to_owned(),
+        "no_recorder" => "no recorder on its CPUs".to_owned(),
+        "processors.x2" => "twice as many CPUs".to_owned(),
+        "window.x4" => "send and receive buffers x 4".to_owned(),
+        "streams.x4" => "four times the connections".to_owned(),
+        "server.x2" => "the server in half the time".to_owned(),
+        "requests.x4" => "four times the requests in flight".to_owned(),
+        "metadata.x2" => "names and attributes twice as fast".to_owned(),
+        id if id.starts_with("walk.window.") => format!("ask {} entries ahead", window()),
+        _ => {
+            let marks = [" (", ", ", ": "];
+            let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
+            clean(&what_if.change[..end])
+        }
+    }
 }
 
 /// `2.05 s -> 1.61 s (1.55 to 1.70 s)`; of a bound, how much it is at most.
@@ -178,6 +202,9 @@ fn gain(what_if: &WhatIf, wall_s: f64) -> String {
         (true, true) => "at most nearly all of it".to_owned(),
         (false, true) => format!("{from} -> {to}, nearly all of it"),
         (true, false) => format!("at most {from} -> {to}"),
+        (false, false) if what_if.interval_s.0 < what_if.predicted_wall_s * LOW => {
+            format!("{from} -> {to} (below {})", duration(what_if.interval_s.1))
+        }
         (false, false) => format!("{from} -> {to} ({})", interval(what_if.interval_s)),
     }
 }
@@ -229,8 +256,10 @@ impl Predicts for Explanation {
     /// Why nothing is predicted, where it would have been.
     fn no_prediction(&self) -> Option<String> {
         let reason = self.model.reason.as_ref().filter(|_| !self.summary.sentence.is_empty())?;
-        Some(match self.model.error {
-            Some(error) => format!("no prediction: the model misses this run by {}", percent(error)),
+        Some(match self.model.replayed_wall_s {
+            Some(replayed_s) => {
+                format!("no prediction: the model replays this run in {}, more than 10 % off", duration(replayed_s))
+            }
             None => format!("no prediction: {reason}"),
         })
     }

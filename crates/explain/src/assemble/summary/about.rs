@@ -16,6 +16,9 @@ const A_TREE: u64 = 16;
 /// So many syncs or more are a load of them.
 const A_LOAD: u64 = 16;
 
+/// With more bytes than this for each sync, it is data that is moved.
+const MOST_BYTES_EACH: u64 = 64 << 10;
+
 /// Signals by number, as Linux has them.
 const SIGNALS: [(i32, &str); 12] = [
     (1, "SIGHUP"),
@@ -108,10 +111,11 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
         None => {
             let what = match trips.of {
                 Trip::Calls => "calls",
-                Trip::Exchanges => "messages to servers",
+                Trip::Exchanges => "messages",
                 Trip::Disk => "disk requests",
             };
-            Some(format!("{} {what} in {took}, {} in a row, {} each", count(trips.count), count(trips.in_a_row), duration(trips.each_s)))
+            let order = if trips.in_a_row as f64 >= trips.count as f64 * 0.95 { ", one after the other" } else { "" };
+            Some(format!("{} {what} in {took}, {} each{order}", count(trips.count), duration(wall_s / trips.count.max(1) as f64)))
         }
     }
 }
@@ -130,6 +134,7 @@ fn transactions(of: &Of<'_>) -> Option<(u64, &'static str)> {
     let journalled: u64 = syncs.iter().filter(|(name, _)| beside_journal(name)).map(|(_, n)| n).sum();
     let postgres: u64 = syncs.iter().filter(|(name, _)| name.contains("/pg_wal/")).map(|(_, n)| n).sum();
     let all: u64 = syncs.values().sum();
+    let all = if of.size_bytes.unwrap_or(0) / all.max(1) <= MOST_BYTES_EACH { all } else { 0 };
     let of_kinds = [(wal, "transactions"), (journalled, "transactions"), (postgres, "syncs of the WAL"), (all, "syncs")];
     of_kinds.into_iter().find(|(n, _)| *n >= A_LOAD)
 }

@@ -2,7 +2,7 @@
 
 use super::Of;
 use super::groups::{Group, most_first};
-use super::names::{base, program};
+use super::names::{file_name, program};
 use crate::assemble::circumstances::Quota;
 use crate::cause::Cause;
 use crate::walk::ledger::{Place, What};
@@ -55,7 +55,7 @@ fn subject(group: &Group<'_>) -> String {
     };
     let file = match group.files.len() {
         0 => None,
-        n => Some(group.file().map_or_else(|| format!("{} files", count(n as u64)), |name| base(name).to_owned())),
+        n => Some(group.file().map_or_else(|| format!("{} files", count(n as u64)), |name| file_name(name).to_owned())),
     };
     match (file, device) {
         (Some(file), Some(device)) => format!("{file} on {device}"),
@@ -81,8 +81,8 @@ fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         return (group.who(), format!("calls on names, {}", most.join(", ")));
     }
     match group.largest.place {
-        Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", " for names and attributes")),
-        _ => (group.who(), times(group, "run", " on names and attributes")),
+        Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", "")),
+        _ => (group.who(), times(group, "run", "")),
     }
 }
 
@@ -126,11 +126,11 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
             ns => format!("{allowed}stopped for {}", duration(ns as f64 / 1e9)),
         };
     }
-    let held = holder(of, group).map_or_else(String::new, |(name, part)| format!(", {name} had it in {}", whole_percent(part)));
+    let held = holder(of, group).map_or_else(String::new, |(name, part)| format!(", {name} held it in {}", whole_percent(part)));
     times(group, "wait", &held)
 }
 
-/// The program that had the processor for most of the time that others waited for it, where that is a quarter or more.
+/// The program that held a processor or a lock for most of the time that others waited for it, where that is a quarter or more.
 pub(super) fn holder(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     let holders = group.members.iter().flat_map(|&i| &of.parts.ledger.entries[i].holders);
     let (name, ns) = most_first(holders.map(|&(actor, ns)| (program(of.parts.cast, of.meta, actor), ns))).into_iter().next()?;

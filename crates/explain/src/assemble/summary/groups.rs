@@ -2,7 +2,7 @@
 
 use super::Of;
 use super::names::{device, file, processors, program, stem};
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::observe::index::NONE;
 use crate::walk::ledger::{Entry, Place, What};
 use std::collections::HashMap;
@@ -43,6 +43,13 @@ impl Group<'_> {
             [one] => one.clone(),
             [first, rest @ ..] => format!("{first} and {} more", rest.len()),
         }
+    }
+
+    /// The two ends of a path, or who: as a sentence has it.
+    pub(super) fn ends(&self) -> String {
+        let first = self.names.first().map_or("", String::as_str);
+        let others = if self.names.len() > 1 { " and others" } else { "" };
+        format!("{}{others}", first.replacen(" > ", " and ", 1))
     }
 
     /// How long an interval was on average.
@@ -124,7 +131,10 @@ fn who(of: &Of<'_>, entry: &Entry) -> String {
         },
         Place::Wire(from, to) => {
             let end = |actor: u32| if actor == NONE { "the far end".to_owned() } else { name(actor) };
-            format!("{} > {}", end(from), end(to))
+            // A round trip is both ways.
+            let serves = |actor: u32| cast.actors.get(actor as usize).is_none_or(|a| a.end == End::Server);
+            let back = entry.cause == Cause::NetworkLatency && serves(from) && !serves(to);
+            if back { format!("{} > {}", end(to), end(from)) } else { format!("{} > {}", end(from), end(to)) }
         }
         Place::FarEnd { connection, .. } => super::names::far_end(cast, connection).unwrap_or("the far end").to_owned(),
         Place::Thread { label, .. } | Place::Unseen { label } | Place::Hole { label } => name(label),

@@ -6,7 +6,7 @@ use super::groups::Group;
 use super::INNOCENT;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
-use thalweg_trace::numbers::{percent, whole_percent};
+use thalweg_trace::numbers::whole_percent;
 
 /// What is busier than this is no innocent, whatever was charged to it.
 const BUSY: f64 = 0.8;
@@ -25,6 +25,11 @@ pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     innocent
 }
 
+/// A part that may be next to nothing.
+fn little(part: f64) -> String {
+    if part < 0.01 { "under 1 %".to_owned() } else { whole_percent(part) }
+}
+
 /// Processors: of each end, where neither its computing nor its queueing mattered.
 fn processors(of: &Of<'_>) -> Option<Innocent> {
     let of_end = |end: End| {
@@ -33,7 +38,7 @@ fn processors(of: &Of<'_>) -> Option<Innocent> {
             End::Server => (Cause::ServerCpu, Cause::ServerRunqueue),
         };
         let busy = of.parts.processors_busy(end)?;
-        (busy < BUSY && of.share(|c| c == cpu || c == queue) < INNOCENT).then(|| whole_percent(busy))
+        (busy < BUSY && of.share(|c| c == cpu || c == queue) < INNOCENT).then(|| little(busy))
     };
     let both = of.parts.cast.has_servers;
     let figure = match (of_end(End::Client), of_end(End::Server).filter(|_| both)) {
@@ -57,9 +62,9 @@ fn network(of: &Of<'_>) -> Vec<Innocent> {
     let whole = of.share(|c| c == Cause::ServerUnknown) < INNOCENT && share < INNOCENT;
     let mut innocent = Vec::new();
     if whole {
-        innocent.push(Innocent { what: "network".to_owned(), figure: format!("{} of the time", percent(share)) });
+        innocent.push(Innocent { what: "network".to_owned(), figure: format!("{} of the time", little(share)) });
     } else if of.parts.on_wire.is_known() && lost < INNOCENT {
-        let figure = if lost > 0.0 { format!("{} of the time", percent(lost)) } else { "none".to_owned() };
+        let figure = if lost > 0.0 { format!("{} of the time", little(lost)) } else { "none".to_owned() };
         innocent.push(Innocent { what: "loss".to_owned(), figure });
     }
     innocent
@@ -79,5 +84,5 @@ fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     }
     busy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
     let named = busy.into_iter().take(DEVICES);
-    named.map(|(part, name)| Innocent { what: name.to_owned(), figure: format!("{} busy", whole_percent(part)) }).collect()
+    named.map(|(part, name)| Innocent { what: name.to_owned(), figure: format!("{} busy", little(part)) }).collect()
 }

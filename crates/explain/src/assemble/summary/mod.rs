@@ -19,7 +19,7 @@ use about::short_command;
 use groups::groups;
 use thalweg_trace::Meta;
 
-/// A run that is shorter than this is mostly its programs' starting: nothing that it did can be told from that, or changed.
+/// A run that is shorter than this is mostly its programs' starting: what it did is lost in that.
 pub(crate) const SHORT_S: f64 = 0.05;
 
 /// A share of the wall time below which a cause is innocent.

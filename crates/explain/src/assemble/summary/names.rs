@@ -12,8 +12,8 @@ pub(super) fn base(path: &str) -> &str {
     if bare.is_empty() { path } else { &path[start..(bare.len() + 1).min(path.len())] }
 }
 
-/// The program whose thread this is. A recorder that sees processes names threads `COMMAND/THREAD`; a program that records itself, by their
-/// work: then a server's name is its own, and the client's is the command's.
+/// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
+/// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
 pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
     let Some(actor) = cast.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
@@ -21,6 +21,9 @@ pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
     }
     let (command, thread) = actor.name.split_once('/').filter(|(c, _)| !c.is_empty() && !c.contains(' ')).unwrap_or(("", &actor.name));
     let bare = |name: &str| name.trim_end_matches('-').to_owned();
+    if actor.label.ends_with("rank") {
+        return actor.name.clone();
+    }
     match actor.end {
         End::Server => {
             let serving = thread.strip_suffix(" serve").or_else(|| thread.split_once(" connection").map(|(name, _)| name));
@@ -29,9 +32,8 @@ pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
             serving.map_or_else(|| bare(if command.is_empty() { label } else { command }), str::to_owned)
         }
         End::Client if !command.is_empty() => bare(command),
-        // A thread that the kernel knows has its program's name.
-        End::Client if actor.pid != 0 && actor.name == actor.label => bare(&actor.name),
-        End::Client => own_program(meta),
+        End::Client if cast.actors.get(cast.main as usize).is_some_and(|main| main.name == "main") => own_program(meta),
+        End::Client => bare(&actor.label),
     }
 }
 
@@ -46,10 +48,19 @@ fn own_program(meta: &Meta) -> String {
     }
 }
 
-/// A name without its number: servers of one kind differ by it.
+/// A name without its number: servers of one kind differ by it. An address has no other name.
 pub(super) fn stem(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
-    if stem.is_empty() { name } else { stem }
+    if stem.is_empty() || stem.ends_with([':', '.']) { name } else { stem }
+}
+
+/// What a reader calls a file: its name, or of a store's datafile (`0000010000000001.3`) what it is.
+pub(super) fn file_name(path: &str) -> &str {
+    let name = base(path);
+    let datafile = name.split_once('.').is_some_and(|(id, number)| {
+        id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    if datafile { "a datafile" } else { name }
 }
 
 /// The processors of a machine: `the 2 CPUs of vm`.
@@ -100,5 +111,8 @@ mod tests {
         assert_eq!(base(""), "");
         assert_eq!(stem("io12"), "io");
         assert_eq!(stem("17"), "17");
+        assert_eq!(stem("10.0.0.2:2049"), "10.0.0.2:2049");
+        assert_eq!(file_name("/s/datafiles/01/0000010000000001.3"), "a datafile");
+        assert_eq!(file_name("/data/0000010000000001.tar"), "0000010000000001.tar");
     }
 }

@@ -3,10 +3,11 @@
 use super::Of;
 use super::figures::{has_network, holder, link_rate, sampled};
 use super::groups::{Group, most_first};
-use super::names::{base, far_end, program};
+use super::names::{base, far_end, file_name, program};
 use crate::cause::Cause;
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::walk::ledger::{Place, What};
+use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, whole_percent};
 
 /// A share below which a group goes without mention.
@@ -14,6 +15,9 @@ const WORTH_SAYING: f64 = 0.06;
 
 /// When this much of the time is accounted for, the sentence is done.
 const ENOUGH: f64 = 0.85;
+
+/// Who had so much of a group stands for all.
+const MOST: f64 = 0.6;
 
 /// The longest name of a file or program that a sentence spells out.
 const LONGEST_NAME: usize = 32;
@@ -70,7 +74,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
         C::ClientRead | C::ServerRead => on_file(group, &who, "read"),
         C::ClientWrite | C::ServerWrite => on_file(group, &who, "write"),
         C::ClientSync | C::ServerSync => {
-            let what = group.file().map_or_else(|| "data".to_owned(), |name| brief(base(name)));
+            let what = group.file().map_or_else(|| "data".to_owned(), |name| brief(file_name(name)));
             let on = group.device().map_or_else(String::new, |name| format!(" on {}", brief(name)));
             format!("{who} waited for {what} to be on stable storage{on}")
         }
@@ -87,31 +91,27 @@ fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
-            Place::FarEnd { connection, .. } if far_end(of.parts.cast, connection).is_some() => {
-                format!("the server at {who}, which was not recorded, was waited for")
+            Place::FarEnd { seen_by, connection } if far_end(of.parts.cast, connection).is_some() => {
+                format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.cast, of.meta, seen_by)))
             }
-            _ => format!("{who}, which was not recorded, was waited for"),
+            _ => format!("{who}, which was not recorded, was at work"),
         },
-        C::NetworkLoss => format!("packets lost between {} were sent again", ends(&who)),
-        C::NetworkSndbuf => format!("the send buffer between {} was full", ends(&who)),
-        C::NetworkRwnd => format!("the receive window between {} was full", ends(&who)),
-        C::NetworkCwnd => format!("the congestion window between {} was too small yet", ends(&who)),
-        C::NetworkLatency => format!("messages were in transit between {}", ends(&who)),
+        C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
+        C::NetworkSndbuf => format!("the send buffer between {} was full", group.ends()),
+        C::NetworkRwnd => format!("the receive window between {} was full", group.ends()),
+        C::NetworkCwnd => format!("the congestion window between {} was too small yet", group.ends()),
+        C::NetworkLatency => format!("messages were in transit between {}", group.ends()),
         C::NetworkBandwidth => {
             let rate = link_rate(of).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
-            format!("data was on its way between {}{rate}", ends(&who))
+            format!("data was on its way between {}{rate}", group.ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
         C::Unknown => format!("it is not known what {who} waited for"),
     }
 }
 
-fn ends(path: &str) -> String {
-    path.replacen(" > ", " and ", 1)
-}
-
 fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
-    let file = group.file().map(|name| brief(base(name)));
+    let file = group.file().map(|name| brief(file_name(name)));
     match (group.device().map(brief), file) {
         (Some(device), Some(file)) => format!("{who} waited for {device} to {verb} {file}"),
         (Some(device), None) => format!("{who} waited for {device} to {verb}"),
@@ -125,12 +125,12 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
     let sampled = sampled(of, group);
     let doing = match sampled.as_ref().filter(|(_, part)| *part >= 0.5).map(|(class, _)| class.as_str()) {
         Some("read" | "write") => "copied data to or from the page cache",
-        Some("send") => "was sending",
-        Some("receive") => "was receiving",
-        Some("fault") => "was faulting pages in",
-        Some("softirq") => "was in network and block interrupts",
+        Some("send") => "sent data",
+        Some("receive") => "received data",
+        Some("fault") => "faulted pages in",
+        Some("softirq") => "ran in network and block interrupts",
         Some("sync") => "worked in fsync",
-        _ => "was computing",
+        _ => "computed",
     };
     format!("{doing}{idle}")
 }
@@ -139,12 +139,14 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
 fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
     let waiting = most_first(path.map(|run| (program(of.parts.cast, of.meta, run.track), (run.end - run.start) as u64)));
-    let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name));
+    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * MOST;
+    let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
+    let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name) + others);
     if group.largest.place.is_quota(of.parts.cast) {
         return format!("{who} was held back by its CPU quota");
     }
     let held = holder(of, group).filter(|(name, part)| *part >= 0.5 && *name != who);
-    format!("{who} waited for a CPU{}", held.map_or_else(String::new, |(name, _)| format!(" that {} had", brief(&name))))
+    format!("{who} waited for a CPU{}", held.map_or_else(String::new, |(name, _)| format!(" that `{}` held", brief(&name))))
 }
 
 /// Which lock, and who has it.
@@ -161,7 +163,13 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
         },
         Place::Thread { object, .. } => match cast.things.get(object as usize) {
             Some(thing) => match thing.name.split_once(' ') {
-                Some((kind, path)) if path.contains('/') => format!("{kind} {}", brief(base(path))),
+                Some((kind, path)) if path.contains('/') => {
+                    let held = holder(of, group).map_or_else(String::new, |(name, _)| {
+                        let another = if group.names.contains(&name) { "another " } else { "" };
+                        format!(", which {another}`{}` held", brief(&name))
+                    });
+                    format!("the {kind} on {}{held}", brief(base(path)))
+                }
                 _ => brief(&thing.name),
             },
             None => "a lock".to_owned(),
@@ -171,7 +179,9 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
 }
 
 fn pausing(of: &Of<'_>, group: &Group<'_>) -> String {
+    let is_mount = |label: u32| of.parts.cast.actors.get(label as usize).is_some_and(|actor| actor.mount);
     match group.largest.place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => "waited for requests".to_owned(),
         Place::Thread { what: What::Stopped, .. } => "was stopped by a signal".to_owned(),
         Place::Thread { what: What::Still(_), .. } => "stood still: it neither ran nor waited for anything".to_owned(),
         Place::Thread { what: What::Looking, .. } => "polled in a sleep loop, for what is not known".to_owned(),
