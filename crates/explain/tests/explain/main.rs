@@ -21,3 +21,4 @@ mod rules;
 mod schema;
 mod unprivileged;
 mod walks;
+mod why;

@@ -41,7 +41,7 @@ static ASKED: LazyLock<Vec<(PathBuf, Explanation)>> = LazyLock::new(|| {
 
 #[test]
 fn the_model_has_a_row_for_each_rule() {
-    let model = include_str!("../MODEL.md");
+    let model = include_str!("../../MODEL.md");
     let section = model.split("\n## The rules\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("the rules' section");
     let rows: Vec<&str> = section.lines().filter(|line| line.starts_with("| `")).collect();
     let rules: Vec<String> = RuleId::ALL.iter().map(|r| format!("| `{}` | {} | {} |", r.name(), r.when(), r.basis())).collect();
