@@ -33,6 +33,9 @@ pub struct Explanation {
     /// `size_bytes` over `wall_s`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bytes_per_s: Option<f64>,
+    /// The run in a few lines, in the reader's words.
+    #[serde(default)]
+    pub summary: Summary,
     /// What limits, in one word and in one sentence.
     pub verdict: Verdict,
     /// The wall time, charged: largest first; seconds sum to `wall_s`, shares to 1 (± 0.001).
@@ -80,10 +83,54 @@ pub const MAX_TRACKS: usize = 256;
 pub(crate) const MAX_WHAT_IFS: usize = 5;
 /// At most this many servers or disks in [`RoundTrips::to`].
 pub(crate) const MAX_ANSWERERS: usize = 16;
+/// At most this many characters in [`Summary::sentence`].
+pub const MAX_SUMMARY_SENTENCE: usize = 240;
 /// At most this many transfers in [`Explanation::transfers`].
 pub const MAX_TRANSFERS: usize = 1000;
 /// At most this many bins in [`Throughput`].
 pub(crate) const MAX_BINS: usize = 1024;
+
+/// The run in a few lines: programs, files and devices by their names, and no client where there is no server.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// The command, with paths cut to their last part.
+    pub command: String,
+    /// How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ended: Option<String>,
+    /// What it did, how long that took and at which rate: `256 MiB in 2.05 s, 1.05 Gb/s`.
+    pub about: String,
+    /// One sentence of at most [`MAX_SUMMARY_SENTENCE`] characters; empty of a run that is too short for one.
+    pub sentence: String,
+    /// The charges, those of one cause and one program together: largest first.
+    pub rows: Vec<SummaryRow>,
+    /// What did not limit, with the figure that says so.
+    pub innocent: Vec<Innocent>,
+    /// What keeps these figures from being relied on, and what would settle it; what counts most comes first.
+    pub remarks: Vec<String>,
+}
+
+/// The charges of one cause to one program, device or path.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SummaryRow {
+    /// The cause.
+    pub cause: Cause,
+    /// Its share of the wall time.
+    pub share: f64,
+    /// Who or what it was.
+    pub subject: String,
+    /// The figures that matter most.
+    pub figures: String,
+}
+
+/// Something that did not limit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Innocent {
+    /// What.
+    pub what: String,
+    /// The figure.
+    pub figure: String,
+}
 
 /// What limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -494,8 +541,14 @@ pub struct WhatIf {
     pub basis: Grounds,
     /// The wall time the model predicts, corrected for its own error on the observed run; of a bound, the least that it can be.
     pub predicted_wall_s: f64,
-    /// `wall_s` over that; of a bound, the most that it can be.
+    /// Between which wall times four of five such changes came to lie; of a bound, from the least that it can be to no gain.
+    #[serde(default)]
+    pub interval_s: (f64, f64),
+    /// `wall_s` over `predicted_wall_s`; of a bound, the most that it can be.
     pub speedup: f64,
+    /// The causes that it takes time from: nothing is proposed where none of them was charged.
+    #[serde(default)]
+    pub about: Vec<Cause>,
     /// How to make the change with this very program; or what would have to change.
     pub how: String,
     /// The flags alone, as (flag, value), where the change is a matter of flags; for scripts.

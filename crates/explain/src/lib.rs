@@ -24,7 +24,7 @@ mod walk;
 pub use cause::Cause;
 pub use document::Explanation;
 
-use assemble::{Parts, ceiling, notes, round_trips, transfers, verdict};
+use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use observe::{cast, feed, holes, index, lives, observation, on_wire, wire};
 use thalweg_trace::Source;
 
@@ -115,6 +115,17 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
+    let verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
+    let summary = summary::summary(&summary::Of {
+        parts,
+        meta,
+        charges: &charges,
+        verdict: &verdict,
+        round_trips: round_trips.as_ref(),
+        transfers: transfers.len() as u64 + unlisted_transfers.map_or(0, |rest| rest.count),
+        size_bytes,
+        unrecorded,
+    });
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -124,7 +135,8 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         wall_s,
         size_bytes,
         rate_bytes_per_s,
-        verdict: verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause)),
+        summary,
+        verdict,
         path: parts.path(&charges),
         transfers,
         unlisted_transfers,

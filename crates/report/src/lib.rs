@@ -1,6 +1,6 @@
 //! What a person sees of an explanation: text for a terminal, a still picture, a page of both.
 //!
-//! **In:** an explanation, the recording it explains, points to plot. **Out:** strings: [`text()`],
+//! **In:** an explanation, the recording it explains, points to plot. **Out:** strings: [`short()`], [`text()`],
 //! [`svg`], [`html`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
 //! found, and says where it had to leave something out.
 
@@ -12,6 +12,7 @@ mod page;
 mod picture;
 pub mod plot;
 mod rpcstat;
+mod short;
 mod text;
 mod why;
 
@@ -19,6 +20,7 @@ pub use html::html;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use rpcstat::{live_heads, live_line, rpcstat};
+pub use short::{MAX_LINES, short};
 pub use text::{Prediction, predicted_against_achieved, text};
 
 /// Why a report could not be made.

@@ -98,7 +98,24 @@ fn the_commands_input_and_output_are_its_own() {
     // An explanation does not come between.
     let said = run(["explain", "--", "echo", "mine"]).done();
     assert_eq!(said.out, "mine\n");
-    assert!(said.err.contains("wall time"), "{}", said.err);
+    assert!(said.err.contains("echo mine: "), "{}", said.err);
+    let said = run(["explain", "-v", "--", "echo", "mine"]).done();
+    assert!(said.out == "mine\n" && said.err.contains("wall time"), "{}", said.err);
+}
+
+#[test]
+fn the_short_explanation_of_any_command_fits_and_says_first_how_it_ended() {
+    let short = |script: &str| {
+        let said = run(["explain", "--", "sh", "-c", script]);
+        assert!(said.err.lines().count() <= 15 && said.err.lines().all(|line| line.chars().count() <= 80), "{script}: {}", said.err);
+        said.err
+    };
+    let nothing = short("true");
+    assert!(!nothing.contains("->") && nothing.contains("too short to advise on"), "{nothing}");
+    assert!(short("sleep 0.1; exit 7").lines().next().is_some_and(|line| line.contains("failed with exit code 7")));
+    assert!(short("sleep 0.1; kill -KILL $$").lines().next().is_some_and(|line| line.contains("killed by SIGKILL")));
+    let slept = short("sleep 0.2");
+    assert!(slept.contains("sleep slept") && !slept.contains("client") && !slept.contains("server"), "{slept}");
 }
 
 #[test]

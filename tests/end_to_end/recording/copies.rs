@@ -31,13 +31,16 @@ fn an_explanation_sums_to_the_wall_time_and_knows_nearly_all_of_it() {
     let plain = run(["explain", text(&recording)]).done().out;
     assert!(plain.lines().all(|line| line.chars().count() <= 80), "{plain}");
     assert!(!plain.contains('\u{1b}'), "no colour where there is no terminal");
+    assert!(plain.lines().count() <= 15 && plain.contains("26 MiB in"), "{plain}");
+    let full = run(["explain", "-v", text(&recording)]).done().out;
+    assert!(full.lines().all(|line| line.chars().count() <= 80) && full.contains("Where the time went"), "{full}");
 }
 
 #[test]
 fn a_copy_explains_itself() {
     let store = Up::start(4);
     let said = run(["cp", "--quiet", "--explain", "--source", "memory:16Mi", &store.path("/m")]).done();
-    assert!(said.out.lines().count() > 5, "{}", said.out);
+    assert!((3..=15).contains(&said.out.lines().count()) && said.out.contains("16 MiB in"), "{}", said.out);
 }
 
 #[test]

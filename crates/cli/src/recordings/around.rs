@@ -2,7 +2,7 @@
 //!
 //! `--record` keeps the recording; `--explain` says where the time went, from a recording that goes away if it is not kept.
 
-use super::explained::{explained, note, print};
+use super::explained::{Form, NOT_KEPT, explained, more_of, note, print};
 use super::temporary::Temporary;
 use crate::failure::Failure;
 use crate::operand::StoreFlags;
@@ -17,7 +17,7 @@ use thalweg_trace::{Time, TraceHandle};
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Recording")]
 pub(crate) struct RecordingFlags {
-    /// Show where the time went: on standard error; with --json on standard output, in place of the result
+    /// Show where the time went, in a few lines: on standard error; with --json on standard output, in place of the result
     #[arg(long)]
     pub explain: bool,
     /// Record both ends into this directory, NAME.thw
@@ -65,23 +65,28 @@ impl RecordingFlags {
         attributes.push(("servers".to_owned(), recorded.iter().map(|s| s.data.links().len()).sum::<usize>().to_string()));
         let exit_code = i32::from(done.is_err());
         let finished = recorder.finish(Time::now(), exit_code, attributes).map_err(Failure::failed);
-        let told = finished.and_then(|path| if self.explain { explain(&path, json) } else { Ok(()) });
+        let told = finished.and_then(|path| if self.explain { self.explain(&path, json) } else { Ok(()) });
         let done = done?;
         told.map(|()| done)
+    }
+
+    /// Explains a recording: for a program on standard output, for a person where the result is not.
+    fn explain(&self, path: &Path, json: bool) -> Result<(), Failure> {
+        let (_, explanation) = explained(path)?;
+        if json {
+            return print(&explanation, Form::Json);
+        }
+        note(&explanation, Form::Short { more: &self.more() });
+        Ok(())
+    }
+
+    /// How to see more than the short explanation.
+    pub(crate) fn more(&self) -> String {
+        self.record.as_deref().map_or_else(|| NOT_KEPT.to_owned(), more_of)
     }
 }
 
 /// The command, as it was given.
 pub(crate) fn command_line() -> Vec<String> {
     std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect()
-}
-
-/// Explains a recording: for a program on standard output, for a person where the result is not.
-fn explain(path: &Path, json: bool) -> Result<(), Failure> {
-    let (_, explanation) = explained(path)?;
-    if json {
-        return print(&explanation, true);
-    }
-    note(&explanation);
-    Ok(())
 }

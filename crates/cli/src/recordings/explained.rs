@@ -30,15 +30,46 @@ pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Fa
     merge(&parts, output).map_err(Failure::failed)
 }
 
-/// Prints an explanation for a person, or as JSON.
-pub(crate) fn print(explanation: &Explanation, json: bool) -> Result<(), Failure> {
-    match json {
-        true => output::line(&explanation.to_json()),
-        false => output::result(&thalweg_report::text(explanation, &TextOptions::for_stdout())),
+/// How an explanation is printed.
+#[derive(Clone, Copy)]
+pub(crate) enum Form<'a> {
+    /// In a few lines, of which the last says how to see more.
+    Short {
+        /// How to see more.
+        more: &'a str,
+    },
+    /// All that is known.
+    Full,
+    /// For a program.
+    Json,
+}
+
+/// How to see more of what was recorded for this explanation alone, with `--explain`.
+pub(crate) const NOT_KEPT: &str = "--record run.thw, then thalweg explain -v run.thw";
+
+impl Form<'_> {
+    /// The explanation in this form, ending in a newline.
+    pub(crate) fn write(self, explanation: &Explanation, options: &TextOptions) -> String {
+        match self {
+            Form::Short { more } => thalweg_report::short(explanation, options, Some(more)),
+            Form::Full => thalweg_report::text(explanation, options),
+            Form::Json => format!("{}\n", explanation.to_json()),
+        }
     }
 }
 
+/// How to see more of a recording.
+pub(crate) fn more_of(recording: &Path) -> String {
+    let name = recording.display();
+    format!("explain -v {name} | report {name} -o run.html")
+}
+
+/// Prints an explanation on standard output.
+pub(crate) fn print(explanation: &Explanation, form: Form<'_>) -> Result<(), Failure> {
+    output::result(&form.write(explanation, &TextOptions::for_stdout()))
+}
+
 /// Prints an explanation for a person where standard output is something else's.
-pub(crate) fn note(explanation: &Explanation) {
-    output::note(thalweg_report::text(explanation, &TextOptions::for_stderr()).trim_end());
+pub(crate) fn note(explanation: &Explanation, form: Form<'_>) {
+    output::note(form.write(explanation, &TextOptions::for_stderr()).trim_end());
 }

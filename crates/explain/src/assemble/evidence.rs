@@ -190,10 +190,9 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let name = if thing.kind == ObjectKind::Device { thing.name.as_str() } else { thing.attribute("device")? };
     let machine = parts.cast.actors.get(label as usize)?.machine;
     let of_that_name = |track: u32| parts.cast.actors.get(track as usize).is_some_and(|a| a.name == name && a.machine == machine);
-    let (_, did) = parts.seen.devices.iter().find(|&(&track, _)| of_that_name(track))?;
+    let (&track, did) = parts.seen.devices.iter().find(|&(&track, _)| of_that_name(track))?;
     let (first, last) = did.all.extent()?;
-    let busy_ns = did.all.finish().busy_ns;
-    let busy = (busy_ns as f64 / (parts.end - parts.start).max(1) as f64).min(1.0);
+    let busy = parts.device_busy(track)?;
     let moved = did.all.bytes as f64 * 1e9 / (last - first).max(1) as f64;
     let median = duration(did.requests.quantile_ns(0.5) as f64 / 1e9);
     let (busy, moved, requests) = (whole_percent(busy), byte_rate(moved), count(did.requests.count));

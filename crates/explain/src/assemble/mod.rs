@@ -7,6 +7,7 @@ mod evidence;
 pub(crate) mod notes;
 pub(crate) mod parts;
 pub(crate) mod round_trips;
+pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod verdict;
 mod why;
@@ -31,6 +32,8 @@ pub(crate) struct Charges {
     pub list: Vec<Charge>,
     /// By entry of the ledger.
     pub of_entry: Vec<usize>,
+    /// By charge: the entries that it is made of, and which part of its time lay in gaps of the channel.
+    pub made_of: Vec<(Vec<usize>, f64)>,
 }
 
 impl Parts<'_> {
@@ -101,7 +104,9 @@ impl Parts<'_> {
             // (A group's larger part comes last here: the path is told by it.)
             groups[*group].1.iter().for_each(|&i| of_entry[i] = position);
         }
-        Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry }
+        let idle = |members: &[usize]| members.iter().map(|&i| idle_within[i]).sum::<i64>() as f64 / total(members).max(1) as f64;
+        let made_of = list.iter().map(|(_, group)| &groups[*group].1).map(|members| (members.clone(), idle(members))).collect();
+        Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.
@@ -202,6 +207,13 @@ impl Parts<'_> {
             channels.push(self.channel(name, Some(thing.id), &carried, charges));
         }
         channels
+    }
+
+    /// Bytes over time within the bursts of a way, where that is its own speed.
+    pub(crate) fn burst_rate(&self, way: Way) -> Option<f64> {
+        let carried = self.carried(way);
+        let burst_s = carried.gathered.burst_ns as f64 / 1e9;
+        (burst_s > 0.0 && carried.has_rate()).then(|| carried.gathered.bytes as f64 / burst_s)
     }
 
     fn channel(&self, name: String, object: Option<u64>, carried: &Carried<'_>, charges: &Charges) -> Channel {

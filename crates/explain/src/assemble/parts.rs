@@ -1,6 +1,7 @@
 //! What documents are assembled from.
 
 use crate::assemble::circumstances::Circumstances;
+use crate::cause::End;
 use crate::limits::assemble as limits;
 use crate::observe::cast::Cast;
 use crate::observe::lives::Life;
@@ -8,6 +9,7 @@ use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
 use crate::observe::stalls::Stalls;
 use crate::walk::ledger::Ledger;
+use std::collections::HashSet;
 use thalweg_trace::Role;
 
 /// What there is to assemble.
@@ -59,6 +61,22 @@ impl Parts<'_> {
         ways.retain(|&w| bytes(w) > 0 && bytes(w) * limits::WAY_PART >= most);
         ways.sort_by_key(|&w| std::cmp::Reverse(bytes(w)));
         ways
+    }
+
+    /// Which part of the time a device was busy, by its track.
+    pub(crate) fn device_busy(&self, track: u32) -> Option<f64> {
+        let busy_ns = self.seen.devices.get(&track)?.all.finish().busy_ns;
+        Some((busy_ns as f64 / (self.end - self.start).max(1) as f64).min(1.0))
+    }
+
+    /// The part of their machines' processors that one end's threads used; `None` where it has no threads.
+    pub(crate) fn processors_busy(&self, end: End) -> Option<f64> {
+        let own = || self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.end == end && a.role != Role::Recorder);
+        let machines: HashSet<u32> = own().map(|(a, _)| a.machine).collect();
+        let cpus: u32 = machines.iter().map(|&m| self.cast.machines[m as usize].cpus.max(1)).sum();
+        let ran_ns: u64 = own().map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
+        let wall_ns = (self.end - self.start).max(1) as f64;
+        (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
     }
 
     /// The part of its processors that the busiest machine's recorded threads used.

@@ -15,6 +15,7 @@ pub(crate) mod edit_copy;
 pub(crate) mod facts;
 pub(crate) mod flows;
 pub(crate) mod how;
+pub(crate) mod interval;
 pub(crate) mod mounts;
 pub(crate) mod program;
 pub(crate) mod queueing;
@@ -190,12 +191,15 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
+    let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
     Some(WhatIf {
         id: proposal.id.to_owned(),
         change: if basis == Grounds::Bounded { format!("{} (gives this at most)", proposal.change) } else { proposal.change },
         basis,
         predicted_wall_s,
+        interval_s: interval::interval(proposal.id, basis, wall_s, predicted_wall_s, missed),
         speedup: wall_s / predicted_wall_s.max(1e-9),
+        about: support::about(proposal.id).to_vec(),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
         flags: proposal.flags,
     })

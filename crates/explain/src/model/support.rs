@@ -42,6 +42,30 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     Some(about)
 }
 
+/// What goes on while a client waits for answers: what more requests in flight, and asking ahead, overlap.
+const ASKED: &[Cause] = {
+    use Cause as C;
+    &[
+        C::ServerRead, C::ServerWrite, C::ServerSync, C::ServerMetadata, C::ServerMemory, C::ServerCpu, C::ServerRunqueue, C::ServerLock,
+        C::ServerThink, C::ServerUnknown, C::NetworkLoss, C::NetworkSndbuf, C::NetworkRwnd, C::NetworkCwnd, C::NetworkLatency,
+        C::NetworkBandwidth, C::ClientRead, C::ClientWrite, C::ClientSync, C::ClientMetadata,
+    ]
+};
+
+/// The causes that a change takes time from: what it removes, or what a change of the order of things overlaps.
+pub(super) fn about(id: &str) -> &'static [Cause] {
+    use Cause as C;
+    match id {
+        // (A request for a connection that was lost waits for a timer, whatever the round trip.)
+        "rtt.half" => &[C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf],
+        "no_poll" => &[C::ClientThink, C::ServerThink, C::NetworkLatency, C::ServerUnknown, C::ServerCpu, C::ClientCpu],
+        "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
+        "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
+        "overlap.read_send" => &[C::ClientRead, C::ClientCpu, C::ClientRunqueue],
+        _ => removes(id).map_or(ASKED, |(about, _)| about),
+    }
+}
+
 /// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
@@ -71,9 +95,9 @@ impl Support {
 
     /// Which part of the wall time a change can take off at the most; `None` where nothing in the recording supports it.
     pub(crate) fn most(&self, id: &str) -> Option<f64> {
-        let Some((about, besides)) = removes(id) else { return Some(1.0) };
-        let queueing = if about == QUEUEING { 0.0 } else { self.share(QUEUEING) };
-        (self.share(about) >= limits::LEAST_GAIN).then(|| self.share(about) + self.share(besides) + queueing)
+        let Some((removed, besides)) = removes(id) else { return Some(1.0) };
+        let queueing = if removed == QUEUEING { 0.0 } else { self.share(QUEUEING) };
+        (self.share(about(id)) >= limits::LEAST_GAIN).then(|| self.share(removed) + self.share(besides) + queueing)
     }
 }
 
@@ -94,6 +118,7 @@ mod tests {
         let near = |id, share: f64| assert!((support.most(id).unwrap() - share).abs() < 1e-9, "{id}: {:?}", support.most(id));
         assert_eq!(support.most("no_loss"), None, "nothing was lost");
         assert_eq!(support.most("no_lock"), None);
+        assert_eq!(charged(&[(Cause::NetworkLoss, 0.9)]).most("rtt.half"), None, "a lost SYN waits for a timer");
         near("no_slow_start", 0.4);
         near("no_think", 0.3);
         near("processors.x2", 0.1);

@@ -125,6 +125,8 @@ pub(crate) struct Observation {
     pub asked: HashMap<u32, Asked>,
     /// Questions to servers and disks.
     pub asking: Asking,
+    /// How many times each object was made durable.
+    pub syncs: HashMap<u32, u64>,
     /// Threads' time in work (anything but waiting for others), in bins.
     pub busy: Curve,
     end: i64,
@@ -142,6 +144,7 @@ impl Observation {
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
+            syncs: HashMap::new(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             end,
         }
@@ -288,6 +291,7 @@ impl Observer for Observation {
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
             SpanKind::AppRequest => self.ask(span),
+            SpanKind::FileSync if span.object != NONE => *self.syncs.entry(span.object).or_default() += u64::from(span.count.max(1)),
             _ => {}
         }
     }

@@ -90,6 +90,11 @@ impl OnWire {
         Ok(OnWire { flows })
     }
 
+    /// Whether TCP's counters were recorded of any connection.
+    pub(crate) fn is_known(&self) -> bool {
+        self.flows.iter().flatten().any(Option::is_some)
+    }
+
     /// One direction of a connection, by who sends.
     pub(crate) fn flow(&self, connection: u32, sender: End) -> Option<&Flow> {
         self.flows.get(connection as usize)?[sender as usize].as_ref()

@@ -8,6 +8,7 @@
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
 use crate::ExplainError;
+use crate::assemble::summary;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
 use crate::document::*;
@@ -103,6 +104,10 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
             .to_owned(),
     );
     notes.push(document.sentence.clone());
+    let verdict = verdict(&charges, rate_bytes_per_s, |_| None);
+    let calls = document.round_trips.as_ref().map_or_else(String::new, |trips| format!("{} calls in ", count(trips.count)));
+    let about = format!("{calls}{}", duration(document.wall_s));
+    let remark = "only packets were recorded: thalweg record, on either machine, says what it did";
     Explanation {
         schema: SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -112,7 +117,8 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
         wall_s: document.wall_s,
         size_bytes,
         rate_bytes_per_s,
-        verdict: verdict(&charges, rate_bytes_per_s, |_| None),
+        summary: summary::of_packets(&meta.command, about, &charges, &verdict, remark),
+        verdict,
         path: path(&charges, &bins, times.moving.bin_s(), document.wall_s),
         transfers: transfers(document, sent, received),
         unlisted_transfers: None,

@@ -4,4 +4,5 @@
 
 mod made_up;
 mod picture;
+mod short;
 mod text;

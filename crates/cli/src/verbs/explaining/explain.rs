@@ -8,7 +8,7 @@
 
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::{explained, explained_as, merged, note, print};
+use crate::recordings::explained::{Form, explained, explained_as, merged, more_of, note, print};
 use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
@@ -36,6 +36,9 @@ pub(crate) struct Arguments {
     /// Say of each charge by which rules it was charged, and on which spans that rests
     #[arg(long, conflicts_with = "after")]
     why: bool,
+    /// Print all that is known: every charge with its evidence, gaps, phases, up to five changes with how to make them
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
@@ -75,10 +78,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-fn explain_one(arguments: &Arguments, recording: &Path, after: Option<&Path>) -> Result<(), Failure> {
-    let (recording, explanation) = explained_as(recording, &arguments.options())?;
+fn explain_one(arguments: &Arguments, path: &Path, after: Option<&Path>) -> Result<(), Failure> {
+    let (recording, explanation) = explained_as(path, &arguments.options())?;
     match after {
-        None => hand_over(&explanation, arguments, false),
+        None => hand_over(&explanation, arguments, &more_of(path), false),
         Some(earlier) => {
             let (_, before) = explained(earlier)?;
             output::result(&against(&before, &explanation, &recording.meta().command, earlier)?)
@@ -93,7 +96,8 @@ fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), F
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
     merged(recordings, &path)?;
-    hand_over(&explained_as(&path, &arguments.options())?.1, arguments, false)
+    let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep the merged recording".to_owned(), more_of);
+    hand_over(&explained_as(&path, &arguments.options())?.1, arguments, &more, false)
 }
 
 /// Runs a command, records it and explains the recording; ends as the command did.
@@ -107,10 +111,11 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
     temporary.guard();
     let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
     // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
     let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
-    let told = explained.and_then(|explanation| hand_over(&explanation, arguments, true));
+    let told = explained.and_then(|explanation| hand_over(&explanation, arguments, &more, true));
     drop(temporary);
     match (outcome.exit, told) {
         (None | Some(Exit::Code(0)), told) => told,
@@ -124,19 +129,23 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     }
 }
 
-/// Puts an explanation where the arguments say; `after_command`: standard output has been the command's.
-fn hand_over(explanation: &Explanation, arguments: &Arguments, after_command: bool) -> Result<(), Failure> {
-    match (&arguments.to, arguments.json) {
-        (Some(to), json) => {
-            let text =
-                if json { format!("{}\n", explanation.to_json()) } else { thalweg_report::text(explanation, &TextOptions::default()) };
+/// Puts an explanation where the arguments say; `after_command`: standard output has been the command's. `more`: how to see more of it.
+fn hand_over(explanation: &Explanation, arguments: &Arguments, more: &str, after_command: bool) -> Result<(), Failure> {
+    let form = match (arguments.json, arguments.verbose || arguments.why) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Full,
+        (false, false) => Form::Short { more },
+    };
+    match &arguments.to {
+        Some(to) => {
+            let text = form.write(explanation, &TextOptions::default());
             std::fs::write(to, text).map_err(|e| Failure::failed(format!("{}: {e}", to.display())))
         }
-        (None, false) if after_command => {
-            note(explanation);
+        None if after_command && !arguments.json => {
+            note(explanation, form);
             Ok(())
         }
-        (None, json) => print(explanation, json),
+        None => print(explanation, form),
     }
 }
 

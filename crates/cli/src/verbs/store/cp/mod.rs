@@ -6,7 +6,7 @@ use crate::interrupt::Interrupt;
 use crate::layout_flags::LayoutFlags;
 use crate::operand::{Operand, StoreFlags, StorePath};
 use crate::recordings::around::RecordingFlags;
-use crate::recordings::explained;
+use crate::recordings::explained::{self, Form};
 use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
@@ -253,7 +253,7 @@ impl Copying<'_> {
             _ => None,
         };
         if let (true, Some(explanation)) = (flags.json, &explanation) {
-            return explained::print(explanation, true);
+            return explained::print(explanation, Form::Json);
         }
         if flags.json {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
@@ -262,13 +262,15 @@ impl Copying<'_> {
             let rate = numbers::byte_rate(outcome.size_bytes as f64 / seconds);
             output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
         }
+        let more = flags.recording.more();
+        let form = Form::Short { more: &more };
         match explanation {
             // Standard output carries the file.
             Some(explanation) if piped => {
-                output::note(&thalweg_report::text(&explanation, &thalweg_report::TextOptions::default()));
+                explained::note(&explanation, form);
                 Ok(())
             }
-            Some(explanation) => explained::print(&explanation, false),
+            Some(explanation) => explained::print(&explanation, form),
             None => Ok(()),
         }
     }

@@ -1,0 +1,143 @@
+//! Charges of one cause and one program, together.
+
+use super::Of;
+use super::names::{device, file, processors, program, stem};
+use crate::cause::{Cause, End};
+use crate::observe::index::NONE;
+use crate::walk::ledger::{Entry, Place, What};
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// From this part on, one of several names stands for all.
+const NEARLY_ALL: f64 = 0.9;
+
+/// Charges of one cause and one program.
+pub(super) struct Group<'a> {
+    /// The cause.
+    pub cause: Cause,
+    /// Its share of the wall time.
+    pub share: f64,
+    /// Its time, as the entries have it.
+    pub ns: u64,
+    /// Which part of it lay in gaps of the channel.
+    pub idle: f64,
+    /// The entries of the ledger, by number.
+    pub members: Vec<usize>,
+    /// The one with most time.
+    pub largest: &'a Entry,
+    /// Who, most first.
+    pub names: Vec<String>,
+    /// Files that were waited for, with the time.
+    pub files: Vec<(String, u64)>,
+    /// Devices, or what serves files, with the time.
+    pub devices: Vec<(String, u64)>,
+    /// How many intervals.
+    pub count: u64,
+}
+
+impl Group<'_> {
+    /// Who: one name, or the first of several.
+    pub(super) fn who(&self) -> String {
+        match self.names.as_slice() {
+            [] => "a program".to_owned(),
+            [one] => one.clone(),
+            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+        }
+    }
+
+    /// The two ends of a path, or who: as a sentence has it.
+    pub(super) fn ends(&self) -> String {
+        let first = self.names.first().map_or("", String::as_str);
+        let others = if self.names.len() > 1 { " and others" } else { "" };
+        format!("{}{others}", first.replacen(" > ", " and ", 1))
+    }
+
+    /// How long an interval was on average.
+    pub(super) fn mean_s(&self) -> f64 {
+        self.ns as f64 / 1e9 / self.count.max(1) as f64
+    }
+
+    /// The file, where it was one.
+    pub(super) fn file(&self) -> Option<&str> {
+        only(&self.files, self.ns)
+    }
+
+    /// The device, where it was one.
+    pub(super) fn device(&self) -> Option<&str> {
+        only(&self.devices, self.ns)
+    }
+}
+
+fn only(names: &[(String, u64)], all_ns: u64) -> Option<&str> {
+    names.first().filter(|(_, ns)| *ns as f64 >= all_ns as f64 * NEARLY_ALL).map(|(name, _)| name.as_str())
+}
+
+/// The groups, largest first.
+pub(super) fn groups<'a>(of: &'a Of<'_>) -> Vec<Group<'a>> {
+    let entries = &of.parts.ledger.entries;
+    let mut made: HashMap<(Cause, String), Vec<usize>> = HashMap::new();
+    for (number, charge) in of.charges.list.iter().enumerate() {
+        let members = &of.charges.made_of[number].0;
+        let Some(&largest) = members.iter().max_by_key(|&&i| entries[i].runs.total_ns) else { continue };
+        let name = who(of, &entries[largest]);
+        made.entry((charge.cause, stem(&name).to_owned())).or_default().push(number);
+    }
+    let mut groups: Vec<Group<'a>> = made.into_iter().filter_map(|((cause, _), charges)| group(of, cause, &charges)).collect();
+    groups.sort_by(|a, b| b.share.total_cmp(&a.share).then(a.cause.cmp(&b.cause)).then_with(|| a.names.cmp(&b.names)));
+    groups
+}
+
+fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a>> {
+    let entries = &of.parts.ledger.entries;
+    let mut members: Vec<usize> = charges.iter().flat_map(|&c| of.charges.made_of[c].0.iter().copied()).collect();
+    members.sort_unstable();
+    members.dedup();
+    let largest = members.iter().map(|&i| &entries[i]).max_by_key(|e| e.runs.total_ns)?;
+    let share: f64 = charges.iter().map(|&c| of.charges.list[c].share).sum();
+    let idle: f64 = charges.iter().map(|&c| of.charges.list[c].share * of.charges.made_of[c].1).sum();
+    let each = || members.iter().map(|&i| &entries[i]);
+    let cast = of.parts.cast;
+    Some(Group {
+        cause,
+        share,
+        ns: each().map(|e| e.runs.total_ns).sum(),
+        idle: idle / share.max(f64::MIN_POSITIVE),
+        largest,
+        names: most_first(each().map(|e| (who(of, e), e.runs.total_ns))).into_iter().map(|(name, _)| name).collect(),
+        files: most_first(each().filter_map(|e| Some((file(cast, &e.place)?.name.clone(), e.runs.total_ns)))),
+        devices: most_first(each().filter_map(|e| Some((device(cast, &e.place)?, e.runs.total_ns)))),
+        count: each().map(|e| e.runs.count).sum(),
+        members,
+    })
+}
+
+/// Times by name, most first.
+pub(super) fn most_first<T: Eq + Hash + Ord + Clone>(times: impl Iterator<Item = (T, u64)>) -> Vec<(T, u64)> {
+    let mut sums: HashMap<T, u64> = HashMap::new();
+    times.for_each(|(name, ns)| *sums.entry(name).or_default() += ns);
+    let mut sums: Vec<(T, u64)> = sums.into_iter().collect();
+    sums.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+    sums
+}
+
+/// Who an entry is about: a program, the processors that it queued for, or the two ends of a path.
+fn who(of: &Of<'_>, entry: &Entry) -> String {
+    let (cast, meta) = (of.parts.cast, of.meta);
+    let name = |actor: u32| program(cast, meta, actor);
+    match entry.place {
+        Place::Thread { label, what: What::Runnable, object } => match cast.things.get(object as usize) {
+            Some(group) => format!("cgroup {}", group.name),
+            None => processors(cast, label),
+        },
+        Place::Wire(from, to) => {
+            let end = |actor: u32| if actor == NONE { "the far end".to_owned() } else { name(actor) };
+            // A round trip is both ways.
+            let serves = |actor: u32| cast.actors.get(actor as usize).is_none_or(|a| a.end == End::Server);
+            let back = entry.cause == Cause::NetworkLatency && serves(from) && !serves(to);
+            if back { format!("{} > {}", end(to), end(from)) } else { format!("{} > {}", end(from), end(to)) }
+        }
+        Place::FarEnd { connection, .. } => super::names::far_end(cast, connection).unwrap_or("the far end").to_owned(),
+        Place::Thread { label, .. } | Place::Unseen { label } | Place::Hole { label } => name(label),
+        Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } => name(waiter),
+    }
+}

@@ -1,0 +1,88 @@
+//! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
+
+use super::Of;
+use super::figures::has_network;
+use super::groups::Group;
+use super::INNOCENT;
+use crate::cause::{Cause, End};
+use crate::document::Innocent;
+use thalweg_trace::numbers::whole_percent;
+
+/// What is busier than this is no innocent, whatever was charged to it.
+const BUSY: f64 = 0.8;
+
+/// So many devices are named.
+const DEVICES: usize = 2;
+
+/// A device that did fewer requests than this is not worth a word.
+const FEWEST_REQUESTS: u64 = 8;
+
+/// Everybody who did not limit.
+pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
+    let mut innocent: Vec<Innocent> = processors(of).into_iter().collect();
+    innocent.extend(network(of));
+    innocent.extend(devices(of, groups));
+    innocent
+}
+
+/// A part that may be next to nothing.
+fn little(part: f64) -> String {
+    if part < 0.01 { "under 1 %".to_owned() } else { whole_percent(part) }
+}
+
+/// Processors: of each end, where neither its computing nor its queueing mattered.
+fn processors(of: &Of<'_>) -> Option<Innocent> {
+    let of_end = |end: End| {
+        let (cpu, queue) = match end {
+            End::Client => (Cause::ClientCpu, Cause::ClientRunqueue),
+            End::Server => (Cause::ServerCpu, Cause::ServerRunqueue),
+        };
+        let busy = of.parts.processors_busy(end)?;
+        (busy < BUSY && of.share(|c| c == cpu || c == queue) < INNOCENT).then(|| little(busy))
+    };
+    let both = of.parts.cast.has_servers;
+    let figure = match (of_end(End::Client), of_end(End::Server).filter(|_| both)) {
+        (Some(client), Some(server)) => format!("client {client}, server {server} busy"),
+        (Some(client), None) if both => format!("client {client} busy"),
+        (Some(own), None) => format!("{own} busy"),
+        (None, Some(server)) => format!("server {server} busy"),
+        (None, None) => return None,
+    };
+    Some(Innocent { what: "CPU".to_owned(), figure })
+}
+
+/// The network, and what it loses.
+fn network(of: &Of<'_>) -> Vec<Innocent> {
+    if !has_network(of) || of.parts.seen.asking.exchanging.is_none() {
+        return Vec::new();
+    }
+    let share = of.share(Cause::is_network);
+    let lost = of.share(|c| c == Cause::NetworkLoss);
+    // Where the other end was not recorded, nothing says which part was the network's.
+    let whole = of.share(|c| c == Cause::ServerUnknown) < INNOCENT && share < INNOCENT;
+    let mut innocent = Vec::new();
+    if whole {
+        innocent.push(Innocent { what: "network".to_owned(), figure: format!("{} of the time", little(share)) });
+    } else if of.parts.on_wire.is_known() && lost < INNOCENT {
+        let figure = if lost > 0.0 { format!("{} of the time", little(lost)) } else { "none".to_owned() };
+        innocent.push(Innocent { what: "loss".to_owned(), figure });
+    }
+    innocent
+}
+
+/// Devices that worked, and that nobody waited for to speak of.
+fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
+    let waited_for = |name: &str| groups.iter().filter(|g| g.devices.iter().any(|(n, _)| n == name)).map(|g| g.share).sum::<f64>();
+    // Throttled writers wait for a device that is not named.
+    let throttled = of.share(|c| matches!(c, Cause::ClientMemory | Cause::ServerMemory));
+    let mut busy: Vec<(f64, &str)> = Vec::new();
+    for (&track, did) in &of.parts.seen.devices {
+        let name = of.parts.cast.actors[track as usize].name.as_str();
+        if did.requests.count >= FEWEST_REQUESTS && waited_for(name) + throttled < INNOCENT {
+            busy.extend(of.parts.device_busy(track).filter(|part| *part < BUSY).map(|part| (part, name)));
+        }
+    }
+    busy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
+    let named = busy.into_iter().take(DEVICES);
+    named.map(|(part, name)| Innocent { what: name.to_owned(), figure: format!("{} busy", little(part)) }).collect()
+}

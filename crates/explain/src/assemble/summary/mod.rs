@@ -1,0 +1,91 @@
+//! The run in a few lines, for people: what it did and how fast, one sentence, a row for each program's cause, who is innocent, and what keeps the
+//! figures from being relied on.
+//!
+//! The charges are by cause and place, as fine as the recording allows. Here those of one cause and one program are put together ([`groups`]), and
+//! named as a reader knows them ([`names`]): by program, file and device. Nothing is found here that the charges do not say.
+
+mod about;
+mod figures;
+mod groups;
+mod innocent;
+mod names;
+mod remarks;
+mod sentence;
+
+use crate::assemble::{Charges, Parts};
+use crate::cause::{Cause, End};
+use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Verdict};
+use about::short_command;
+use groups::groups;
+use thalweg_trace::Meta;
+
+/// A run that is shorter than this is mostly its programs' starting: what it did is lost in that.
+pub(crate) const SHORT_S: f64 = 0.05;
+
+/// A share of the wall time below which a cause is innocent.
+const INNOCENT: f64 = 0.05;
+
+/// What a summary is made from.
+pub(crate) struct Of<'a> {
+    /// What was gathered and charged.
+    pub parts: &'a Parts<'a>,
+    /// What was said of the recording.
+    pub meta: &'a Meta,
+    /// The charges.
+    pub charges: &'a Charges,
+    /// Their verdict.
+    pub verdict: &'a Verdict,
+    /// What was asked and waited for.
+    pub round_trips: Option<&'a RoundTrips>,
+    /// How many files or far ends were moved.
+    pub transfers: u64,
+    /// How many bytes, all together.
+    pub size_bytes: Option<u64>,
+    /// Who was not recorded, if anybody who matters was not: which end, on which connection.
+    pub unrecorded: Option<(End, u32)>,
+}
+
+impl Of<'_> {
+    /// The share of the wall time that was charged to these causes.
+    fn share(&self, causes: impl Fn(Cause) -> bool) -> f64 {
+        self.charges.list.iter().filter(|c| causes(c.cause)).map(|c| c.share).sum()
+    }
+}
+
+/// The summary of a recorded run.
+pub(crate) fn summary(of: &Of<'_>) -> Summary {
+    let groups = groups(of);
+    let short = of.parts.wall_s() < SHORT_S;
+    let row = |group: &groups::Group<'_>| {
+        let (subject, figures) = figures::figures(of, group);
+        SummaryRow { cause: group.cause, share: group.share, subject, figures }
+    };
+    Summary {
+        command: short_command(&of.meta.command),
+        ended: about::ended(of.meta),
+        about: about::about(of),
+        sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
+        innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
+        remarks: remarks::remarks(of, &groups),
+        rows: groups.iter().map(row).collect(),
+    }
+}
+
+/// The summary of a recording of packets, of which only the charges are known.
+pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], verdict: &Verdict, remark: &str) -> Summary {
+    let row = |charge: &Charge| SummaryRow {
+        cause: charge.cause,
+        share: charge.share,
+        subject: charge.place.clone(),
+        figures: charge.evidence.clone(),
+    };
+    Summary {
+        command: short_command(command),
+        ended: None,
+        about,
+        sentence: sentence::cut(&verdict.sentence),
+        rows: charges.iter().map(row).collect(),
+        innocent: Vec::new(),
+        remarks: vec![remark.to_owned()],
+    }
+}

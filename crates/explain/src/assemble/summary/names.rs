@@ -1,0 +1,118 @@
+//! What a reader calls programs, files and paths.
+
+use crate::cause::End;
+use crate::observe::cast::{Cast, Thing};
+use crate::walk::ledger::Place;
+use thalweg_trace::{Meta, ObjectKind};
+
+/// The last part of a path; of a directory with its slash.
+pub(super) fn base(path: &str) -> &str {
+    let bare = path.trim_end_matches('/');
+    let start = bare.rfind('/').map_or(0, |at| at + 1);
+    if bare.is_empty() { path } else { &path[start..(bare.len() + 1).min(path.len())] }
+}
+
+/// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
+/// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
+pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
+    let Some(actor) = cast.actors.get(actor as usize) else { return "a thread".to_owned() };
+    if actor.mount {
+        return "the mount".to_owned();
+    }
+    let (command, thread) = actor.name.split_once('/').filter(|(c, _)| !c.is_empty() && !c.contains(' ')).unwrap_or(("", &actor.name));
+    let bare = |name: &str| name.trim_end_matches('-').to_owned();
+    if actor.label.ends_with("rank") {
+        return actor.name.clone();
+    }
+    match actor.end {
+        End::Server => {
+            let serving = thread.strip_suffix(" serve").or_else(|| thread.split_once(" connection").map(|(name, _)| name));
+            let label = actor.label.split('/').next().unwrap_or(&actor.label);
+            let label = label.strip_suffix(" connection").unwrap_or(label);
+            serving.map_or_else(|| bare(if command.is_empty() { label } else { command }), str::to_owned)
+        }
+        End::Client if !command.is_empty() => bare(command),
+        End::Client if cast.actors.get(cast.main as usize).is_some_and(|main| main.name == "main") => own_program(meta),
+        End::Client => bare(&actor.label),
+    }
+}
+
+/// The command's own name, with its verb where it is ours.
+fn own_program(meta: &Meta) -> String {
+    let name = crate::model::how::program(meta);
+    let verb = meta.command.iter().skip_while(|word| !word.ends_with(name)).nth(1).filter(|verb| name == "thalweg" && !verb.starts_with('-'));
+    match (name, verb) {
+        ("", _) => "the program".to_owned(),
+        (name, Some(verb)) => format!("{name} {verb}"),
+        (name, None) => name.to_owned(),
+    }
+}
+
+/// A name without its number: servers of one kind differ by it. An address has no other name.
+pub(super) fn stem(name: &str) -> &str {
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
+    if stem.is_empty() || stem.ends_with([':', '.']) { name } else { stem }
+}
+
+/// What a reader calls a file: its name, or of a store's datafile (`0000010000000001.3`) what it is.
+pub(super) fn file_name(path: &str) -> &str {
+    let name = base(path);
+    let datafile = name.split_once('.').is_some_and(|(id, number)| {
+        id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
+    });
+    if datafile { "a datafile" } else { name }
+}
+
+/// The processors of a machine: `the 2 CPUs of vm`.
+pub(super) fn processors(cast: &Cast, actor: u32) -> String {
+    match cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize)) {
+        Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
+        Some(machine) => format!("the {} CPUs of {}", machine.cpus, machine.name),
+        None => "the CPUs".to_owned(),
+    }
+}
+
+/// The far end of a connection, as an address.
+pub(super) fn far_end(cast: &Cast, connection: u32) -> Option<&str> {
+    let (_, server) = cast.connections.get(connection as usize)?.split_once(" > ")?;
+    Some(server)
+}
+
+/// The file of a place, if it is at one.
+pub(super) fn file<'a>(cast: &'a Cast, place: &Place) -> Option<&'a Thing> {
+    let Place::Thread { object, .. } = *place else { return None };
+    cast.things.get(object as usize).filter(|thing| thing.kind == ObjectKind::File)
+}
+
+/// Where a place's bytes come from or go to: a device by its name, or what serves the file.
+pub(super) fn device(cast: &Cast, place: &Place) -> Option<String> {
+    let Place::Thread { object, .. } = *place else { return None };
+    let thing = cast.things.get(object as usize)?;
+    if thing.kind == ObjectKind::Device {
+        return Some(thing.name.clone());
+    }
+    match (thing.served_by(), thing.attribute("device")) {
+        (Some(kind), Some(device)) => Some(format!("{kind} ({device})")),
+        (Some(kind), None) => Some(kind.to_owned()),
+        (None, device) => device.map(str::to_owned),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_cut_to_what_a_reader_calls_them() {
+        assert_eq!(base("/data/run 7/big.tar"), "big.tar");
+        assert_eq!(base("/data/run/"), "run/");
+        assert_eq!(base("big"), "big");
+        assert_eq!(base("/"), "/");
+        assert_eq!(base(""), "");
+        assert_eq!(stem("io12"), "io");
+        assert_eq!(stem("17"), "17");
+        assert_eq!(stem("10.0.0.2:2049"), "10.0.0.2:2049");
+        assert_eq!(file_name("/s/datafiles/01/0000010000000001.3"), "a datafile");
+        assert_eq!(file_name("/data/0000010000000001.tar"), "0000010000000001.tar");
+    }
+}

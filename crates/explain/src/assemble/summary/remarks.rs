@@ -1,0 +1,59 @@
+//! What keeps the figures from being relied on, each in one short line: what counts most comes first.
+
+use super::groups::Group;
+use super::names::far_end;
+use super::{INNOCENT, Of, SHORT_S};
+use crate::assemble::ceiling;
+use crate::cause::{Cause, End};
+use crate::document::Status;
+use thalweg_trace::numbers::{count, duration, whole_percent};
+
+/// The remarks on a run.
+pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let wall_s = of.parts.wall_s();
+    if wall_s < SHORT_S {
+        remarks.push(format!("too short to advise on: below {} most of it is starting and ending", duration(SHORT_S)));
+        return remarks;
+    }
+    if of.meta.end.is_none() {
+        remarks.push("the recording was never finished: this is up to its last event".to_owned());
+    }
+    if of.meta.dropped_events > 0 {
+        remarks.push(format!("{} events were lost: all of this is weaker by that much", count(of.meta.dropped_events)));
+    }
+    remarks.extend(server(of));
+    if of.verdict.status == Status::Unsure {
+        remarks.extend(doubt(of, groups));
+    }
+    if of.verdict.status == Status::Healthy {
+        let reached = ceiling::reached(of.parts, of.meta, of.verdict.cause);
+        remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.told)));
+    }
+    remarks
+}
+
+/// How to record the server, where its part is not known.
+fn server(of: &Of<'_>) -> Option<String> {
+    let (end, connection) = of.unrecorded?;
+    if end != End::Client || of.share(|c| c == Cause::ServerUnknown) < INNOCENT {
+        return None;
+    }
+    let (host, port) = far_end(of.parts.cast, connection)?.rsplit_once(':')?;
+    Some(if of.parts.cast.is_within_machine(connection) {
+        format!("record the server too: thalweg explain --also :{port} -- COMMAND")
+    } else {
+        format!("record the server too, on {host}: thalweg record --server --port {port} -o s.thw")
+    })
+}
+
+/// Why the answer is not sure.
+fn doubt(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+    let unknown = of.share(|c| c == Cause::Unknown);
+    let inferred: f64 = of.charges.list.iter().filter(|c| c.cause != Cause::Unknown).map(|c| c.inferred_s).sum::<f64>() / of.parts.wall_s();
+    if unknown >= inferred {
+        let whose = groups.iter().find(|g| g.cause == Cause::Unknown).map(Group::who)?;
+        return Some(format!("not sure: what {} of the time was for was not recorded ({whose})", whole_percent(unknown)));
+    }
+    Some(format!("not sure: {} of the time is inferred, and may be another cause's", whole_percent(inferred)))
+}

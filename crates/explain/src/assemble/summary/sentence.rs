@@ -1,0 +1,196 @@
+//! One sentence: where the time went, with programs, files and devices by their names.
+
+use super::Of;
+use super::figures::{has_network, holder, link_rate, sampled};
+use super::groups::{Group, most_first};
+use super::names::{base, far_end, file_name, program};
+use crate::cause::Cause;
+use crate::document::MAX_SUMMARY_SENTENCE;
+use crate::walk::ledger::{Place, What};
+use thalweg_trace::SpanKind;
+use thalweg_trace::numbers::{bit_rate, whole_percent};
+
+/// A share below which a group goes without mention.
+const WORTH_SAYING: f64 = 0.06;
+
+/// When this much of the time is accounted for, the sentence is done.
+const ENOUGH: f64 = 0.85;
+
+/// Who had so much of a group stands for all.
+const MOST: f64 = 0.6;
+
+/// The longest name of a file or program that a sentence spells out.
+const LONGEST_NAME: usize = 32;
+
+/// The sentence.
+pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
+    let mut clauses: Vec<String> = Vec::new();
+    let mut accounted = 0.0;
+    for group in groups.iter().take(3) {
+        if accounted >= ENOUGH || group.share < WORTH_SAYING {
+            break;
+        }
+        accounted += group.share;
+        clauses.push(format!("for {} {}{}", whole_percent(group.share), if clauses.is_empty() { "of the time " } else { "" }, clause(of, group)));
+    }
+    loop {
+        let said = match clauses.as_slice() {
+            [] => return "The time is spread over many causes, none of them above 6 %.".to_owned(),
+            [one] => one.clone(),
+            [first, last] => format!("{first} and {last}"),
+            [firsts @ .., last] => format!("{} and {last}", firsts.join(", ")),
+        };
+        let said = format!("F{}.", &said[1..]);
+        if said.chars().count() <= MAX_SUMMARY_SENTENCE || clauses.len() == 1 {
+            return cut(&said);
+        }
+        clauses.pop();
+    }
+}
+
+/// A sentence in at most [`MAX_SUMMARY_SENTENCE`] characters.
+pub(super) fn cut(sentence: &str) -> String {
+    match sentence.char_indices().nth(MAX_SUMMARY_SENTENCE) {
+        None => sentence.to_owned(),
+        Some(_) => sentence.chars().take(MAX_SUMMARY_SENTENCE - 1).chain(['…']).collect(),
+    }
+}
+
+/// A name as it can stand in a sentence.
+fn brief(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= LONGEST_NAME {
+        return name.to_owned();
+    }
+    let (front, back) = (LONGEST_NAME / 3, LONGEST_NAME - LONGEST_NAME / 3 - 1);
+    name.chars().take(front).chain(['…']).chain(name.chars().skip(count - back)).collect()
+}
+
+/// What went on, as a clause with subject and verb.
+fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
+    use Cause as C;
+    let who = brief(&group.who());
+    match group.cause {
+        C::ClientRead | C::ServerRead => on_file(group, &who, "read"),
+        C::ClientWrite | C::ServerWrite => on_file(group, &who, "write"),
+        C::ClientSync | C::ServerSync => {
+            let what = group.file().map_or_else(|| "data".to_owned(), |name| brief(file_name(name)));
+            let on = group.device().map_or_else(String::new, |name| format!(" on {}", brief(name)));
+            format!("{who} waited for {what} to be on stable storage{on}")
+        }
+        C::ClientMetadata | C::ServerMetadata => match group.largest.place {
+            Place::Thread { what: What::Blocked(_), .. } => {
+                let from = group.device().map_or_else(String::new, |name| format!(" from {}", brief(name)));
+                format!("{who} waited for names and attributes{from}")
+            }
+            _ => format!("{who} worked on names and attributes"),
+        },
+        C::ClientMemory | C::ServerMemory => format!("{who} waited for memory"),
+        C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
+        C::ClientRunqueue | C::ServerRunqueue => queueing(of, group),
+        C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
+        C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
+        C::ServerUnknown => match group.largest.place {
+            Place::FarEnd { seen_by, connection } if far_end(of.parts.cast, connection).is_some() => {
+                format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.cast, of.meta, seen_by)))
+            }
+            _ => format!("{who}, which was not recorded, was at work"),
+        },
+        C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
+        C::NetworkSndbuf => format!("the send buffer between {} was full", group.ends()),
+        C::NetworkRwnd => format!("the receive window between {} was full", group.ends()),
+        C::NetworkCwnd => format!("the congestion window between {} was too small yet", group.ends()),
+        C::NetworkLatency => format!("messages were in transit between {}", group.ends()),
+        C::NetworkBandwidth => {
+            let rate = link_rate(of).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
+            format!("data was on its way between {}{rate}", group.ends())
+        }
+        C::Recorder => "the recorder itself had a CPU".to_owned(),
+        C::Unknown => format!("it is not known what {who} waited for"),
+    }
+}
+
+fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
+    let file = group.file().map(|name| brief(file_name(name)));
+    match (group.device().map(brief), file) {
+        (Some(device), Some(file)) => format!("{who} waited for {device} to {verb} {file}"),
+        (Some(device), None) => format!("{who} waited for {device} to {verb}"),
+        (None, Some(file)) => format!("{who} waited to {verb} {file}"),
+        (None, None) => format!("{who} waited for {verb}s"),
+    }
+}
+
+fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
+    let idle = if has_network(of) && group.idle >= 0.9 { ", with the network idle" } else { "" };
+    let sampled = sampled(of, group);
+    let doing = match sampled.as_ref().filter(|(_, part)| *part >= 0.5).map(|(class, _)| class.as_str()) {
+        Some("read" | "write") => "copied data to or from the page cache",
+        Some("send") => "sent data",
+        Some("receive") => "received data",
+        Some("fault") => "faulted pages in",
+        Some("softirq") => "ran in network and block interrupts",
+        Some("sync") => "worked in fsync",
+        _ => "computed",
+    };
+    format!("{doing}{idle}")
+}
+
+/// The programs that queued for a processor, and who had it.
+fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
+    let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
+    let waiting = most_first(path.map(|run| (program(of.parts.cast, of.meta, run.track), (run.end - run.start) as u64)));
+    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * MOST;
+    let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
+    let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name) + others);
+    if group.largest.place.is_quota(of.parts.cast) {
+        return format!("{who} was held back by its CPU quota");
+    }
+    let held = holder(of, group).filter(|(name, part)| *part >= 0.5 && *name != who);
+    format!("{who} waited for a CPU{}", held.map_or_else(String::new, |(name, _)| format!(" that `{}` held", brief(&name))))
+}
+
+/// Which lock, and who has it.
+fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
+    let cast = of.parts.cast;
+    match group.largest.place {
+        Place::Held { holder, what, .. } => {
+            let doing = if matches!(what, What::Blocked(_)) { "slept" } else { "worked" };
+            format!("a lock that {} held while it {doing}", brief(&program(cast, of.meta, holder)))
+        }
+        Place::HeldElsewhere { connection, .. } => match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+            Some((client, _)) => format!("a lock that the client at {client} held"),
+            None => "a lock that another client held".to_owned(),
+        },
+        Place::Thread { object, .. } => match cast.things.get(object as usize) {
+            Some(thing) => match thing.name.split_once(' ') {
+                Some((kind, path)) if path.contains('/') => {
+                    let held = holder(of, group).map_or_else(String::new, |(name, _)| {
+                        let another = if group.names.contains(&name) { "another " } else { "" };
+                        format!(", which {another}`{}` held", brief(&name))
+                    });
+                    format!("the {kind} on {}{held}", brief(base(path)))
+                }
+                _ => brief(&thing.name),
+            },
+            None => "a lock".to_owned(),
+        },
+        _ => "a lock".to_owned(),
+    }
+}
+
+fn pausing(of: &Of<'_>, group: &Group<'_>) -> String {
+    let is_mount = |label: u32| of.parts.cast.actors.get(label as usize).is_some_and(|actor| actor.mount);
+    match group.largest.place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => "waited for requests".to_owned(),
+        Place::Thread { what: What::Stopped, .. } => "was stopped by a signal".to_owned(),
+        Place::Thread { what: What::Still(_), .. } => "stood still: it neither ran nor waited for anything".to_owned(),
+        Place::Thread { what: What::Looking, .. } => "polled in a sleep loop, for what is not known".to_owned(),
+        Place::FarEnd { .. } => "sent nothing".to_owned(),
+        Place::Thread { object, .. } => match of.parts.cast.things.get(object as usize) {
+            Some(thing) if thing.kind == thalweg_trace::ObjectKind::Terminal => format!("waited for somebody at terminal {}", thing.name),
+            Some(thing) if thing.kind != thalweg_trace::ObjectKind::File => format!("waited at {}", brief(&thing.name)),
+            _ => "slept".to_owned(),
+        },
+        _ => "slept".to_owned(),
+    }
+}

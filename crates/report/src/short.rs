@@ -1,0 +1,266 @@
+//! An explanation in at most [`MAX_LINES`] lines of 80 columns, whatever was run: what it did, one sentence, the causes with the one figure that
+//! matters, who is innocent, what keeps this from being relied on, and what to change.
+//!
+//! Each part knows its lines in order of weight; where all together are too many, the least of them go first. What was left out is in the full text.
+
+use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
+use crate::page::{Ink, Page, TextOptions};
+use thalweg_explain::Cause;
+use thalweg_explain::document::{Explanation, Grounds, SummaryRow, WhatIf};
+use thalweg_trace::numbers::{duration, whole_percent};
+
+/// At most so many lines.
+pub const MAX_LINES: usize = 15;
+
+/// It is set for at most so many columns, however wide the terminal is.
+const COLUMNS: usize = 80;
+
+/// Rows below this share of the wall time are put together.
+const SMALL_SHARE: f64 = 0.05;
+/// What is less than this together is not worth a row.
+const LEAST_SHARE: f64 = 0.005;
+/// So many rows stand on their own.
+const MAX_ROWS: usize = 5;
+/// So many changes.
+const MAX_CHANGES: usize = 3;
+/// So many remarks.
+const MAX_REMARKS: usize = 2;
+/// A change that gives more than this gives nearly all of it: how much more, no model knows.
+const NEARLY_ALL: f64 = 20.0;
+/// An interval that begins below this part of its prediction has no lower end to speak of.
+const LOW: f64 = 0.25;
+/// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
+const LEAST_SPEEDUP: f64 = 1.1;
+
+/// The explanation in a few lines, ending in a newline. `more`: how to see more, for the last line.
+pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str>) -> String {
+    let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
+    let mut page = Page::new(&options);
+    let columns = page.width;
+    page.line(&cut_end(&heading(explanation, columns), columns), Ink::Bold);
+    let sentence = wrap(&clean(&explanation.summary.sentence), columns);
+    sentence.iter().for_each(|line| page.plain(line));
+    for (number, block) in blocks(explanation, columns, more, MAX_LINES - 1 - sentence.len()).iter().enumerate() {
+        if number == 0 || !matches!(block.first(), Some((_, Ink::Dim))) {
+            page.gap();
+        }
+        block.iter().for_each(|(line, ink)| page.line(line, *ink));
+    }
+    page.into_text()
+}
+
+type Line = (String, Ink);
+
+/// What follows the sentence, in at most so many lines: rows with who is innocent, and changes with remarks.
+fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> Vec<Vec<Line>> {
+    let innocent = innocent(e, columns);
+    let changes = changes(e, columns);
+    let remarks = remarks(e, columns);
+    let last: Option<Line> = last(e, more).map(|(line, ink)| (cut_end(&line, columns), ink));
+    let (mut rows, mut most_changes, mut most_remarks) = (MAX_ROWS, MAX_CHANGES, MAX_REMARKS);
+    loop {
+        let mut first = charges(e, columns, rows);
+        first.extend(innocent.clone());
+        let mut second: Vec<Line> = changes.iter().take(most_changes).cloned().collect();
+        second.extend(remarks.iter().take(most_remarks).flatten().cloned());
+        second.extend(last.clone());
+        let blocks: Vec<Vec<Line>> = [first, second].into_iter().filter(|block| !block.is_empty()).collect();
+        if blocks.iter().map(|block| block.len() + 1).sum::<usize>() <= room {
+            return blocks;
+        }
+        match () {
+            () if rows > 4 => rows -= 1,
+            () if most_changes > 2 => most_changes -= 1,
+            () if most_remarks > 1 => most_remarks -= 1,
+            () if rows > 2 => rows -= 1,
+            () if most_changes > 1 => most_changes -= 1,
+            () => return blocks,
+        }
+    }
+}
+
+/// `cp big copy: 256 MiB in 2.05 s, 125 MiB/s`, the command cut so that the rest fits.
+fn heading(e: &Explanation, columns: usize) -> String {
+    let s = &e.summary;
+    let about = match &s.ended {
+        Some(ended) if s.about == duration(e.wall_s) => format!("{ended} after {}", s.about),
+        Some(ended) => format!("{ended}; {}", s.about),
+        None => s.about.clone(),
+    };
+    let command = if s.command.is_empty() { "the recording" } else { &s.command };
+    format!("{}: {}", cut(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
+}
+
+/// Whether a server, or a network to one, has a part in it: without, a client is no client.
+fn has_server(e: &Explanation) -> bool {
+    let elsewhere = |cause: Cause| cause.name().starts_with("server.") || cause.name().starts_with("network.");
+    e.summary.rows.iter().any(|row| elsewhere(row.cause)) || e.channels.iter().any(|c| c.name.contains(" > "))
+}
+
+/// The causes, one line each; the small ones together.
+fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
+    let rows = &e.summary.rows;
+    let shown = rows.iter().take(most).take_while(|row| row.share >= SMALL_SHARE).count();
+    let both = has_server(e);
+    let name = |row: &SummaryRow| if both { row.cause.name() } else { row.cause.name().trim_start_matches("client.") };
+    let names = rows[..shown].iter().map(|row| width(name(row))).max().unwrap_or(0);
+    let line = |row: &SummaryRow| {
+        let head = format!("{}  {}  ", right(&whole_percent(row.share), 7), left(name(row), names));
+        (head.clone() + &figures(row, columns.saturating_sub(width(&head))), Ink::Of(row.cause))
+    };
+    let mut lines: Vec<Line> = rows[..shown].iter().map(line).collect();
+    let rest: Vec<&SummaryRow> = rows[shown..].iter().filter(|row| row.share >= 0.000_5).collect();
+    let share: f64 = rest.iter().map(|row| row.share).sum();
+    if share >= LEAST_SHARE {
+        let others = if rest.len() == 1 { "1 other".to_owned() } else { format!("{} others", rest.len()) };
+        lines.push((format!("{}  {others}", right(&whole_percent(share), 7)), Ink::Dim));
+    }
+    lines
+}
+
+/// Who or what, and its figures: the last of them go where there is no room, then the middle of the name.
+fn figures(row: &SummaryRow, room: usize) -> String {
+    let (subject, mut figures) = (clean(&row.subject), clean(&row.figures));
+    while width(&figures) + 2 + width(&subject).min(24) > room {
+        match figures.rfind(", ").or_else(|| figures.rfind("; ")) {
+            Some(at) => figures.truncate(at),
+            None => break,
+        }
+    }
+    if figures.is_empty() {
+        return cut(&subject, room);
+    }
+    let figures = cut_end(&figures, room.saturating_sub(2));
+    format!("{}: {figures}", cut(&subject, room.saturating_sub(width(&figures) + 2)))
+}
+
+/// Who is innocent, as many as one line holds.
+fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
+    let mut line = String::new();
+    for innocent in &e.summary.innocent {
+        let one = format!("{} ({})", clean(&innocent.what), clean(&innocent.figure));
+        let longer = if line.is_empty() { format!("  not the limit: {one}") } else { format!("{line}, {one}") };
+        if width(&longer) <= columns {
+            line = longer;
+        }
+    }
+    (!line.is_empty()).then_some((line, Ink::Plain))
+}
+
+/// What to change, one line each: from, to, the interval, and how.
+fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
+    let charged = |w: &WhatIf| e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum::<f64>();
+    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE).collect();
+    if !e.predicts() {
+        worth.clear();
+    }
+    worth.truncate(MAX_CHANGES);
+    let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w)).collect();
+    let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
+    let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
+    let mut lines = Vec::new();
+    for ((what_if, name), gain) in worth.iter().zip(names).zip(gains) {
+        let line = format!("  {}  {gain}", left(&name, column));
+        let flags: Vec<String> = what_if.flags.iter().map(|(flag, value)| format!("{flag} {value}")).collect();
+        let how = if flags.is_empty() { clean(&what_if.how) } else { clean(&flags.join(" ")) };
+        let fits = !how.is_empty() && width(&line) + 3 + width(&how) <= columns;
+        lines.push((if fits { format!("{line}   {how}") } else { line }, Ink::Plain));
+    }
+    lines
+}
+
+/// The change in few words: without what is in brackets, behind a comma or a colon.
+fn name(what_if: &WhatIf) -> String {
+    let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
+    match what_if.id.as_str() {
+        "no_sync" => "no waiting for stable storage".to_owned(),
+        "no_hog" => "no other programs on its CPUs".to_owned(),
+        "no_slow_start" => "no slow start".to_owned(),
+        "no_throttle" => "no dirty throttling".to_owned(),
+        "no_recorder" => "no recorder on its CPUs".to_owned(),
+        "processors.x2" => "twice as many CPUs".to_owned(),
+        "window.x4" => "send and receive buffers x 4".to_owned(),
+        "streams.x4" => "four times the connections".to_owned(),
+        "server.x2" => "the server in half the time".to_owned(),
+        "requests.x4" => "four times the requests in flight".to_owned(),
+        "metadata.x2" => "names and attributes twice as fast".to_owned(),
+        id if id.starts_with("walk.window.") => format!("ask {} entries ahead", window()),
+        _ => {
+            let marks = [" (", ", ", ": "];
+            let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
+            clean(&what_if.change[..end])
+        }
+    }
+}
+
+/// `2.05 s -> 1.61 s (1.55 to 1.70 s)`; of a bound, how much it is at most.
+fn gain(what_if: &WhatIf, wall_s: f64) -> String {
+    let (from, to) = (duration(wall_s), duration(what_if.predicted_wall_s));
+    let bound = what_if.basis == Grounds::Bounded;
+    match (bound, what_if.speedup > NEARLY_ALL) {
+        (true, true) => "at most nearly all of it".to_owned(),
+        (false, true) => format!("{from} -> {to}, nearly all of it"),
+        (true, false) => format!("at most {from} -> {to}"),
+        (false, false) if what_if.interval_s.0 < what_if.predicted_wall_s * LOW => {
+            format!("{from} -> {to} (below {})", duration(what_if.interval_s.1))
+        }
+        (false, false) => format!("{from} -> {to} ({})", interval(what_if.interval_s)),
+    }
+}
+
+/// Both ends of an interval, the unit once where it is the same.
+fn interval((least, most): (f64, f64)) -> String {
+    let (least, most) = (duration(least), duration(most));
+    match (least.split_once(' '), most.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {most}"),
+        _ => format!("{least} to {most}"),
+    }
+}
+
+/// Remarks, two lines each at most.
+fn remarks(e: &Explanation, columns: usize) -> Vec<Vec<Line>> {
+    let mut remarks = e.summary.remarks.clone();
+    if let Some(reason) = e.no_prediction() {
+        remarks.push(reason);
+    }
+    let lines = |remark: &String| {
+        let mut lines = wrap(&clean(remark), columns - 4);
+        if lines.len() > 2 {
+            let rest = lines.split_off(1).join(" ");
+            lines.push(cut_end(&rest, columns - 4));
+        }
+        lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
+    };
+    remarks.iter().map(lines).collect()
+}
+
+/// Where there is more to see.
+fn last(e: &Explanation, more: Option<&str>) -> Option<Line> {
+    let more = more.filter(|_| !e.summary.sentence.is_empty())?;
+    Some((format!("  more: {}", clean(more)), Ink::Dim))
+}
+
+/// What the page asks of an explanation.
+trait Predicts {
+    fn predicts(&self) -> bool;
+    fn no_prediction(&self) -> Option<String>;
+}
+
+impl Predicts for Explanation {
+    /// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
+    fn predicts(&self) -> bool {
+        !self.summary.sentence.is_empty() && self.model.reason.is_none()
+    }
+
+    /// Why nothing is predicted, where it would have been.
+    fn no_prediction(&self) -> Option<String> {
+        let reason = self.model.reason.as_ref().filter(|_| !self.summary.sentence.is_empty())?;
+        Some(match self.model.replayed_wall_s {
+            Some(replayed_s) => {
+                format!("no prediction: the model replays this run in {}, more than 10 % off", duration(replayed_s))
+            }
+            None => format!("no prediction: {reason}"),
+        })
+    }
+}
