@@ -47,7 +47,8 @@ fn demo() -> Demo {
         assert!(kept.join(name).exists(), "{name} in {}", text(&kept));
     }
     assert_eq!(std::fs::read_dir(&temporary).unwrap().count(), 0, "the store is taken down");
-    let explanation = |name: &str| serde_json::from_str(&std::fs::read_to_string(kept.join(name)).unwrap()).expect("a document");
+    let explanation =
+        |name: &str| -> Value { serde_json::from_str(&std::fs::read_to_string(kept.join(name)).unwrap()).expect("a document") };
     let made_with = explanation("changed.thw/meta.json")["command"].as_array().expect("its words").clone();
     Demo { said, serial: explanation("serial.json"), changed: explanation("changed.json"), made_with, busy: busy || is_busy() }
 }

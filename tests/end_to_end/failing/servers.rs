@@ -138,8 +138,9 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         }
         copy.end()
     });
-    // The length of the stall is what is tested.
-    std::thread::sleep(Duration::from_secs(5));
+    // The length of the stall is what is tested: longer than all the rest of the copy, also on a busy machine.
+    const STALL: Duration = Duration::from_secs(3);
+    std::thread::sleep(STALL);
     assert!(!feeding.is_finished(), "without io1 there is no end");
     servers.process("io1").signal(libc::SIGCONT);
     feeding.join().unwrap().done();
@@ -151,7 +152,7 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         .filter(|charge| charge["where"].as_str().is_some_and(|place| place.contains("io1")))
         .filter_map(|charge| charge["seconds"].as_f64())
         .sum();
-    assert!(of_io1 >= 4.5, "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
+    assert!(of_io1 >= 0.9 * STALL.as_secs_f64(), "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
     let sentence = document["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("io1"), "{sentence}");
 }

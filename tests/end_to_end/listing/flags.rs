@@ -3,7 +3,7 @@
 use crate::bounded::{Bounded, BoundedChild, LIMIT, rest};
 use crate::common::{Said, THALWEG, Up, content, file, run, scratch, skipped, text, thalweg};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
