@@ -2,6 +2,9 @@
 //!
 //! One module is one suite. [`common`] starts stores and commands, and ends by its own process id what it started.
 
+#[path = "../bounded.rs"]
+mod bounded;
+
 mod bench_commands;
 mod bench_layout;
 mod bench_ls;

@@ -1,5 +1,6 @@
 //! Mounting and taking away, as the command does it: processes of their own, people without privilege, processes that are killed.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{Running, Said, Servers, Up, content, run, scratch, text, thalweg, wait_until};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -122,7 +123,7 @@ fn who_keeps_a_mount_from_being_taken_away_is_named() {
     let mut sleeper = Command::new("sleep").arg("60").current_dir(&mount.0).spawn().unwrap();
     let said = mount.umount();
     let _ = sleeper.kill();
-    sleeper.wait().unwrap();
+    sleeper.wait_in_time(LIMIT).unwrap();
     said.failed(1, &["in use", &sleeper.id().to_string(), "sleep", "works in"]);
     mount.umount().done();
 }
@@ -140,7 +141,7 @@ fn a_mount_that_goes_on_in_another_namespace_is_said_to() {
     fs::write(mount.at("f"), "written").unwrap();
     let said = mount.umount();
     let _ = other.kill();
-    other.wait().unwrap();
+    other.wait_in_time(LIMIT).unwrap();
     assert!(said.done().err.contains("still mounted in the mount namespace of process"));
     assert!(listed(&mount.0).is_none());
     assert_eq!(run(["cat", &store.path("/f")]).done().out, "written");
@@ -207,7 +208,7 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     if !can_mount() {
         return;
     }
-    if Command::new("fusermount3").arg("-V").output().is_err() {
+    if Command::new("fusermount3").arg("-V").output_in_time().is_err() {
         return println!("SKIPPED: fusermount3 is not there (package fuse3)");
     }
     // `nobody`: the helper asks for a name.
@@ -226,7 +227,7 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     let as_person = |program: &Path, arguments: &[&str]| -> Said {
         let mut command = Command::new(program);
         command.args(arguments).env_remove("THALWEG_STORE").uid(PERSON).gid(PERSON).current_dir("/").stdin(Stdio::null());
-        command.output().unwrap().into()
+        command.output_in_time().unwrap().into()
     };
     let mounted = as_person(&program, &["mount", &store.address, text(&at)]);
     if mounted.err.contains("/dev/fuse may not be opened") || mounted.err.contains("Operation not permitted") {
@@ -411,7 +412,7 @@ fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
             _ => Err(std::io::Error::last_os_error()),
         });
     }
-    let next = next.output().unwrap();
+    let next = next.output_in_time().unwrap();
     servers.process("io0").signal(libc::SIGCONT);
     assert_eq!(String::from_utf8_lossy(&next.stdout).trim(), "0", "{}", String::from_utf8_lossy(&next.stderr));
     wait_until("its lock is free", || rustix::fs::fcntl_lock(&ours, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_ok());

@@ -5,6 +5,7 @@ mod stand;
 use rustix::fs::{FallocateFlags, SeekFrom, fallocate, ftruncate, seek};
 use rustix::io::{pread, pwrite};
 use rustix::mm::{MapFlags, ProtFlags, mmap, msync, munmap};
+use stand::bounded::Bounded;
 use stand::{Mounted, Stand, bytes};
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -179,7 +180,7 @@ fn writing_drops_set_user_for_those_who_may_not_keep_it() {
     command.arg("-c").arg("printf y >> \"$0\"").arg(m.at("f"));
     std::os::unix::process::CommandExt::uid(&mut command, 1234);
     std::os::unix::process::CommandExt::gid(&mut command, 1234);
-    assert!(command.status().unwrap().success());
+    assert!(command.status_in_time().unwrap().success());
     assert_eq!(fs::metadata(m.at("f")).unwrap().mode() & 0o7777, 0o777);
     assert_eq!(fs::read_to_string(m.at("f")).unwrap(), "xy");
 }

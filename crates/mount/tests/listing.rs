@@ -3,6 +3,7 @@
 mod stand;
 
 use rustix::fs::{XattrFlags, setxattr};
+use stand::bounded::Bounded;
 use stand::{Mounted, Stand, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{CStr, CString, OsStr};
@@ -39,7 +40,7 @@ fn make_files(stand: &Stand, directory: &str, names: impl Iterator<Item = String
 }
 
 fn run(program: &str, arguments: &[&OsStr]) -> String {
-    let done = Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output().unwrap();
+    let done = Command::new(program).args(arguments).env("LC_ALL", "C").stdin(Stdio::null()).output_in_time().unwrap();
     assert!(done.status.success(), "{program}: {}", String::from_utf8_lossy(&done.stderr));
     String::from_utf8(done.stdout).unwrap()
 }
@@ -471,7 +472,7 @@ fn files_of_a_server_that_is_gone_are_listed_and_have_no_size() {
         seen += 1;
     }
     assert_eq!(seen, 80);
-    let ls = Command::new("ls").arg("-l").arg(m.at("d")).env("LC_ALL", "C").output().unwrap();
+    let ls = Command::new("ls").arg("-l").arg(m.at("d")).env("LC_ALL", "C").output_in_time().unwrap();
     assert_eq!(ls.status.code(), Some(1), "what is known is printed, and the rest is said to be missing");
     assert_eq!(String::from_utf8(ls.stdout).unwrap().lines().filter(|line| line.ends_with("on 0")).count(), 40);
 }

@@ -4,6 +4,7 @@ mod stand;
 
 use rustix::fs::{FlockOperation, fcntl_lock, flock};
 use rustix::io::Errno;
+use stand::bounded::{BoundedChild, LIMIT};
 use stand::{Stand, wait_until};
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -113,7 +114,7 @@ impl Waiter {
 impl Drop for Waiter {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.0.wait_in_time(LIMIT);
     }
 }
 
@@ -130,12 +131,12 @@ fn a_signal_ends_a_wait_for_a_lock() {
         assert!(waiter.0.try_wait().unwrap().is_none(), "it did not wait");
         let pid = rustix::process::Pid::from_child(&waiter.0);
         rustix::process::kill_process(pid, signal).unwrap();
-        assert_eq!(waiter.0.wait().unwrap().signal(), Some(signal.as_raw()));
+        assert_eq!(waiter.0.wait_in_time(LIMIT).unwrap().signal(), Some(signal.as_raw()));
     }
     let mut waiter = Waiter::new(&m.at("f"));
     wait_until("a program that waits", || waiter.waits() || waiter.0.try_wait().unwrap().is_some());
     flock(&holder, FlockOperation::Unlock).unwrap();
-    assert!(waiter.0.wait().unwrap().success(), "who was interrupted does not keep the others from it");
+    assert!(waiter.0.wait_in_time(LIMIT).unwrap().success(), "who was interrupted does not keep the others from it");
 }
 
 #[test]

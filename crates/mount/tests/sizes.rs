@@ -2,9 +2,10 @@
 
 mod stand;
 
+use stand::bounded::{BoundedChild, LIMIT, Lines};
 use stand::{Mounted, Stand, wait_until};
 use std::fs::{self, File};
-use std::io::{BufRead, BufReader, Write};
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use thalweg_store::metadata::client::MetadataClient;
@@ -117,12 +118,10 @@ fn what_a_map_writes_after_its_descriptor_was_closed_counts() {
         println!("SKIPPED: no python3 to map a file");
         return;
     };
-    let mut line = String::new();
-    BufReader::new(python.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    assert_eq!(line, "mapped\n");
+    assert_eq!(Lines::new(python.stdout.take().unwrap()).next(LIMIT).as_deref(), Ok("mapped"));
     assert_eq!(seen.told("f"), None, "the map may still write");
     drop(python.stdin.take());
-    assert!(python.wait().unwrap().success());
+    assert!(python.wait_in_time(LIMIT).unwrap().success());
     seen.will_be("f", 8192);
     assert_eq!(fs::read(m.at("f")).unwrap()[5000], 7);
 }

@@ -1,5 +1,9 @@
 //! MPI jobs, recorded: both ends of every message and all ranks of every collective have one number, with both implementations.
 
+#[path = "../../../tests/bounded.rs"]
+mod bounded;
+
+use bounded::Bounded;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -24,7 +28,7 @@ fn alone() -> MutexGuard<'static, ()> {
 /// Those that are here, with the test's program compiled for each; says which are not.
 fn installed(directory: &Path) -> Vec<Installed> {
     let mpi = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../mpi");
-    let built = Command::new("make").arg("-C").arg(&mpi).output();
+    let built = Command::new("make").arg("-C").arg(&mpi).output_in_time();
     if !built.is_ok_and(|output| output.status.success()) {
         println!("SKIPPED: the library in mpi/ cannot be built here");
         return Vec::new();
@@ -37,7 +41,7 @@ fn installed(directory: &Path) -> Vec<Installed> {
     for (implementation, compiler, launcher, arguments) in known {
         let program = directory.join(format!("ranks-{}", implementation.name()));
         let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/ranks.c");
-        let compiled = Command::new(compiler).args(["-w", "-o"]).arg(&program).arg(source).status();
+        let compiled = Command::new(compiler).args(["-w", "-o"]).arg(&program).arg(source).status_in_time();
         if compiled.is_ok_and(|status| status.success()) {
             found.push(Installed { implementation, launcher, arguments, program });
         } else {

@@ -2,12 +2,29 @@
 
 use crate::common::run;
 
+/// The verbs of a group in the help, each with what it does.
+fn group<'a>(help: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
+    let lines = help.lines().skip_while(|line| line.trim_end() != heading).skip(1).take_while(|line| line.starts_with("  "));
+    lines.map(|line| line.trim_start().split_once(' ').map_or((line.trim(), ""), |(verb, does)| (verb, does.trim()))).collect()
+}
+
 #[test]
-fn help_shows_the_verbs_in_groups() {
-    let said = run(["--help"]);
-    assert_eq!(said.code, Some(0), "{}", said.err);
-    assert!(said.out.contains("Explain:"), "{}", said.out);
-    assert!(said.out.contains("doctor"), "{}", said.out);
+fn help_shows_every_verb_in_its_group_with_what_it_does() {
+    let said = run(["--help"]).done();
+    let verbs = [
+        ("Explain:", &["explain", "record", "merge", "rpcstat", "report", "export", "doctor"][..]),
+        ("Store:", &["up", "serve", "cp", "ls", "find", "du", "stat", "mkdir", "rm", "mv", "cat", "df", "layout", "mount", "umount"]),
+        ("Measure and tune:", &["bench"]),
+    ];
+    for (heading, expected) in verbs {
+        let shown = group(&said.out, heading);
+        assert_eq!(shown.iter().map(|(verb, _)| *verb).collect::<Vec<_>>(), expected, "{heading} in: {}", said.out);
+        for (verb, does) in shown {
+            assert!(does.len() > 10 && does.starts_with(char::is_uppercase), "{verb}: `{does}`");
+            assert!(run([verb, "--help"]).done().out.contains("Usage: thalweg"), "{verb}");
+        }
+    }
+    assert_eq!(said.out.lines().filter(|line| line.ends_with(':') && !line.starts_with(' ')).count(), verbs.len() + 1, "{}", said.out);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What a person at a terminal sees, and what a script without one gets.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT, rest};
 use crate::common::{Running, Servers, THALWEG, content, file, run, scratch, skipped, stored_bytes, text, thalweg, wait_until};
 use std::io::Read;
 use std::process::{Command, Stdio};
@@ -27,7 +28,7 @@ struct Terminal(std::process::Child);
 impl Drop for Terminal {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.0.wait_in_time(LIMIT);
     }
 }
 
@@ -44,9 +45,18 @@ fn listen(mut from: impl Read + Send + 'static) -> Arc<Mutex<String>> {
     heard
 }
 
+/// Whether a bar has a rate (`12.50 MiB/s`) and the time that is left (`ETA 3s`), each with its number.
+fn shows_rate_and_time_left(bar: &str) -> bool {
+    let words: Vec<&str> = bar.split_whitespace().collect();
+    let number = |text: &str| text.trim_start_matches('(').parse::<f64>().is_ok();
+    let is_rate = |pair: &[&str]| number(pair[0]) && ["B/s", "KiB/s", "MiB/s", "GiB/s"].iter().any(|unit| pair[1].starts_with(unit));
+    let is_left = |pair: &[&str]| pair[0].ends_with("ETA") && pair[1].starts_with(|c: char| c.is_ascii_digit());
+    words.windows(2).any(is_rate) && words.windows(2).any(is_left)
+}
+
 #[test]
 fn a_terminal_shows_a_bar_with_rate_and_time_left() {
-    if Command::new("script").arg("--version").output().is_err() {
+    if Command::new("script").arg("--version").output_in_time().is_err() {
         return skipped("script (package bsdutils) is not there to make a terminal");
     }
     let mut servers = held();
@@ -59,10 +69,17 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
     );
     let mut terminal = Terminal(terminal(&line).stdin(Stdio::null()).spawn().unwrap());
     let heard = listen(terminal.0.stdout.take().unwrap());
-    wait_until("the bar is there", || heard.lock().unwrap().contains("ETA"));
-    assert!(heard.lock().unwrap().contains("MiB/s") || heard.lock().unwrap().contains("B/s"));
+    wait_until("there is a bar with both", || heard.lock().unwrap().split('\r').any(shows_rate_and_time_left));
     servers.process("io1").signal(libc::SIGCONT);
-    assert!(terminal.0.wait().unwrap().success());
+    assert!(terminal.0.wait_in_time(LIMIT).unwrap().success());
+}
+
+#[test]
+fn a_bar_without_a_rate_or_without_the_time_left_is_seen() {
+    assert!(shows_rate_and_time_left("f [=>   ] 1.00 MiB of 64.00 MiB, 12.50 MiB/s, ETA 5s"));
+    for lacking in ["f [=>   ] 1.00 MiB of 64.00 MiB, 12.50 MiB/s", "f [=>   ] 1.00 MiB of 64.00 MiB, ETA 5s", "f, B/s, ETA ?"] {
+        assert!(!shows_rate_and_time_left(lacking), "{lacking}");
+    }
 }
 
 #[test]
@@ -111,15 +128,14 @@ fn a_reader_that_goes_away_is_no_reason_to_panic() {
     run(["cp", "--quiet", "--source", "memory:32Mi", &store.path("/f")]).done();
     let mut child = thalweg(["cat", &store.path("/f")]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
-    let mut err = String::new();
-    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
-    assert!(!child.wait().unwrap().success());
+    let err = rest(child.stderr.take().unwrap());
+    assert!(!child.wait_in_time(LIMIT).unwrap().success());
     assert!(!err.contains("panicked"), "{err}");
 }
 
 #[test]
 fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
-    if Command::new("script").arg("--version").output().is_err() {
+    if Command::new("script").arg("--version").output_in_time().is_err() {
         return skipped("script (package bsdutils) is not there to make a terminal");
     }
     let here = scratch();
@@ -141,7 +157,7 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
     press(b"still here\n");
     wait_until("it went on", || says("line: still here"));
     press(b"\n");
-    assert_eq!(terminal.0.wait().unwrap().code(), Some(3), "{}", heard.lock().unwrap());
+    assert_eq!(terminal.0.wait_in_time(LIMIT).unwrap().code(), Some(3), "{}", heard.lock().unwrap());
     wait_until("all is said", || says("where the time went"));
     assert_eq!(heard.lock().unwrap().matches("heard").count(), 1, "{}", heard.lock().unwrap());
     run(["explain", text(&recording)]).done();

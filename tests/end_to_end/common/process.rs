@@ -1,9 +1,12 @@
 //! The command as a process.
 
+use crate::bounded::{Bounded, BoundedChild, Lines};
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader};
-use std::process::{Child, ChildStdout, Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
+
+/// What a server or a command has to say a line, or to end when it is asked to.
+const SOON: Duration = Duration::from_secs(60);
 
 /// The command under test.
 pub const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
@@ -64,13 +67,13 @@ impl Said {
 
 /// Runs the command to its end.
 pub fn run<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Said {
-    thalweg(arguments).output().expect("the command starts").into()
+    thalweg(arguments).output_in_time().expect("the command starts").into()
 }
 
 /// A process that runs; ended, by its process id, with its owner.
 pub struct Running {
     child: Child,
-    out: Option<BufReader<ChildStdout>>,
+    out: Lines,
 }
 
 impl Running {
@@ -78,15 +81,17 @@ impl Running {
     #[track_caller]
     pub fn start(mut command: Command) -> Running {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the command starts");
-        let out = child.stdout.take().map(BufReader::new);
+        let out = Lines::new(child.stdout.take().expect("it is piped"));
         Running { child, out }
     }
 
     /// The next line of its standard output; empty when it ended.
+    #[track_caller]
     pub fn line(&mut self) -> String {
-        let mut line = String::new();
-        self.out.as_mut().expect("its output was not given away").read_line(&mut line).expect("its output is readable");
-        line.trim_end().to_owned()
+        self.out.next(SOON).unwrap_or_else(|begun| {
+            self.kill();
+            panic!("process {} said no line within {SOON:?}, only `{begun}`, and was killed", self.pid())
+        })
     }
 
     /// Its process id.
@@ -113,17 +118,7 @@ impl Running {
     /// Waits for its end; kills it if it does not end.
     #[track_caller]
     pub fn wait(&mut self) -> Option<i32> {
-        let begun = Instant::now();
-        loop {
-            if let Some(status) = self.child.try_wait().expect("a child can be waited for") {
-                return status.code();
-            }
-            if begun.elapsed() > Duration::from_secs(60) {
-                let _ = self.child.kill();
-                panic!("process {} did not end", self.pid());
-            }
-            std::thread::sleep(Duration::from_millis(2));
-        }
+        self.child.wait_in_time(SOON).expect("a child can be waited for").code()
     }
 
     /// Whether it still runs.

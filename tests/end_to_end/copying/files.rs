@@ -1,5 +1,6 @@
 //! Copies in, out, between stores, through pipes and of directories; names, layouts and what `ls`, `stat` and `df` say of them.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{Up, content, file, run, scratch, text, thalweg};
 use std::io::Write;
 use std::process::Stdio;
@@ -63,9 +64,9 @@ fn a_pipe_goes_in_and_comes_out() {
     let target = store.path("/piped");
     let mut child = thalweg(["cp", "--quiet", "-", &target]).stdin(Stdio::piped()).spawn().unwrap();
     child.stdin.take().unwrap().write_all(&bytes).unwrap();
-    assert!(child.wait().unwrap().success());
+    assert!(child.wait_in_time(LIMIT).unwrap().success());
     for verb in [&["cp", "--quiet", &target, "-"][..], &["cat", &target]] {
-        let out = thalweg(verb).output().unwrap();
+        let out = thalweg(verb).output_in_time().unwrap();
         assert!(out.status.success() && out.stdout == bytes, "{verb:?}");
     }
 }
@@ -78,7 +79,7 @@ fn a_file_goes_from_store_to_store() {
     let source = file(here.path(), "source", &bytes);
     run(["cp", "--quiet", text(&source), &one.path("/a")]).done();
     run(["cp", "--quiet", &one.path("/a"), &other.path("/b")]).done();
-    assert!(thalweg(["cat", &other.path("/b")]).output().unwrap().stdout == bytes);
+    assert!(thalweg(["cat", &other.path("/b")]).output_in_time().unwrap().stdout == bytes);
 }
 
 #[test]
@@ -163,7 +164,7 @@ fn paths_without_an_address_mean_the_store_of_the_environment_or_the_flag() {
     let source = file(here.path(), "source", b"abc");
     run(["cp", "--quiet", "--store", &store.address, text(&source), "thal:/x"]).done();
     assert_eq!(run(["ls", "--store", &store.address, "/"]).done().out, "x\n");
-    let said = thalweg(["cat", "/x"]).env("THALWEG_STORE", &store.address).output().unwrap();
+    let said = thalweg(["cat", "/x"]).env("THALWEG_STORE", &store.address).output_in_time().unwrap();
     assert_eq!(said.stdout, b"abc");
     run(["ls", "/"]).failed(2, &["THALWEG_STORE", "--store"]);
 }
@@ -232,5 +233,5 @@ fn a_store_taken_down_and_brought_up_again_has_its_files() {
     run(["cp", "--quiet", "--sync", text(&source), &format!("{address}/kept")]).done();
     drop(first);
     let (_second, address) = up();
-    assert!(thalweg(["cat", &format!("{address}/kept")]).output().unwrap().stdout == bytes);
+    assert!(thalweg(["cat", &format!("{address}/kept")]).output_in_time().unwrap().stdout == bytes);
 }

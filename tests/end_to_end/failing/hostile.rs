@@ -3,6 +3,7 @@
 //! The server is the crate's own, with answers that were tampered with after they were encoded. Whatever it says: an error, nothing
 //! written outside of the target, no panic, an end, and no more memory than a command may have.
 
+use crate::bounded::Bounded;
 use crate::common::{Said, content, file, run, scratch, text, thalweg};
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener};
@@ -346,7 +347,7 @@ fn bounded(arguments: &[&str]) -> Said {
         });
     }
     let begun = Instant::now();
-    let said = Said::from(command.output().expect("the command starts"));
+    let said = Said::from(command.output_in_time().expect("the command starts"));
     assert!(begun.elapsed() < Duration::from_secs(60), "{arguments:?} did not end: {}", said.err);
     said
 }

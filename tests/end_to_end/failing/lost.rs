@@ -1,5 +1,6 @@
 //! Parts of a store that are gone, cut off, or older than the rest: nobody is told that all is well, and nothing reads as zeros.
 
+use crate::bounded::Bounded;
 use crate::common::{Running, Said, Servers, THALWEG, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -113,13 +114,13 @@ fn a_target_whose_file_system_is_not_mounted_is_refused() {
     struct Tmpfs(PathBuf);
     impl Drop for Tmpfs {
         fn drop(&mut self) {
-            let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status();
+            let _ = Command::new("umount").arg("-l").arg(&self.0).stderr(Stdio::null()).status_in_time();
         }
     }
     let mut store = Store { directories: Vec::new(), process: None, address: String::new(), here: scratch() };
     store.directories = ["io0", "io1"].map(|name| store.here.path().join(name)).to_vec();
     store.directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "none"]).arg(&store.directories[1]).status();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=64m", "none"]).arg(&store.directories[1]).status_in_time();
     if !mounted.is_ok_and(|status| status.success()) {
         return skipped("a tmpfs cannot be mounted here");
     }
@@ -175,7 +176,7 @@ fn a_datafile_that_is_gone_or_cut_off_is_an_error_that_names_file_datafile_and_t
 
 /// Copies a directory and all below it.
 fn copy_tree(from: &Path, to: &Path) {
-    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status().unwrap().success());
+    assert!(Command::new("cp").arg("-a").arg(from).arg(to).status_in_time().unwrap().success());
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Servers with addresses of their own: each in its own network namespace, as on machines of their own.
 
+use crate::bounded::Bounded;
 use crate::common::{Running, Said, content, file, is_root, scratch, skipped, text, thalweg};
 use std::path::Path;
 use std::process::Command;
@@ -10,7 +11,7 @@ struct Network {
 }
 
 fn ip(arguments: &str) -> bool {
-    Command::new("ip").args(arguments.split_ascii_whitespace()).output().is_ok_and(|o| o.status.success())
+    Command::new("ip").args(arguments.split_ascii_whitespace()).output_in_time().is_ok_and(|o| o.status.success())
 }
 
 impl Network {
@@ -50,7 +51,7 @@ impl Network {
     }
 
     fn run(&self, machine: usize, arguments: &[&str]) -> Said {
-        self.on(machine, arguments).output().expect("ip runs").into()
+        self.on(machine, arguments).output_in_time().expect("ip runs").into()
     }
 }
 

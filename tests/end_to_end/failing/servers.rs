@@ -1,5 +1,6 @@
 //! Servers that are killed, stopped, full or gone, in the middle of a copy: the error names them, nothing is taken for whole.
 
+use crate::bounded::{Bounded, BoundedChild, rest};
 use crate::common::{
     Running, Said, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
 };
@@ -34,8 +35,7 @@ impl FedCopy {
     /// The input ends; how the copy ended.
     fn end(mut self) -> Said {
         drop(self.input.take());
-        let mut err = String::new();
-        self.copy.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+        let err = rest(self.copy.child().stderr.take().expect("taken once"));
         Said { code: self.copy.wait(), out: String::new(), err }
     }
 }
@@ -118,7 +118,7 @@ fn a_server_killed_in_the_middle_of_reading_out_is_named() {
     servers.kill("io1");
     let mut rest = Vec::new();
     out.read_to_end(&mut rest).unwrap();
-    let said: Said = child.wait_with_output().unwrap().into();
+    let said: Said = child.output_in_time().unwrap().into();
     said.failed(1, &["io1", "big"]);
     let target = here.path().join("out");
     run(["cp", "--quiet", "--store", text(&store), "thal:/big", text(&target)]).failed(1, &["io1"]);
@@ -138,8 +138,9 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         }
         copy.end()
     });
-    // The length of the stall is what is tested.
-    std::thread::sleep(Duration::from_secs(5));
+    // The length of the stall is what is tested: longer than all the rest of the copy, also on a busy machine.
+    const STALL: Duration = Duration::from_secs(3);
+    std::thread::sleep(STALL);
     assert!(!feeding.is_finished(), "without io1 there is no end");
     servers.process("io1").signal(libc::SIGCONT);
     feeding.join().unwrap().done();
@@ -151,7 +152,7 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         .filter(|charge| charge["where"].as_str().is_some_and(|place| place.contains("io1")))
         .filter_map(|charge| charge["seconds"].as_f64())
         .sum();
-    assert!(of_io1 >= 4.5, "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
+    assert!(of_io1 >= 0.9 * STALL.as_secs_f64(), "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
     let sentence = document["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("io1"), "{sentence}");
 }
@@ -247,8 +248,7 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
             std::fs::OpenOptions::new().write(true).open(&source).unwrap().set_len(1 << 20).unwrap();
         }
         servers.process("io1").signal(libc::SIGCONT);
-        let mut err = String::new();
-        copy.child().stderr.take().unwrap().read_to_string(&mut err).unwrap();
+        let err = rest(copy.child().stderr.take().unwrap());
         let said = Said { code: copy.wait(), out: String::new(), err };
         if unlink && said.code == Some(0) {
             let stat = run(["stat", "--json", "--store", text(&store), "/f"]).done().json();
@@ -277,8 +277,7 @@ fn a_damaged_log_stops_the_start_until_somebody_chooses_and_dropped_bytes_are_to
         Running::start(command)
     };
     let said = |mut server: Running| {
-        let mut err = String::new();
-        server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+        let err = rest(server.child().stderr.take().expect("taken once"));
         Said { code: server.wait(), out: String::new(), err }
     };
     let mut damaged = whole.clone();
@@ -330,12 +329,11 @@ fn a_service_that_panics_in_a_request_ends_with_the_reason() {
     let length = database.metadata().expect("there").len();
     database.write_all_at(&vec![0; length as usize - 4096], 4096).expect("writable");
     run(["ls", "-l", "--store", text(&store), "/many"]).failed(1, &["metadata", "panic", "start it again"]);
-    let mut err = String::new();
-    server.child().stderr.take().expect("taken once").read_to_string(&mut err).expect("messages are text");
+    let err = rest(server.child().stderr.take().expect("taken once"));
     assert_eq!(server.wait(), Some(1), "{err}");
     assert!(err.lines().last().is_some_and(|line| line.contains("server metadata") && line.contains("panic")), "{err}");
     let mut command = thalweg(["serve", "--store", text(&store), "--name", "metadata"]);
-    let again = command.output().expect("started");
+    let again = command.output_in_time().expect("started");
     let err = String::from_utf8_lossy(&again.stderr);
     assert!(again.status.code() == Some(1) && err.contains("metadata.redb") && err.contains("put back a copy"), "{err}");
 }

@@ -1,5 +1,6 @@
 //! Programs on a mount whose servers are silent: an error at the timeout, and an end when they are killed.
 
+use crate::bounded::Bounded;
 use crate::common::{Running, Servers, content, is_root, run, scratch, skipped, text, wait_until};
 use std::fs;
 use std::io::Write;
@@ -131,7 +132,7 @@ fn sleeps(child: &Child) -> bool {
 }
 
 fn has_python() -> bool {
-    let there = Command::new("python3").arg("--version").output().is_ok_and(|said| said.status.success());
+    let there = Command::new("python3").arg("--version").output_in_time().is_ok_and(|said| said.status.success());
     if !there {
         skipped("python3 is not there");
     }

@@ -1,8 +1,9 @@
 //! Listing, finding, adding up and removing whole trees: what each flag says, on real stores.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT, rest};
 use crate::common::{Said, THALWEG, Up, content, file, run, scratch, skipped, text, thalweg};
 use std::collections::BTreeSet;
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -33,7 +34,7 @@ fn store_with_tree() -> Up {
 
 /// What a verb says, with the store's paths without an address.
 fn say(store: &Up, arguments: &[&str]) -> Said {
-    thalweg(arguments).env("THALWEG_STORE", &store.address).output().expect("the command starts").into()
+    thalweg(arguments).env("THALWEG_STORE", &store.address).output_in_time().expect("the command starts").into()
 }
 
 fn names(said: &Said) -> Vec<&str> {
@@ -80,7 +81,7 @@ fn a_recursive_listing_has_every_directory_once_and_follows_no_link() {
     // As `ls` lists the same tree.
     let here = scratch();
     let local = tree(here.path());
-    let theirs = Command::new("ls").args(["-R", "."]).current_dir(&local).env("LC_ALL", "C").output().unwrap();
+    let theirs = Command::new("ls").args(["-R", "."]).current_dir(&local).env("LC_ALL", "C").output_in_time().unwrap();
     let theirs = String::from_utf8(theirs.stdout).unwrap().replace("./", "/t/").replacen(".:", "/t:", 1);
     assert_eq!(listed, theirs);
 }
@@ -153,7 +154,7 @@ fn conditions_find_what_they_say() {
     let here = scratch();
     let local = tree(here.path());
     for conditions in [&["-type", "f"][..], &["-name", "f1*"], &["-maxdepth", "2", "-type", "d"], &["-mindepth", "2", "-name", "*"]] {
-        let theirs = Command::new("find").arg(".").args(conditions).current_dir(&local).output().unwrap();
+        let theirs = Command::new("find").arg(".").args(conditions).current_dir(&local).output_in_time().unwrap();
         let theirs = String::from_utf8(theirs.stdout).unwrap();
         let theirs: BTreeSet<String> = theirs.lines().map(|path| path.replacen('.', "/t", 1)).collect();
         assert_eq!(found(conditions), theirs, "{conditions:?}");
@@ -251,9 +252,8 @@ fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
         out.read_line(&mut line).unwrap();
         assert!(!line.is_empty() && child.try_wait().unwrap().is_none(), "the first line is there before the last: {flags:?}");
         drop(out);
-        let mut said = String::new();
-        child.stderr.take().unwrap().read_to_string(&mut said).unwrap();
-        let status = child.wait().unwrap();
+        let said = rest(child.stderr.take().unwrap());
+        let status = child.wait_in_time(LIMIT).unwrap();
         // As `ls | head -1` and all programs that do not mind the signal.
         assert_eq!(std::os::unix::process::ExitStatusExt::signal(&status), Some(libc::SIGPIPE), "{flags:?}: {said}");
         assert_eq!(said, "", "{flags:?}");
@@ -262,7 +262,7 @@ fn a_reader_that_has_seen_enough_ends_the_listing_quietly() {
 
 #[test]
 fn a_terminal_is_shown_columns_and_no_control_characters() {
-    if Command::new("script").arg("--version").output().is_err() {
+    if Command::new("script").arg("--version").output_in_time().is_err() {
         return skipped("script (package bsdutils) is not there to make a terminal");
     }
     let store = Up::start(1);
@@ -270,7 +270,7 @@ fn a_terminal_is_shown_columns_and_no_control_characters() {
     let shown = |flags: &str| {
         let mut command = Command::new("script");
         command.args(["-qefc", &format!("exec {THALWEG} ls {flags} {}", store.path("/")), "/dev/null"]);
-        let out = command.env("COLUMNS", "60").env("SHELL", "/bin/sh").stdin(Stdio::null()).output().unwrap();
+        let out = command.env("COLUMNS", "60").env("SHELL", "/bin/sh").stdin(Stdio::null()).output_in_time().unwrap();
         String::from_utf8(out.stdout).unwrap().replace('\r', "")
     };
     assert_eq!(shown(""), "a  b  c  evil\\x1b[2J\\n\n");

@@ -1,6 +1,7 @@
 //! Listings in trouble: directories that change, servers that die or fall silent, little memory, names and paths at their bounds, links in
 //! circles, trees that may not all be read.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{Said, Servers, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -12,7 +13,7 @@ use std::time::{Duration, Instant};
 
 /// What a verb says of a store, as bytes.
 fn raw<S: AsRef<OsStr>>(store: &str, arguments: impl IntoIterator<Item = S>) -> Output {
-    thalweg(arguments).env("THALWEG_STORE", store).output().expect("the command starts")
+    thalweg(arguments).env("THALWEG_STORE", store).output_in_time().expect("the command starts")
 }
 
 fn say<S: AsRef<OsStr>>(store: &str, arguments: impl IntoIterator<Item = S>) -> Said {
@@ -51,7 +52,7 @@ impl Held {
         let mut said = Said { code: None, out: self.first, err: String::new() };
         self.out.read_to_string(&mut said.out).expect("text");
         self.child.stderr.take().expect("it is piped").read_to_string(&mut said.err).expect("text");
-        said.code = self.child.wait().expect("a child can be waited for").code();
+        said.code = self.child.wait_in_time(LIMIT).expect("a child can be waited for").code();
         said
     }
 }
@@ -212,14 +213,14 @@ fn a_large_directory_is_listed_summed_and_removed_in_little_memory() {
         &["ls", "-lR", "--json", "/"],
         &["find", "/many", "-ls"],
     ] {
-        let said = limited(&store.address, mebibytes, flags).output().unwrap();
+        let said = limited(&store.address, mebibytes, flags).output_in_time().unwrap();
         assert!(said.status.success(), "{flags:?}: {}", String::from_utf8_lossy(&said.stderr));
         let seen = String::from_utf8_lossy(&said.stdout).lines().filter(|line| line.contains("file-with-a-name")).count();
         assert_eq!(seen, entries, "{flags:?}");
     }
-    let sum: Said = limited(&store.address, mebibytes, &["du", "--json", "/many"]).output().unwrap().into();
+    let sum: Said = limited(&store.address, mebibytes, &["du", "--json", "/many"]).output_in_time().unwrap().into();
     assert_eq!(sum.done().json()["entries"][0]["files"], entries);
-    let removed: Said = limited(&store.address, mebibytes, &["rm", "-r", "/many"]).output().unwrap().into();
+    let removed: Said = limited(&store.address, mebibytes, &["rm", "-r", "/many"]).output_in_time().unwrap().into();
     removed.done();
     assert_eq!(say(&store.address, ["ls", "/"]).done().out, "");
     // Asked to end, it would make all those names durable first, which is not what this is about.
@@ -359,7 +360,7 @@ fn parts_of_a_tree_that_may_not_be_read_are_named_and_the_rest_is_copied() {
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::set_permissions(root.join("closed"), std::fs::Permissions::from_mode(0o700)).unwrap();
     let mut command = thalweg(["cp", "-r", "--quiet", text(&root), &store.path("/t")]);
-    let said: Said = as_nobody(&mut command).output().unwrap().into();
+    let said: Said = as_nobody(&mut command).output_in_time().unwrap().into();
     said.failed(1, &["closed", "secret", "ermission denied"]);
     let copied = say(&store.address, ["find", "/t", "-type", "f"]).done().out;
     assert_eq!(copied.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["/t/open/below/read too", "/t/open/read"]));
@@ -378,15 +379,15 @@ fn a_mount_is_its_users_and_says_so_to_others() {
     std::fs::create_dir(&at).unwrap();
     std::os::unix::fs::chown(&at, Some(65_534), Some(65_534)).unwrap();
     // A user's own mount is for that user alone, and not even for root.
-    let mounted: Said = as_nobody(&mut thalweg(["mount", &store.address, text(&at)])).output().unwrap().into();
+    let mounted: Said = as_nobody(&mut thalweg(["mount", &store.address, text(&at)])).output_in_time().unwrap().into();
     if mounted.code != Some(0) {
         return skipped(&format!("users may not mount here: {}", mounted.err.trim()));
     }
     let mount = Mounted(at);
-    let theirs = Command::new("ls").arg("-l").arg(&mount.0).output().unwrap();
+    let theirs = Command::new("ls").arg("-l").arg(&mount.0).output_in_time().unwrap();
     let said = String::from_utf8_lossy(&theirs.stderr);
     assert!(!theirs.status.success() && said.contains("ermission denied"), "{said}");
-    let own = as_nobody(Command::new("ls").arg("-l").arg(&mount.0)).output().unwrap();
+    let own = as_nobody(Command::new("ls").arg("-l").arg(&mount.0)).output_in_time().unwrap();
     assert!(own.status.success(), "{}", String::from_utf8_lossy(&own.stderr));
     // And in a whole tree: the mount is what cannot be read, the rest is copied.
     file(here.path(), "beside", b"abc");
@@ -424,9 +425,9 @@ struct Mounted(std::path::PathBuf);
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let ended = thalweg(["umount", text(&self.0)]).output();
+        let ended = thalweg(["umount", text(&self.0)]).output_in_time();
         if !ended.is_ok_and(|said| said.status.success()) {
-            let _ = Command::new("umount").args(["-l", text(&self.0)]).output();
+            let _ = Command::new("umount").args(["-l", text(&self.0)]).output_in_time();
         }
     }
 }
@@ -445,7 +446,7 @@ fn a_tree_is_removed_while_others_remove_and_make_names_in_it() {
         })
         .collect();
     for child in both {
-        let said: Said = child.wait_with_output().unwrap().into();
+        let said: Said = child.output_in_time().unwrap().into();
         said.done();
     }
     wait_until("the tree is gone", || !say(&store.address, ["ls", "/"]).done().out.lines().any(|line| line == "t"));

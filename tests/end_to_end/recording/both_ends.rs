@@ -1,5 +1,6 @@
 //! Real clients and real servers, recorded at both ends: in one recording, and in two that are merged.
 
+use crate::bounded::Bounded;
 use crate::common::{Running, content, file, is_root, no_bpf, run, scratch, skipped, text, thalweg, wait_until};
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -255,7 +256,7 @@ fn a_server_recorded_in_a_time_namespace_is_put_on_the_clients_clock() {
         return skipped("a time namespace needs root");
     }
     let apart = ["--time", "--monotonic", "5000", "--boottime", "5000"];
-    if !Command::new("unshare").args(apart).arg("true").stderr(std::process::Stdio::null()).status().is_ok_and(|s| s.success()) {
+    if !Command::new("unshare").args(apart).arg("true").stderr(std::process::Stdio::null()).status_in_time().is_ok_and(|s| s.success()) {
         return skipped("no time namespace can be made here");
     }
     let methods = if no_bpf().is_some() { vec!["preload"] } else { vec!["preload", "bpf"] };

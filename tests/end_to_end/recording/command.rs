@@ -1,5 +1,6 @@
 //! `record -- COMMAND` and `explain -- COMMAND`: the command runs as it would without us, and ends us as it ended.
 
+use crate::bounded::{Bounded, BoundedChild};
 use crate::common::{Running, file, run, scratch, text, thalweg, wait_until};
 use std::ffi::CString;
 use std::os::unix::process::ExitStatusExt;
@@ -77,7 +78,7 @@ fn a_command_that_a_signal_ends_ends_us_by_the_same_signal() {
     for signal in [libc::SIGKILL, libc::SIGTERM, libc::SIGSEGV, libc::SIGHUP] {
         heed(signal);
         let recording = here.path().join(format!("{signal}.thw"));
-        let output = recording_shell(&recording, &format!("ulimit -c 0; kill -{signal} $$")).output().expect("it starts");
+        let output = recording_shell(&recording, &format!("ulimit -c 0; kill -{signal} $$")).output_in_time().expect("it starts");
         assert_eq!(output.status.signal(), Some(signal), "{}", String::from_utf8_lossy(&output.stderr));
         let meta = std::fs::read_to_string(recording.join("meta.json")).unwrap();
         assert!(meta.contains("\"end\"") && !meta.contains("\"end\": null"), "the recording was finished first: {meta}");
@@ -91,7 +92,7 @@ fn the_commands_input_and_output_are_its_own() {
     let mut command = recording_shell(&recording, "cat; printf 'an error' >&2; exit 5");
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"what came in\0\xff").unwrap();
-    let output = child.wait_with_output().unwrap();
+    let output = child.output_in_time().unwrap();
     assert_eq!(output.stdout, b"what came in\0\xff");
     assert!(String::from_utf8_lossy(&output.stderr).contains("an error"));
     assert_eq!(output.status.code(), Some(5));
@@ -160,7 +161,7 @@ fn what_is_asked_for_wrongly_runs_nothing() {
 #[test]
 fn without_a_name_the_recording_has_the_commands_and_the_time() {
     let here = scratch();
-    let said: crate::common::Said = thalweg(["record", "--", "true"]).current_dir(here.path()).output().unwrap().into();
+    let said: crate::common::Said = thalweg(["record", "--", "true"]).current_dir(here.path()).output_in_time().unwrap().into();
     let said = said.done();
     let made = recordings(here.path());
     let [made] = made.as_slice() else { panic!("{made:?}") };
@@ -182,7 +183,7 @@ fn a_command_that_closes_all_descriptors_is_recorded_all_the_same() {
 #[test]
 fn the_command_has_the_descriptors_it_would_have_without_us() {
     let list = ["sh", "-c", "ls /proc/$$/fd"];
-    let plain = Command::new(list[0]).args(&list[1..]).stdin(Stdio::null()).output().unwrap();
+    let plain = Command::new(list[0]).args(&list[1..]).stdin(Stdio::null()).output_in_time().unwrap();
     let recording = scratch().path().join("a.thw");
     let recorded = run([&["record", "-o", text(&recording), "--"], &list[..]].concat()).done();
     assert_eq!(recorded.out, String::from_utf8_lossy(&plain.stdout));
@@ -193,7 +194,7 @@ fn a_child_that_outlives_the_command_does_not_hold_the_recording_up() {
     let here = scratch();
     let (gate, out, recording) = (gate(here.path()), here.path().join("out"), here.path().join("a.thw"));
     let script = format!("(cat {0}; echo done) >{1} 2>/dev/null & exit 6", text(&gate), text(&out));
-    let output = recording_shell(&recording, &script).output().unwrap();
+    let output = recording_shell(&recording, &script).output_in_time().unwrap();
     assert_eq!(output.status.code(), Some(6));
     let told = String::from_utf8_lossy(&output.stderr);
     assert!(told.contains("goes on") || told.contains("go on"), "{told}");

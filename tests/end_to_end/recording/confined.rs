@@ -1,6 +1,7 @@
 //! Programs that give up rights, system calls, their session or their file system do the same when they are recorded, with each recorder:
 //! the same output on both streams, the same exit code, the same signal.
 
+use crate::bounded::Bounded;
 use crate::common::{Running, THALWEG, file, is_root, no_bpf, run, scratch, skipped, text, thalweg, wait_until};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +14,7 @@ const PROGRAM: &str = include_str!("programs/confined.c");
 fn compiled(directory: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = file(directory, "confined.c", PROGRAM.as_bytes());
     let program = directory.join(if flags.is_empty() { "confined" } else { "confined-static" });
-    let made = Command::new("cc").args(["-O1", "-pthread", "-o", text(&program), text(&source)]).args(flags).output();
+    let made = Command::new("cc").args(["-O1", "-pthread", "-o", text(&program), text(&source)]).args(flags).output_in_time();
     made.is_ok_and(|output| output.status.success()).then_some(program)
 }
 
@@ -42,12 +43,13 @@ impl From<Output> for Ended {
 /// Runs words without and with each recorder, and compares.
 #[track_caller]
 fn the_same_with_each_recorder(words: &[&str]) -> Ended {
-    let alone = Command::new(words[0]).args(&words[1..]).env("NO_COLOR", "1").stdin(Stdio::null()).output().expect("it starts").into();
+    let alone =
+        Command::new(words[0]).args(&words[1..]).env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time().expect("it starts").into();
     for method in methods() {
         let here = scratch();
         let recording = here.path().join("a.thw");
         let mut command = thalweg(["record", "--method", method, "-o", text(&recording), "--"]);
-        let output = command.args(words).env_remove("LD_PRELOAD").output().expect("it starts");
+        let output = command.args(words).env_remove("LD_PRELOAD").output_in_time().expect("it starts");
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(Ended::from(output), alone, "{method}: {words:?}: {said}");
         run(["explain", text(&recording)]).done();
@@ -107,7 +109,7 @@ fn a_program_sees_its_own_environment_and_hands_it_on() {
     let others = Command::new(THALWEG)
         .args(["record", "--method", "preload", "-o", text(&here.path().join("others.thw")), "--", "env"])
         .env("LD_PRELOAD", "libm.so.6")
-        .output();
+        .output_in_time();
     let out = String::from_utf8(others.expect("it starts").stdout).unwrap();
     assert!(out.lines().any(|line| line == "LD_PRELOAD=libm.so.6"), "the user's own stays: {out}");
 }
@@ -117,7 +119,7 @@ fn a_program_in_a_file_system_of_its_own_is_the_same_with_each_recorder() {
     if !is_root() {
         return skipped("mount namespaces need root");
     }
-    let works = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status().is_ok_and(|s| s.success());
+    let works = Command::new("unshare").args(["--mount", "true"]).stderr(Stdio::null()).status_in_time().is_ok_and(|s| s.success());
     if !works {
         return skipped("no mount namespace");
     }
@@ -138,7 +140,7 @@ fn a_program_that_becomes_another_user_is_the_same_with_each_recorder() {
         vec!["su", "-s", "/bin/sh", "nobody", "-c", say],
         vec!["su", "-", "-s", "/bin/sh", "nobody", "-c", say],
     ] {
-        if Command::new(words[0]).arg("--version").output().is_err() {
+        if Command::new(words[0]).arg("--version").output_in_time().is_err() {
             skipped(&format!("{} is missing", words[0]));
             continue;
         }
@@ -161,7 +163,7 @@ fn a_set_user_id_program_that_a_recorded_one_starts_is_the_same() {
     let as_nobody = |words: &[&str]| {
         let mut command = Command::new("setpriv");
         command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).args(words).env("NO_COLOR", "1").env("HOME", "/nonexistent");
-        command.current_dir(here.path()).stdin(Stdio::null()).output().map(Ended::from)
+        command.current_dir(here.path()).stdin(Stdio::null()).output_in_time().map(Ended::from)
     };
     let script = format!("{} environment", text(&program));
     let Ok(alone) = as_nobody(&["sh", "-c", &script]) else { return skipped("setpriv is missing") };
@@ -240,14 +242,14 @@ fn daemon(method: Option<&str>, here: &Path, program: &Path) -> String {
     let (go, out) = (here.join("go"), here.join("out"));
     let _ = std::fs::remove_file(&go);
     let _ = std::fs::remove_file(&out);
-    assert!(Command::new("mkfifo").arg(&go).status().is_ok_and(|status| status.success()));
+    assert!(Command::new("mkfifo").arg(&go).status_in_time().is_ok_and(|status| status.success()));
     let script = format!("{} daemon {} {}", text(program), text(&go), text(&out));
     let status = match method {
-        None => Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).status(),
+        None => Command::new("sh").args(["-c", &script]).stdin(Stdio::null()).status_in_time(),
         Some(method) => {
             let recording = here.join(format!("{method}-{}.thw", program.file_name().unwrap().to_string_lossy()));
             let mut command = thalweg(["record", "--method", method, "-o", text(&recording), "--", "sh", "-c", &script]);
-            command.stdout(Stdio::null()).stderr(Stdio::null()).status()
+            command.stdout(Stdio::null()).stderr(Stdio::null()).status_in_time()
         }
     };
     assert!(status.expect("it starts").success());

@@ -1,6 +1,7 @@
 //! What recorders must survive: full disks, programs with other rights, thousands of processes, numbers that are used again,
 //! a thousand connections.
 
+use crate::bounded::Bounded;
 use crate::common::{Said, THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -17,8 +18,8 @@ fn explained(recording: &Path) -> Value {
 
 /// A script in namespaces of its own; `None`: they cannot be had.
 fn apart(flags: &[&str], script: &str) -> Option<Said> {
-    let works = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status().is_ok_and(|s| s.success());
-    let run = || Command::new("unshare").args(flags).args(["sh", "-c", script]).env("NO_COLOR", "1").stdin(Stdio::null()).output();
+    let works = Command::new("unshare").args(flags).arg("true").stderr(Stdio::null()).status_in_time().is_ok_and(|s| s.success());
+    let run = || Command::new("unshare").args(flags).args(["sh", "-c", script]).env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time();
     works.then(run)?.ok().map(Said::from)
 }
 
@@ -61,7 +62,7 @@ fn as_nobody(thalweg: &Path, arguments: &[&str]) -> Option<Said> {
     let mut command = Command::new("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(thalweg).args(arguments);
     command.env("NO_COLOR", "1").env("HOME", "/nonexistent").stdin(Stdio::null());
-    command.output().ok().map(Said::from)
+    command.output_in_time().ok().map(Said::from)
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! What each recorder makes of programs whose disease is known: with privilege, without, and of a static program.
 
+use crate::bounded::Bounded;
 use crate::common::{THALWEG, content, file, is_root, no_bpf, run, scratch, skipped, text, thalweg};
 use serde_json::Value;
 use std::os::unix::fs::PermissionsExt;
@@ -68,8 +69,11 @@ fn a_copy_is_explained(method: &str, most_unknown: f64) {
     assert_eq!(std::fs::read(&sink).unwrap().len(), 48 << 20);
     let unknown = share(&document, "unknown");
     assert!(unknown <= most_unknown, "{method}: unknown {unknown}: {:?}", document["critical_path"]);
-    let first = document["critical_path"][0]["cause"].as_str().unwrap_or_default();
-    assert!(first.starts_with("client."), "{method}: {first}");
+    // What a copy does: it reads, writes, and uses the processor and memory for that.
+    let copies: f64 =
+        [".cpu", ".memory", ".read", ".write", ".metadata"].iter().map(|cause| share(&document, &format!("client{cause}"))).sum();
+    let left = 1.0 - taken_away(&document) - unknown;
+    assert!(copies >= 0.9 * left, "{method}: {copies} of {left}: {:?}", document["critical_path"]);
 }
 
 /// Writes blocks, each on stable storage when the write returns, until a quarter of a second was waited; then says how long it waited for
@@ -215,7 +219,7 @@ fn anyone_can_have_a_copy_explained() {
     std::fs::set_permissions(&source, std::fs::Permissions::from_mode(0o644)).unwrap();
     let (sink, json) = (here.join("sink"), here.join("explanation.json"));
     let arguments = ["explain", "--json", "--to", text(&json), "--", "cp", text(&source), text(&sink)];
-    let Ok(output) = nobody.command(&arguments).output() else { return skipped("setpriv is missing") };
+    let Ok(output) = nobody.command(&arguments).output_in_time() else { return skipped("setpriv is missing") };
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
     assert_eq!(output.status.code(), Some(0), "{told}");
     let document: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
@@ -230,7 +234,7 @@ fn a_static_program_is_looked_at_through_proc_and_that_is_said() {
     let here = scratch();
     let source = file(here.path(), "nap.c", b"#include <unistd.h>\nint main(void) { sleep(1); return 3; }\n");
     let program = here.path().join("nap");
-    let compiled = Command::new("cc").args(["-static", "-o", text(&program), text(&source)]).output();
+    let compiled = Command::new("cc").args(["-static", "-o", text(&program), text(&source)]).output_in_time();
     if !compiled.is_ok_and(|output| output.status.success()) {
         return skipped("no C compiler with a static C library");
     }

@@ -1,5 +1,6 @@
 //! Bursts and gaps against packets: over a link of known rate, channels say what tcpdump saw at the receiving side.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{is_root, no_bpf, run, scratch, skipped, text, wait_until};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -30,7 +31,7 @@ struct Link {
 fn tool(words: &str) -> bool {
     let mut words = words.split_whitespace();
     let program = words.next().expect("a program");
-    Command::new(program).args(words).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    Command::new(program).args(words).stderr(Stdio::null()).status_in_time().is_ok_and(|status| status.success())
 }
 
 impl Link {
@@ -73,7 +74,7 @@ struct Ended(Child);
 impl Drop for Ended {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.0.wait_in_time(LIMIT);
     }
 }
 

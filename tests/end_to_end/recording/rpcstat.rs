@@ -1,5 +1,6 @@
 //! What RPCs say: held against tshark on captures of real programs, live on the loopback interface, and kept as a recording.
 
+use crate::bounded::{Bounded, BoundedChild};
 use crate::common::{Running, is_root, run, scratch, skipped, text, thalweg};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,7 +29,7 @@ fn tshark(file: &str, program: &str, ports: &BTreeSet<String>) -> Option<BTreeMa
     let decode = ports.iter().flat_map(|port| ["-d".to_owned(), format!("tcp.port=={port},rpc")]);
     let mut command = Command::new("tshark");
     command.args(["-r", file, "-q", "-z", &format!("rpc,srt,{program}")]).args(decode).stdin(Stdio::null());
-    let said = command.output().ok()?;
+    let said = command.output_in_time().ok()?;
     let out = String::from_utf8_lossy(&said.stdout).into_owned();
     let mut table = BTreeMap::new();
     for line in out.lines() {
@@ -63,7 +64,7 @@ fn ours(document: &Value, program: &str, version: &str) -> BTreeMap<String, Time
 
 #[test]
 fn counts_and_times_are_those_of_tshark() {
-    if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+    if Command::new("tshark").arg("-v").stdout(Stdio::null()).stderr(Stdio::null()).status_in_time().is_err() {
         return skipped("there is no tshark to hold the figures against");
     }
     // Programs by number and version as tshark takes them, and as we name them.
@@ -113,7 +114,14 @@ fn a_capture_is_shown_kept_and_explained() {
 #[test]
 fn standard_input_is_a_capture_too() {
     let file = std::fs::File::open(capture("nfs4.pcapng")).expect("a committed capture");
-    let said = thalweg(["rpcstat", "-", "--json"]).stdin(file).output().expect("the command starts");
+    let said = thalweg(["rpcstat", "-", "--json"])
+        .stdin(file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command starts")
+        .output_in_time()
+        .expect("it ends");
     let document: Value = serde_json::from_slice(&said.stdout).expect("JSON");
     assert_eq!((&document["schema"], &document["calls"]), (&Value::from("thalweg.rpcstat/1"), &Value::from(25)));
 }

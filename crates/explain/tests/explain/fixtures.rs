@@ -1,5 +1,6 @@
 //! Fixtures are what the recordings were that they were made of.
 
+use crate::bounded::Bounded;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_trace::*;
@@ -73,7 +74,7 @@ fn the_fixture_of_a_merged_recording_has_its_clocks_shifted_once() {
     let directory = tempfile::tempdir().expect("a directory");
     let (from, to) = (directory.path().join("from.thw"), directory.path().join("to.thw"));
     merged(&from);
-    let made = Command::new(maker()).arg(&from).arg(&to).output().expect("the example `fixture` is built");
+    let made = Command::new(maker()).arg(&from).arg(&to).output_in_time().expect("the example `fixture` is built");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     let before = times(&from);
     assert_eq!(before.iter().map(|t| t.1).collect::<Vec<_>>(), [1_000_000, 1_000_001]);

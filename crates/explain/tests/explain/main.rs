@@ -3,6 +3,8 @@
 //! One program for all: each one links the whole crate.
 
 mod accepting;
+#[path = "../../../../tests/bounded.rs"]
+mod bounded;
 mod chains;
 mod clocks;
 mod common;

@@ -2,6 +2,9 @@
 //! a test fails.
 #![allow(dead_code)]
 
+#[path = "../../../../tests/bounded.rs"]
+pub mod bounded;
+
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -137,15 +140,22 @@ impl Mounted {
     pub fn unmount(mut self) -> thalweg_mount::Result<()> {
         let mount = self.mount.take().unwrap();
         mount.unmount(false)?;
-        mount.wait()
+        end_of(mount).expect("a mount that was taken away ends")
     }
+}
+
+/// Waits for a mount's end; `None`: it does not come.
+fn end_of(mount: Mount) -> Option<thalweg_mount::Result<()>> {
+    let (give, take) = std::sync::mpsc::channel();
+    std::thread::spawn(move || give.send(mount.wait()));
+    take.recv_timeout(Duration::from_secs(60)).ok()
 }
 
 impl Drop for Mounted {
     fn drop(&mut self) {
         if let Some(mount) = self.mount.take() {
             let _ = mount.unmount(true);
-            let _ = mount.wait();
+            let _ = end_of(mount);
         }
     }
 }

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)]
 
+use crate::bounded::Bounded;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use thalweg_trace::{Recording, Source, Span, SpanKind, TrackId};
@@ -45,7 +46,7 @@ pub fn command(directory: &Path, options: &[&str], words: &[&str]) -> (Command, 
 /// Runs and records, with no input.
 pub fn run(directory: &Path, options: &[&str], words: &[&str]) -> Ran {
     let (mut command, path) = command(directory, options, words);
-    let output = command.stdin(Stdio::null()).output().expect("the example `run` is built");
+    let output = command.stdin(Stdio::null()).output_in_time().expect("the example `run` is built");
     Ran { output, path }
 }
 
@@ -71,7 +72,7 @@ pub fn total(spans: &[(String, Span)], kind: SpanKind) -> (u64, u64) {
 pub fn compile(directory: &Path, name: &str, flags: &[&str]) -> Option<PathBuf> {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(format!("{name}.c"));
     let program = directory.join(name);
-    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).args(flags).output();
+    let compiled = Command::new("cc").args(["-O1", "-pthread", "-o"]).arg(&program).arg(&source).args(flags).output_in_time();
     match compiled {
         Ok(output) if output.status.success() => Some(program),
         Ok(output) => {

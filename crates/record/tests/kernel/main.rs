@@ -2,6 +2,8 @@
 
 #![cfg(feature = "bpf")]
 
+#[path = "../../../../tests/bounded.rs"]
+mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod following;

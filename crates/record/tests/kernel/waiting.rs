@@ -1,6 +1,7 @@
 //! What the kernel recorder promises of real programs: every interval off the processor has its reason, every byte is
 //! counted, and who ended a wait is told. Each needs BPF; without it, it is skipped and says so.
 
+use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{Ran, run, spans};
 use crate::{PYTHON, alone};
 use std::collections::BTreeSet;
@@ -162,7 +163,7 @@ impl Server {
 impl Drop for Server {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.child.wait_in_time(LIMIT);
     }
 }
 

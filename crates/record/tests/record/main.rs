@@ -2,6 +2,8 @@
 //!
 //! One program for all: each one links the whole crate.
 
+#[path = "../../../../tests/bounded.rs"]
+mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 

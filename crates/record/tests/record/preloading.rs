@@ -1,5 +1,6 @@
 //! The library in front of the C library: it changes nothing that a program can see, and it sees what the program waits for.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{self, compile, run, spans, total};
 use std::collections::BTreeMap;
 use thalweg_trace::{MarkKind, Recording, Source, Span, SpanKind, TrackId, WakerContext};
@@ -15,7 +16,7 @@ fn directory() -> tempfile::TempDir {
 fn a_program_sees_no_difference() {
     let directory = directory();
     let Some(program) = compile(directory.path(), "semantics", &[]) else { return };
-    let alone = std::process::Command::new(&program).stdin(std::process::Stdio::null()).output().expect("run");
+    let alone = std::process::Command::new(&program).stdin(std::process::Stdio::null()).output_in_time().expect("run");
     assert_eq!(alone.status.code(), Some(17), "{}", String::from_utf8_lossy(&alone.stderr));
     let ran = run(directory.path(), &PRELOAD, &[&program.to_string_lossy()]);
     assert_eq!(ran.code(), Some(17), "{}", ran.said());
@@ -162,7 +163,7 @@ fn the_private_directory_is_gone_when_the_recording_is() {
     let (mut command, _) = common::command(directory.path(), &PRELOAD, &["true"]);
     let mut child = command.stderr(std::process::Stdio::null()).spawn().expect("started");
     let pid = child.id();
-    assert!(child.wait().expect("ended").success());
+    assert!(child.wait_in_time(LIMIT).expect("ended").success());
     assert!(!ours(pid));
 }
 

@@ -1,5 +1,6 @@
 //! What a run promises the command, whatever the recorder: it runs as it would alone, and its end is told as it was.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::common::{self, command, compile, is_root, run, spans, until};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::Stdio;
@@ -75,7 +76,7 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
     assert_eq!(next().as_deref(), Some("got 1"));
     send(libc::SIGHUP);
     assert_eq!(next(), None, "and no second one");
-    assert_eq!(child.wait().expect("ended").code(), Some(7));
+    assert_eq!(child.wait_in_time(LIMIT).expect("ended").code(), Some(7));
     assert!(Recording::open(&path).is_ok());
 }
 
@@ -85,7 +86,7 @@ fn an_ignored_signal_stays_ignored_and_a_pipe_that_breaks_ends_the_command() {
     let (runner, path) = (common::runner(), directory.path().join("run.thw"));
     let script =
         format!("trap '' HUP; exec {} --method proc -o {} -- sh -c 'kill -HUP $PPID $$; echo alive'", runner.display(), path.display());
-    let output = std::process::Command::new("sh").args(["-c", &script]).output().expect("run");
+    let output = std::process::Command::new("sh").args(["-c", &script]).output_in_time().expect("run");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "alive\n");
     let ran = run(directory.path(), &["--method", "preload", "-o", "second.thw"], &["sh", "-c", "trap; kill -PIPE $$; echo alive"]);
     assert_eq!((ran.code(), ran.out().as_str()), (Some(128 + 13), ""), "{}", ran.said());
@@ -95,7 +96,7 @@ fn an_ignored_signal_stays_ignored_and_a_pipe_that_breaks_ends_the_command() {
 #[test]
 fn descriptors_and_environment_are_as_without_us() {
     let listing = "ls -l /proc/self/fd | grep -c -- '->'; env | grep -v -e ^_= -e ^SHLVL= -e ^PWD= -e ^OLDPWD= | sort";
-    let alone = std::process::Command::new("sh").args(["-c", listing]).stdin(Stdio::null()).output().expect("run");
+    let alone = std::process::Command::new("sh").args(["-c", listing]).stdin(Stdio::null()).output_in_time().expect("run");
     for method in METHODS {
         let directory = directory();
         let ran = run(directory.path(), &["--method", method], &["sh", "-c", listing]);
@@ -118,7 +119,7 @@ fn what_goes_on_after_the_command_is_told_and_not_harmed() {
         line.clear();
         assert!(errors.read_line(&mut line).expect("text") > 0, "no note of what goes on");
     }
-    assert!(child.wait().expect("ended").success());
+    assert!(child.wait_in_time(LIMIT).expect("ended").success());
     assert!(Recording::open(&path).is_ok());
     input.write_all(b"go\n").expect("it still reads");
     drop(input);
@@ -143,7 +144,7 @@ fn a_recorder_that_is_killed_costs_the_recording_and_not_the_command() {
         out.read_line(&mut line).expect("text");
         assert_eq!(line, "ready\n");
         child.kill().expect("killed");
-        child.wait().expect("reaped");
+        child.wait_in_time(LIMIT).expect("reaped");
         input.write_all(b"unharmed\n").expect("the command still reads");
         let mut rest = String::new();
         out.read_to_string(&mut rest).expect("the command closes its output when it ends");
@@ -188,7 +189,7 @@ fn a_full_disk_costs_the_recording_and_not_the_command() {
         run = common::runner().display(),
         program = program.display(),
     );
-    let output = std::process::Command::new("unshare").args(["-m", "sh", "-c", &script]).output();
+    let output = std::process::Command::new("unshare").args(["-m", "sh", "-c", &script]).output_in_time();
     let Ok(output) = output else { return println!("SKIPPED: unshare (util-linux) is not there") };
     let said = String::from_utf8_lossy(&output.stderr);
     if output.status.code() == Some(77) {
@@ -251,7 +252,7 @@ fn another_process_is_watched_until_it_ends_or_the_time_is_over() {
     let slept = spans(&recording).iter().any(|(name, span)| name == "sleep" && span.kind == thalweg_trace::SpanKind::WaitTimer);
     assert!(slept, "{:?}", spans(&recording));
     other.kill().expect("ended");
-    other.wait().expect("reaped");
+    other.wait_in_time(LIMIT).expect("reaped");
     let gone = run(directory.path(), &["--method", "proc", "--also", &also], &[]);
     assert_eq!(gone.code(), Some(1));
     assert!(gone.said().contains("there is no process"), "{}", gone.said());

@@ -2,6 +2,8 @@
 //!
 //! One program for all: each one links the whole crate.
 
+#[path = "../../../../tests/bounded.rs"]
+mod bounded;
 mod made_up;
 mod picture;
 mod short;

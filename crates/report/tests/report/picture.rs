@@ -1,5 +1,6 @@
 //! Promises of the picture: well-formed, bounded, complete, and nothing outside of it.
 
+use crate::bounded::{Bounded, BoundedChild};
 use crate::made_up::{Copy, made_up};
 use std::process::{Command, Stdio};
 use thalweg_explain::document::Explanation;
@@ -211,7 +212,7 @@ fn a_renderer_reads_it() {
     };
     let picture = drawn(Copy::SERIAL);
     std::io::Write::write_all(&mut renderer.stdin.take().unwrap(), picture.as_bytes()).unwrap();
-    let output = renderer.wait_with_output().unwrap();
+    let output = renderer.output_in_time().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     assert!(output.stdout.starts_with(b"\x89PNG"));
 }

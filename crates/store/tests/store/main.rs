@@ -2,6 +2,8 @@
 //!
 //! One program for all: each one links the whole store.
 
+#[path = "../../../../tests/bounded.rs"]
+mod bounded;
 mod client;
 mod copy;
 mod loopback;

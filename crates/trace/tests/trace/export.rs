@@ -1,5 +1,6 @@
 //! Exports, read back by readers that are not ours.
 
+use crate::bounded::Bounded;
 use crate::common::{events, everything, meta};
 use proptest::strategy::{Strategy, ValueTree};
 use std::path::{Path, PathBuf};
@@ -59,7 +60,7 @@ fn source() -> MemorySource {
 fn python() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-venv");
     let python = target.join("bin/python");
-    let run = |command: &mut Command| match command.output() {
+    let run = |command: &mut Command| match command.output_in_time() {
         Ok(output) if output.status.success() => Ok(()),
         Ok(output) => Err(String::from_utf8_lossy(&output.stderr).lines().last().unwrap_or("it failed").to_owned()),
         Err(error) => Err(error.to_string()),
@@ -84,7 +85,7 @@ fn perfetto_reads_every_slice_mark_and_counter() {
     let (source, out) = (source(), directory.path().join("a.pftrace"));
     export::perfetto::export(&source, &out).unwrap();
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/perfetto_check.py");
-    let output = Command::new(python).arg(script).arg(&out).output().unwrap();
+    let output = Command::new(python).arg(script).arg(&out).output_in_time().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
 

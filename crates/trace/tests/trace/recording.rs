@@ -1,5 +1,6 @@
 //! What a recording promises: the rows come back, in order, whatever happens to its recorder.
 
+use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{events, everything, meta};
 use proptest::prelude::*;
 use std::io::{BufRead, BufReader};
@@ -199,7 +200,7 @@ fn a_killed_recorder_loses_nothing_it_was_handed() {
         handed = line.split("handed ").nth(1).and_then(|n| n.parse().ok()).unwrap_or(handed);
     }
     child.kill().unwrap();
-    child.wait().unwrap();
+    child.wait_in_time(LIMIT).unwrap();
     let recording = Recording::open(&path).unwrap();
     assert_eq!((recording.meta().end, recording.meta().dropped_events), (None, 0));
     let mut numbers: Vec<u64> = everything(&recording).unwrap().spans.iter().map(|s| s.2.span.number()).collect();

@@ -1,5 +1,6 @@
 //! What goes wrong, and what it must not do: lose bytes, take a part for the whole, hang, or blame nobody.
 
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
 use crate::loopback::{self, crc32c};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -58,7 +59,7 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.child.wait_in_time(LIMIT);
     }
 }
 
@@ -331,7 +332,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
     let dir = tempfile::tempdir().unwrap();
     let small = dir.path().join("t1");
     std::fs::create_dir(&small).unwrap();
-    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "none"]).arg(&small).stderr(Stdio::null()).status();
+    let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", "size=16m", "none"]).arg(&small).stderr(Stdio::null()).status_in_time();
     if !mounted.is_ok_and(|status| status.success()) {
         println!("SKIPPED: a small file system needs the right to mount");
         return;
@@ -368,7 +369,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
         }
     }));
     drop(servers);
-    let unmounted = Command::new("umount").arg("-l").arg(&small).status().unwrap();
+    let unmounted = Command::new("umount").arg("-l").arg(&small).status_in_time().unwrap();
     assert!(unmounted.success());
     if let Err(panic) = outcome {
         std::panic::resume_unwind(panic);

@@ -1,5 +1,6 @@
 //! The metadata service in a process of its own, killed in the middle of its work.
 
+use crate::bounded::{BoundedChild, LIMIT};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -45,7 +46,7 @@ impl Served {
             .unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let ready = lines.by_ref().map_while(Result::ok).any(|line| line.contains("serving "));
-        assert!(ready, "the service did not start: {:?}", child.wait());
+        assert!(ready, "the service did not start: {:?}", child.wait_in_time(LIMIT));
         // It goes on writing to the pipe only if it fails; the pipe stays open as long as it does.
         std::thread::spawn(move || lines.for_each(drop));
         Served(child)
@@ -53,14 +54,14 @@ impl Served {
 
     fn kill(mut self) {
         self.0.kill().unwrap();
-        self.0.wait().unwrap();
+        self.0.wait_in_time(LIMIT).unwrap();
     }
 }
 
 impl Drop for Served {
     fn drop(&mut self) {
         let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.0.wait_in_time(LIMIT);
     }
 }
 
