@@ -12,6 +12,8 @@ from testbed.errors import Broken, NotRun
 
 # A fault that is not at work leaves a run shorter than this share of what the lab measured with it.
 LEAST_OF_LAB = 0.5
+# And what else went on makes one longer than this many times as long.
+MOST_OF_LAB = 2.0
 ATTEMPTS = 2
 # Beside other work a run waits for processors, and that is then its cause.
 MOST_BUSY = 0.25
@@ -77,6 +79,8 @@ class Recorder:
         usual = line["figures"]["wall_s"]["fault"]
         if run.wall_s < LEAST_OF_LAB * usual:
             raise Broken(f"the run with the fault took {run.wall_s:.3f} s, where the lab measured {usual:.3f} s: the fault was not at work")
+        if run.wall_s > MOST_OF_LAB * usual and not self.busy:
+            raise Broken(f"the run with the fault took {run.wall_s:.3f} s, where the lab measured {usual:.3f} s: something else went on")
         label = corpus.label(scenario, line, run.wall_s, self.build)
         label |= {"busy_before": busy_before, "program": self.build["thalweg_sha256"]}
         self.held.add(scenario, run.recording, label)

@@ -1,5 +1,7 @@
 """Jobs with a time limit: one that hangs costs itself alone, however it hangs, and nothing it started outlives it."""
 
+import contextlib
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -94,6 +96,12 @@ class Bounded(unittest.TestCase):
                     break
             time.sleep(0.02)
         self.assertLess(time.monotonic() - self.begun, ENOUGH_S, "what it started is still there")
+
+    def test_when_nobody_wants_the_rest_the_worker_tidies_up_and_ends(self):
+        with contextlib.closing(bounded.each(["a", "sleeps", "b"], self.work, HANG_S, GRACE_S)) as results:
+            self.assertEqual(next(results), ("a", "a done"))
+        self.assertEqual(self.noted()[-1], "out")
+        self.assertEqual(multiprocessing.active_children(), [])
 
     def test_a_worker_that_dies_is_no_wait(self):
         found = self.run_all("dies", "b")

@@ -197,9 +197,10 @@ class Recording(unittest.TestCase):
             with self.assertRaisesRegex(Broken, "no result"):
                 self.recorder(None, lines)._record(None, self.one)
 
-    def test_a_run_in_which_the_fault_was_not_at_work_is_not_kept(self):
-        with self.assertRaisesRegex(Broken, "not at work"):
-            self.recorder(None, {})._keep(self.one, SimpleNamespace(wall_s=0.3, recording=None), self.line, 0.0)
+    def test_a_run_in_which_the_fault_was_not_at_work_or_something_else_was_is_not_kept(self):
+        for wall_s, words in ((0.3, "not at work"), (5.0, "something else")):
+            with self.assertRaisesRegex(Broken, words):
+                self.recorder(None, {})._keep(self.one, SimpleNamespace(wall_s=wall_s, recording=None), self.line, 0.0)
 
     def test_nothing_is_recorded_beside_other_work_unless_it_is_asked_for(self):
         recorder = self.recorder(None, {})
