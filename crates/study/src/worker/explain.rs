@@ -64,7 +64,7 @@ impl Recorded {
 fn explained(path: &Path, start: Time) -> Option<Explanation> {
     let recording = Recording::open(path).ok()?;
     let meta = Meta { start, ..recording.meta().clone() };
-    thalweg_explain::explain(&From { recording, meta }, &Options { what_if: false }).ok()
+    thalweg_explain::explain(&From { recording, meta }, &Options { what_if: false, ..Options::default() }).ok()
 }
 
 /// An explanation in a few words.
