@@ -53,7 +53,7 @@ rules! {
     Memory = "memory", "a thread was blocked on memory", "`wait.memory`, or a blocked computation";
     BlockedComputing = "blocked.computing", "a thread was off the processor in a stretch of running", "`cpu.run` and its processor time";
     Still = "still", "a thread neither ran, nor was runnable, nor waited", "the span's totals";
-    StillUnknown = "still.unknown", "the same, where stops are not told apart", "the recording's `wakers`";
+    StillUnknown = "still.unknown", "the same, where stops are not recorded", "the recording's `wakers`";
     Stopped = "stopped", "a thread was stopped by a signal", "`wait.other` with the signal";
     Asleep = "asleep", "a thread slept until a time", "`wait.timer`";
     AsleepForBytes = "asleep.for-bytes", "the same, and it took bytes next of which none lay there yet", "the connection's unread bytes";

@@ -31,8 +31,7 @@ impl Page {
                     (Some(kind), Some(span)) => format!("{kind}, span {span}"),
                     _ => "between spans".to_owned(),
                 };
-                let track = stretch.track.map_or_else(String::new, |track| format!(" of track {track}"));
-                let text = format!("at {:.6} s for {}: {within}{track}", stretch.start_s, duration(stretch.end_s - stretch.start_s));
+                let text = format!("at {:.6} s for {}: {within}", stretch.start_s, duration(stretch.end_s - stretch.start_s));
                 self.hanging(4, 6, &text, Ink::Dim);
             }
         }

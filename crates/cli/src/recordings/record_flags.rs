@@ -10,8 +10,8 @@ use thalweg_trace::numbers;
 /// The group of all flags that say how to record.
 pub(crate) const RECORDING_FLAGS: &str = "recording-flags";
 
-/// How to record. Only makes sense with a command: they are one group, so that a verb that also takes recordings can refuse all of them
-/// there, also those that are added later.
+/// How to record. That only makes sense with a command: the flags are one group, so that a verb that also takes recordings can refuse all of
+/// them there, also those that are added later.
 #[derive(clap::Args)]
 #[group(id = RECORDING_FLAGS)]
 #[command(next_help_heading = "Recording")]

@@ -118,7 +118,7 @@ fn told(sums: &[Sum<'_>]) -> String {
     let mut parts = Vec::new();
     let mut told = 0.0;
     for sum in sums.iter().take(3) {
-        if told >= limits::TOLD_ENOUGH || sum.share < limits::TOLD_LEAST {
+        if told >= limits::NAMED_ENOUGH || sum.share < limits::NAMED_LEAST {
             break;
         }
         told += sum.share;

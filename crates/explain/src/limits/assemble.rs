@@ -87,8 +87,8 @@ pub(crate) const SAME_FILE_PART: u64 = 20;
 /// The largest cause limits when it leads by so much. Shares of repeated runs are assumed to differ by less. Instead: the interval of each share.
 pub(crate) const LEAD: f64 = 0.05;
 /// A sentence stops naming causes when they make up this share. Instead: nothing; it is wording.
-pub(crate) const TOLD_ENOUGH: f64 = 0.8;
+pub(crate) const NAMED_ENOUGH: f64 = 0.8;
 /// Nor does it name one below this share. Instead: nothing; it is wording.
-pub(crate) const TOLD_LEAST: f64 = 0.03;
+pub(crate) const NAMED_LEAST: f64 = 0.03;
 /// With this part of a cause, a place is said to be all of it. Instead: nothing; it is wording.
 pub(crate) const ONE_PLACE: f64 = 0.9;

@@ -1,8 +1,9 @@
 //! Every threshold of an explanation, room by room: a number with which a rule decides, or up to which something is kept.
 //!
-//! Each has its reason: what was measured, or what is assumed of programs, kernels and networks. After *Instead* stands the fact that would make it unnecessary: what a recorder would have to tell for the rule to
-//! read it rather than guess. After *Bound* stands what is held in check: memory or work, and no judgement. A number that is a fact of the
-//! format, the kernel or the document (no track, `EAGAIN`, the document's own lengths) is no threshold, and stands where it is used.
+//! Each has its reason: what was measured, or what is assumed of programs, kernels and networks. After *Instead* stands the fact that would
+//! make it unnecessary: what a recorder would have to record for the rule to read it rather than guess. After *Bound* stands what is held in
+//! check: memory or work, and no judgement. A number that is a fact of the format, the kernel or the document (no track, `EAGAIN`, the
+//! document's own lengths) is no threshold, and stands where it is used.
 
 pub(crate) mod assemble;
 pub(crate) mod model;
@@ -96,8 +97,8 @@ mod tests {
                 }
                 if let Some(name) = constant(line) {
                     count += 1;
-                    let told = reason.contains(" Instead: ") || reason.starts_with(" Bound: ");
-                    assert!(told, "{name}: neither what would replace it (Instead) nor what it holds in check (Bound)");
+                    let given = reason.contains(" Instead: ") || reason.starts_with(" Bound: ");
+                    assert!(given, "{name}: neither what would replace it (Instead) nor what it holds in check (Bound)");
                 }
                 reason.clear();
             }
@@ -105,7 +106,7 @@ mod tests {
         assert!(count > 150, "{count} thresholds were found");
     }
 
-    /// Numbers within code that only a threshold looks like: times and sizes in digits, and parts that are not a half.
+    /// Numbers within code that are thresholds by their form: times and sizes in digits, and parts that are not a half.
     #[test]
     fn no_threshold_is_without_a_name() {
         const PLAIN: [&str; 7] = ["0.0", "1.0", "0.5", "2.0", "1e9", "1e6", "1e3"];
@@ -115,12 +116,12 @@ mod tests {
             // Every second part is a text.
             let text: String = text.split('"').step_by(2).collect::<Vec<_>>().join("\"");
             let words = text.split(|c: char| !is_digit(c)).filter(|word| word.starts_with(|c: char| c.is_ascii_digit()));
-            let looks = |word: &&str| {
+            let is_bare = |word: &&str| {
                 let word = word.trim_end_matches('.');
                 let part = word.contains('.') && !word.contains("..") && !PLAIN.contains(&word);
                 word.contains("_0") || part
             };
-            found.extend(words.filter(looks).map(|word| format!("{path} {word}")));
+            found.extend(words.filter(is_bare).map(|word| format!("{path} {word}")));
         }
         let known: BTreeSet<String> = WORDING.iter().map(|known| (*known).to_owned()).collect();
         assert_eq!(found, known, "a threshold belongs into `limits`; what is gone is to be taken off the list");

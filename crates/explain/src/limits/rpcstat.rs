@@ -72,7 +72,7 @@ pub(crate) const KEPT_TIMES: usize = 1 << 16;
 // sentence.rs
 
 /// A part of the time below this is not named. Instead: nothing; it is wording.
-pub(crate) const TOLD_PART: f64 = 0.05;
+pub(crate) const NAMED_PART: f64 = 0.05;
 
 // sweep.rs
 

@@ -45,7 +45,7 @@ pub(crate) const STAMPED_WAIT_NS: i64 = 5_000_000;
 
 /// Bound: runs of the path that are kept exactly.
 pub(crate) const EXACT_RUNS: usize = 1 << 18;
-/// Bound: holders and waiters of one entry that are told apart.
+/// Bound: holders and waiters of one entry that are kept apart.
 pub(crate) const MOST_LABELS: usize = 32;
 
 // mod.rs

@@ -15,7 +15,7 @@ pub(super) fn sentence(d: &RpcStat) -> String {
     ];
     let said: Vec<String> = whose
         .iter()
-        .filter(|(seconds, _)| *seconds >= limits::TOLD_PART * d.wall_s)
+        .filter(|(seconds, _)| *seconds >= limits::NAMED_PART * d.wall_s)
         .map(|(seconds, whom)| format!("for {} of the time nothing moved and everything {whom}", whole_percent(seconds / d.wall_s)))
         .collect();
     if !said.is_empty() {

@@ -119,6 +119,21 @@ impl Walk<'_, '_> {
         Ok(false)
     }
 
+    /// A wait for nobody: a sleep, or memory.
+    pub(super) fn charge_wait(&mut self, span: &LiveSpan, activity: Activity) {
+        let from = self.piece_start(span);
+        let for_bytes = activity == Activity::Think && self.looks_for_bytes(span);
+        if for_bytes {
+            self.infer(from);
+        }
+        let rule = match activity {
+            _ if for_bytes => RuleId::AsleepForBytes,
+            Activity::Memory => RuleId::Memory,
+            _ => RuleId::Asleep,
+        };
+        self.charge_thread(rule, activity, What::Blocked(span.kind), span.object, from);
+    }
+
     /// Whether a thread that was only looked at slept while it waited for bytes: it took some next, from a connection that was there and on which
     /// nothing lay yet. That may be how it looks for them.
     pub(super) fn looks_for_bytes(&self, span: &LiveSpan) -> bool {

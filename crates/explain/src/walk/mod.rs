@@ -202,6 +202,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     fn step(&mut self) -> Result<(), ExplainError> {
         self.ensure(self.at)?;
         self.settle(self.track);
+        self.ledger.within = self.stands_in();
         if self.at <= self.inferred_floor {
             self.inferred_floor = i64::MAX;
         }
@@ -215,10 +216,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         if self.is_outside_its_life(self.track) {
             return self.outside_life();
         }
-        let innermost = self.lane().innermost().copied();
-        let (id, kind) = innermost.map_or((0, SpanKind::CpuRun), |span| (span.id, span.kind));
-        self.ledger.within = why::StandsIn { span: id, kind, track: self.track };
-        let Some(span) = innermost else { return self.uncovered() };
+        let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
             let from = self.piece_start(&span);
             self.charge_thread_as(RuleId::Recorder, Cause::Recorder, What::Running(span.kind), span.object, from);
@@ -240,19 +238,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_look(&span)? => {
                 self.charge_looking(&span);
             }
-            Rule::Wait(activity) => {
-                let from = self.piece_start(&span);
-                let for_bytes = activity == Activity::Think && self.looks_for_bytes(&span);
-                if for_bytes {
-                    self.infer(from);
-                }
-                let rule = match activity {
-                    _ if for_bytes => RuleId::AsleepForBytes,
-                    Activity::Memory => RuleId::Memory,
-                    _ => RuleId::Asleep,
-                };
-                self.charge_thread(rule, activity, What::Blocked(span.kind), span.object, from);
-            }
+            Rule::Wait(activity) => self.charge_wait(&span, activity),
             Rule::Device => {
                 let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
                 let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);

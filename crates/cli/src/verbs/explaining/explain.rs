@@ -28,7 +28,7 @@ The explanation goes to standard error or to the file that --to names; with --js
 )]
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
-    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with_all = ["command", RECORDING_FLAGS])]
+    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
@@ -49,10 +49,33 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
     #[command(flatten)]
-    flags: RecordFlags,
+    flags: CommandsFlags,
     /// The command to run, record and explain, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// The flags for recording, each refused by its name where recordings are given.
+struct CommandsFlags(RecordFlags);
+
+impl clap::FromArgMatches for CommandsFlags {
+    fn from_arg_matches(matches: &clap::ArgMatches) -> Result<CommandsFlags, clap::Error> {
+        RecordFlags::from_arg_matches(matches).map(CommandsFlags)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &clap::ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl clap::Args for CommandsFlags {
+    fn augment_args(command: clap::Command) -> clap::Command {
+        RecordFlags::augment_args(command).mut_group(RECORDING_FLAGS, |flags| flags.conflicts_with("recordings"))
+    }
+
+    fn augment_args_for_update(command: clap::Command) -> clap::Command {
+        CommandsFlags::augment_args(command)
+    }
 }
 
 impl Arguments {
@@ -108,7 +131,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     }
     let temporary = Temporary::new()?;
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
-    let outcome = thalweg_record::run(&arguments.flags.options(&arguments.command, &path))?;
+    let outcome = thalweg_record::run(&arguments.flags.0.options(&arguments.command, &path))?;
     temporary.guard();
     let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
     let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
@@ -193,7 +216,11 @@ mod tests {
             let words = given(flag);
             let words: Vec<&str> = words.iter().map(String::as_str).collect();
             let with_recording = parse(&[&words[..], &["run.thw"]].concat());
-            assert_eq!(with_recording.map(drop).map_err(|e| e.kind()), Err(ErrorKind::ArgumentConflict), "{words:?} with a recording");
+            let refused = with_recording.expect_err("a flag for recording is refused with a recording");
+            assert_eq!(refused.kind(), ErrorKind::ArgumentConflict, "{words:?} with a recording");
+            let flag = words[0].split('=').next().expect("a flag");
+            assert!(refused.to_string().contains(flag), "{flag} is not named: {refused}");
+            assert_eq!(refused.to_string().split("Usage").next().map(|text| text.matches("--").count()), Some(1), "{refused}");
             assert!(parse(&[&words[..], &["--", "true"]].concat()).is_ok(), "{words:?} with a command");
         }
     }
