@@ -27,6 +27,8 @@ const MAX_CHANGES: usize = 3;
 const MAX_REMARKS: usize = 2;
 /// A change that gives more than this gives nearly all of it: how much more, no model knows.
 const NEARLY_ALL: f64 = 20.0;
+/// Two changes for one cause that lead this near to each other, as a part of the wall time, come to the same.
+const SAME: f64 = 0.02;
 /// An interval that begins below this part of its prediction has no lower end to speak of.
 const LOW: f64 = 0.25;
 /// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
@@ -154,6 +156,10 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     if !e.predicts() {
         worth.clear();
     }
+    worth.truncate(MAX_CHANGES + 1);
+    // Of two that come to the same, the first is the nearer one.
+    let same = |a: &WhatIf, b: &WhatIf| a.about == b.about && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
+    worth = worth.iter().enumerate().filter(|(i, w)| !worth[..*i].iter().any(|earlier| same(earlier, w))).map(|(_, w)| *w).collect();
     worth.truncate(MAX_CHANGES);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
     let names: Vec<String> = worth.iter().map(|w| name(w)).collect();
