@@ -152,8 +152,11 @@ fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
 /// What to change, one line each: from, to, the interval, and how.
 fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     let charged = |w: &WhatIf| e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum::<f64>();
-    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE).collect();
-    if !e.predicts() {
+    // Queueing may be a quota's; that it is, the recording says.
+    let supported = |w: &WhatIf| w.id != "no_cpu_quota" || e.critical_path.iter().any(|c| c.quota);
+    let enough = |w: &&WhatIf| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE && supported(w);
+    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(enough).collect();
+    if !e.may_predict() {
         worth.clear();
     }
     worth.truncate(MAX_CHANGES + 1);
@@ -162,7 +165,7 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     worth = worth.iter().enumerate().filter(|(i, w)| !worth[..*i].iter().any(|earlier| same(earlier, w))).map(|(_, w)| *w).collect();
     worth.truncate(MAX_CHANGES);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
-    let names: Vec<String> = worth.iter().map(|w| name(w)).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e))).collect();
     let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
     let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
     let mut lines = Vec::new();
@@ -177,7 +180,7 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
 }
 
 /// The change in few words: without what is in brackets, behind a comma or a colon.
-fn name(what_if: &WhatIf) -> String {
+fn name(what_if: &WhatIf, both: bool) -> String {
     let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
     match what_if.id.as_str() {
         "no_sync" => "no waiting for stable storage".to_owned(),
@@ -188,6 +191,9 @@ fn name(what_if: &WhatIf) -> String {
         "processors.x2" => "twice as many CPUs".to_owned(),
         "window.x4" => "send and receive buffers x 4".to_owned(),
         "streams.x4" => "four times the connections".to_owned(),
+        "cpu.client.x2" if !both => "CPUs twice as fast".to_owned(),
+        "cpu.client.x2" => "the client's CPUs twice as fast".to_owned(),
+        "cpu.server.x2" => "the server's CPUs twice as fast".to_owned(),
         "server.x2" => "the server in half the time".to_owned(),
         "requests.x4" => "four times the requests in flight".to_owned(),
         "metadata.x2" => "names and attributes twice as fast".to_owned(),
@@ -248,14 +254,14 @@ fn last(e: &Explanation, more: Option<&str>) -> Option<Line> {
 }
 
 /// What the page asks of an explanation.
-trait Predicts {
-    fn predicts(&self) -> bool;
+trait Predictions {
+    fn may_predict(&self) -> bool;
     fn no_prediction(&self) -> Option<String>;
 }
 
-impl Predicts for Explanation {
+impl Predictions for Explanation {
     /// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
-    fn predicts(&self) -> bool {
+    fn may_predict(&self) -> bool {
         !self.summary.sentence.is_empty() && self.model.reason.is_none()
     }
 
