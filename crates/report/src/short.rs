@@ -90,7 +90,14 @@ fn heading(e: &Explanation, columns: usize) -> String {
         None => s.about.clone(),
     };
     let command = if s.command.is_empty() { "the recording" } else { &s.command };
-    format!("{}: {}", cut(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
+    format!("{}: {}", fitted(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
+}
+
+/// A command in so many columns: the program, and as many of its last words as there is room for.
+fn fitted(command: &str, columns: usize) -> String {
+    let Some((program, rest)) = command.split_once(' ').filter(|_| width(command) > columns) else { return cut(command, columns) };
+    let tails = rest.match_indices(' ').map(|(at, _)| format!("{program} … {}", &rest[at + 1..]));
+    tails.into_iter().find(|fits| width(fits) <= columns).unwrap_or_else(|| cut(command, columns))
 }
 
 /// Whether a server, or a network to one, has a part in it: without, a client is no client.
@@ -274,5 +281,23 @@ impl Predictions for Explanation {
             }
             None => format!("no prediction: {reason}"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_too_long_keeps_its_program_and_its_last_words() {
+        assert_eq!(fitted("cp a b", 16), "cp a b");
+        assert_eq!(fitted("curl -sS -o out http://10.0.0.2/big", 32), "curl … out http://10.0.0.2/big");
+        assert_eq!(fitted("cp one-name-that-is-longer-than-the-line", 20), cut("cp one-name-that-is-longer-than-the-line", 20));
+    }
+
+    #[test]
+    fn an_interval_has_its_unit_once() {
+        assert_eq!(interval((0.201, 0.586)), "201 to 586 ms");
+        assert_eq!(interval((0.907, 1.13)), "907 ms to 1.13 s");
     }
 }

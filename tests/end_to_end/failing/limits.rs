@@ -140,7 +140,7 @@ fn a_client_of_another_store_is_refused_and_one_without_credentials_may_do_every
         meant(None).unwrap();
     }
     for (document, says) in [
-        ("README.md", "Whoever reaches a port can read, change and remove everything"),
+        ("README.md", "anyone who reaches a port can read, change and remove everything"),
         ("docs/MOUNT.md", "whoever reaches its ports can do anything"),
         ("crates/store/PROTOCOL.md", "Whoever reaches a port can do everything"),
     ] {
