@@ -139,7 +139,7 @@ fn figures(row: &SummaryRow, room: usize) -> String {
     if figures.is_empty() {
         return cut(&subject, room);
     }
-    let figures = cut_end(&figures, room.saturating_sub(2));
+    let figures = cut_end(&figures, room.saturating_sub(2 + width(&subject).min(24)));
     format!("{}: {figures}", cut(&subject, room.saturating_sub(width(&figures) + 2)))
 }
 

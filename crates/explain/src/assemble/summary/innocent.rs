@@ -1,9 +1,9 @@
 //! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
 
+use super::INNOCENT;
 use super::Of;
 use super::figures::has_network;
 use super::groups::Group;
-use super::INNOCENT;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
 use thalweg_trace::numbers::whole_percent;
