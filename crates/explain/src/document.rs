@@ -102,7 +102,7 @@ pub struct Summary {
     pub about: String,
     /// One sentence of at most [`MAX_SUMMARY_SENTENCE`] characters; empty of a run that is too short for one.
     pub sentence: String,
-    /// The charges, those of one cause and one program together: largest first.
+    /// The charges, those of one cause and one program together: largest first. None of a run that is over at once.
     pub rows: Vec<SummaryRow>,
     /// What did not limit, with the figure that says so.
     pub innocent: Vec<Innocent>,

@@ -27,6 +27,8 @@ const MAX_CHANGES: usize = 3;
 const MAX_REMARKS: usize = 2;
 /// A change that gives more than this gives nearly all of it: how much more, no model knows.
 const NEARLY_ALL: f64 = 20.0;
+/// Two changes for one cause that lead this near to each other, as a part of the wall time, come to the same.
+const SAME: f64 = 0.02;
 /// An interval that begins below this part of its prediction has no lower end to speak of.
 const LOW: f64 = 0.25;
 /// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
@@ -88,7 +90,14 @@ fn heading(e: &Explanation, columns: usize) -> String {
         None => s.about.clone(),
     };
     let command = if s.command.is_empty() { "the recording" } else { &s.command };
-    format!("{}: {}", cut(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
+    format!("{}: {}", fitted(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
+}
+
+/// A command in so many columns: the program, and as many of its last words as there is room for.
+fn fitted(command: &str, columns: usize) -> String {
+    let Some((program, rest)) = command.split_once(' ').filter(|_| width(command) > columns) else { return cut(command, columns) };
+    let tails = rest.match_indices(' ').map(|(at, _)| format!("{program} … {}", &rest[at + 1..]));
+    tails.into_iter().find(|fits| width(fits) <= columns).unwrap_or_else(|| cut(command, columns))
 }
 
 /// Whether a server, or a network to one, has a part in it: without, a client is no client.
@@ -130,7 +139,7 @@ fn figures(row: &SummaryRow, room: usize) -> String {
     if figures.is_empty() {
         return cut(&subject, room);
     }
-    let figures = cut_end(&figures, room.saturating_sub(2));
+    let figures = cut_end(&figures, room.saturating_sub(2 + width(&subject).min(24)));
     format!("{}: {figures}", cut(&subject, room.saturating_sub(width(&figures) + 2)))
 }
 
@@ -150,13 +159,20 @@ fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
 /// What to change, one line each: from, to, the interval, and how.
 fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     let charged = |w: &WhatIf| e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum::<f64>();
-    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE).collect();
-    if !e.predicts() {
+    // Queueing may be a quota's; that it is, the recording says.
+    let supported = |w: &WhatIf| w.id != "no_cpu_quota" || e.critical_path.iter().any(|c| c.quota);
+    let enough = |w: &&WhatIf| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE && supported(w);
+    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(enough).collect();
+    if !e.may_predict() {
         worth.clear();
     }
+    worth.truncate(MAX_CHANGES + 1);
+    // Of two that come to the same, the first is the nearer one.
+    let same = |a: &WhatIf, b: &WhatIf| a.about == b.about && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
+    worth = worth.iter().enumerate().filter(|(i, w)| !worth[..*i].iter().any(|earlier| same(earlier, w))).map(|(_, w)| *w).collect();
     worth.truncate(MAX_CHANGES);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
-    let names: Vec<String> = worth.iter().map(|w| name(w)).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e))).collect();
     let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
     let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
     let mut lines = Vec::new();
@@ -171,7 +187,7 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
 }
 
 /// The change in few words: without what is in brackets, behind a comma or a colon.
-fn name(what_if: &WhatIf) -> String {
+fn name(what_if: &WhatIf, both: bool) -> String {
     let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
     match what_if.id.as_str() {
         "no_sync" => "no waiting for stable storage".to_owned(),
@@ -182,6 +198,9 @@ fn name(what_if: &WhatIf) -> String {
         "processors.x2" => "twice as many CPUs".to_owned(),
         "window.x4" => "send and receive buffers x 4".to_owned(),
         "streams.x4" => "four times the connections".to_owned(),
+        "cpu.client.x2" if !both => "CPUs twice as fast".to_owned(),
+        "cpu.client.x2" => "the client's CPUs twice as fast".to_owned(),
+        "cpu.server.x2" => "the server's CPUs twice as fast".to_owned(),
         "server.x2" => "the server in half the time".to_owned(),
         "requests.x4" => "four times the requests in flight".to_owned(),
         "metadata.x2" => "names and attributes twice as fast".to_owned(),
@@ -242,14 +261,14 @@ fn last(e: &Explanation, more: Option<&str>) -> Option<Line> {
 }
 
 /// What the page asks of an explanation.
-trait Predicts {
-    fn predicts(&self) -> bool;
+trait Predictions {
+    fn may_predict(&self) -> bool;
     fn no_prediction(&self) -> Option<String>;
 }
 
-impl Predicts for Explanation {
+impl Predictions for Explanation {
     /// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
-    fn predicts(&self) -> bool {
+    fn may_predict(&self) -> bool {
         !self.summary.sentence.is_empty() && self.model.reason.is_none()
     }
 
@@ -262,5 +281,23 @@ impl Predicts for Explanation {
             }
             None => format!("no prediction: {reason}"),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_is_too_long_keeps_its_program_and_its_last_words() {
+        assert_eq!(fitted("cp a b", 16), "cp a b");
+        assert_eq!(fitted("curl -sS -o out http://10.0.0.2/big", 32), "curl … out http://10.0.0.2/big");
+        assert_eq!(fitted("cp one-name-that-is-longer-than-the-line", 20), cut("cp one-name-that-is-longer-than-the-line", 20));
+    }
+
+    #[test]
+    fn an_interval_has_its_unit_once() {
+        assert_eq!(interval((0.201, 0.586)), "201 to 586 ms");
+        assert_eq!(interval((0.907, 1.13)), "907 ms to 1.13 s");
     }
 }

@@ -46,9 +46,26 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
 const ASKED: &[Cause] = {
     use Cause as C;
     &[
-        C::ServerRead, C::ServerWrite, C::ServerSync, C::ServerMetadata, C::ServerMemory, C::ServerCpu, C::ServerRunqueue, C::ServerLock,
-        C::ServerThink, C::ServerUnknown, C::NetworkLoss, C::NetworkSndbuf, C::NetworkRwnd, C::NetworkCwnd, C::NetworkLatency,
-        C::NetworkBandwidth, C::ClientRead, C::ClientWrite, C::ClientSync, C::ClientMetadata,
+        C::ServerRead,
+        C::ServerWrite,
+        C::ServerSync,
+        C::ServerMetadata,
+        C::ServerMemory,
+        C::ServerCpu,
+        C::ServerRunqueue,
+        C::ServerLock,
+        C::ServerThink,
+        C::ServerUnknown,
+        C::NetworkLoss,
+        C::NetworkSndbuf,
+        C::NetworkRwnd,
+        C::NetworkCwnd,
+        C::NetworkLatency,
+        C::NetworkBandwidth,
+        C::ClientRead,
+        C::ClientWrite,
+        C::ClientSync,
+        C::ClientMetadata,
     ]
 };
 

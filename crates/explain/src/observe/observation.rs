@@ -110,6 +110,25 @@ pub(crate) struct Asked {
     pub end: i64,
 }
 
+/// Waits for stable storage. One call that makes a file durable may be several waits, and so their number is not the calls'; but how often a
+/// thread turned from one file to another is the same.
+#[derive(Debug, Default)]
+pub(crate) struct Syncs {
+    /// By object: waits, and turns to it from another.
+    pub of: HashMap<u32, (u64, u64)>,
+    /// By track: the object that was waited for last.
+    last: HashMap<u32, u32>,
+}
+
+impl Syncs {
+    fn note(&mut self, track: u32, object: u32) {
+        let turned = self.last.insert(track, object) != Some(object);
+        let (waits, turns) = self.of.entry(object).or_default();
+        *waits += 1;
+        *turns += u64::from(turned);
+    }
+}
+
 /// All of it.
 #[derive(Debug)]
 pub(crate) struct Observation {
@@ -125,8 +144,8 @@ pub(crate) struct Observation {
     pub asked: HashMap<u32, Asked>,
     /// Questions to servers and disks.
     pub asking: Asking,
-    /// How many times each object was made durable.
-    pub syncs: HashMap<u32, u64>,
+    /// What was waited for to be durable.
+    pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
     pub busy: Curve,
     end: i64,
@@ -144,7 +163,7 @@ impl Observation {
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
-            syncs: HashMap::new(),
+            syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             end,
         }
@@ -291,7 +310,7 @@ impl Observer for Observation {
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
             SpanKind::AppRequest => self.ask(span),
-            SpanKind::FileSync if span.object != NONE => *self.syncs.entry(span.object).or_default() += u64::from(span.count.max(1)),
+            SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object),
             _ => {}
         }
     }

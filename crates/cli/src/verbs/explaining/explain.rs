@@ -134,7 +134,10 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
     let outcome = thalweg_record::run(&arguments.flags.0.options(&arguments.command, &path))?;
     temporary.guard();
     let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
-    let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
+    let more = arguments
+        .output
+        .as_deref()
+        .map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
     // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
     let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));

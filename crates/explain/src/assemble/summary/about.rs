@@ -84,7 +84,8 @@ pub(super) fn about(of: &Of<'_>) -> String {
     let Some(bytes) = of.size_bytes.filter(|&bytes| bytes >= LEAST_BYTES) else { return took };
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
-    if of.transfers >= A_TREE {
+    // How many files there were only a program that says so knows: of small files, recorders keep some together.
+    if of.transfers >= A_TREE && !of.parts.seen.asked.is_empty() {
         let each = duration(wall_s / of.transfers as f64);
         return format!("{} files, {} in {took}, {rate}, {each} each", count(of.transfers), size(bytes));
     }
@@ -112,7 +113,8 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
             let what = match trips.of {
                 Trip::Calls => "calls",
                 Trip::Exchanges => "messages",
-                Trip::Disk => "disk requests",
+                // A disk's requests are not the program's.
+                Trip::Disk => return None,
             };
             let order = if trips.in_a_row as f64 >= trips.count as f64 * 0.95 { ", one after the other" } else { "" };
             Some(format!("{} {what} in {took}, {} each{order}", count(trips.count), duration(wall_s / trips.count.max(1) as f64)))
@@ -120,23 +122,21 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
     }
 }
 
-/// The transactions of a database, by the file that each syncs once, or else plain syncs, where there are many.
+/// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns. Of any other load
+/// of syncs, the waits.
 fn transactions(of: &Of<'_>) -> Option<(u64, &'static str)> {
-    let mut syncs: HashMap<&str, u64> = HashMap::new();
-    for (&object, &n) in &of.parts.seen.syncs {
+    let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
+    for (&object, &(waits, turns)) in &of.parts.seen.syncs.of {
         if let Some(thing) = of.parts.cast.things.get(object as usize) {
-            *syncs.entry(&thing.name).or_default() += n;
+            let sum = syncs.entry(&thing.name).or_default();
+            *sum = (sum.0 + waits, sum.1 + turns);
         }
     }
-    // SQLite: each transaction syncs its write-ahead log, or else, beside a journal, the database.
-    let wal: u64 = syncs.iter().filter(|(name, _)| name.ends_with("-wal")).map(|(_, n)| n).sum();
-    let beside_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
-    let journalled: u64 = syncs.iter().filter(|(name, _)| beside_journal(name)).map(|(_, n)| n).sum();
-    let postgres: u64 = syncs.iter().filter(|(name, _)| name.contains("/pg_wal/")).map(|(_, n)| n).sum();
-    let all: u64 = syncs.values().sum();
-    let all = if of.size_bytes.unwrap_or(0) / all.max(1) <= MOST_BYTES_EACH { all } else { 0 };
-    let of_kinds = [(wal, "transactions"), (journalled, "transactions"), (postgres, "syncs of the WAL"), (all, "syncs")];
-    of_kinds.into_iter().find(|(n, _)| *n >= A_LOAD)
+    let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
+    let journalled: u64 = syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum();
+    let waits: u64 = syncs.values().map(|(waits, _)| waits).sum();
+    let waits = if of.size_bytes.unwrap_or(0) / waits.max(1) <= MOST_BYTES_EACH { waits } else { 0 };
+    [(journalled, "transactions"), (waits, "waits for stable storage")].into_iter().find(|(n, _)| *n >= A_LOAD)
 }
 
 #[cfg(test)]

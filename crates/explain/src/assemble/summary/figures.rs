@@ -15,9 +15,7 @@ const IDLE: f64 = 0.9;
 pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     use Cause as C;
     match group.cause {
-        C::ClientRead | C::ServerRead => on_file(of, group, "read"),
-        C::ClientWrite | C::ServerWrite => on_file(of, group, "write"),
-        C::ClientSync | C::ServerSync => on_file(of, group, "sync"),
+        C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync => on_file(of, group),
         C::ClientMetadata | C::ServerMetadata => metadata(of, group),
         C::ClientCpu | C::ServerCpu => (group.who(), computed(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => (group.who(), queued(of, group)),
@@ -40,11 +38,11 @@ fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
 }
 
 /// Waits for files and devices.
-fn on_file(of: &Of<'_>, group: &Group<'_>, noun: &str) -> (String, String) {
+fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     let idle = if has_network(of) && group.idle >= IDLE { ", network idle" } else { "" };
     let busy = group.device().and_then(|name| busy(of, name)).filter(|_| idle.is_empty());
     let busy = busy.map_or_else(String::new, |(name, part)| format!(", {name} {} busy", whole_percent(part)));
-    (subject(group), times(group, noun, &format!("{idle}{busy}")))
+    (subject(group), times(group, "wait", &format!("{idle}{busy}")))
 }
 
 /// What was waited for: a file, its device, or how many of them.
@@ -77,8 +75,14 @@ pub(super) fn has_network(of: &Of<'_>) -> bool {
 
 fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     if let Some((all, calls)) = of.parts.around.on_names(&group.members).filter(|(all, _)| *all > 0.0) {
-        let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(part / all))).collect();
-        return (group.who(), format!("calls on names, {}", most.join(", ")));
+        let most: Vec<String> = calls
+            .iter()
+            .filter(|(name, _)| *name != "other")
+            .take(2)
+            .map(|(name, part)| format!("{} {name}", whole_percent(part / all)))
+            .collect();
+        let most = if most.is_empty() { "of many kinds".to_owned() } else { most.join(", ") };
+        return (group.who(), format!("calls on names, {most}"));
     }
     match group.largest.place {
         Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", "")),

@@ -68,7 +68,11 @@ impl Group<'_> {
     }
 }
 
+/// The one name; or the first, where it had nearly all of the time.
 fn only(names: &[(String, u64)], all_ns: u64) -> Option<&str> {
+    if let [(name, _)] = names {
+        return Some(name);
+    }
     names.first().filter(|(_, ns)| *ns as f64 >= all_ns as f64 * NEARLY_ALL).map(|(name, _)| name.as_str())
 }
 

@@ -1,9 +1,9 @@
 //! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
 
+use super::INNOCENT;
 use super::Of;
 use super::figures::has_network;
 use super::groups::Group;
-use super::INNOCENT;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
 use thalweg_trace::numbers::whole_percent;
@@ -13,9 +13,6 @@ const BUSY: f64 = 0.8;
 
 /// So many devices are named.
 const DEVICES: usize = 2;
-
-/// A device that did fewer requests than this is not worth a word.
-const FEWEST_REQUESTS: u64 = 8;
 
 /// Everybody who did not limit.
 pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
@@ -78,7 +75,7 @@ fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     let mut busy: Vec<(f64, &str)> = Vec::new();
     for (&track, did) in &of.parts.seen.devices {
         let name = of.parts.cast.actors[track as usize].name.as_str();
-        if did.requests.count >= FEWEST_REQUESTS && waited_for(name) + throttled < INNOCENT {
+        if did.requests.count > 0 && waited_for(name) + throttled < INNOCENT {
             busy.extend(of.parts.device_busy(track).filter(|part| *part < BUSY).map(|part| (part, name)));
         }
     }

@@ -22,6 +22,9 @@ use thalweg_trace::Meta;
 /// A run that is shorter than this is mostly its programs' starting: what it did is lost in that.
 pub(crate) const SHORT_S: f64 = 0.05;
 
+/// Of one that is shorter than this, not even shares say anything.
+const NOTHING_S: f64 = 0.01;
+
 /// A share of the wall time below which a cause is innocent.
 const INNOCENT: f64 = 0.05;
 
@@ -67,7 +70,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
         innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
         remarks: remarks::remarks(of, &groups),
-        rows: groups.iter().map(row).collect(),
+        rows: if of.parts.wall_s() < NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
     }
 }
 

@@ -6,14 +6,14 @@ use super::{INNOCENT, Of, SHORT_S};
 use crate::assemble::ceiling;
 use crate::cause::{Cause, End};
 use crate::document::Status;
-use thalweg_trace::numbers::{count, duration, whole_percent};
+use thalweg_trace::numbers::{count, whole_percent};
 
 /// The remarks on a run.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
     let wall_s = of.parts.wall_s();
     if wall_s < SHORT_S {
-        remarks.push(format!("too short to advise on: below {} most of it is starting and ending", duration(SHORT_S)));
+        remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", SHORT_S * 1e3));
         return remarks;
     }
     if of.meta.end.is_none() {

@@ -31,7 +31,12 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             break;
         }
         accounted += group.share;
-        clauses.push(format!("for {} {}{}", whole_percent(group.share), if clauses.is_empty() { "of the time " } else { "" }, clause(of, group)));
+        clauses.push(format!(
+            "for {} {}{}",
+            whole_percent(group.share),
+            if clauses.is_empty() { "of the time " } else { "" },
+            clause(of, group)
+        ));
     }
     loop {
         let said = match clauses.as_slice() {
@@ -157,10 +162,12 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             let doing = if matches!(what, What::Blocked(_)) { "slept" } else { "worked" };
             format!("a lock that {} held while it {doing}", brief(&program(cast, of.meta, holder)))
         }
-        Place::HeldElsewhere { connection, .. } => match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
-            Some((client, _)) => format!("a lock that the client at {client} held"),
-            None => "a lock that another client held".to_owned(),
-        },
+        Place::HeldElsewhere { connection, .. } => {
+            match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+                Some((client, _)) => format!("a lock that the client at {client} held"),
+                None => "a lock that another client held".to_owned(),
+            }
+        }
         Place::Thread { object, .. } => match cast.things.get(object as usize) {
             Some(thing) => match thing.name.split_once(' ') {
                 Some((kind, path)) if path.contains('/') => {
