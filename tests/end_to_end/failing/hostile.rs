@@ -157,6 +157,7 @@ impl Service for Hostile {
             verifier: BootVerifier(1),
             store: STORE,
             service_start: Default::default(),
+            change: 0,
         })
     }
 

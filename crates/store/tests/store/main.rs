@@ -4,6 +4,7 @@
 
 mod client;
 mod copy;
+mod epochs;
 mod loopback;
 mod metadata;
 mod walk;
