@@ -93,7 +93,8 @@ impl Witnesses {
     pub(crate) fn tell(&self, change: u64, watch: &mut dyn Watch) {
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(change);
-        if state.has_witnessed(change) {
+        // Change 0: the database does not number them.
+        if change == 0 || state.has_witnessed(change) {
             return;
         }
         self.changed.notify_all();
@@ -102,8 +103,8 @@ impl Witnesses {
         while !state.has_witnessed(change) && !state.stopping {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
-                state.is_alone = state.asking.is_empty();
                 state.asking.values_mut().filter(|asking| asking.has < change).for_each(|asking| asking.is_late = true);
+                state.is_alone = state.asking.values().all(|asking| asking.is_late);
                 break;
             }
             self.changed.wait_for(&mut state, left);

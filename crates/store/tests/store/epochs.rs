@@ -6,9 +6,7 @@ use std::time::{Duration, Instant};
 use thalweg_store::ErrorKind;
 use thalweg_store::protocol::common::{ServiceStart, Witnessed};
 use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::protocol::metadata::{
-    Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place,
-};
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_trace::Tracer;
