@@ -364,9 +364,7 @@ impl RunningStore {
                 grace: GRACE,
                 boot_id: machine::boot_id(),
             };
-            for older in namespace.accepted() {
-                self.notes.push(format!("metadata: {}: accepted, what was done since is missing", older.finding()));
-            }
+            self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node);
             serving.beyond_loopback = start.beyond_loopback;

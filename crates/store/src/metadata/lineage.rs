@@ -72,6 +72,15 @@ impl Older {
         self.seen
     }
 
+    /// The same, and what that means for somebody who has accepted it.
+    pub(crate) fn missing(&self) -> String {
+        format!(
+            "{}. Files made, renamed, truncated or removed since are as they were before; datafiles with numbers that are still to be given are \
+             in the targets' set-aside directories",
+            self.finding()
+        )
+    }
+
     /// The refusal of a start, or of a server.
     pub(crate) fn refusal(&self) -> Error {
         Error::new(
