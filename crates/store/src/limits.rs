@@ -94,6 +94,8 @@ pub const WINDOWS_BYTES: u64 = 256 << 20;
 pub const IDLE_THREAD: Duration = Duration::from_secs(10);
 /// How long an I/O server's question for the next change to witness is left unanswered.
 pub const WITNESS_WAIT: Duration = Duration::from_secs(2);
+/// I/O servers that have witnessed a sync of the metadata before it is answered, where there are as many.
+pub const WITNESSES: usize = 3;
 /// How long a sync of the metadata waits for I/O servers to witness it.
 pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
 /// How many starts more than the metadata's own a target can have seen: past that, the number was made up.

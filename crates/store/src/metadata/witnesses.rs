@@ -4,8 +4,10 @@
 //! ([`crate::io`]), each over a connection of its own, and their next question is the answer: so what a client says to a
 //! server is never taken for the service's word.
 //!
-//! A sync waits for all servers that have asked, at the same time, and not for one that is away: names can be changed while servers are down. One
-//! that does not answer in time is not waited for again until it does. After a start the first sync waits until a server is there.
+//! A sync waits until three of the servers that have asked have it, or all where there are fewer: enough that one is there at the next start,
+//! and the busiest disk of a large store does not slow every sync down. The others have it a moment later. Nobody waits for a server that is
+//! away: names can be changed while servers are down. One that does not answer in time is not waited for again until it does. After a
+//! start the first sync waits until a server is there.
 
 use crate::limits;
 use crate::metadata::database::{Stage, Watch};
@@ -18,7 +20,10 @@ use std::time::{Duration, Instant};
 #[derive(Default)]
 pub(crate) struct Witnesses {
     state: Mutex<State>,
-    changed: Condvar,
+    /// There is another change to witness: servers' questions wait for that.
+    wanted: Condvar,
+    /// A server has asked, or gone: syncs wait for that.
+    asked: Condvar,
     /// Up to this change, the service has only kept its own books: there is nothing to lose.
     quiet: AtomicU64,
 }
@@ -44,14 +49,15 @@ struct Asking {
 }
 
 impl State {
-    /// Of each server, the last change that one of its connections has witnessed: a stranger who calls himself by its name delays nobody.
+    /// Whether enough servers have it, each over one of its connections: a stranger who calls himself by its name delays nobody.
     fn has_witnessed(&self, change: u64) -> bool {
         let mut servers: HashMap<&str, u64> = HashMap::new();
         for asking in self.asking.values().filter(|asking| !asking.is_late) {
             let has = servers.entry(&asking.server).or_default();
             *has = asking.has.max(*has);
         }
-        if servers.is_empty() { self.is_alone } else { servers.values().all(|has| *has >= change) }
+        let enough = servers.len().min(limits::WITNESSES);
+        if enough == 0 { self.is_alone } else { servers.values().filter(|has| **has >= change).count() >= enough }
     }
 }
 
@@ -69,7 +75,7 @@ impl Witnesses {
     /// Its connection has ended.
     pub(crate) fn leave(&self, number: u64) {
         self.state.lock().asking.remove(&number);
-        self.changed.notify_all();
+        self.asked.notify_all();
     }
 
     /// It has witnessed a change: which one is the last that it is to witness now, as soon as that is another.
@@ -79,13 +85,13 @@ impl Witnesses {
         if let Some(asking) = state.asking.get_mut(&number) {
             (asking.has, asking.is_late) = (has, false);
         }
-        self.changed.notify_all();
+        self.asked.notify_all();
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if state.wanted > has || state.stopping || left.is_zero() {
                 return state.wanted;
             }
-            self.changed.wait_for(&mut state, left);
+            self.wanted.wait_for(&mut state, left);
         }
     }
 
@@ -97,7 +103,7 @@ impl Witnesses {
         if change == 0 || state.has_witnessed(change) {
             return;
         }
-        self.changed.notify_all();
+        self.wanted.notify_all();
         watch.begin();
         let until = Instant::now() + limits::WITNESS_PATIENCE;
         while !state.has_witnessed(change) && !state.stopping {
@@ -107,7 +113,7 @@ impl Witnesses {
                 state.is_alone = state.asking.values().all(|asking| asking.is_late);
                 break;
             }
-            self.changed.wait_for(&mut state, left);
+            self.asked.wait_for(&mut state, left);
         }
         drop(state);
         watch.end(Stage::LogSync);
@@ -122,7 +128,7 @@ impl Witnesses {
             if left.is_zero() || state.stopping {
                 return;
             }
-            self.changed.wait_for(&mut state, left);
+            self.asked.wait_for(&mut state, left);
         }
     }
 
@@ -139,6 +145,7 @@ impl Witnesses {
     /// Nobody waits here any longer.
     pub(crate) fn stop(&self) {
         self.state.lock().stopping = true;
-        self.changed.notify_all();
+        self.wanted.notify_all();
+        self.asked.notify_all();
     }
 }
