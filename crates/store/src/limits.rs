@@ -92,3 +92,11 @@ pub const KEEP_ALIVE: Duration = Duration::from_secs(50);
 pub const WINDOWS_BYTES: u64 = 256 << 20;
 /// How long a thread of a shared engine stays without work.
 pub const IDLE_THREAD: Duration = Duration::from_secs(10);
+/// How long an I/O server's question for the next change to witness is left unanswered.
+pub const WITNESS_WAIT: Duration = Duration::from_secs(2);
+/// I/O servers that have witnessed a sync of the metadata before it is answered, where there are as many.
+pub const WITNESSES: usize = 3;
+/// How long a sync of the metadata waits for I/O servers to witness it.
+pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
+/// How many starts more than the metadata's own a target can have seen: past that, the number was made up.
+pub const PLAUSIBLE_STARTS: u64 = 1 << 20;

@@ -10,9 +10,10 @@ use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use crate::metadata::database::Database;
 use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::io_servers::Remote;
-use crate::metadata::namespace::{Namespace, Seen};
+use crate::metadata::lineage::Seen;
+use crate::metadata::namespace::Namespace;
 use crate::metadata::service::{MetadataOptions, MetadataService};
-use crate::protocol::common::{ServiceStart, random_u64};
+use crate::protocol::common::{Witnessed, random_u64};
 use crate::protocol::metadata::{Owner, TargetId};
 use crate::wire::{Connect, Connection, Running, ServeOptions, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
@@ -149,9 +150,10 @@ impl RunningStore {
         let closed = match self.metadata.take() {
             None => Ok(()),
             Some((mut running, service)) => {
-                running.stop();
                 // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
-                running.failure().map_or_else(|| service.close(), Err)
+                let told = if running.failure().is_none() { service.before_stop() } else { Ok(()) };
+                running.stop();
+                running.failure().map_or_else(|| service.close().and(told), Err)
             }
         };
         self.io.clear();
@@ -320,12 +322,13 @@ impl RunningStore {
                 self.notes.push(format!(
                     "{}: target {number} was made by an earlier release and is adopted: it has files up to start {} of the metadata service",
                     directory.display(),
-                    target.seen().epoch
+                    target.seen().start.epoch
                 ));
             }
             targets.push(target);
         }
         let mut options = IoServerOptions::new(&server.name, &server.node, self.config.store);
+        options.metadata.clone_from(&self.config.metadata.address);
         options.serve.beyond_loopback = start.beyond_loopback;
         self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
         Ok(())
@@ -347,7 +350,7 @@ impl RunningStore {
                 store: Some(config.store),
                 ..Connect::default()
             };
-            let seen = Seen { highest: last_seen(&config.servers, &peers), accepts_older: start.accept_older_metadata };
+            let seen = Seen { servers: seen_by(&config.servers, &peers), accepts_older: start.accept_older_metadata };
             let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
             let database = Embedded::open(directory, database)?;
             self.notes.extend(database.recovery().note());
@@ -361,25 +364,34 @@ impl RunningStore {
                 grace: GRACE,
                 boot_id: machine::boot_id(),
             };
+            self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node);
             serving.beyond_loopback = start.beyond_loopback;
-            Ok((serve_on(listener, Arc::clone(&service) as _, serving)?, service))
+            let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
+            if !service.namespace().accepted().is_empty() {
+                // Until they go on from here, they refuse clients.
+                let servers: Vec<String> = seen.servers.into_iter().map(|(server, _)| server).collect();
+                service.wait_for_witnesses(&servers, LOOKING_ROUND);
+            }
+            Ok((running, service))
         };
         self.metadata = Some(begin().map_err(|e| e.at_server(METADATA_NAME))?);
         Ok(())
     }
 }
 
-/// The last start of the metadata service that the servers have seen, of those that answer: the others are held against the service's by
-/// whoever connects to them.
-fn last_seen(servers: &[ServerConfig], peers: &Connect) -> Option<(ServiceStart, String)> {
+/// What the servers have been told of the metadata, of those that answer: the others say so when they come.
+fn seen_by(servers: &[ServerConfig], peers: &Connect) -> Vec<(String, Witnessed)> {
     let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
-    let ask =
-        |server: &ServerConfig| Some((Connection::connect(&server.address, &options).ok()?.hello().service_start, server.name.clone()));
+    let ask = |server: &ServerConfig| {
+        let connection = Connection::connect(&server.address, &options).ok()?;
+        let hello = connection.hello();
+        Some((server.name.clone(), Witnessed { start: hello.service_start, change: hello.change }))
+    };
     std::thread::scope(|scope| {
         let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server))).collect();
-        asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).max()
+        asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).collect()
     })
 }
 

@@ -158,6 +158,7 @@ impl Service for Hostile {
             verifier: BootVerifier(1),
             store: STORE,
             service_start: Default::default(),
+            change: 0,
         })
     }
 

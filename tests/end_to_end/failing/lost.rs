@@ -9,15 +9,15 @@ use std::process::{Command, Stdio};
 const MIB: usize = 1 << 20;
 
 /// A store in one process, over a directory for each server, that can be taken down and started again.
-struct Store {
-    directories: Vec<PathBuf>,
-    process: Option<Running>,
-    address: String,
-    here: tempfile::TempDir,
+pub(super) struct Store {
+    pub(super) directories: Vec<PathBuf>,
+    pub(super) process: Option<Running>,
+    pub(super) address: String,
+    pub(super) here: tempfile::TempDir,
 }
 
 impl Store {
-    fn new(servers: usize) -> Store {
+    pub(super) fn new(servers: usize) -> Store {
         let here = scratch();
         let directories: Vec<PathBuf> = (0..servers).map(|n| here.path().join(format!("io{n}"))).collect();
         directories.iter().for_each(|directory| fs::create_dir(directory).unwrap());
@@ -26,12 +26,12 @@ impl Store {
         store
     }
 
-    fn up<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+    pub(super) fn up<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         let directories = self.directories.iter().map(|directory| text(directory));
         ["up", "--print-address"].into_iter().chain(more.iter().copied()).chain(directories).collect()
     }
 
-    fn start(&mut self, more: &[&str]) {
+    pub(super) fn start(&mut self, more: &[&str]) {
         let mut process = Running::start(thalweg(self.up(more)));
         self.address = process.line();
         assert!(self.address.starts_with("thal://"), "it starts");
@@ -43,13 +43,13 @@ impl Store {
         run(self.up(more))
     }
 
-    fn stop(&mut self) {
+    pub(super) fn stop(&mut self) {
         let mut process = self.process.take().unwrap();
         process.signal(libc::SIGTERM);
         assert_eq!(process.wait(), Some(0));
     }
 
-    fn cp(&self, more: &[&str]) -> Said {
+    pub(super) fn cp(&self, more: &[&str]) -> Said {
         let full: Vec<String> = more.iter().map(|word| word.replace("thal:/", &format!("{}/", self.address))).collect();
         run(["cp", "--quiet"].into_iter().map(str::to_owned).chain(full))
     }
@@ -175,7 +175,7 @@ fn a_datafile_that_is_gone_or_cut_off_is_an_error_that_names_file_datafile_and_t
 }
 
 /// Copies a directory and all below it.
-fn copy_tree(from: &Path, to: &Path) {
+pub(super) fn copy_tree(from: &Path, to: &Path) {
     assert!(Command::new("cp").arg("-a").arg(from).arg(to).status_in_time().unwrap().success());
 }
 

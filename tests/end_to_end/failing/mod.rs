@@ -4,5 +4,6 @@ mod hostile;
 mod limits;
 mod lost;
 mod namespaces;
+mod older;
 mod servers;
 mod silence;

@@ -18,6 +18,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 const PARTS: usize = 256;
 /// The directory of the datafiles.
 pub(super) const DATAFILES: &str = "datafiles";
+/// The directory of datafiles that no file has.
+const SET_ASIDE: &str = "set-aside";
 
 /// A datafile's name below `datafiles/`, made without an allocation: it is needed for each of thousands of glimpses.
 pub(super) struct Name {
@@ -227,6 +229,32 @@ impl Home {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(e) => Err(Error::system(self.path(id).display(), e)),
         }
+    }
+
+    /// Moves datafiles, and where they are, out of the way, durably; `without` does something with one while nobody has it open.
+    pub(super) fn set_aside(
+        &self,
+        datafiles: &[(DatafileId, PathBuf)],
+        without: impl Fn(DatafileId, &mut dyn FnMut() -> std::io::Result<()>) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let aside = self.directory.join(SET_ASIDE);
+        match std::fs::create_dir(&aside) {
+            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::system(aside.display(), e)),
+            _ => {}
+        }
+        for (id, path) in datafiles {
+            let _changing = self.sizes.changing(*id);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // What was set aside earlier stays, under the same name too.
+            let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}-{n}")));
+            let free = names.map(|name| aside.join(name)).find(|path| path.symlink_metadata().is_err()).expect("an endless range");
+            let moved = without(*id, &mut || std::fs::rename(path, &free));
+            moved.map_err(|e| Error::system(path.display(), e))?;
+        }
+        for directory in [&aside, &self.directory] {
+            durable::sync_directory(directory).map_err(|e| Error::system(directory.display(), e))?;
+        }
+        Ok(())
     }
 }
 

@@ -14,6 +14,7 @@
 
 mod datafile;
 mod epoch;
+mod follower;
 mod home;
 mod many;
 mod memory;

@@ -1,6 +1,7 @@
 //! What an I/O server does with each request.
 
 use super::datafile::Datafile;
+use super::follower::{Follower, seen};
 use super::memory::Pool;
 use super::target::Target;
 use crate::crc::crc32c;
@@ -9,7 +10,7 @@ use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
 use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub(crate) struct IoServerOptions {
     pub node: String,
     /// The store.
     pub store: u64,
+    /// Where the store's metadata service is; empty: there is none.
+    pub metadata: String,
     /// How it serves.
     pub serve: ServeOptions,
 }
@@ -32,7 +35,7 @@ impl IoServerOptions {
     /// With the default bounds, on loopback.
     pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
         let (name, node) = (name.into(), node.into());
-        IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store }
+        IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store, metadata: String::new() }
     }
 }
 
@@ -41,7 +44,8 @@ pub(crate) struct IoServer {
     options: IoServerOptions,
     boot_id: String,
     pub(super) verifier: BootVerifier,
-    targets: HashMap<TargetId, Target>,
+    targets: Arc<BTreeMap<TargetId, Target>>,
+    follower: Arc<Follower>,
     memory: Pool,
 }
 
@@ -56,9 +60,11 @@ impl IoServer {
             let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).at_server(name));
         }
-        let mut by_number = HashMap::new();
+        let follower = Follower::new(&name, &options.node, options.store, &options.metadata);
+        let mut by_number = BTreeMap::new();
         for target in targets {
             let number = target.number();
+            target.ask(Arc::clone(&follower) as _);
             if by_number.insert(number, target).is_some() {
                 return Err(Error::new(ErrorKind::Invalid, format!("two targets with number {number}")).at_server(name));
             }
@@ -68,18 +74,25 @@ impl IoServer {
             options,
             boot_id: thalweg_trace::machine::boot_id(),
             verifier: BootVerifier::random(),
-            targets: by_number,
+            targets: Arc::new(by_number),
+            follower,
             memory: Pool::new(limits::SERVER_MEMORY_BYTES),
         };
+        server.follower.start(&server.targets).map_err(|e| e.at_server(&name))?;
         serve(listener, Arc::new(server), serve_options).map_err(|e| e.at_server(name))
     }
 
     pub(super) fn target(&self, datafile: DatafileId) -> Result<&Target> {
         self.targets.get(&datafile.target).ok_or_else(|| {
-            let mut here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
-            here.sort();
+            let here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
             Error::new(ErrorKind::NotFound, format!("target {} is not here: targets {here:?} are", datafile.target))
         })
+    }
+}
+
+impl Drop for IoServer {
+    fn drop(&mut self) {
+        self.follower.stop();
     }
 }
 
@@ -93,18 +106,18 @@ impl Service for IoServer {
                 format!("this server belongs to store {:016x}, and was taken for one of {store:016x}", self.options.store),
             ));
         }
-        let seen = self.targets.values().map(Target::seen).max().unwrap_or_default();
+        let seen = seen(&self.targets);
         if let Some(service) = hello.service_start {
             // (One that is behind by its epoch may be another start of the same metadata: the client asks, and says no itself.)
-            if service.epoch == seen.epoch && service.is_behind(seen) {
+            if service.epoch == seen.start.epoch && service.is_behind(seen.start) {
                 let problem = format!(
                     "has files of start {} of the metadata service, and it was not this one: an older copy of its directory was put back. Stop it \
                      and put the newest one back, or start it with --accept-older-metadata",
-                    seen.epoch
+                    seen.start.epoch
                 );
                 return Err(Error::new(ErrorKind::Absent, problem));
             }
-            self.targets.values().for_each(|target| target.is_said(service));
+            self.follower.check(service)?;
         }
         Ok(HelloReply {
             version: 0,
@@ -114,12 +127,17 @@ impl Service for IoServer {
             boot_id: self.boot_id.clone(),
             verifier: self.verifier,
             store: self.options.store,
-            service_start: seen,
+            service_start: seen.start,
+            change: seen.change,
         })
     }
 
     fn kind(&self) -> Kind {
         Kind::Io
+    }
+
+    fn stopping(&self) {
+        self.follower.stop();
     }
 
     /// No: what is on disk is what a failed request may leave, and the tables here change in whole steps.
@@ -156,8 +174,7 @@ impl Session for IoSession {
             }
             IoRequest::Sync { datafiles } => self.sync(exchange, &datafiles),
             IoRequest::Targets => {
-                let mut here: Vec<TargetId> = self.server.targets.keys().copied().collect();
-                here.sort_unstable();
+                let here = self.server.targets.keys().copied().collect();
                 exchange.reply(&IoReply::Targets(here))
             }
             IoRequest::Glimpse { datafiles } => {
@@ -380,7 +397,8 @@ mod tests {
             options: IoServerOptions::new("io0", "here", 7),
             boot_id: String::new(),
             verifier: BootVerifier::random(),
-            targets: HashMap::new(),
+            targets: Arc::default(),
+            follower: Follower::new("io0", "here", 7, ""),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
         let mut session = IoSession { server: Arc::clone(&server), buffer: vec![1; 3], objects: HashMap::new() };

@@ -4,7 +4,9 @@
 //! TARGET/
 //!   thalweg-target.toml           which store's target this is, and which number
 //!   thalweg-epoch.toml            the last start of the metadata service whose file numbers it has served
+//!   thalweg-witness               how far the metadata's log had come in that start
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
+//!   set-aside/FFFFFFFFFFFFFFFF.I  datafiles of starts that the metadata knows nothing of, when that was accepted
 //! ```
 //!
 //! Datafiles are plain sparse files: a person can look at them, and the kernel serves them without our help.
@@ -14,12 +16,12 @@
 //! [`Target::initialise`], which somebody has asked for, makes one.
 
 use super::datafile::{Datafile, Make};
-use super::epoch::Epoch;
+use super::epoch::{Epoch, Starts, each_datafile};
 use super::home::{DATAFILES, Home};
 use super::open::OpenDatafiles;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::common::ServiceStart;
+use crate::protocol::common::{ServiceStart, Witnessed};
 use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
@@ -158,14 +160,33 @@ impl Target {
         Target::open_there(directory, store, number, is_new)
     }
 
-    /// The last start of the metadata service that it has served: a service that is behind it has forgotten files.
-    pub(crate) fn seen(&self) -> ServiceStart {
+    /// What it durably knows of the metadata service: one that is behind that has forgotten files.
+    pub(crate) fn seen(&self) -> Witnessed {
         self.epoch.seen()
     }
 
-    /// A client knows this start of the metadata service.
-    pub(super) fn is_said(&self, service: ServiceStart) {
-        self.epoch.is_said(service);
+    /// From here on, `starts` says whether a later epoch has begun.
+    pub(super) fn ask(&self, starts: Arc<dyn Starts>) {
+        self.epoch.ask(starts);
+    }
+
+    /// The metadata's log has come to this change on stable storage, in this start of the service.
+    pub(super) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
+        self.epoch.witness(start, change)
+    }
+
+    /// Goes on from a start of the service that is older than what this target has seen, as somebody has accepted. Datafiles with numbers
+    /// that are still to be given are set aside: a new file would find them.
+    pub(super) fn go_on_from(&self, start: ServiceStart) -> Result<()> {
+        self.epoch.go_on_from(start, || {
+            let mut later = Vec::new();
+            each_datafile(&self.directory().join(DATAFILES), &mut |file, index, path| {
+                if file.epoch() > start.epoch {
+                    later.push((DatafileId { file, index, target: self.number }, path.to_owned()));
+                }
+            })?;
+            self.home.set_aside(&later, |id, work| self.open.without(id, work))
+        })
     }
 
     /// Whether it was made by a release that did not keep the epoch: it was found from the datafiles that there are.
@@ -271,6 +292,41 @@ mod tests {
     use super::super::open::OPEN_DATAFILES;
     use super::*;
     use crate::protocol::io::FileId;
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    /// A service that is in this epoch.
+    struct Service(AtomicU64);
+
+    impl Starts for Service {
+        fn of(&self, epoch: u64) -> Result<ServiceStart> {
+            let now = self.0.load(Ordering::Relaxed);
+            if epoch <= now { Ok(ServiceStart { epoch: now, start: 1 }) } else { Err(Error::new(ErrorKind::Invalid, "not begun")) }
+        }
+    }
+
+    #[test]
+    fn datafiles_of_starts_that_are_given_up_are_set_aside_and_the_others_stay() {
+        let dir = tempfile::tempdir().unwrap();
+        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 2, target: TargetId(3) };
+        let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
+        target.ask(Arc::new(Service(AtomicU64::new(0xff_ffff))));
+        for epoch in [2, 5, 0xff_ffff] {
+            target.created(id(epoch)).unwrap().write(b"bytes", 0).unwrap();
+        }
+        let start = ServiceStart { epoch: 4, start: 9 };
+        assert!(target.witness(start, 1).is_err(), "it is older");
+        for _ in 0..2 {
+            target.go_on_from(start).unwrap();
+        }
+        assert_eq!([2, 5, 0xff_ffff].map(|epoch| target.glimpse(id(epoch)).unwrap().size_bytes), [5, 0, 0]);
+        let mut aside: Vec<_> = std::fs::read_dir(dir.path().join("set-aside")).unwrap().map(|e| e.unwrap().file_name()).collect();
+        aside.sort();
+        assert_eq!(aside, ["0000050000000001.2", "ffffff0000000001.2"]);
+        drop(target);
+        let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
+        assert_eq!(target.seen().start, start);
+        target.witness(start, 1).unwrap();
+    }
 
     #[test]
     fn a_directory_of_another_store_or_number_is_refused() {
@@ -328,18 +384,25 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 0, target: TargetId(3) };
         let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!(target.seen().epoch, 0);
+        assert_eq!(target.seen().start.epoch, 0);
+        assert!(target.created(id(1)).is_err(), "nobody has said that it has begun");
+        let service = Arc::new(Service(AtomicU64::new(0)));
+        target.ask(Arc::clone(&service) as _);
         for epoch in [5, 9, 2] {
+            service.0.fetch_max(epoch, Ordering::Relaxed);
             target.created(id(epoch)).unwrap();
+            for later in [id(10), id(0xff_ffff)] {
+                assert!(target.created(later).is_err() && target.briefly(later, true).is_err() && target.truncate(later, 7).is_err());
+            }
         }
         target.remove(id(9)).unwrap();
         drop(target);
         let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!((target.seen().epoch, target.is_adopted()), (9, false));
+        assert_eq!((target.seen().start.epoch, target.is_adopted()), (9, false));
         drop(target);
         std::fs::remove_file(dir.path().join("thalweg-epoch.toml")).unwrap();
         let target = Target::open(dir.path(), 7, TargetId(3)).unwrap();
-        assert_eq!((target.seen().epoch, target.is_adopted()), (5, true), "a target of an earlier release");
+        assert_eq!((target.seen().start.epoch, target.is_adopted()), (5, true), "a target of an earlier release");
         drop(target);
         assert!(!Target::open(dir.path(), 7, TargetId(3)).unwrap().is_adopted(), "once");
         std::fs::write(dir.path().join("thalweg-epoch.toml"), "epoch = ").unwrap();

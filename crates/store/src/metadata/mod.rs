@@ -6,6 +6,8 @@
 //! | `inode` | the rows: inodes, directory entries, intents |
 //! | `sizes` | when a file's size is known here, and the proof that it is right |
 //! | `namespace` | names and files, and the operations on them, each one transaction |
+//! | `lineage` | which starts there were: whether this metadata is older than its targets |
+//! | `witnesses` | the I/O servers that remember how far it has come |
 //! | `io_servers` | how it speaks to the I/O servers |
 //! | `background` | threads that do at the I/O servers what operations have left to do |
 //! | [`locks`] | advisory locks and append turns, at both ends |
@@ -17,7 +19,9 @@ pub mod client;
 pub(crate) mod database;
 mod inode;
 pub(crate) mod io_servers;
+pub(crate) mod lineage;
 pub mod locks;
 pub(crate) mod namespace;
 pub(crate) mod service;
 mod sizes;
+mod witnesses;

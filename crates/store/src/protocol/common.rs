@@ -101,6 +101,8 @@ pub struct HelloReply {
     pub store: u64,
     /// The metadata service: this start of it. An I/O server: the last one whose file numbers its targets have served.
     pub service_start: ServiceStart,
+    /// An I/O server: how far the metadata's log had come in that start, as far as its targets were told. The metadata service: 0.
+    pub change: u64,
 }
 
 /// One start of a store's metadata service.
@@ -117,6 +119,15 @@ impl ServiceStart {
     pub fn is_behind(self, seen: ServiceStart) -> bool {
         seen.epoch > self.epoch || seen.epoch == self.epoch && seen.start != 0 && self.start != 0 && seen.start != self.start
     }
+}
+
+/// How far a target knows the metadata to have come, durably.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Witnessed {
+    /// In which start of the service.
+    pub start: ServiceStart,
+    /// The number of the last change in its log that was on stable storage; 0: it was not told of any in this start.
+    pub change: u64,
 }
 
 /// Replies of [`crate::wire::Kind::Common`].

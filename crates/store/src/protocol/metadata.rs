@@ -1,7 +1,7 @@
 //! What is said to the metadata service: names, attributes, layouts.
 
-use super::common::BootVerifier;
 pub use super::common::Refusal;
+use super::common::{BootVerifier, Witnessed};
 pub use super::files::{
     Attributes, DirectoryEntry, DraftEntry, Existing, FileKind, FileLayout, LayoutChoice, NewNode, Owner, Place, Placement, SetAttributes,
     SetExtended, SetTime,
@@ -235,6 +235,14 @@ pub enum Operation {
         /// For at least so long, by the service's clock.
         abandoned_for_ns: u64,
     },
+    /// An I/O server says how far it knows the metadata to have come, durably, and asks for the next change that it is to witness:
+    /// [`MetadataReply::Witness`], at the latest after [`crate::limits::WITNESS_WAIT`]. An error if the metadata is older than that.
+    Witness {
+        /// The server's name in the store.
+        server: String,
+        /// What its targets have been told.
+        seen: Witnessed,
+    },
 }
 
 impl Operation {
@@ -291,6 +299,13 @@ pub enum MetadataReply {
         drafts: Vec<DraftEntry>,
         /// Whether there are more.
         more: bool,
+    },
+    /// What an I/O server is to witness.
+    Witness {
+        /// The last change that is on stable storage.
+        change: u64,
+        /// The metadata is older than what this server has seen, and somebody has accepted that: its targets go on from this start.
+        accepted: bool,
     },
 }
 

@@ -32,6 +32,8 @@ pub struct Connect {
     pub socket_buffer_bytes: Option<usize>,
     /// The start of the store's metadata service, if we know.
     pub service_start: Option<ServiceStart>,
+    /// How long a refused connection is tried again: the server may be starting.
+    pub refused: Duration,
 }
 
 impl Default for Connect {
@@ -45,6 +47,7 @@ impl Default for Connect {
             store: None,
             socket_buffer_bytes: None,
             service_start: None,
+            refused: limits::REFUSED,
         }
     }
 }
@@ -121,7 +124,7 @@ impl Connection {
 
     fn open(address: &str, options: &Connect) -> Result<Connection> {
         let timeout = patience::left(options.timeout);
-        let stream = socket::connect(address, timeout, limits::REFUSED)?;
+        let stream = socket::connect(address, timeout, options.refused)?;
         socket::set_silence(&stream, timeout)?;
         if let Some(bytes) = options.socket_buffer_bytes {
             let socket = socket2::SockRef::from(&stream);
@@ -139,6 +142,7 @@ impl Connection {
             verifier: crate::protocol::common::BootVerifier(0),
             store: 0,
             service_start: ServiceStart::default(),
+            change: 0,
         };
         let mut connection = Connection {
             stream,
@@ -159,11 +163,17 @@ impl Connection {
             CommonReply::Hello(reply) => return Err(version_error(reply.version, reply.version)),
             other => return Err(unexpected(&other)),
         }
-        if timeout != options.timeout {
-            connection.timeout = options.timeout;
-            socket::set_silence(&connection.stream, options.timeout)?;
-        }
-        Ok(connection)
+        if timeout == options.timeout { Ok(connection) } else { connection.with_silence(options.timeout) }
+    }
+
+    /// The same connection, with another silence after which the server is given up.
+    ///
+    /// # Errors
+    /// The socket's.
+    pub(crate) fn with_silence(mut self, silence: Duration) -> Result<Connection> {
+        self.timeout = silence;
+        socket::set_silence(&self.stream, silence)?;
+        Ok(self)
     }
 
     /// How the server introduced itself.

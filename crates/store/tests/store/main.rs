@@ -6,6 +6,7 @@
 mod bounded;
 mod client;
 mod copy;
+mod epochs;
 mod loopback;
 mod metadata;
 mod walk;

@@ -22,6 +22,7 @@ impl Service for Echo {
             verifier: self.0,
             store: 7,
             service_start: Default::default(),
+            change: 0,
         })
     }
     fn kind(&self) -> Kind {

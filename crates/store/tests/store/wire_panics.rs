@@ -27,6 +27,7 @@ impl Service for Clumsy {
             verifier: BootVerifier::random(),
             store: 7,
             service_start: Default::default(),
+            change: 0,
         })
     }
     fn kind(&self) -> Kind {

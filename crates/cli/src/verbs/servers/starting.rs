@@ -16,7 +16,8 @@ pub(super) struct StartFlags {
     /// Make missing targets and metadata anew, empty: what was in them is lost. (For a new store this is not needed)
     #[arg(long)]
     initialise: bool,
-    /// Accept metadata that is older than the datafiles: files that it does not know are lost
+    /// Accept metadata that is older than what the targets were told: names are as they were then, and files that it does not know are lost.
+    /// Datafiles of starts that never were go to TARGET/set-aside
     #[arg(long)]
     accept_older_metadata: bool,
     /// Drop what follows the damaged place of a metadata log: those names and attributes are lost. The damaged files are put aside

@@ -1,8 +1,10 @@
 //! Ends the rounds of [`crate::metadata::sizes::rounds`].
 
 use crate::error::{Error, Result};
+use crate::metadata::database::Unwatched;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
+use crate::metadata::witnesses::Witnesses;
 use crate::sync::Mutex;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -11,6 +13,7 @@ use std::sync::Arc;
 pub(crate) struct Worker {
     namespace: Arc<Namespace>,
     io: Arc<dyn IoServers>,
+    witnesses: Arc<Witnesses>,
     thread: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
@@ -19,11 +22,11 @@ impl Worker {
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>) -> Result<Worker> {
-        let (theirs, their_io) = (Arc::clone(&namespace), Arc::clone(&io));
+    pub(crate) fn start(namespace: Arc<Namespace>, io: Arc<dyn IoServers>, witnesses: Arc<Witnesses>) -> Result<Worker> {
+        let (theirs, their_io, their_witnesses) = (Arc::clone(&namespace), Arc::clone(&io), Arc::clone(&witnesses));
         let work = move || {
             while theirs.boots.rounds.is_due() {
-                if !end(&theirs, &*their_io).unwrap_or(false) {
+                if !end(&theirs, &*their_io, &their_witnesses).unwrap_or(false) {
                     // Somebody is away: what it has is synced with a later round.
                     theirs.boots.rounds.wanted();
                 }
@@ -31,7 +34,7 @@ impl Worker {
         };
         let thread = std::thread::Builder::new().name("metadata rounds".into()).spawn(work);
         let thread = thread.map_err(|e| Error::system("starting a thread", e))?;
-        Ok(Worker { namespace, io, thread: Mutex::new(Some(thread)) })
+        Ok(Worker { namespace, io, witnesses, thread: Mutex::new(Some(thread)) })
     }
 
     /// Ends the current round, if there is a file of it, and the thread: a store that was taken down has nothing that power could take.
@@ -41,7 +44,7 @@ impl Worker {
     pub(crate) fn end(&self) -> Result<()> {
         self.join();
         if self.namespace.boots.rounds.take_wanted() {
-            end(&self.namespace, &*self.io)?;
+            end(&self.namespace, &*self.io, &self.witnesses)?;
         }
         Ok(())
     }
@@ -60,12 +63,15 @@ impl Drop for Worker {
     }
 }
 
-/// Ends the current round: everything that was written before is put on stable storage at every server that answers. Whether all did.
+/// Ends the current round: everything that was written before is put on stable storage at every server that answers, and what was done to
+/// names is, and is witnessed. Whether all servers did.
 ///
 /// # Errors
 /// The database's.
-fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
+fn end(namespace: &Namespace, io: &dyn IoServers, witnesses: &Witnesses) -> Result<bool> {
     let (map, boots, database) = (namespace.map(), &namespace.boots, &*namespace.database);
+    database.sync(&mut Unwatched)?;
+    let matters = witnesses.matters(database.synced());
     let rounds = &boots.rounds;
     let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
     let before = boots.ask(database, &map, io, &everybody);
@@ -82,5 +88,9 @@ fn end(namespace: &Namespace, io: &dyn IoServers) -> Result<bool> {
     let stored = map.servers.iter().enumerate().filter(|(place, _)| is_stored(*place));
     rounds.ended(round, stored.map(|(_, server)| server.name.as_str()));
     rounds.keep(database)?;
+    if matters {
+        database.sync(&mut Unwatched)?;
+        witnesses.tell(database.synced(), &mut Unwatched);
+    }
     Ok((0..map.servers.len()).all(is_stored))
 }

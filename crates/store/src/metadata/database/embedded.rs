@@ -286,6 +286,10 @@ impl Database for Embedded {
         self.shared.sync(watch)
     }
 
+    fn synced(&self) -> u64 {
+        self.shared.syncing.lock().sequence
+    }
+
     fn close(&self) -> Result<(), DatabaseError> {
         self.checkpoint()
     }

@@ -182,6 +182,11 @@ pub(crate) trait Database: Send + Sync {
     /// Puts everything returned so far on stable storage.
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
 
+    /// The number of the last change that is on stable storage. Numbers grow, over starts too; 0: changes are not numbered.
+    fn synced(&self) -> u64 {
+        0
+    }
+
     /// Prepares for a quick next start; called once, when the service stops in an orderly way.
     fn close(&self) -> Result<(), DatabaseError> {
         self.sync(&mut Unwatched)

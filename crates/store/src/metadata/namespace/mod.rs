@@ -33,9 +33,10 @@ use crate::metadata::database::{Database, Table, Transaction, View, Watch, read,
 use crate::metadata::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
 };
+use crate::metadata::lineage::{Lineage, Older, Seen};
 use crate::metadata::sizes::boots::Boots;
 use crate::metadata::sizes::writers::{Watched, Writers};
-use crate::protocol::common::{ServiceStart, random_u64};
+use crate::protocol::common::{ServiceStart, Witnessed, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
 use crate::sync::RwLock;
 use std::sync::Arc;
@@ -58,6 +59,9 @@ pub(crate) struct Namespace {
     epoch: u64,
     /// Tells this start from another of the same epoch, of another copy of the database.
     start: u64,
+    lineage: Lineage,
+    /// What was accepted at this start.
+    accepted: Vec<Older>,
     next: AtomicU64,
     map: RwLock<Arc<StoreMap>>,
     clock: Clock,
@@ -65,35 +69,6 @@ pub(crate) struct Namespace {
     pub(super) boots: Boots,
     /// In which directories are read.
     turns: Turns,
-}
-
-/// The last start of the metadata service that an I/O server's targets have seen.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
-    /// The start, and which server has seen it.
-    pub highest: Option<(ServiceStart, String)>,
-    /// Whether a database that is older than that is taken all the same: its files are those that there were, and numbers go on after
-    /// the highest.
-    pub accepts_older: bool,
-}
-
-impl Seen {
-    /// The epoch that the next is to be higher than, in a database that was used in the start `last`.
-    fn after(&self, last: ServiceStart) -> Result<u64> {
-        match &self.highest {
-            Some((seen, _)) if last.is_behind(*seen) && self.accepts_older => Ok(seen.epoch),
-            Some((seen, server)) if last.is_behind(*seen) => Err(Error::new(
-                ErrorKind::Absent,
-                format!(
-                    "the metadata is older than the datafiles: {server} has datafiles of start {} of the metadata service, and this metadata was \
-                     last used in start {}, or in another one of that number. The metadata directory was lost, or an older copy was put back: put the newest one back, or go on with this one \
-                     with --accept-older-metadata (files that it does not know are lost)",
-                    seen.epoch, last.epoch
-                ),
-            )),
-            _ => Ok(last.epoch),
-        }
-    }
 }
 
 /// What an inode says of a file's size; proved by [`crate::metadata::sizes`].
@@ -238,7 +213,8 @@ impl Namespace {
     pub(crate) fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
         let clock = Clock::default();
         let start = random_u64() | 1;
-        let epoch = write(&*database, &mut crate::metadata::database::Unwatched, |t| {
+        let come_to = database.synced();
+        let (epoch, lineage, accepted) = write(&*database, &mut crate::metadata::database::Unwatched, |t| {
             let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
             match number(t.get(Table::State, STORE)?) {
                 Some(store) if store != map.store => {
@@ -260,19 +236,30 @@ impl Namespace {
             register_targets(t, &map)?;
             let (last, last_start) = (number(t.get(Table::State, EPOCH)?), number(t.get(Table::State, START)?));
             let last = ServiceStart { epoch: last.unwrap_or(0), start: last_start.unwrap_or(0) };
-            let epoch = seen.after(last)? + 1;
+            let mut lineage = Lineage::read(&*t)?;
+            lineage.end(Witnessed { start: last, change: come_to });
+            let older = seen.servers.iter().filter_map(|(server, seen)| lineage.older(server, *seen, None));
+            let older: Vec<Older> = older.collect();
+            if let Some(worst) = older.iter().max_by_key(|older| older.seen()).filter(|_| !seen.accepts_older) {
+                return Err(worst.refusal());
+            }
+            older.iter().for_each(|older| lineage.accept(older));
+            let epoch = lineage.next(last, &older);
             if !FileId::exists(epoch, 0) {
                 return Err(Error::new(ErrorKind::Io, "the store has been started more often than it has numbers for"));
             }
+            lineage.keep(t);
             t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
             t.put(Table::State, START, start.to_le_bytes().to_vec());
-            Ok(epoch)
+            Ok::<_, Error>((epoch, lineage, older))
         })?;
         database.sync(&mut crate::metadata::database::Unwatched)?;
         Ok(Namespace {
             database,
             epoch,
             start,
+            lineage,
+            accepted,
             next: AtomicU64::new(1),
             map: RwLock::new(Arc::new(map)),
             clock,
@@ -280,6 +267,22 @@ impl Namespace {
             boots: Boots::default(),
             turns: Turns::default(),
         })
+    }
+
+    /// In what this metadata is older than its targets, as was accepted at this start.
+    pub(crate) fn accepted(&self) -> &[Older] {
+        &self.accepted
+    }
+
+    /// A server says what its targets have been told: whether it goes on from here all the same, since it is more than this metadata knows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Absent`] when it is more, and that was not accepted when this started.
+    pub(crate) fn meets(&self, server: &str, seen: Witnessed) -> Result<bool> {
+        match self.lineage.older(server, seen, Some(self.service_start())) {
+            Some(older) => Err(older.refusal()),
+            None => Ok(self.lineage.has_accepted(server, seen)),
+        }
     }
 
     /// The database under it.

@@ -90,7 +90,7 @@ impl MetadataService {
                 MetadataReply::Done
             }
             Operation::Sync => {
-                namespace.database().sync(watch)?;
+                self.sync(watch)?;
                 MetadataReply::Synced(self.verifier)
             }
             Operation::Status => MetadataReply::Status(self.status()?),

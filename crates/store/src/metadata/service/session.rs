@@ -8,7 +8,7 @@ use crate::limits;
 use crate::metadata::database::{Stage, Watch};
 use crate::metadata::locks::keeper::Life;
 use crate::metadata::locks::table::Outcome;
-use crate::protocol::common::{Hello, HelloReply, ServiceKind};
+use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
@@ -37,6 +37,7 @@ impl Service for MetadataService {
             verifier: self.verifier,
             store,
             service_start: self.namespace.service_start(),
+            change: 0,
         })
     }
 
@@ -47,6 +48,7 @@ impl Service for MetadataService {
     fn stopping(&self) {
         self.drafts.stop();
         self.locks.stop();
+        self.witnesses.stop();
     }
 
     fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
@@ -61,6 +63,14 @@ pub(super) struct ClientSession {
     continued: Continued,
     /// The client's, if it locks.
     life: Option<Life>,
+    /// Its number among the witnesses, if it is an I/O server that witnesses.
+    witness: Option<u64>,
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.witness.iter().for_each(|number| self.service.witnesses.leave(*number));
+    }
 }
 
 impl Session for ClientSession {
@@ -75,7 +85,7 @@ impl Session for ClientSession {
 
 impl ClientSession {
     pub(super) fn new(service: Arc<MetadataService>) -> ClientSession {
-        ClientSession { open: Openings::new(Arc::clone(&service)), continued: Continued::default(), service, life: None }
+        ClientSession { open: Openings::new(Arc::clone(&service)), continued: Continued::default(), service, life: None, witness: None }
     }
 
     pub(super) fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
@@ -110,6 +120,7 @@ impl ClientSession {
                 MetadataReply::Attributes(made)
             }
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
+            Operation::Witness { server, seen } => self.witness(&server, seen)?,
             Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(watch, &place, write)?),
             Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(watch, &files)?),
             Operation::Many { operations } => {
@@ -125,6 +136,22 @@ impl ClientSession {
             }
             other => service.answer(other, watch)?,
         })
+    }
+
+    /// An I/O server asks for the next change that it is to witness.
+    fn witness(&mut self, server: &str, seen: Witnessed) -> Result<MetadataReply> {
+        let service = Arc::clone(&self.service);
+        if !service.namespace.map().servers.iter().any(|known| known.name == server) {
+            return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
+        }
+        let accepted = service.namespace.meets(server, seen)?;
+        if accepted {
+            // It goes on from here first, and comes back.
+            return Ok(MetadataReply::Witness { change: 0, accepted });
+        }
+        let has = if seen.start == service.namespace.service_start() { seen.change } else { 0 };
+        let number = *self.witness.get_or_insert_with(|| service.witnesses.enter(server));
+        Ok(MetadataReply::Witness { change: service.witnesses.next(number, has), accepted })
     }
 
     fn lock(&mut self, operation: LockOperation, watch: &mut dyn Watch) -> Result<LockReply> {

@@ -6,9 +6,11 @@ use crate::limits;
 use crate::metadata::background::intents::Intents;
 use crate::metadata::background::rounds;
 use crate::metadata::background::settler::Settler;
+use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::locks::keeper::Locks;
 use crate::metadata::namespace::Namespace;
+use crate::metadata::witnesses::Witnesses;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::Status;
 use std::path::PathBuf;
@@ -39,6 +41,7 @@ pub(crate) struct MetadataService {
     rounds: rounds::Worker,
     pub(super) locks: Arc<Locks>,
     pub(super) drafts: Drafts,
+    pub(super) witnesses: Arc<Witnesses>,
     pub(super) verifier: BootVerifier,
     pub(super) options: MetadataOptions,
 }
@@ -52,15 +55,48 @@ impl MetadataService {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
         let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
-        let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers))?;
+        let witnesses = Arc::new(Witnesses::default());
+        let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&witnesses))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
         let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
-        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, drafts, verifier: BootVerifier::random(), options })
+        witnesses.is_quiet_until(namespace.database().synced());
+        let verifier = BootVerifier::random();
+        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
     }
 
     /// The namespace it serves.
     pub(crate) fn namespace(&self) -> &Arc<Namespace> {
         &self.namespace
+    }
+
+    /// The service is about to be stopped, and still answers: what was done is put on stable storage, files' bytes too as far as their servers
+    /// answer, and those servers are told how far the log has come.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn before_stop(&self) -> Result<()> {
+        let database = self.namespace.database();
+        database.sync(&mut Unwatched)?;
+        let matters = self.witnesses.matters(database.synced());
+        self.rounds.end()?;
+        if matters { self.sync(&mut Unwatched) } else { Ok(()) }
+    }
+
+    /// Puts names on stable storage, and has the I/O servers witness how far the log has come.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(super) fn sync(&self, watch: &mut dyn Watch) -> Result<()> {
+        let database = self.namespace.database();
+        database.sync(watch)?;
+        // (After that: told of what power may still take, servers would call this metadata old.)
+        self.witnesses.tell(database.synced(), watch);
+        Ok(())
+    }
+
+    /// Waits until these servers are there to witness what is done from now on, for a moment.
+    pub(crate) fn wait_for_witnesses(&self, servers: &[String], patience: Duration) {
+        self.witnesses.wait_for(servers, patience);
     }
 
     /// Leaves word that it was stopped in good order, and puts everything on stable storage, files' bytes too as far as their servers

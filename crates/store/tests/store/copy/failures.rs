@@ -226,6 +226,7 @@ impl Service for Damaging {
             verifier: BootVerifier(1),
             store: loopback::STORE,
             service_start: Default::default(),
+            change: 0,
         })
     }
     fn kind(&self) -> Kind {

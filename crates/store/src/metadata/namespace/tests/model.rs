@@ -6,7 +6,8 @@ use crate::limits;
 use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::database::in_memory::InMemory;
 use crate::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
-use crate::metadata::namespace::{Namespace, Seen};
+use crate::metadata::lineage::Seen;
+use crate::metadata::namespace::Namespace;
 use crate::protocol::metadata::{
     Detail, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, StoreMap,
     TargetEntry, TargetId,

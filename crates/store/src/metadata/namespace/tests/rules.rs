@@ -3,7 +3,8 @@
 
 use crate::metadata::database::in_memory::InMemory;
 use crate::metadata::database::{Database, Unwatched};
-use crate::metadata::namespace::{Namespace, Seen};
+use crate::metadata::lineage::Seen;
+use crate::metadata::namespace::Namespace;
 use crate::protocol::metadata::{
     Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, StoreMap,
     TargetEntry, TargetId,
