@@ -25,20 +25,60 @@ ORDER = 45
 DISK = "4m"
 SERVERS = ("metadata", "io0", "io1")
 END_S = 40.0
+COMMAND_S = 20.0
 
 
 def cases(fixture):
     """One case for each kind of program."""
-    seconds = 5.0 if fixture.short else 40.0
+    seconds = 4.0 if fixture.short else 40.0
+    yield attempt("thalweg cat and cp of a file that lost bytes", _commands, fixture)
     for what, title in (("files", "files of a program that forks"), ("sqlite", "SQLite"), ("git", "git")):
         yield attempt(f"{title}: the disk fills, the server is killed", _case, fixture, what, seconds)
 
 
-def _case(fixture, what, seconds):
+def _commands(fixture):
+    _check(fixture)
+    with SmallStore(fixture) as store:
+        content = fixture.random.randbytes(300_000)
+        path = os.path.join(store.views[0], "f")
+        store.fill()
+        fd = os.open(path, os.O_RDWR | os.O_CREAT)
+        try:
+            os.pwrite(fd, content, 0)
+            os.system("true")
+            os.fsync(fd)
+        except OSError:
+            pass
+        else:
+            raise Broken("fsync succeeded on a full disk")
+        finally:
+            try:
+                os.close(fd)
+            except OSError:
+                pass
+        store.empty()
+        url = f"{store.address}/f"
+        for words in (["cat", url], ["cp", url, os.path.join(fixture.scratch, "out")], ["cp", "-r", f"{store.address}/", os.path.join(fixture.scratch, "tree")]):
+            done = fixture.run([store.program, *words], COMMAND_S)
+            if done.code == 0 or "lost" not in done.output:
+                raise Broken(f"thalweg {words[0]} of a file that lost bytes: exit code {done.code}: {done.last_lines()}")
+        if (size := os.stat(os.path.join(store.views[1], "f")).st_size) != len(content):
+            raise Broken(f"a file that lost bytes has {size} bytes, not {len(content)}")
+        os.truncate(os.path.join(store.views[1], "f"), len(content))
+        done = fixture.run([store.program, "cp", url, os.path.join(fixture.scratch, "accepted")], COMMAND_S)
+        if done.code != 0:
+            raise Broken(f"thalweg cp of what was accepted: {done.last_lines()}")
+
+
+def _check(fixture):
     if not fixture.filesystem.is_store:
         raise NotRun("a directory has no servers to kill")
     if os.geteuid() != 0:
         raise NotRun("only root can mount a small disk")
+
+
+def _case(fixture, what, seconds):
+    _check(fixture)
     with SmallStore(fixture) as store:
         argv = [fixture.worker("lost_writer.py"), what, *store.views, str(fixture.random.randrange(1 << 30))]
         log = os.path.join(fixture.scratch, f"{what}.log")
@@ -82,6 +122,7 @@ class SmallStore:
         self.directory = tempfile.mkdtemp(prefix="gate-lost-")
         self.program = fixture.filesystem.program
         self.disk = self._in("small")
+        self.address = self.configuration = None
         self.processes, self.mounts = {}, []
 
     def _in(self, name):
@@ -102,13 +143,13 @@ class SmallStore:
             raise NotRun("a small disk cannot be mounted here")
         base = self._in("base")
         with Store(self.program, [base, os.path.join(self.disk, "target")], self._in("up.log")) as made:
-            address = made.address
+            self.address = made.address
         self.configuration = os.path.join(base, "store.toml")
         for server in SERVERS:
             self.start(server)
         flags = ["--layout", "basic_dist", "--place", "targets:1", "--timeout", "5s", *self.fixture.filesystem.flags]
         for name in ("here", "there"):
-            self.mounts.append(Mount(self.program, address, self._in(name), self._in(f"{name}.log"), flags))
+            self.mounts.append(Mount(self.program, self.address, self._in(name), self._in(f"{name}.log"), flags))
 
     @property
     def views(self):
