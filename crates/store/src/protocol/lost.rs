@@ -50,7 +50,7 @@ impl Lost {
     /// Whether a byte of the range is lost.
     pub fn overlaps(&self, range: &LostRange) -> bool {
         let from = self.ranges.partition_point(|one| (one.index, one.end) <= (range.index, range.start));
-        self.ranges.get(from).is_some_and(|one| one.index == range.index && one.start < range.end)
+        range.start < range.end && self.ranges.get(from).is_some_and(|one| one.index == range.index && one.start < range.end)
     }
 
     /// This is lost too, of a file that is at least `end_bytes` long.
