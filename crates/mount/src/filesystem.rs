@@ -8,6 +8,7 @@ use crate::fuse::reply::Lifetimes;
 use crate::handles::deferred_release::DeferredReleases;
 use crate::handles::directories::Directories;
 use crate::handles::files::Handles;
+use crate::handles::losses::Losses;
 use crate::inodes::inode::Inode;
 use crate::inodes::local_changes::LocalChanges;
 use crate::inodes::lookup_ahead::LookupAhead;
@@ -47,6 +48,8 @@ pub(crate) struct FileSystem {
     pub handles: Handles,
     /// Files that were closed here, which the service has not heard of yet.
     pub deferred_releases: DeferredReleases,
+    /// Files that have lost bytes here.
+    pub losses: Losses,
     /// Open directories.
     pub directories: Directories,
     /// What reads directories.

@@ -30,7 +30,9 @@ impl FileSystem {
             return Ok(Size::default());
         }
         // What is on its way now may arrive before the servers are asked, or after: either way it is in one of the two.
-        let own_end = shared.and_then(|shared| shared.file.dirty_end());
+        let own_end = shared.and_then(|shared| shared.file.dirty_end()).unwrap_or(0);
+        // So is what was lost: it fails before it is no longer on its way.
+        let own_end = own_end.max(shared.map_or(0, |shared| shared.file.file().handle().lost_end()));
         let handle = FileHandle::from_attributes(attributes.id.to_string(), attributes)?;
         self.check_breaker(handle.targets())?;
         let sizes = match (self.data.sizes(tracer, &handle), &attributes.settled) {
@@ -43,7 +45,7 @@ impl FileSystem {
         let ends: Vec<u64> = sizes.iter().map(|size| size.size_bytes).collect();
         let bytes = handle.layout().logical_file_size(&ends);
         let bytes = bytes.map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(handle.path()))?;
-        Ok(Size { bytes: bytes.max(own_end.unwrap_or(0)), allocated_bytes: sizes.iter().map(|size| size.allocated_bytes).sum() })
+        Ok(Size { bytes: bytes.max(own_end).max(handle.lost_end()), allocated_bytes: sizes.iter().map(|size| size.allocated_bytes).sum() })
     }
 
     fn check_breaker(&self, targets: &[TargetId]) -> Result<(), Error> {

@@ -105,9 +105,9 @@ impl FileSystem {
     pub(crate) fn write_back(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
         let _alone = shared.writing_back();
         if let Err(error) = shared.file.flush(tracer) {
-            self.log.line(format_args!("bytes written are lost: {error}"));
-            shared.lost(&error);
+            self.note_loss(inode, shared, &error);
         }
+        self.tell_losses(tracer, inode, shared);
         let Some(end) = shared.take_unreported() else { return };
         match self.names.written(tracer, inode.id, end) {
             Ok(attributes) => inode.changed_here(&attributes),
@@ -116,6 +116,74 @@ impl FileSystem {
             Err(error) => {
                 self.log.line(format_args!("the time of a write could not be told: {error}"));
                 shared.was_written(end);
+            }
+        }
+    }
+
+    /// Bytes that were acknowledged are lost.
+    pub(crate) fn note_loss(&self, inode: &Inode, shared: &SharedFile, error: &Error) {
+        self.log.line(format_args!("bytes written are lost: {error}"));
+        shared.lost(error);
+        self.losses.note(inode.id);
+    }
+
+    /// Tells the service what an open file has lost, or got again, since it was told last.
+    pub(crate) fn tell_losses(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
+        let untold = shared.file.untold();
+        if untold.is_empty() {
+            return;
+        }
+        match self.names.lost(tracer, inode.id, &untold.lost, &untold.mended) {
+            Ok(attributes) => {
+                shared.file.told(&untold, Some(&attributes));
+                inode.changed_here(&attributes);
+                self.losses.told(inode.id, attributes.lost.is_none());
+            }
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
+                shared.file.told(&untold, None);
+                self.losses.told(inode.id, true);
+            }
+            Err(error) => {
+                self.log.line(format_args!("a loss could not be told: {error}"));
+                self.losses.keep(inode.id, untold);
+            }
+        }
+    }
+
+    /// Tells the service of a file's losses, where it could not be told before.
+    ///
+    /// # Errors
+    /// The service's: the file is not opened, since it would not be known which of its bytes are lost.
+    pub(crate) fn tell_kept_losses(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+        if self.losses.untold(inode.id).is_none() {
+            return Ok(());
+        }
+        if let Some(shared) = inode.shared() {
+            self.tell_losses(tracer, inode, &shared);
+        }
+        self.tell_kept(tracer, inode.id)
+    }
+
+    /// The same of a file that nobody has open.
+    fn tell_kept(&self, tracer: &mut Tracer, file: FileId) -> Answered<()> {
+        let Some(untold) = self.losses.untold(file) else { return Ok(()) };
+        match self.names.lost(tracer, file, &untold.lost, &untold.mended) {
+            Ok(attributes) => self.losses.told(file, attributes.lost.is_none()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => self.losses.told(file, true),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(())
+    }
+
+    /// The same of all files, until the service does not answer.
+    pub(crate) fn tell_all_kept(&self, tracer: &mut Tracer) {
+        for file in self.losses.files_untold() {
+            let told = match self.table.get(self.table.number(file)) {
+                Some(inode) => self.tell_kept_losses(tracer, &inode),
+                None => self.tell_kept(tracer, file),
+            };
+            if told.is_err() {
+                return;
             }
         }
     }
@@ -130,6 +198,9 @@ impl FileSystem {
             Some(shared) => shared.file.truncate(tracer, ask),
             None => ask(tracer),
         };
-        done.map_err(|e| Refusal::from(e).of_known_file())
+        done.map_err(|e| Refusal::from(e).of_known_file())?;
+        // What it had lost is accepted.
+        self.losses.told(inode.id, true);
+        Ok(())
     }
 }

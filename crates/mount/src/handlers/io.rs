@@ -14,7 +14,7 @@ impl FileSystem {
     pub(crate) fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
         self.check_locks(&handle.inode)?;
-        Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize)?))
+        Ok(Answer::View(handle.shared.read(&mut w.tracer, offset, length as usize, handle.reader)?))
     }
 
     /// Writes.
@@ -38,8 +38,13 @@ impl FileSystem {
         let append = flags & libc::O_APPEND as u32 != 0 && write_flags & abi::WRITE_CACHE == 0;
         if append {
             self.append(w, &handle, bytes)?;
-        } else {
-            handle.shared.write(&mut w.tracer, bytes, offset)?;
+        } else if let Err(error) = handle.shared.write(&mut w.tracer, bytes, offset) {
+            if write_flags & abi::WRITE_CACHE == 0 {
+                return Err(error.into());
+            }
+            // A page of a map: its program has gone on long ago, and hears of it at its next sync.
+            handle.shared.file.file().lose(bytes, offset);
+            self.note_loss(&handle.inode, &handle.shared, &error);
         }
         if handle.is_direct && flags & libc::O_DSYNC as u32 != 0 {
             // The kernel sees to it only for what goes through its cache.
@@ -66,10 +71,10 @@ impl FileSystem {
         shared.synced.store(true, Ordering::Relaxed);
         self.write_back(tracer, &handle.inode, shared);
         if let Err(error) = shared.file.sync(tracer) {
-            self.log.line(format_args!("sync: {error}"));
-            shared.lost(&error);
+            self.note_loss(&handle.inode, shared, &error);
+            self.tell_losses(tracer, &handle.inode, shared);
         }
-        shared.report_losses(&handle.reported_losses)?;
+        handle.report_at_sync()?;
         if !(data_only && shared.name_synced.load(Ordering::Relaxed)) {
             self.names.sync(tracer)?;
             shared.name_synced.store(true, Ordering::Relaxed);
@@ -94,6 +99,9 @@ impl FileSystem {
             }
         }
         self.names.sync(&mut w.tracer)?;
+        if self.losses.take_unsynced() {
+            all = all.and(Err(Refusal::plain(libc::EIO)));
+        }
         all.map(|()| Answer::Done)
     }
 

@@ -32,10 +32,12 @@ impl FileSystem {
     /// The same, where it may be known what is meant: its handle, and how it behaves.
     pub(crate) fn opened(&self, w: &mut Worker, inode: &Arc<Inode>, flags: u32, meant: Option<OpenTarget>) -> Answered<(u64, u32)> {
         let (writes, truncates) = (flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32, flags & libc::O_TRUNC as u32 != 0);
+        self.tell_kept_losses(&mut w.tracer, inode)?;
         let (shared, mut attributes) = match inode.shared() {
             Some(shared) => {
                 let attributes =
                     self.ask_by_name(w, inode, meant, |tracer, place| self.names.stat(tracer, place), |attributes| attributes.id)?;
+                shared.file.heard(&attributes);
                 (shared, attributes)
             }
             None => {
@@ -107,12 +109,16 @@ impl FileSystem {
             // The kernel's copies of pages would be of another place than the bytes go to, or of another time.
             open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
         }
+        if shared.file.has_lost() {
+            // What the kernel has of lost bytes is for those who had the file open when they were lost.
+            open_flags |= abi::fopen::DIRECT_IO | abi::fopen::KEEP_CACHE;
+        }
         let is_direct = open_flags & abi::fopen::DIRECT_IO != 0;
         let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
         (self.handles.add(Handle::new(Arc::clone(inode), shared, is_direct, writes)), open_flags)
     }
 
-    /// A descriptor was closed: what was written is at the servers, and what went wrong is told. Who only read, and held no lock
+    /// A descriptor was closed: what was written is at the servers, and a loss is reported, also if it was before. Who only read, and held no lock
     /// that others wait for, has nothing to wait for.
     pub(crate) fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
@@ -128,9 +134,7 @@ impl FileSystem {
         if let Some(owner) = held {
             self.unlock_owner(w, &handle.inode, owner);
         }
-        if handle.writes {
-            handle.shared.report_losses(&handle.reported_losses)?;
-        }
+        handle.report_at_close()?;
         Ok(Answer::Done)
     }
 

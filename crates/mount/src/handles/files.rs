@@ -7,6 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_store::client::Reader;
 
 /// A file as one program has it open.
 pub(crate) struct Handle {
@@ -20,15 +21,52 @@ pub(crate) struct Handle {
     pub writes: bool,
     /// Owners of locks that were taken through it, by the service's numbers: those of an open file description are freed with it alone.
     pub lock_owners: Mutex<Vec<u64>>,
-    /// Losses that were reported through it.
-    pub reported_losses: AtomicU64,
+    /// How it reads a file that has lost bytes.
+    pub reader: Reader,
+    /// How many of the file's losses its syncs have reported.
+    seen: AtomicU64,
+    /// Where bytes were lost when it was opened: how many losses there were. They are of no interest to it once they are mended.
+    inherited: Option<u64>,
 }
 
 impl Handle {
     /// A new one.
     pub(crate) fn new(inode: Arc<Inode>, shared: Arc<SharedFile>, is_direct: bool, writes: bool) -> Handle {
-        let reported_losses = AtomicU64::new(shared.losses_before());
-        Handle { inode, shared, is_direct, writes, lock_owners: Mutex::default(), reported_losses }
+        let (seen, now) = shared.losses();
+        let (reader, inherited) = match (shared.file.has_lost(), writes) {
+            (false, _) => (Reader::Had, None),
+            (true, true) => (Reader::Mends, Some(now)),
+            (true, false) => (Reader::After, Some(now)),
+        };
+        let seen = AtomicU64::new(seen);
+        Handle { inode, shared, is_direct, writes, lock_owners: Mutex::default(), reader, seen, inherited }
+    }
+
+    /// Whether a loss is owed to this open file, as the errno of the last one. A sync that reports it is the last to: everybody who has
+    /// the file open is told by a sync of their own, whatever the others were told.
+    fn owed(&self) -> Option<i32> {
+        let (_, now) = self.shared.losses();
+        let is_new = self.inherited.is_none_or(|inherited| now > inherited) || self.shared.file.has_lost();
+        (self.seen.load(Ordering::Acquire) < now && is_new).then(|| self.shared.errno())
+    }
+
+    /// What closing a descriptor reports: it may be a copy in another process, whose closing must not take the loss from the one that
+    /// syncs.
+    ///
+    /// # Errors
+    /// The last loss's, if one is owed.
+    pub(crate) fn report_at_close(&self) -> Answered<()> {
+        self.owed().map_or(Ok(()), |errno| Err(Refusal::plain(errno)))
+    }
+
+    /// What a sync reports, once.
+    ///
+    /// # Errors
+    /// As [`Handle::report_at_close`].
+    pub(crate) fn report_at_sync(&self) -> Answered<()> {
+        let owed = self.owed();
+        self.seen.store(self.shared.saw_losses(), Ordering::Release);
+        owed.map_or(Ok(()), |errno| Err(Refusal::plain(errno)))
     }
 }
 

@@ -1,8 +1,9 @@
 //! An open file: what all programs here that have it open share.
 //!
 //! A file that several programs have open, or one several times, is open once at the metadata service and has its bytes in one
-//! place here, so that a write is seen by every reader at once. A write that fails after it was acknowledged is reported to
-//! each that had the file open then, once: at its next flush (`close`) or sync.
+//! place here, so that a write is seen by every reader at once. A write that fails after it was acknowledged is a loss: it is reported to
+//! each open file that there was then, once, by its next sync, and by each of its flushes (`close`) before that. That is what the kernel does for local file
+//! systems (`errseq_t`), but that those report nothing at `close`. A loss that no sync has reported yet is owed to the next one who opens the file, too.
 //!
 //! The service is told who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
 //! open any more. Then it is told how that has ended, and if every byte is at the servers it knows the file's size.
@@ -11,11 +12,10 @@
 //! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
 //! ([`SyncHabit`]).
 
-use crate::errors::{Answered, Refusal};
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile, View};
+use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
 use thalweg_store::{Error, Result};
@@ -104,7 +104,7 @@ struct State {
     /// How many losses there were; and the last one's errno.
     losses: u64,
     errno: i32,
-    /// The last loss was reported to nobody yet.
+    /// No sync has reported the last loss yet.
     unseen: bool,
 }
 
@@ -119,7 +119,12 @@ impl SharedFile {
         path: String,
         (strict, will_be_synced): (bool, bool),
     ) -> Result<SharedFile> {
-        let handle = FileHandle::from_attributes(path, opened.attributes())?;
+        let handle = FileHandle::from_attributes(path, opened.attributes())?.for_mending();
+        // Who lost them has gone, and may have been told nothing.
+        let state = match opened.attributes().lost {
+            Some(_) => State { losses: 1, errno: libc::EIO, unseen: true, unreported_end: None },
+            None => State::default(),
+        };
         let file = StoreFile::new(Arc::clone(data), handle);
         let file = Arc::new(if will_be_synced { file.to_be_synced() } else { file });
         let file = if strict { BufferedFile::unbuffered(file) } else { BufferedFile::new(file, &BufferedOptions::default()) };
@@ -130,7 +135,7 @@ impl SharedFile {
             written_bytes: AtomicU64::new(0),
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
-            state: Mutex::default(),
+            state: Mutex::new(state),
             writing_back: Mutex::default(),
         })
     }
@@ -166,9 +171,9 @@ impl SharedFile {
     /// Reads; fewer bytes than asked for only at the end of the file.
     ///
     /// # Errors
-    /// A server's.
-    pub(crate) fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
-        self.file.read(tracer, offset, length)
+    /// A server's; or that bytes are lost.
+    pub(crate) fn read(&self, tracer: &mut Tracer, offset: u64, length: usize, reader: Reader) -> Result<View> {
+        self.file.read_as(tracer, offset, length, reader)
     }
 
     /// Writes; the bytes may be on their way when it returns.
@@ -225,23 +230,22 @@ impl SharedFile {
         state.unseen = true;
     }
 
-    /// How many losses are not reported to a program that opens it now.
-    pub(crate) fn losses_before(&self) -> u64 {
+    /// How many losses are no concern of a program that opens it now, and how many there were.
+    pub(crate) fn losses(&self) -> (u64, u64) {
         let state = self.state();
-        if state.unseen { state.losses - 1 } else { state.losses }
+        (state.losses - u64::from(state.unseen), state.losses)
     }
 
-    /// Reports losses since the `reported`th, once.
-    ///
-    /// # Errors
-    /// If there were any.
-    pub(crate) fn report_losses(&self, reported: &AtomicU64) -> Answered<()> {
+    /// The last loss's errno.
+    pub(crate) fn errno(&self) -> i32 {
+        self.state().errno
+    }
+
+    /// A sync reports all losses so far: how many there were.
+    pub(crate) fn saw_losses(&self) -> u64 {
         let mut state = self.state();
-        if reported.swap(state.losses, Ordering::Relaxed) < state.losses {
-            state.unseen = false;
-            return Err(Refusal::plain(state.errno));
-        }
-        Ok(())
+        state.unseen = false;
+        state.losses
     }
 }
 

@@ -20,7 +20,7 @@ use std::sync::Arc;
 use thalweg_store::client::DataClient;
 use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, FileKind, Place};
+use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::{TraceHandle, Tracer};
 
@@ -29,6 +29,8 @@ use thalweg_trace::{TraceHandle, Tracer};
 const WINDOW: (u32, u32) = (512, 2048);
 /// The same of those who ask for one file after another.
 const WINDOW_SINGLY: (u32, u32) = (64, 256);
+/// Files that lost bytes and are asked for at the end, at most.
+const LOST_NAMED: usize = 64;
 /// How far the kernel may read ahead.
 const READAHEAD_BYTES: u64 = 4 << 20;
 
@@ -144,6 +146,7 @@ fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, 
         retries: Default::default(),
         handles: Default::default(),
         deferred_releases: Default::default(),
+        losses: Default::default(),
         directories: Default::default(),
         walkers: walkers(&options, &names, &data),
         lookup_ahead: Default::default(),
@@ -190,6 +193,10 @@ fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
             // What cannot be told now is told with the next request.
             files.deferred_releases.run(|| drop(files.names.tell_closed(&mut Tracer::off())));
         }),
+        start("losses", |requests| {
+            let files = &requests.files;
+            files.losses.run(|| files.tell_all_kept(&mut Tracer::off()));
+        }),
         start("shrinker", |requests| {
             let files = &requests.files;
             files.table.shrink(|numbers| files.device.prune(numbers));
@@ -202,20 +209,29 @@ fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
 fn finish(requests: &Requests) {
     requests.interrupts.finish();
     requests.files.deferred_releases.finish();
+    requests.files.losses.finish();
     requests.files.table.finish();
 }
 
-/// At the end: everything that was written is at the servers.
+/// At the end: everything that was written is at the servers. What was lost before, and is still, is an error once more.
 fn write_back_all(files: &FileSystem) -> Result<()> {
-    let mut all = Ok(());
+    let tracer = &mut Tracer::off();
     for handle in files.handles.all() {
-        files.write_back(&mut Tracer::off(), &handle.inode, &handle.shared);
-        if handle.shared.report_losses(&handle.reported_losses).is_err() {
-            let lost = Error::new(ErrorKind::Io, "bytes that were written are lost").on_file(handle.inode.id.to_string());
-            all = all.and(Err(MountError::from(lost)));
+        files.write_back(tracer, &handle.inode, &handle.shared);
+    }
+    files.tell_all_kept(tracer);
+    let is_lost = |file: &FileId| match files.names.stat(tracer, &Place::of(*file)) {
+        Ok(attributes) => attributes.lost.is_some(),
+        Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale),
+    };
+    let lost: Vec<FileId> = files.losses.files_lost().into_iter().take(LOST_NAMED).filter(is_lost).collect();
+    match lost.first() {
+        None => Ok(()),
+        Some(first) => {
+            let problem = format!("bytes that were written to {} files are lost, this one first", lost.len());
+            Err(MountError::from(Error::new(ErrorKind::Io, problem).on_file(first.to_string())))
         }
     }
-    all
 }
 
 /// Takes a mount away.

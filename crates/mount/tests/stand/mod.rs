@@ -44,7 +44,13 @@ pub struct Stand {
 impl Stand {
     /// With so many servers.
     pub fn new(servers: usize) -> Stand {
+        Stand::over(servers, |_| {})
+    }
+
+    /// The same; `prepare` is called with the directory of the first server's target before there is one.
+    pub fn over(servers: usize, prepare: impl FnOnce(&Path)) -> Stand {
         let directory = tempfile::tempdir().unwrap();
+        prepare(&directory.path().join("store/io0"));
         let options = UpOptions { servers: Some(servers), node: Some("here".into()), ..UpOptions::new([directory.path().join("store")]) };
         let store = up(&options).unwrap();
         let StoreAddress::Service(address) = store.address() else { panic!("a store that runs has an address") };

@@ -225,13 +225,14 @@ impl DataClient {
         Ok(sizes)
     }
 
-    /// A file's size: the largest mapped end of its datafiles.
+    /// A file's size: the largest mapped end of its datafiles, and of what it has lost.
     ///
     /// # Errors
     /// As [`DataClient::sizes`].
     pub fn size(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<u64> {
         let sizes: Vec<u64> = self.sizes(tracer, file)?.iter().map(|s| s.size_bytes).collect();
-        file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))
+        let size = file.layout().logical_file_size(&sizes).map_err(|e| Error::new(ErrorKind::Io, e.to_string()).on_file(file.path()))?;
+        Ok(size.max(file.lost_end()))
     }
 
     /// Makes a file's datafiles durable, on all servers at a time; by which start of each server.

@@ -143,6 +143,17 @@ impl StoreFile {
         ranges.iter().for_each(|range| changes.add(range));
     }
 
+    /// Bytes that were acknowledged are lost, since they did not arrive.
+    pub fn lose(&self, bytes: &[u8], offset: u64) {
+        self.changes.lock().failed = true;
+        self.handle.losses().lose(&self.handle, offset, bytes);
+    }
+
+    /// These bytes have arrived: what was lost of them is there again.
+    pub(crate) fn mend(&self, range: &Range<u64>) {
+        self.handle.losses().mend(&self.handle, range);
+    }
+
     fn servers_and_handle(&self) -> (&DataClient, &FileHandle) {
         (&self.data, &self.handle)
     }
@@ -233,7 +244,11 @@ impl StoreFile {
         let written = request::write(self.servers_and_handle(), (self.durability, &self.verifiers), tracer, &buffers, (bytes, offset))
             .map_err(on_file);
         // Nothing written does not make a file longer.
-        self.changed(std::slice::from_ref(&(offset..offset + bytes.len() as u64)), written.is_ok());
+        let range = offset..offset + bytes.len() as u64;
+        self.changed(std::slice::from_ref(&range), written.is_ok());
+        if written.is_ok() {
+            self.mend(&range);
+        }
         written
     }
 
@@ -324,8 +339,12 @@ impl StoreFile {
         self.changing();
         let replies = self.data.call_each(tracer, &requests).map_err(on_file);
         let longer = matches!(how, Allocate::Extend | Allocate::ZeroRange);
-        let range = if longer { offset..offset + length } else { 0..0 };
-        self.changed(std::slice::from_ref(&range), replies.is_ok());
+        let range = offset..offset + length;
+        self.changed(&[if longer { range.clone() } else { 0..0 }], replies.is_ok());
+        if replies.is_ok() && !matches!(how, Allocate::Extend | Allocate::KeepSize) {
+            // They are known again: zeros.
+            self.mend(&range);
+        }
         for ((server, _), reply) in requests.iter().zip(replies?) {
             let IoReply::Written { verifier } = reply else { return Err(on_file(unexpected(&reply))) };
             self.verifiers.note(*server, self.data.links()[*server].name(), verifier);

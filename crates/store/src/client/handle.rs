@@ -1,6 +1,7 @@
 //! Where a file's bytes are.
 
 use super::expected::Expected;
+use super::losses::Losses;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, FileId, TargetId};
 use crate::protocol::metadata::Attributes;
@@ -16,6 +17,10 @@ pub struct FileHandle {
     targets: Vec<TargetId>,
     /// What the metadata service says of its datafiles.
     expected: Arc<Expected>,
+    /// What of it is lost.
+    losses: Arc<Losses>,
+    /// Whoever has it open may mend what is lost, and asks for each range whether it is.
+    is_for_mending: bool,
 }
 
 impl FileHandle {
@@ -29,7 +34,7 @@ impl FileHandle {
             let problem = format!("a layout of {} datafiles on {} targets", layout.num_datafiles(), targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).on_file(path));
         }
-        Ok(FileHandle { id, path, layout, targets, expected: Arc::default() })
+        Ok(FileHandle { id, path, layout, targets, expected: Arc::default(), losses: Arc::default(), is_for_mending: false })
     }
 
     /// A file as the metadata service describes it.
@@ -46,10 +51,17 @@ impl FileHandle {
         match Layout::new(spec, Some(many), many) {
             Ok(layout) => {
                 let handle = FileHandle::new(attributes.id, path, layout, targets.clone())?;
-                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), ..handle })
+                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), losses: Arc::new(Losses::of(attributes)), ..handle })
             }
             Err(e) => Err(Error::new(ErrorKind::Invalid, e.to_string()).on_file(path)),
         }
+    }
+
+    /// The same for an owner that may write again what is lost: not every read is an error because some bytes are, and the owner asks
+    /// [`super::BufferedFile::read_as`] instead.
+    #[must_use]
+    pub fn for_mending(self) -> FileHandle {
+        FileHandle { is_for_mending: true, ..self }
     }
 
     /// Its number.
@@ -59,6 +71,18 @@ impl FileHandle {
     /// What the metadata service says of its datafiles.
     pub(super) fn expected(&self) -> &Expected {
         &self.expected
+    }
+    /// What of it is lost.
+    pub(super) fn losses(&self) -> &Losses {
+        &self.losses
+    }
+    /// Whether reading any of it is an error, since bytes of it are lost.
+    pub(super) fn is_lost(&self) -> bool {
+        !self.is_for_mending && !self.losses.is_empty()
+    }
+    /// How long it is at least, with what is lost of it.
+    pub fn lost_end(&self) -> u64 {
+        self.losses.end_bytes()
     }
     /// Whether a datafile that ends here may be whole, as far as the metadata service has said.
     pub(crate) fn may_end(&self, index: u32, end_bytes: u64) -> bool {

@@ -50,11 +50,14 @@ impl DataClient {
         Ok(told)
     }
 
-    /// Whether bytes of the file may have been lost with a machine's power.
+    /// Whether bytes of the file are lost, or may have been with a machine's power.
     ///
     /// # Errors
     /// [`ErrorKind::Lost`].
     pub fn check_readable(&self, file: &FileHandle) -> Result<()> {
+        if file.is_lost() {
+            return Err(lost_bytes().on_file(file.path()));
+        }
         self.check_doubt(file, file.expected().told().as_ref())
     }
 
@@ -81,4 +84,11 @@ impl DataClient {
             None => error,
         }
     }
+}
+
+/// Bytes of a file were acknowledged and never arrived.
+pub(super) fn lost_bytes() -> Error {
+    let problem = "bytes of it were written and lost, on a full disk or at a server that was away. Write them again, or truncate it to its size to \
+                   accept what there is";
+    Error::new(ErrorKind::Lost, problem)
 }

@@ -1,12 +1,12 @@
 //! Inodes, directory entries and intents as the database holds them.
 //!
 //! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 4 and
-//! read in versions 1 to 3 too, everything else is of version 1.
+//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 5 and
+//! read in versions 1 to 4 too, everything else is of version 1.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{DatabaseError, Table};
-use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, NewNode, Owner, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -15,7 +15,8 @@ use std::sync::Arc;
 const VERSION: u8 = 1;
 const INODE_VERSION_TWO: u8 = 2;
 const INODE_VERSION_THREE: u8 = 3;
-const INODE_VERSION: u8 = 4;
+const INODE_VERSION_FOUR: u8 = 4;
+const INODE_VERSION: u8 = 5;
 
 /// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,6 +36,8 @@ pub(crate) struct Inode {
     pub written: Option<Written>,
     /// What is known of a file's size.
     pub sizing: Sizing,
+    /// What of its bytes was acknowledged and is lost.
+    pub lost: Option<Box<Lost>>,
     pub node: Node,
 }
 
@@ -186,12 +189,45 @@ impl From<InodeThree> for Inode {
     }
 }
 
+/// An inode of version 4.
+#[derive(Deserialize)]
+struct InodeFour {
+    stem: Stem,
+    extended_bytes: u32,
+    written: Option<Written>,
+    sizing: Sizing,
+    node: Node,
+}
+
+impl From<InodeFour> for Inode {
+    /// Losses were not kept.
+    fn from(four: InodeFour) -> Inode {
+        let inode = Inode::of(four.stem, (four.extended_bytes, four.written), four.node);
+        Inode { sizing: four.sizing, ..inode }
+    }
+}
+
 impl Inode {
     /// From parts of an earlier version's; its size is to be asked for.
     fn of(stem: Stem, (extended_bytes, written): (u32, Option<Written>), node: Node) -> Inode {
         let Stem { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change } = stem;
-        let sizing = Sizing::Unknown;
-        Inode { mode, uid, gid, links, accessed_ns, modified_ns, changed_ns, created_ns, change, extended_bytes, written, sizing, node }
+        let (sizing, lost) = (Sizing::Unknown, None);
+        Inode {
+            mode,
+            uid,
+            gid,
+            links,
+            accessed_ns,
+            modified_ns,
+            changed_ns,
+            created_ns,
+            change,
+            extended_bytes,
+            written,
+            sizing,
+            lost,
+            node,
+        }
     }
 
     pub(crate) fn new(node: Node, owner: Owner, now_ns: i64) -> Inode {
@@ -209,6 +245,7 @@ impl Inode {
             extended_bytes: 0,
             written: None,
             sizing: Sizing::Unknown,
+            lost: None,
             node,
         }
     }
@@ -265,6 +302,7 @@ impl Inode {
             target: link,
             size_bytes: None,
             settled: None,
+            lost: self.lost,
             layout,
             default_layout,
         }
@@ -279,6 +317,7 @@ struct Head {
     #[expect(dead_code, reason = "it stands between what is read")]
     written: Option<Written>,
     sizing: Sizing,
+    lost: Option<Box<Lost>>,
 }
 
 /// Layouts as they stand in rows, so that each is read once for a page of a directory.
@@ -338,6 +377,7 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
         target: None,
         size_bytes: None,
         settled: None,
+        lost: head.lost,
         layout: Some(layouts.get(layout)?),
         default_layout: None,
     };
@@ -414,6 +454,7 @@ pub(crate) fn encode_inode(inode: &Inode) -> Vec<u8> {
 pub(crate) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
+        Some((&INODE_VERSION_FOUR, rest)) => postcard::from_bytes(rest).ok().map(|four: InodeFour| four.into()),
         Some((&INODE_VERSION_THREE, rest)) => postcard::from_bytes(rest).ok().map(|three: InodeThree| three.into()),
         Some((&INODE_VERSION_TWO, rest)) => postcard::from_bytes(rest).ok().map(|two: InodeTwo| two.into()),
         Some((&VERSION, rest)) => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
@@ -444,7 +485,7 @@ impl From<DatabaseError> for Error {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::metadata::Placement;
+    use crate::protocol::metadata::{LostRange, Placement};
     use thalweg_layout::Spec;
 
     fn bytes(hex: &str) -> Vec<u8> {
@@ -495,9 +536,21 @@ mod tests {
         inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Unknown, unsynced: None });
         let mut value = encode_inode(&inode);
         let at = value.windows(5).position(|bytes| bytes == [2, 0x55, 0x66, 0, 0]).unwrap();
-        value.drain(at + 3..at + 5);
+        value.drain(at + 3..at + 6);
         value[0] = 3;
         inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Unknown, unsynced: Some(0) });
+        assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
+    }
+
+    /// Version 4 knew no losses.
+    #[test]
+    fn rows_of_version_4_are_read() {
+        let mut inode = Inode::new(Node::File(striped()), Owner { mode: 0o644, uid: 1, gid: 2 }, 77);
+        inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Whole, unsynced: None });
+        let mut value = encode_inode(&inode);
+        let at = value.windows(6).position(|bytes| bytes == [2, 0x55, 0x66, 1, 0, 0]).unwrap();
+        value.remove(at + 5);
+        value[0] = 4;
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
     }
 
@@ -531,9 +584,12 @@ mod tests {
         inode.extended_bytes = 9;
         inode.written = Some(Written { size_bytes: 5, change: 1 });
         inode.sizing = Sizing::Settled(Settlement { size_bytes: 5, boots: 7, lengths: Lengths::AtLeast(vec![0, 300]), unsynced: Some(9) });
+        let mut lost = Lost::default();
+        lost.add(LostRange { index: 1, start: 4096, end: 8192 }, 12288);
+        inode.lost = Some(Box::new(lost));
         let mut value = encode_inode(&inode);
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
-        value[0] = 5;
-        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 5"));
+        value[0] = 6;
+        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 6"));
     }
 }

@@ -3,6 +3,7 @@
 //! A file or directory has a number that is never used again ([`FileId`]); the root's is 1. A *place* is a path that
 //! starts at a directory of a known number, so that a mount can walk from where it is and a command from the root.
 
+use super::lost::Lost;
 use super::names::Name;
 use super::numbers::{FileId, TargetId};
 use super::settled::Settled;
@@ -100,6 +101,8 @@ pub struct Attributes {
     pub size_bytes: Option<u64>,
     /// What the service can say of a file's datafiles: in answers about attributes, in pages with sizes, and when it is opened.
     pub settled: Option<Settled>,
+    /// What of a file's bytes was acknowledged and is lost, until it is written again or the file is truncated.
+    pub lost: Option<Box<Lost>>,
     /// A file's layout. Files of one page that are laid out alike share it.
     pub layout: Option<Arc<FileLayout>>,
     /// A directory's default for files created in it.

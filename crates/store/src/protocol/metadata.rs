@@ -7,6 +7,7 @@ pub use super::files::{
     SetExtended, SetTime,
 };
 use super::locks::{LockOperation, LockReply};
+pub use super::lost::{Lost, LostRange};
 pub use super::many::{NewFile, Small, SmallReply};
 pub use super::map::{ServerEntry, StoreMap, TargetEntry};
 pub use super::names::Name;
@@ -242,6 +243,16 @@ pub enum Operation {
         server: String,
         /// What its targets have been told.
         seen: Witnessed,
+    },
+    /// Says that acknowledged bytes of a file are lost, and that others which were are written again; durable when it is answered:
+    /// [`MetadataReply::Attributes`].
+    Lost {
+        /// Which.
+        file: FileId,
+        /// Lost now.
+        lost: Lost,
+        /// Not lost any more.
+        mended: Lost,
     },
 }
 

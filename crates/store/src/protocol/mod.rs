@@ -8,6 +8,7 @@ mod files;
 pub mod io;
 mod layout_text;
 pub mod locks;
+pub mod lost;
 pub mod many;
 mod map;
 pub mod metadata;

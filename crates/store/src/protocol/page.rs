@@ -6,6 +6,7 @@
 
 use super::checked;
 use super::files::{Attributes, DirectoryEntry, FileKind, FileLayout, LayoutChoice};
+use super::lost::Lost;
 use super::names::Name;
 use super::numbers::FileId;
 use super::settled::{Lengths, Settled};
@@ -104,6 +105,7 @@ impl Serialize for RowsOut<'_> {
                 plain: Plain::of(of, *layout),
                 target: of.target.as_deref().map(Raw),
                 default_layout: &of.default_layout,
+                lost: &of.lost,
             }),
         }))
     }
@@ -123,6 +125,7 @@ struct SlimOut<'a> {
     plain: Plain,
     target: Option<Raw<'a>>,
     default_layout: &'a Option<LayoutChoice>,
+    lost: &'a Option<Box<Lost>>,
 }
 
 /// Numbers, each in as many bytes as it needs. A file's times are mostly near to each other, so they are told as how much later each
@@ -226,6 +229,7 @@ struct SlimIn<'a> {
     #[serde(borrow)]
     target: Option<&'a [u8]>,
     default_layout: Option<LayoutChoice>,
+    lost: Option<Box<Lost>>,
 }
 
 impl RowIn<'_> {
@@ -234,7 +238,7 @@ impl RowIn<'_> {
         let RowIn { name, id, kind, attributes } = self;
         let attributes = match attributes {
             None => None,
-            Some(SlimIn { plain, target, default_layout }) => {
+            Some(SlimIn { plain, target, default_layout, lost }) => {
                 let modified_ns = plain.created_ns.wrapping_add(plain.modified_after_ns);
                 Some(Attributes {
                     id,
@@ -254,6 +258,7 @@ impl RowIn<'_> {
                     target: target.map(<[u8]>::to_vec),
                     size_bytes: plain.size_bytes,
                     settled: plain.settled.settled(plain.size_bytes),
+                    lost,
                     layout: match plain.layout {
                         Some(place) => Some(Arc::clone(layouts.get(place as usize)?)),
                         None => None,
@@ -323,7 +328,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Dire
 
 #[cfg(test)]
 mod tests {
-    use super::super::metadata::{MetadataReply, TargetId};
+    use super::super::metadata::{LostRange, MetadataReply, TargetId};
     use super::*;
     use thalweg_layout::Spec;
 
@@ -350,6 +355,11 @@ mod tests {
                 1 => Some(Settled { size_bytes: 1 << 40, lengths: Lengths::Whole, is_exact: true, doubtful: None }),
                 _ => Some(Settled { size_bytes: 7, lengths: Lengths::Unknown, is_exact: false, doubtful: Some(3) }),
             },
+            lost: (name.len() == 7).then(|| {
+                let mut lost = Lost::default();
+                lost.add(LostRange { index: 3, start: 5, end: 99 }, 1000);
+                Box::new(lost)
+            }),
             layout: layout.cloned(),
             default_layout: Some(LayoutChoice::default()),
         };

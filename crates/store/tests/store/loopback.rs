@@ -132,6 +132,7 @@ impl Names for InMemory {
             target: None,
             size_bytes: None,
             settled: None,
+            lost: None,
             layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),
             default_layout: None,
         };

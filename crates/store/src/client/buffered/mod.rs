@@ -16,9 +16,11 @@ pub use read_ahead::{AheadCounters, AheadOptions, ReadAhead, View};
 pub use write_behind::{BehindOptions, WriteBehind};
 
 use crate::client::file::StoreFile;
+use crate::client::lengths::lost_bytes;
+use crate::client::losses::Untold;
 use crate::error::Result;
 use crate::protocol::io::{Allocate, Seek};
-use crate::protocol::metadata::End;
+use crate::protocol::metadata::{Attributes, End};
 use std::ops::Range;
 use std::sync::Arc;
 use thalweg_trace::Tracer;
@@ -30,6 +32,17 @@ pub struct BufferedOptions {
     pub ahead_bytes: Option<u64>,
     /// Writes; see [`BehindOptions`].
     pub behind: BehindOptions,
+}
+
+/// Who reads a file of which bytes are lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Had it open when it happened: reads what was written, as long as it is kept.
+    Had,
+    /// Has opened it since, for writing: may mend it, and cannot read what is lost.
+    Mends,
+    /// Has opened it since, for reading: cannot rely on any of it.
+    After,
 }
 
 /// See the module's page. May be used by several threads at a time.
@@ -69,23 +82,43 @@ impl BufferedFile {
     /// # Errors
     /// Names server and file.
     pub fn read(&self, tracer: &mut Tracer, offset: u64, length: usize) -> Result<View> {
-        let Some(Windows { ahead, behind }) = &self.windows else {
-            return read_into_memory(length, |memory| self.file.read(tracer, memory, offset, None));
-        };
         // Asked before anything is read: what arrives at a server meanwhile must not be missed in both places.
-        let end = behind.dirty_end().unwrap_or(0);
+        let end = self.dirty_end().unwrap_or(0).max(self.file.handle().lost_end());
+        let Some(Windows { ahead, behind }) = &self.windows else {
+            return Ok(up_to(read_into_memory(length, |memory| self.file.read(tracer, memory, offset, None))?, offset, length, end));
+        };
         if end > offset && behind.is_dirty(&range_of(offset, length)) {
-            return read_into_memory(length, |memory| behind.read(tracer, memory, offset, None));
+            return Ok(up_to(read_into_memory(length, |memory| behind.read(tracer, memory, offset, None))?, offset, length, end));
         }
-        let view = ahead.view(tracer, offset, length)?;
-        let reached = end.saturating_sub(offset).min(length as u64) as usize;
-        if reached <= view.len() {
-            return Ok(view);
+        Ok(up_to(ahead.view(tracer, offset, length)?, offset, length, end))
+    }
+
+    /// The same for one of several owners of a file of which bytes may be lost.
+    ///
+    /// # Errors
+    /// As [`BufferedFile::read`]; [`ErrorKind::Lost`] where bytes of the range are lost, and its reader has not seen them otherwise.
+    pub fn read_as(&self, tracer: &mut Tracer, offset: u64, length: usize, reader: Reader) -> Result<View> {
+        let (handle, range) = (self.file.handle(), range_of(offset, length));
+        if handle.losses().is_empty() {
+            return self.read(tracer, offset, length);
         }
-        // The file ends here at the servers, but bytes behind that are on their way: what is between is a hole.
-        let mut bytes = view.to_vec();
-        bytes.resize(reached, 0);
-        Ok(View::from(bytes))
+        let lost = || Err(lost_bytes().on_file(handle.path()));
+        if reader == Reader::After {
+            return lost();
+        }
+        // What is written again counts once it has arrived, or has failed again.
+        self.settle_range(tracer, &range);
+        if !handle.losses().overlaps(handle, &range) {
+            return self.read(tracer, offset, length);
+        }
+        if reader == Reader::Mends {
+            return lost();
+        }
+        let mut bytes = self.read(tracer, offset, length)?.to_vec();
+        match handle.losses().fill(handle, &mut bytes, offset) {
+            true => Ok(View::from(bytes)),
+            false => lost(),
+        }
     }
 
     /// Takes `bytes` for `offset`; they are on their way, or will be. Reads here see them.
@@ -182,8 +215,31 @@ impl BufferedFile {
     pub fn truncate<T>(&self, tracer: &mut Tracer, truncate: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
         self.settle(tracer);
         let truncated = truncate(tracer);
+        if truncated.is_ok() {
+            self.file.handle().losses().accept();
+        }
         self.forget_all();
         truncated
+    }
+
+    /// Whether bytes of it are lost.
+    pub fn has_lost(&self) -> bool {
+        !self.file.handle().losses().is_empty()
+    }
+
+    /// What the metadata service is to be told of bytes that are lost, or are there again.
+    pub fn untold(&self) -> Untold {
+        self.file.handle().losses().untold()
+    }
+
+    /// It was told this. Its answer: `None` where there is no such file any more.
+    pub fn told(&self, what: &Untold, answer: Option<&Attributes>) {
+        self.file.handle().losses().told(what, answer);
+    }
+
+    /// The metadata service has said this of the file.
+    pub fn heard(&self, attributes: &Attributes) {
+        self.file.handle().losses().heard(attributes);
     }
 
     /// Everything written before is at the servers, or has failed, which is for the next flush to tell.
@@ -208,6 +264,17 @@ impl BufferedFile {
     pub fn counters(&self) -> AheadCounters {
         self.windows.as_ref().map(|windows| windows.ahead.counters()).unwrap_or_default()
     }
+}
+
+/// The file may end before `end` at the servers, but bytes behind that are on their way, or lost: what is between is a hole.
+fn up_to(view: View, offset: u64, length: usize, end: u64) -> View {
+    let reached = end.saturating_sub(offset).min(length as u64) as usize;
+    if reached <= view.len() {
+        return view;
+    }
+    let mut bytes = view.to_vec();
+    bytes.resize(reached, 0);
+    View::from(bytes)
 }
 
 fn range_of(offset: u64, length: usize) -> Range<u64> {

@@ -80,7 +80,7 @@ struct State {
     /// Sent so far.
     number: u64,
     /// To be given to the connections' threads by whoever lets go of the lock.
-    to_ask: Vec<(Arc<Flow>, Vec<Sent>)>,
+    to_ask: Vec<(Arc<Flow>, Result<Vec<Sent>>)>,
     error: Option<Error>,
     /// Where the last write ended.
     last_end: u64,
@@ -402,14 +402,8 @@ impl State {
                 continue;
             }
             let file = &inner.file;
-            let tasks = match spread(file.data(), file.handle(), &extent.pieces) {
-                Ok(tasks) => tasks,
-                Err(error) => {
-                    // Its targets are not in the map: nothing of the file can be written.
-                    self.error.get_or_insert(error);
-                    Vec::new()
-                }
-            };
+            // An error: its targets are not in the map, and nothing of the file can be written.
+            let tasks = spread(file.data(), file.handle(), &extent.pieces);
             let moving = Moving {
                 file: Arc::clone(file.handle()),
                 endpoint: Endpoint::FromMemory(Arc::clone(&extent.memory), extent.start),
@@ -424,7 +418,7 @@ impl State {
                     inner.arrived(number, how, by);
                 }
             });
-            let flow = Flow::with_end(moving, tasks.len().max(1), Some(then));
+            let flow = Flow::with_end(moving, tasks.as_ref().map_or(1, |tasks| tasks.len().max(1)), Some(then));
             self.to_ask.push((flow, tasks));
             self.sent[n].has_left = true;
         }
@@ -438,10 +432,11 @@ impl Inner {
             let to_ask = std::mem::take(&mut state.to_ask);
             drop(state);
             for (flow, tasks) in to_ask {
-                if tasks.is_empty() {
-                    flow.done(Ok(0), None);
+                match tasks {
+                    Ok(tasks) if tasks.is_empty() => flow.done(Ok(0), None),
+                    Ok(tasks) => ask(self.file.data().writing(), &flow, tasks, tracer.track()),
+                    Err(error) => flow.done(Err(error), None),
                 }
-                ask(self.file.data().writing(), &flow, tasks, tracer.track());
             }
             state = self.state.lock();
         }
@@ -468,6 +463,7 @@ impl Inner {
         if let Some(extent) = &gone {
             state.held_bytes -= extent.memory.len() as u64;
             self.file.changed(&extent.pieces, how.is_ok());
+            self.note(extent, how.is_ok());
         }
         if let Err(error) = how {
             state.error.get_or_insert(error);
@@ -477,6 +473,19 @@ impl Inner {
         state.leave(self);
         drop(self.let_go(state, &mut Tracer::off()));
         self.arrived.notify_all();
+    }
+
+    /// What has arrived is there again, if it was lost; what has not is lost.
+    fn note(&self, extent: &SentExtent, has_arrived: bool) {
+        for piece in &extent.pieces {
+            if has_arrived {
+                self.file.mend(piece);
+                continue;
+            }
+            let (from, to) = ((piece.start - extent.start) as usize, (piece.end - extent.start) as usize);
+            // SAFETY: its flow has ended, and nobody writes what has left.
+            self.file.lose(unsafe { extent.memory.part(from..to) }, piece.start);
+        }
     }
 
     /// Sends what is open and old enough, if nobody is at work on it.

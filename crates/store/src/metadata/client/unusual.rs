@@ -4,7 +4,7 @@ use super::MetadataClient;
 use crate::error::Result;
 use crate::limits;
 use crate::protocol::metadata::{
-    Attributes, DraftEntry, FileId, FileKind, LayoutChoice, MetadataReply, NewNode, Operation, Owner, Place, SetExtended,
+    Attributes, DraftEntry, FileId, FileKind, LayoutChoice, Lost, MetadataReply, NewNode, Operation, Owner, Place, SetExtended,
 };
 use crate::{Error, ErrorKind};
 use std::time::Duration;
@@ -147,6 +147,15 @@ impl MetadataClient {
     pub fn relayout(&self, tracer: &mut Tracer, place: &Place, layout: &LayoutChoice) -> Result<Attributes> {
         let node = self.inner.node.clone();
         self.attributes(tracer, Operation::Relayout { place: place.clone(), layout: layout.clone(), node })
+    }
+
+    /// Says which acknowledged bytes of a file are lost, and which of those that were are written again: its attributes. Durable when
+    /// it returns.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] when it is gone, ...
+    pub fn lost(&self, tracer: &mut Tracer, file: FileId, lost: &Lost, mended: &Lost) -> Result<Attributes> {
+        self.attributes(tracer, Operation::Lost { file, lost: lost.clone(), mended: mended.clone() })
     }
 
     /// Says that writes to a file, up to `size_bytes`, are at the I/O servers: its attributes, with new times.

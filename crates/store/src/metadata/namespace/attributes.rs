@@ -8,7 +8,7 @@ use crate::limits;
 use crate::metadata::database::{Table, Transaction, View, Watch, read, write};
 use crate::metadata::inode::{Inode, Intent, Node, Settlement, Sizing, Written, decode, encode, extended_key, id_key};
 use crate::metadata::sizes::boots::Standing;
-use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Place, SetAttributes, SetExtended, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Lost, Place, SetAttributes, SetExtended, TargetId};
 
 impl Namespace {
     /// Changes attributes.
@@ -67,6 +67,8 @@ impl Namespace {
                     other => other.clone(),
                 };
                 changed.sizing = sizing;
+                // Whoever truncates a file accepts what it has lost.
+                changed.lost = None;
                 changed.modified(now_ns);
                 put_inode(t, id, &changed);
                 Ok(changed.attributes(id))
@@ -101,6 +103,30 @@ impl Namespace {
             Ok(changed.attributes(id))
         };
         on(&Place::of(id), change())
+    }
+
+    /// Notes which acknowledged bytes of a file are lost, and which of those that were are written again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for bytes of a datafile that the file does not have; as [`Namespace::written`].
+    pub(crate) fn lost(&self, watch: &mut dyn Watch, id: FileId, (lost, mended): (&Lost, &Lost)) -> Result<Attributes> {
+        on(
+            &Place::of(id),
+            write(&*self.database, watch, |t| {
+                let mut changed = inode(t, id)?;
+                let many = file_layout(&changed)?.targets.len();
+                if lost.ranges().iter().any(|range| range.index as usize >= many) {
+                    return Err(Error::new(ErrorKind::Invalid, format!("lost bytes of a datafile that it does not have: it has {many}")));
+                }
+                let mut now = changed.lost.take().map_or_else(Lost::default, |lost| *lost);
+                now.subtract(mended);
+                now.merge(lost);
+                changed.lost = (!now.is_empty()).then(|| Box::new(now));
+                changed.changed(self.now_ns());
+                put_inode(t, id, &changed);
+                Ok(changed.attributes(id))
+            }),
+        )
     }
 
     /// Where a file's datafiles are. The caller sees to it that there are none before it gives the file another layout.

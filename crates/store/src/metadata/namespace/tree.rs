@@ -304,5 +304,6 @@ fn slim_cost(attributes: &Attributes) -> usize {
         };
         targets + choice.spec.as_ref().map_or(0, spec_cost) + 16
     });
-    112 + choice + attributes.target.as_ref().map_or(0, Vec::len)
+    let lost = attributes.lost.as_ref().map_or(0, |lost| 25 * lost.ranges().len() + 10);
+    112 + choice + lost + attributes.target.as_ref().map_or(0, Vec::len)
 }

@@ -77,6 +77,11 @@ impl MetadataService {
             }
             Operation::SetAttributes { place, set } => MetadataReply::Attributes(namespace.set_attributes(watch, &place, &set)?),
             Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
+            Operation::Lost { file, lost, mended } => {
+                let noted = namespace.lost(watch, file, (&lost, &mended))?;
+                namespace.database().sync(watch)?;
+                MetadataReply::Attributes(noted)
+            }
             Operation::Relayout { place, layout, node } => {
                 let id = namespace.stat(&place)?.id;
                 MetadataReply::Attributes(on(&place, intents.relayout(id, &layout, &node, watch))?)

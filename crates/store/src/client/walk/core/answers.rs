@@ -5,7 +5,7 @@ use super::{Answer, Core, Flight, Listing, Of, Peer, Want, item_of};
 use crate::client::walk::{Detail, Size, SizeFrom, WalkEntry, WalkMode};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::{DatafileId, DatafileSize};
-use crate::protocol::metadata::{Attributes, DirectoryEntry, FileKind};
+use crate::protocol::metadata::{Attributes, DirectoryEntry, FileKind, Lost};
 
 impl Core {
     /// The answer to a request, or why it was refused. (A connection's failure is [`Core::peer_failed`].)
@@ -199,7 +199,9 @@ impl Core {
         let Some(gather) = &mut item.gather else { return };
         match gather.round_ended(now_ns) {
             Followed::Size(size) => {
-                item.entry.size = Some(size);
+                let lost = item.entry.attributes.as_ref().and_then(|attributes| attributes.lost.as_deref());
+                let end = lost.map_or(0, Lost::end_bytes);
+                item.entry.size = Some(size.map(|size| Size { size_bytes: size.size_bytes.max(end), ..size }));
                 self.done(key);
             }
             Followed::Again => self.glimpse(key, now_ns),

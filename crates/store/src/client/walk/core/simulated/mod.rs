@@ -529,6 +529,7 @@ fn plain_attributes() -> Attributes {
         target_bytes: 0,
         extended_bytes: 0,
         settled: None,
+        lost: None,
         size_bytes: None,
         layout: None,
         default_layout: None,
