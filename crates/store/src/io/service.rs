@@ -206,6 +206,17 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
+            IoRequest::DataMap { datafiles } => {
+                bounded(datafiles.len())?;
+                let most = (limits::MAP_RANGES / datafiles.len().max(1)).max(1);
+                let map = |(id, from, to): &(DatafileId, u64, u64)| {
+                    within_a_file(*from, 0)?;
+                    within_a_file(*to, 0)?;
+                    let target = self.server.target(*id)?;
+                    target.data_map(*id, *from..*to, most).map_err(|e| at_target(e, target))
+                };
+                exchange.reply(&IoReply::DataMaps(datafiles.iter().map(map).collect::<Result<_>>()?))
+            }
             IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
