@@ -254,3 +254,31 @@ fn space_is_counted_once_for_each_file_system() {
     assert!((ours / theirs - 1.0).abs() < 0.01, "{ours} of {theirs}");
     assert_eq!(space.f_namemax, 255);
 }
+
+#[test]
+fn a_range_is_copied_from_file_to_file_and_its_holes_stay_holes() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    for (name, m) in [("default", stand.mount("m")), ("strict", stand.mount_strictly("s"))] {
+        let from = both_ways(&m, &format!("{name}-from"));
+        let (islands, size) = ([0, 30 << 20, (60 << 20) + 5], 70 << 20);
+        ftruncate(&from, size).unwrap();
+        islands.iter().for_each(|at| from.write_all_at(&bytes(300_000, *at), *at).unwrap());
+        let to = both_ways(&m, &format!("{name}-to"));
+        // What was there before does not show through.
+        to.write_all_at(&bytes(200_000, 9), 10 << 20).unwrap();
+        let (mut from_offset, mut to_offset, begun) = (0, 0, std::time::Instant::now());
+        loop {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(60), "it does not come to an end");
+            match rustix::fs::copy_file_range(&from, Some(&mut from_offset), &to, Some(&mut to_offset), 1 << 40).unwrap() {
+                0 => break,
+                many => assert!(many as u64 <= size, "{many}"),
+            }
+        }
+        assert_eq!((from_offset, to_offset), (size, size));
+        to.sync_all().unwrap();
+        assert!(fs::read(m.at(&format!("{name}-from"))).unwrap() == fs::read(m.at(&format!("{name}-to"))).unwrap(), "{name}");
+        let taken = to.metadata().unwrap().blocks() * 512;
+        assert!((900_000..2 << 20).contains(&taken), "{name}: {taken} bytes on disk");
+    }
+}

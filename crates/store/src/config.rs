@@ -181,6 +181,10 @@ impl StoreConfig {
                 .collect(),
         };
         let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
+        // What is there already takes no room on a disk that has none.
+        if std::fs::read_to_string(&self.path).is_ok_and(|there| there == text) {
+            return Ok(());
+        }
         let draft = self.path.with_extension("toml.partial");
         durable::write(&text, &draft, &self.path).map_err(|e| Error::system(self.path.display(), e))
     }

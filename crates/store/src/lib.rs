@@ -15,6 +15,7 @@
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | [`copy`] | copying files in, out and between stores |
 //! | `durable` | files that are there whole or not at all |
+//! | `sparse` | holes of local files, and blocks of zeros |
 //! | `sync` | locks, and what panics leave to do |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
@@ -32,6 +33,7 @@ mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;
+mod sparse;
 pub mod start;
 mod sync;
 pub mod wire;

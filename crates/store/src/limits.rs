@@ -52,6 +52,8 @@ pub const SESSION_QUIET: Duration = Duration::from_secs(2);
 pub const DATAFILES: usize = 4096;
 /// Datafiles in one batched request (glimpse, sync, remove).
 pub const BATCH: usize = 4096;
+/// Ranges of all data maps in one reply.
+pub const MAP_RANGES: usize = 1 << 14;
 /// Operations in one request of many to the metadata service.
 pub const MANY: usize = 512;
 /// Files that one request to the metadata service may say are closed.

@@ -354,6 +354,7 @@ impl RunningStore {
             let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
             let database = Embedded::open(directory, database)?;
             self.notes.extend(database.recovery().note());
+            self.notes.extend(database.full_disk());
             let database: Arc<dyn Database> = Arc::new(database);
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
             let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);

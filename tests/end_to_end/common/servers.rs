@@ -13,7 +13,7 @@ pub struct Up {
     /// `thal://HOST:PORT`.
     pub address: String,
     /// Goes away after the process, which is dropped first.
-    _directory: tempfile::TempDir,
+    pub directory: tempfile::TempDir,
 }
 
 impl Up {
@@ -34,7 +34,7 @@ impl Up {
         let mut process = Running::start(thalweg(arguments));
         let address = process.line();
         assert!(address.starts_with("thal://"), "the first line is the address: `{address}`");
-        Up { process, address, _directory: directory }
+        Up { process, address, directory }
     }
 
     /// The store path of a file.

@@ -2,4 +2,5 @@
 
 mod files;
 mod partials;
+mod sparse;
 mod trees;

@@ -209,6 +209,25 @@ fn a_server_that_nobody_asks_anything_is_recorded_until_it_is_enough() {
 }
 
 #[test]
+fn a_recording_merged_with_itself_or_a_copy_of_it_is_refused_in_one_line() {
+    let here = scratch();
+    let at = |name: &str| here.path().join(name);
+    let (one, copy, both) = (at("one.thw"), at("copy.thw"), at("both.thw"));
+    run(["record", "--method", "proc", "-o", text(&one), "--", "true"]).done();
+    let copied = std::process::Command::new("cp").arg("-r").args([&one, &copy]).status().unwrap();
+    assert!(copied.success());
+    for other in [&one, &copy] {
+        for said in [
+            run(["merge", text(&one), text(other), "-o", text(&both)]).failed(2, &["are the same recording"]),
+            run(["explain", text(&one), text(other)]).failed(2, &["are the same recording"]),
+        ] {
+            assert!(!said.err.contains("nothing connects them") && !said.err.contains("different runs"), "{}", said.err);
+        }
+        assert!(!both.exists());
+    }
+}
+
+#[test]
 fn recordings_of_two_runs_are_refused_with_the_command_that_compares_them() {
     let here = scratch();
     let at = |name: &str| here.path().join(name);

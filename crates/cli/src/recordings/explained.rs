@@ -5,8 +5,8 @@ use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
 use thalweg_explain::{Explanation, Options};
 use thalweg_report::TextOptions;
-use thalweg_trace::Recording;
 use thalweg_trace::merge::{Merged, Part, merge};
+use thalweg_trace::{Recording, Source};
 
 /// Opens a recording and explains it.
 pub(crate) fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
@@ -25,9 +25,25 @@ pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Recording,
 pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
     memory::keep_freed();
     let opened: Vec<Recording> = recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>().map_err(Failure::failed)?;
+    refuse_one_twice(recordings, &opened)?;
     let name = |path: &Path| path.display().to_string();
     let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source }).collect();
     merge(&parts, output).map_err(Failure::failed)
+}
+
+/// A recording and itself, or a copy of it, are not the two ends of anything.
+fn refuse_one_twice(paths: &[PathBuf], opened: &[Recording]) -> Result<(), Failure> {
+    let identity = |recording: &Recording| {
+        let meta = recording.meta();
+        (meta.start, meta.end, meta.recorder.clone(), meta.command.clone(), recording.hosts().to_vec())
+    };
+    for (number, later) in opened.iter().enumerate() {
+        if let Some(first) = opened[..number].iter().position(|earlier| identity(earlier) == identity(later)) {
+            let (first, later) = (paths[first].display(), paths[number].display());
+            return Err(Failure::usage(format!("{first} and {later} are the same recording: give recordings of the two ends")));
+        }
+    }
+    Ok(())
 }
 
 /// How an explanation is printed.

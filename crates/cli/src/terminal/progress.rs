@@ -52,13 +52,22 @@ impl Progress {
         Progress { counts, shown }
     }
 
-    /// The total is known now, where it was not.
+    /// The total is so many bytes, as far as is known now.
     pub(crate) fn expect(&self, total_bytes: u64) {
-        if self.counts.total_bytes.compare_exchange(0, total_bytes, Ordering::Relaxed, Ordering::Relaxed).is_ok()
-            && let Shown::Bar(bar) = &self.shown
-        {
+        let before = self.counts.total_bytes.swap(total_bytes, Ordering::Relaxed);
+        if let Shown::Bar(bar) = &self.shown {
             bar.set_length(total_bytes);
-            bar.set_style(style(true));
+            if before == 0 {
+                bar.set_style(style(true));
+            }
+        }
+    }
+
+    /// The total is so many bytes less than was thought.
+    pub(crate) fn shrink(&self, bytes: u64) {
+        let total_bytes = self.counts.total_bytes.fetch_sub(bytes, Ordering::Relaxed).saturating_sub(bytes);
+        if let (Shown::Bar(bar), true) = (&self.shown, bytes > 0) {
+            bar.set_length(total_bytes);
         }
     }
 

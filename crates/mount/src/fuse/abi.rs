@@ -54,6 +54,7 @@ pub(crate) mod opcode {
     pub(crate) const READDIRPLUS: u32 = 44;
     pub(crate) const RENAME2: u32 = 45;
     pub(crate) const LSEEK: u32 = 46;
+    pub(crate) const COPY_FILE_RANGE: u32 = 47;
     pub(crate) const SYNCFS: u32 = 50;
 
     /// Each with its name as it is written in documents.
@@ -95,6 +96,7 @@ pub(crate) mod opcode {
         (READDIRPLUS, "readdirplus"),
         (RENAME2, "rename2"),
         (LSEEK, "lseek"),
+        (COPY_FILE_RANGE, "copy_file_range"),
         (SYNCFS, "syncfs"),
     ];
 }

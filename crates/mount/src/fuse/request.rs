@@ -61,6 +61,20 @@ pub(crate) struct LockAsked {
     pub wait: bool,
 }
 
+/// A range that is to be copied from one open file to another.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct RangeCopied {
+    pub from: u64,
+    pub from_offset: u64,
+    /// The node of the file that is written.
+    pub to_node: u64,
+    pub to: u64,
+    pub to_offset: u64,
+    pub length: u64,
+    pub flags: u64,
+}
+
 /// What is asked.
 #[derive(Debug)]
 #[allow(missing_docs)]
@@ -149,6 +163,7 @@ pub(crate) enum Operation<'a> {
         offset: u64,
         whence: u32,
     },
+    CopyRange(RangeCopied),
     OpenDirectory,
     ReadDirectory {
         handle: u64,
@@ -315,6 +330,15 @@ fn operation<'a>(header: &Header, mut fields: Fields<'a>) -> Result<Option<Opera
         opcode::FSYNC => O::Sync { handle: f.u64()?, data_only: f.u32()? & abi::FSYNC_FDATASYNC != 0 },
         opcode::FALLOCATE => O::Allocate { handle: f.u64()?, offset: f.u64()?, length: f.u64()?, mode: f.u32()? },
         opcode::LSEEK => O::Seek { handle: f.u64()?, offset: f.u64()?, whence: f.u32()? },
+        opcode::COPY_FILE_RANGE => O::CopyRange(RangeCopied {
+            from: f.u64()?,
+            from_offset: f.u64()?,
+            to_node: f.u64()?,
+            to: f.u64()?,
+            to_offset: f.u64()?,
+            length: f.u64()?,
+            flags: f.u64()?,
+        }),
         opcode::OPENDIR => O::OpenDirectory,
         opcode::READDIR | opcode::READDIRPLUS => {
             let plus = header.opcode == opcode::READDIRPLUS;

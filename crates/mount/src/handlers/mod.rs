@@ -4,6 +4,7 @@
 
 mod attributes;
 mod coherence;
+mod copy_range;
 mod extended_attributes;
 mod io;
 mod locks;
@@ -123,6 +124,7 @@ impl FileSystem {
             O::Sync { handle, data_only } => self.sync(w, handle, data_only),
             O::Allocate { handle, offset, length, mode } => self.allocate(w, handle, offset, length, mode),
             O::Seek { handle, offset, whence } => self.seek(w, handle, offset, whence),
+            O::CopyRange(asked) => self.copy_range(w, &asked),
             O::OpenDirectory => self.open_directory(w, inode),
             O::ReadDirectory { handle, offset, length, plus } => self.read_directory(w, inode, handle, offset, (length as usize, plus)),
             O::ReleaseDirectory { handle } => self.release_directory(inode, handle),

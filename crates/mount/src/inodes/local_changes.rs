@@ -5,7 +5,7 @@
 //! noted when it is done, before the program that asked for it is answered, and what the servers were asked before that is not told to
 //! the kernel. What is older than a lifetime is not told anyway, so no change is remembered for longer.
 
-use crate::fuse::request::{Header, Operation};
+use crate::fuse::request::{Header, Operation, RangeCopied};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -53,6 +53,7 @@ impl<'a> Touched<'a> {
             O::SetAttributes(_) | O::SetExtended { .. } | O::RemoveExtended { .. } | O::Release { .. } | O::Allocate { .. } => {
                 Touched { nodes: [Some(node), None], ..Touched::default() }
             }
+            O::CopyRange(RangeCopied { to_node, .. }) => Touched { nodes: [Some(to_node), None], ..Touched::default() },
             O::Open { flags, .. } if flags & libc::O_TRUNC as u32 != 0 => Touched { nodes: [Some(node), None], ..Touched::default() },
             O::Symlink { name, .. }
             | O::MakeNode { name, .. }

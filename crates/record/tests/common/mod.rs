@@ -98,3 +98,29 @@ pub fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
+
+/// Records a program that has 20,000 files open: it runs as it would alone, and the recorder keeps up.
+pub fn record_many_descriptors(directory: &Path, method: &str) {
+    let Some(program) = compile(directory, "descriptors", &[]) else { return };
+    let files = directory.join("files");
+    std::fs::create_dir(&files).expect("a directory");
+    let words = [program.to_string_lossy(), files.to_string_lossy()];
+    let begun = std::time::Instant::now();
+    let ran = run(directory, &["--method", method], &[&words[0], &words[1]]);
+    assert_eq!(ran.code(), Some(0), "{method}: {}", ran.said());
+    let many: usize = ran.out().trim().parse().expect("how many it had");
+    if many < 19_000 {
+        return println!("SKIPPED: a program may have {many} files open here");
+    }
+    // Alone it takes a second or two.
+    assert!(begun.elapsed() < std::time::Duration::from_secs(90), "{method}: {:?}", begun.elapsed());
+    let recording = ran.recording();
+    assert_eq!((recording.meta().recorder.as_str(), recording.meta().exit_code), (method, Some(0)));
+    assert!(recording.tracks().iter().any(|track| track.name == "descriptors"), "{method}: {}", ran.said());
+    let size_bytes: u64 = std::process::Command::new("du")
+        .args(["-sb"])
+        .arg(&ran.path)
+        .output()
+        .map_or(0, |du| String::from_utf8_lossy(&du.stdout).split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0));
+    assert!(size_bytes < 64 << 20, "{method}: a recording of {size_bytes} bytes");
+}

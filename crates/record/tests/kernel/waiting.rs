@@ -529,3 +529,9 @@ fn no_wait_is_missing_of_threads_that_sleep_often() {
     }
     assert_eq!(looked_at, 8, "{}", ran.said());
 }
+
+#[test]
+fn a_program_with_twenty_thousand_open_files_is_recorded_as_it_runs_alone() {
+    let Some(_alone) = alone() else { return };
+    common::record_many_descriptors(tempfile::tempdir().unwrap().path(), "bpf");
+}

@@ -241,6 +241,13 @@ fn a_static_program_is_looked_at_and_not_preloaded() {
 }
 
 #[test]
+fn a_program_with_twenty_thousand_open_files_is_recorded_as_it_runs_alone() {
+    for method in METHODS {
+        common::record_many_descriptors(directory().path(), method);
+    }
+}
+
+#[test]
 fn another_process_is_watched_until_it_ends_or_the_time_is_over() {
     let directory = directory();
     let mut other = std::process::Command::new("sleep").arg("1000").spawn().expect("started");

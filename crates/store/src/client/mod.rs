@@ -19,6 +19,7 @@
 mod budget;
 mod buffered;
 mod data;
+mod data_map;
 pub(crate) mod engine;
 mod expected;
 mod file;

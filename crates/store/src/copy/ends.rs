@@ -11,10 +11,11 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
 use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
 use crate::sync::Mutex;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
-use thalweg_layout::FlowBuffers;
+use thalweg_layout::FlowBuffer;
 use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 
 /// Where bytes come from.
@@ -235,30 +236,31 @@ impl StoreEnd {
         self.with_engine(Engine::cancel);
     }
 
-    /// Moves a range in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
+    /// Moves ranges in flow buffers of at most `buffer_bytes`: all servers get their first before any gets its second.
     pub(super) fn flow(
         &self,
         endpoint: Endpoint,
-        (offset, length): (u64, u64),
+        ranges: &[Range<u64>],
         buffer_bytes: u64,
         request: Option<SpanId>,
         moved_bytes: &Arc<AtomicU64>,
         tracer: &Tracer,
     ) -> Result<Arc<Flow>> {
         let layout = self.handle.layout();
-        let mut parts: Vec<(usize, FlowBuffers)> = Vec::new();
+        let mut parts: Vec<(usize, VecDeque<FlowBuffer>)> = Vec::new();
         for id in self.handle.datafiles() {
-            let buffers = layout.flow_buffers(id.index, offset, length, buffer_bytes);
-            if buffers.size_hint().0 > 0 {
+            let of_range = |range: &Range<u64>| layout.flow_buffers(id.index, range.start, range.end - range.start, buffer_bytes);
+            let buffers: VecDeque<FlowBuffer> = ranges.iter().flat_map(of_range).collect();
+            if !buffers.is_empty() {
                 parts.push((self.store.data.server_of(id.target)?, buffers));
             }
         }
-        let tasks = parts.iter().map(|(_, buffers)| buffers.size_hint().0).sum();
+        let tasks = parts.iter().map(|(_, buffers)| buffers.len()).sum();
         let flow = Flow::new(self.moving(endpoint, request, Arc::clone(moved_bytes)), tasks);
         let asked_by = tracer.track();
         self.with_engine(|engine| {
             while !parts.is_empty() {
-                parts.retain_mut(|(server, buffers)| match buffers.next() {
+                parts.retain_mut(|(server, buffers)| match buffers.pop_front() {
                     Some(buffer) => {
                         engine.ask(*server, Work { flow: Arc::clone(&flow), task: Task::Move(buffer), again: false, asked_by });
                         true

@@ -46,6 +46,18 @@ pub enum DataPath {
     Direct,
 }
 
+/// What becomes of holes, as in `cp`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sparse {
+    /// Holes of the source are holes of the copy.
+    #[default]
+    Auto,
+    /// Blocks of zeros become holes, too.
+    Always,
+    /// Everything is written out.
+    Never,
+}
+
 /// Numbers that make a copy fast or slow. `None`: chosen by the copy.
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
@@ -78,6 +90,8 @@ pub struct CopyJob {
     pub sync: bool,
     /// Whether an existing file is replaced.
     pub force: bool,
+    /// What becomes of holes.
+    pub sparse: Sparse,
     /// Whether to trace it.
     pub recording: Option<Recording>,
     /// Reached by a tuner while the copy runs.
@@ -87,7 +101,8 @@ pub struct CopyJob {
 impl CopyJob {
     /// A copy with nothing special about it.
     pub fn new(source: Source, sink: Sink) -> CopyJob {
-        CopyJob { source, sink, tuning: Tuning::default(), sync: false, force: false, recording: None, control: Arc::default() }
+        let (tuning, sparse, control) = (Tuning::default(), Sparse::default(), Arc::default());
+        CopyJob { source, sink, tuning, sync: false, force: false, sparse, recording: None, control }
     }
 }
 
@@ -104,7 +119,7 @@ pub struct Recording {
 
 /// Sees a copy's progress, and can stop it. Called from the thread that called [`crate::copy::run`].
 pub trait CopyObserver {
-    /// So many bytes have arrived, of so many, if that is known. Called ten times a second, and at the end.
+    /// So many bytes have arrived, of so many, if that is known; those of holes are left out as they are found. Called ten times a second, and at the end.
     fn progress(&self, _moved_bytes: u64, _size_bytes: Option<u64>) {}
     /// What has this name, `NAME.partial`, was not made by a copy: it was left alone.
     fn left_alone(&self, _path: &std::path::Path) {}
@@ -123,8 +138,10 @@ impl CopyObserver for Quiet {}
 /// What became of a copy.
 #[derive(Clone, Debug)]
 pub struct CopyOutcome {
-    /// Bytes copied.
+    /// Size of the file.
     pub size_bytes: u64,
+    /// Bytes of it that are in holes of the copy, and were not moved.
+    pub hole_bytes: u64,
     /// From the first open to the last rename.
     pub elapsed: Duration,
     /// The source was written to meanwhile (its size is as it was): the copy may be of no single moment.
@@ -156,6 +173,8 @@ pub struct Control {
     pub(super) buffer_bytes: Arc<AtomicU64>,
     pub(super) socket_buffer_bytes: Arc<AtomicU64>,
     pub(super) moved_bytes: Arc<AtomicU64>,
+    /// Bytes that need not be moved, since they are in holes.
+    pub(super) hole_bytes: AtomicU64,
 }
 
 /// A parameter that a tuner may turn.
@@ -282,9 +301,13 @@ impl Chosen {
                     "the direct data path needs one end in a store, and the other a file or memory",
                 ));
             }
+            DataPath::Direct if job.sparse != Sparse::Auto => {
+                return Err(Error::new(ErrorKind::Invalid, "the direct data path keeps holes as they are: it needs --sparse=auto"));
+            }
             DataPath::Direct => true,
             DataPath::Buffered => false,
-            DataPath::Automatic => direct_possible && t.request_bytes.is_none() && t.requests.is_none(),
+            // To find zeros, or to make them where there are none, takes the request's memory.
+            DataPath::Automatic => direct_possible && t.request_bytes.is_none() && t.requests.is_none() && job.sparse == Sparse::Auto,
         };
         // A request's memory is allocated whole.
         let most = if direct { i64::MAX as u64 } else { 1 << 32 };
@@ -305,6 +328,7 @@ impl Chosen {
         c.buffer_bytes.store(chosen.buffer_bytes, Ordering::Relaxed);
         c.socket_buffer_bytes.store(chosen.socket_buffer_bytes.unwrap_or(0) as u64, Ordering::Relaxed);
         c.moved_bytes.store(0, Ordering::Relaxed);
+        c.hole_bytes.store(0, Ordering::Relaxed);
         Ok(chosen)
     }
 }

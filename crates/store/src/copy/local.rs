@@ -5,11 +5,14 @@
 use super::draft;
 use crate::client::engine::flow;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::sparse;
 use crate::sync::Mutex;
 use rustix::fs::{AtFlags, FileType, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::{File, Metadata};
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
@@ -86,6 +89,13 @@ impl LocalSource {
         }
         let time = |m: &Metadata| (m.mtime(), m.mtime_nsec());
         Ok(time(&after) != time(&self.before))
+    }
+}
+
+impl LocalSource {
+    /// The parts of a range that are not holes, and up to where they are known.
+    pub(super) fn data_map(&self, range: Range<u64>) -> Result<(Vec<Range<u64>>, u64)> {
+        sparse::data_of(&self.file, range, limits::MAP_RANGES).map_err(|e| failure(&self.path, e.into()))
     }
 }
 

@@ -8,6 +8,10 @@
 //! from the source (or stores them in the sink), so that no request waits for all of its parts. Both move the same flow
 //! buffers over the same connections.
 //!
+//! # Holes
+//!
+//! Where the source has a hole the copy has one: what is moved is the source's data ([`holes`]), and the copy gets its size by truncation.
+//!
 //! # Whole or not at all
 //!
 //! A copy is made under the name `NAME.partial` and renamed when every byte is there, and durable if that was asked for.
@@ -18,16 +22,21 @@ mod beneath;
 mod clock;
 mod draft;
 mod ends;
+mod holes;
 mod job;
 mod local;
 mod record;
 mod requests;
+mod room;
 mod run;
 mod small;
+mod stdout;
 mod tree;
 
 pub use draft::umask;
-pub use job::{Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Tuning};
+pub use job::{
+    Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Sparse, Tuning,
+};
 pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
 pub use record::Recorder;
 pub use run::run;

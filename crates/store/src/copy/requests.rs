@@ -1,12 +1,15 @@
 //! The requests of a copy: threads that each take the next part of the source, move it, and take the next.
 
 use super::ends::{From, OpenSource, StoreEnd, To};
-use super::job::{Chosen, Control};
+use super::holes::{self, DataMap, PartLimits};
+use super::job::{Chosen, Control, Sparse};
+use super::stdout::StandardOutput;
 use crate::client::RequestMemory;
 use crate::client::engine::flow::{Endpoint, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
+use crate::sparse;
 use crate::sync::{Condvar, Mutex};
-use std::io::Write;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use thalweg_trace::{SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
@@ -18,6 +21,7 @@ pub(super) struct Requests<'a> {
     pub chosen: Chosen,
     pub control: &'a Control,
     pub mode: TraceHandle,
+    sparse: Sparse,
     reading: Mutex<Reading>,
     writing: Mutex<Writing>,
     /// Its turn to write has come for somebody.
@@ -29,8 +33,9 @@ pub(super) struct Requests<'a> {
 }
 
 /// How far the source has been given out.
-#[derive(Default)]
 struct Reading {
+    /// What of a source of known size is still to be given out.
+    data: DataMap,
     offset: u64,
     sequence: u64,
     at_end: bool,
@@ -38,9 +43,9 @@ struct Reading {
 }
 
 /// Whose turn it is to write to a pipe.
-#[derive(Default)]
 struct Writing {
     sequence: u64,
+    output: StandardOutput,
     last: Option<TrackId>,
 }
 
@@ -52,23 +57,39 @@ struct Running {
 }
 
 /// A part of the source.
-#[derive(Clone, Copy)]
 struct Part {
     sequence: u64,
-    offset: u64,
-    length: u64,
+    /// Its data, in order: at least one range.
+    ranges: Vec<Range<u64>>,
+}
+
+impl Part {
+    fn offset(&self) -> u64 {
+        self.ranges[0].start
+    }
+
+    fn data_bytes(&self) -> u64 {
+        sparse::bytes_of(&self.ranges)
+    }
 }
 
 impl<'a> Requests<'a> {
-    pub(super) fn new(source: &'a OpenSource, sink: &'a To, chosen: Chosen, control: &'a Control, mode: TraceHandle) -> Requests<'a> {
+    pub(super) fn new(
+        (source, sink): (&'a OpenSource, &'a To),
+        (data, sparse): (DataMap, Sparse),
+        chosen: Chosen,
+        control: &'a Control,
+        mode: TraceHandle,
+    ) -> Requests<'a> {
         Requests {
             source,
             sink,
             chosen,
             control,
             mode,
-            reading: Mutex::default(),
-            writing: Mutex::default(),
+            sparse,
+            reading: Mutex::new(Reading { data, offset: 0, sequence: 0, at_end: false, last: None }),
+            writing: Mutex::new(Writing { sequence: 0, output: StandardOutput::new(), last: None }),
             turn: Condvar::new(),
             stopping: AtomicBool::new(false),
             running: Mutex::default(),
@@ -113,6 +134,11 @@ impl<'a> Requests<'a> {
             Some(error) => Err(error),
             None => Ok(self.reading.lock().offset),
         }
+    }
+
+    /// Everything was written: a hole at the end of standard output is there, too.
+    pub(super) fn finish(&self, size_bytes: u64) -> Result<()> {
+        if matches!(self.sink, To::Stdout) { self.writing.lock().output.finish(size_bytes) } else { Ok(()) }
     }
 
     /// Whether everything was given out; not yet, while somebody is at it. (Whoever reads a pipe may be at it forever, and
@@ -176,18 +202,18 @@ impl<'a> Requests<'a> {
         let span = whole.id();
         let part = if self.chosen.direct { self.next_part(tracer, None)? } else { self.buffered_read(tracer, memory, span)? };
         let Some(part) = part else { return Ok(false) };
+        let about = SpanFields {
+            object: self.source.object,
+            offset_bytes: Some(part.offset()),
+            size_bytes: Some(part.data_bytes()),
+            ..SpanFields::default()
+        };
         if self.chosen.direct {
-            self.direct(tracer, part, span)?;
+            self.direct(tracer, &part, span)?;
         } else {
             let memory = memory.as_ref().expect("it has been read into");
             self.buffered_write(tracer, memory, part, span)?;
         }
-        let about = SpanFields {
-            object: self.source.object,
-            offset_bytes: Some(part.offset),
-            size_bytes: Some(part.length),
-            ..SpanFields::default()
-        };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(true)
     }
@@ -216,8 +242,18 @@ impl<'a> Requests<'a> {
             return Ok(None);
         }
         let (sequence, offset) = (reading.sequence, reading.offset);
-        let length = match (self.source.size_bytes, fill) {
-            (Some(size), _) => self.chosen.request_bytes.min(size - offset),
+        let ranges = match (self.source.size_bytes, fill) {
+            (Some(size), _) => {
+                let data_bytes = self.chosen.request_bytes;
+                // A request's memory holds what is between its data, too.
+                let limits = PartLimits { data_bytes, span_bytes: if self.chosen.direct { u64::MAX } else { data_bytes } };
+                let ranges = reading.data.next(self.source, size, limits, tracer)?;
+                reading.offset = ranges.last().map_or(size, |range| range.end);
+                reading.at_end = reading.offset >= size;
+                let holes = reading.offset - offset - sparse::bytes_of(&ranges);
+                self.control.hole_bytes.fetch_add(holes, Ordering::Relaxed);
+                ranges
+            }
             (None, Some((memory, parent))) => {
                 // SAFETY: the request's memory is this thread's until it is lent to a flow.
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
@@ -231,21 +267,19 @@ impl<'a> Requests<'a> {
                     ..SpanFields::default()
                 };
                 tracer.end(filling, SpanKind::FileRead, about);
-                length
+                reading.offset += length;
+                reading.at_end = length < self.chosen.request_bytes;
+                if length > 0 { vec![offset..offset + length] } else { Vec::new() }
             }
             (None, None) => return Err(Error::new(ErrorKind::Invalid, "a pipe has no offsets: a bug")),
         };
-        reading.offset += length;
         reading.sequence += 1;
         reading.last = tracer.track();
-        let full = self.source.size_bytes.unwrap_or(u64::MAX);
-        reading.at_end = reading.offset >= full || (full == u64::MAX && length < self.chosen.request_bytes);
-        Ok((length > 0).then_some(Part { sequence, offset, length }))
+        Ok((!ranges.is_empty()).then_some(Part { sequence, ranges }))
     }
 
     /// The connections' threads do it all.
-    fn direct(&self, tracer: &mut Tracer, part: Part, span: Option<SpanId>) -> Result<()> {
-        let range = (part.offset, part.length);
+    fn direct(&self, tracer: &mut Tracer, part: &Part, span: Option<SpanId>) -> Result<()> {
         let (end, endpoint) = match (&self.source.end, self.sink) {
             (From::Local(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
             (From::Memory(source), To::Store(end)) => (end, Endpoint::FromSource(Arc::clone(source) as Arc<dyn Source>)),
@@ -253,9 +287,9 @@ impl<'a> Requests<'a> {
             (From::Store(end), To::Null(sink)) => (end, Endpoint::ToSink(Arc::clone(sink) as Arc<dyn Sink>)),
             _ => return Err(Error::new(ErrorKind::Invalid, "these ends have no direct data path: a bug")),
         };
-        let flow = end.flow(endpoint, range, self.buffer_bytes(), span, self.moved(), tracer)?;
+        let flow = end.flow(endpoint, &part.ranges, self.buffer_bytes(), span, self.moved(), tracer)?;
         if let From::Local(source) = &self.source.end {
-            source.read_ahead(part.offset, part.length);
+            part.ranges.iter().for_each(|range| source.read_ahead(range.start, range.end - range.start));
         }
         flow.wait(tracer)
     }
@@ -270,8 +304,8 @@ impl<'a> Requests<'a> {
             From::Store(end) => {
                 // Bytes count when they have arrived, and these have only half the way behind them.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
-                let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset);
-                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
+                let endpoint = Endpoint::ToMemory(Arc::clone(memory), part.offset());
+                end.flow(endpoint, &part.ranges, self.buffer_bytes(), span, moved, tracer)?.wait(tracer)?;
                 return Ok(Some(part));
             }
             From::Local(source) => &**source,
@@ -279,44 +313,60 @@ impl<'a> Requests<'a> {
         };
         let reading = tracer.begin();
         // SAFETY: the request's memory is this thread's until it is lent to a flow.
-        source.read(unsafe { memory.part_mut(0..part.length as usize) }, part.offset)?;
+        holes::read_ranges(source, unsafe { memory.part_mut(0..memory.len()) }, part.offset(), &part.ranges)?;
         let about = SpanFields {
             object: self.source.object,
             parent: span,
-            offset_bytes: Some(part.offset),
-            size_bytes: Some(part.length),
+            offset_bytes: Some(part.offset()),
+            size_bytes: Some(part.data_bytes()),
             ..SpanFields::default()
         };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(Some(part))
     }
 
+    /// What of a part in memory is to be written: not blocks of zeros, if those are to be holes.
+    fn written(&self, memory: &RequestMemory, part: &Part) -> Vec<Range<u64>> {
+        if self.sparse != Sparse::Always {
+            return part.ranges.clone();
+        }
+        // SAFETY: the flow that filled it has ended: the memory is this thread's.
+        let bytes = unsafe { memory.part(0..memory.len()) };
+        let within = |range: &Range<u64>| {
+            let (from, to) = ((range.start - part.offset()) as usize, (range.end - part.offset()) as usize);
+            sparse::without_zeros(&bytes[from..to], range.start)
+        };
+        let ranges: Vec<Range<u64>> = part.ranges.iter().flat_map(within).collect();
+        self.control.hole_bytes.fetch_add(part.data_bytes() - sparse::bytes_of(&ranges), Ordering::Relaxed);
+        ranges
+    }
+
     /// A part in memory to where it belongs.
     fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
-        let about = SpanFields { parent: span, offset_bytes: Some(part.offset), size_bytes: Some(part.length), ..SpanFields::default() };
+        let (base, ranges) = (part.offset(), self.written(memory, &part));
+        let size_bytes = Some(sparse::bytes_of(&ranges));
+        let about = SpanFields { parent: span, offset_bytes: Some(base), size_bytes, ..SpanFields::default() };
+        // SAFETY: the flow that filled it has ended, and the next one has not begun: the memory is this thread's.
+        let bytes = |range: &Range<u64>| unsafe { memory.part((range.start - base) as usize..(range.end - base) as usize) };
         match self.sink {
+            To::Store(_) if ranges.is_empty() => Ok(()),
             To::Store(end) => {
-                let endpoint = Endpoint::FromMemory(Arc::clone(memory), part.offset);
-                end.flow(endpoint, (part.offset, part.length), self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
+                let endpoint = Endpoint::FromMemory(Arc::clone(memory), base);
+                end.flow(endpoint, &ranges, self.buffer_bytes(), span, self.moved(), tracer)?.wait(tracer)
             }
             To::Null(_) => Ok(()),
             To::Local(sink) => {
                 let writing = tracer.begin();
-                // SAFETY: the flow that filled it has ended: the memory is this thread's.
-                sink.write(unsafe { memory.part(0..part.length as usize) }, part.offset)?;
+                ranges.iter().try_for_each(|range| sink.write(bytes(range), range.start))?;
                 tracer.end(writing, SpanKind::FileWrite, SpanFields { object: sink.object(), ..about });
                 Ok(())
             }
             To::Stdout => {
                 self.wait_for_turn(tracer, part.sequence, span)?;
                 let writing = tracer.begin();
-                // SAFETY: as above.
-                let bytes = unsafe { memory.part(0..part.length as usize) };
-                let mut out = std::io::stdout().lock();
-                let written = out.write_all(bytes).and_then(|()| out.flush());
-                written.map_err(|e| Error::system("writing to standard output", e))?;
-                tracer.end(writing, SpanKind::FileWrite, about);
                 let mut turn = self.writing.lock();
+                ranges.iter().try_for_each(|range| turn.output.write(bytes(range), range.start))?;
+                tracer.end(writing, SpanKind::FileWrite, about);
                 turn.sequence = part.sequence + 1;
                 turn.last = tracer.track();
                 self.turn.notify_all();

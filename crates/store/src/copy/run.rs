@@ -1,10 +1,13 @@
 //! One copy, from its first open to its last rename.
 
 use super::ends::{From, OpenSource, To, open_sink, open_source, sink_name, source_name};
-use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source};
+use super::holes::DataMap;
+use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source, Sparse};
 use super::record::Recorder;
 use super::requests::Requests;
+use super::room;
 use super::small::{self, SMALL_BYTES};
+use super::stdout::StandardOutput;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -91,8 +94,9 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Resul
     }
     let moved = if is_small {
         let size = source.size_bytes.unwrap_or(0);
-        small::copy(&source, &sink, size, job.sync, &mut tracer).map(|()| {
-            job.control.moved_bytes.store(size, Ordering::Relaxed);
+        small::copy(&source, &sink, (job.sparse, job.sync), size, &mut tracer).map(|data_bytes| {
+            job.control.moved_bytes.store(data_bytes, Ordering::Relaxed);
+            job.control.hole_bytes.store(size - data_bytes, Ordering::Relaxed);
             size
         })
     } else {
@@ -108,9 +112,11 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Resul
     });
     let servers = servers(&source, &sink);
     let (size_bytes, source_modified) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
-    observer.progress(size_bytes, Some(size_bytes));
+    let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
+    observer.progress(size_bytes - hole_bytes, Some(size_bytes - hole_bytes));
     Ok(CopyOutcome {
         size_bytes,
+        hole_bytes,
         elapsed: begun.elapsed(),
         source_modified,
         request_bytes: chosen.request_bytes,
@@ -146,7 +152,15 @@ pub(super) fn large(
     for end in [from, to].into_iter().flatten() {
         end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
     }
-    let requests = Requests::new(source, sink, chosen, &job.control, mode.clone());
+    // A pipe takes zeros for holes, and nothing can be left out of them.
+    let sparse = if matches!(sink, To::Stdout) && !StandardOutput::takes_holes() { Sparse::Never } else { job.sparse };
+    let mut data = DataMap::new(sparse);
+    let known = data.begin(source, tracer)?;
+    // What comes from memory is a trial, which may be stopped long before its end.
+    if sparse != Sparse::Always && !matches!(source.end, From::Memory(_)) {
+        room::check(sink, known)?;
+    }
+    let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
     let told = std::cell::Cell::new(Instant::now());
     let tick = || {
         if let Some(end) = to
@@ -155,10 +169,22 @@ pub(super) fn large(
             told.set(Instant::now());
             end.store.names.keep_alive(end.handle.id());
         }
-        observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), source.size_bytes);
+        let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
+        let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
+        observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), data_bytes);
         observer.cancelled()
     };
     let moved = requests.run(tracer, &tick);
+    let moved = moved.and_then(|size| {
+        requests.finish(size)?;
+        match to {
+            // The datafiles end where the file's holes end.
+            Some(end) if job.control.hole_bytes.load(Ordering::Relaxed) > 0 => {
+                end.store.data.truncate(tracer, &end.handle, size).map(|()| size)
+            }
+            _ => Ok(size),
+        }
+    });
     let synced = moved.and_then(|size| match to {
         Some(end) if job.sync => end.sync(tracer).map(|()| size),
         _ => Ok(size),

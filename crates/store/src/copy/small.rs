@@ -2,16 +2,20 @@
 //! is round trips: create, write, rename on the way in; open, glimpse, read on the way out.
 
 use super::ends::{From, OpenSource, To};
+use super::holes;
+use super::job::Sparse;
 use crate::client::StoreFile;
 use crate::client::engine::flow::{Sink, Source};
 use crate::error::Result;
+use crate::sparse;
+use std::ops::Range;
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// The largest copy that is made this way.
 pub(super) const SMALL_BYTES: u64 = 1 << 20;
 
-/// Moves all bytes of a short source.
-pub(super) fn copy(source: &OpenSource, sink: &To, size_bytes: u64, sync: bool, tracer: &mut Tracer) -> Result<()> {
+/// Moves all bytes of a short source; how many were data.
+pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool), size_bytes: u64, tracer: &mut Tracer) -> Result<u64> {
     let request = tracer.begin();
     let mut memory = vec![0; size_bytes as usize];
     let about = SpanFields { parent: request.id(), offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
@@ -29,22 +33,28 @@ pub(super) fn copy(source: &OpenSource, sink: &To, size_bytes: u64, sync: bool, 
         let file = StoreFile::new(std::sync::Arc::clone(&end.store.data), (*end.handle).clone());
         file.read_within(tracer, &mut memory, 0)?;
     }
+    let data = holes::of_small(source, &memory, sparse, tracer)?;
+    let data_bytes = sparse::bytes_of(&data);
+    let bytes = |range: &Range<u64>| &memory[range.start as usize..range.end as usize];
     match sink {
         To::Store(end) => {
             let file = StoreFile::new(std::sync::Arc::clone(&end.store.data), (*end.handle).clone());
-            file.write_traced(tracer, &memory, 0)?;
+            if data_bytes < size_bytes {
+                end.store.data.truncate(tracer, &end.handle, size_bytes)?;
+            }
+            data.iter().try_for_each(|range| file.write_traced(tracer, bytes(range), range.start))?;
             if sync {
                 file.sync_traced(tracer)?;
             }
         }
         To::Local(local) => {
             let writing = tracer.begin();
-            local.write(&memory, 0)?;
+            data.iter().try_for_each(|range| local.write(bytes(range), range.start))?;
             tracer.end(writing, SpanKind::FileWrite, SpanFields { object: local.object(), ..about });
         }
         To::Null(_) | To::Stdout => {}
     }
     let about = SpanFields { object: source.object, offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
     tracer.end(request, SpanKind::AppRequest, about);
-    Ok(())
+    Ok(data_bytes)
 }

@@ -2,10 +2,12 @@
 
 use super::home::{Home, Name};
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::io::{Allocate, DatafileId, Found, Seek};
+use crate::protocol::io::{Allocate, DataMap, DatafileId, Found, Seek};
+use crate::sparse;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
@@ -146,6 +148,16 @@ impl Datafile {
             (Err(rustix::io::Errno::NXIO), Seek::Hole) => Ok(Found { at: Some(offset), size_bytes }),
             (Err(e), _) => Err(failed(e)),
         }
+    }
+
+    /// The parts of a range that are not holes, at most so many.
+    pub(super) fn data_map(&self, range: Range<u64>, most: usize) -> Result<DataMap> {
+        let size_bytes = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?.len();
+        // Nothing else uses the descriptor's own position, so that moving it is harmless.
+        let found = sparse::data_of(&self.file, range.start..range.end.min(size_bytes), most);
+        let (data, known_to) = found.map_err(|e| Error::system(format!("{}: looking for holes", self.path().display()), e))?;
+        let known_to = if known_to >= range.end.min(size_bytes) { range.end } else { known_to };
+        Ok(DataMap { size_bytes, known_to, data: data.into_iter().map(|part| (part.start, part.end - part.start)).collect() })
     }
 
     /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is told, in a sync.

@@ -223,6 +223,7 @@ impl Session for IoSession {
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
             }
+            IoRequest::DataMap { datafiles } => self.data_maps(exchange, &datafiles),
             IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
@@ -231,6 +232,18 @@ impl Session for IoSession {
 }
 
 impl IoSession {
+    fn data_maps(&self, exchange: &mut Exchange<'_>, datafiles: &[(DatafileId, u64, u64)]) -> Result<()> {
+        bounded(datafiles.len())?;
+        let most = (limits::MAP_RANGES / datafiles.len().max(1)).max(1);
+        let map = |(id, from, to): &(DatafileId, u64, u64)| {
+            within_a_file(*from, 0)?;
+            within_a_file(*to, 0)?;
+            let target = self.server.target(*id)?;
+            target.data_map(*id, *from..*to, most).map_err(|e| at_target(e, target))
+        };
+        exchange.reply(&IoReply::DataMaps(datafiles.iter().map(map).collect::<Result<_>>()?))
+    }
+
     fn sync_all(&self, exchange: &mut Exchange<'_>) -> Result<()> {
         let syncing = exchange.tracer.begin();
         for target in self.server.targets.values() {

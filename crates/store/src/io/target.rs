@@ -22,9 +22,10 @@ use super::open::OpenDatafiles;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{ServiceStart, Witnessed};
-use crate::protocol::io::{Allocate, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
+use crate::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File};
+use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
@@ -264,6 +265,14 @@ impl Target {
         match self.existing(id)? {
             Some(datafile) => datafile.seek(offset, what),
             None => Ok(Found { at: (what == Seek::Hole).then_some(offset), size_bytes: 0 }),
+        }
+    }
+
+    /// The parts of a range of it that are not holes, at most so many.
+    pub(crate) fn data_map(&self, id: DatafileId, range: Range<u64>, most: usize) -> Result<DataMap> {
+        match self.existing(id)? {
+            Some(datafile) => datafile.data_map(range, most),
+            None => Ok(DataMap { size_bytes: 0, known_to: range.end, data: Vec::new() }),
         }
     }
 

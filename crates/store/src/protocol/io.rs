@@ -99,6 +99,11 @@ pub enum IoRequest {
     },
     /// Puts everything that was answered before on stable storage, on every target here: [`IoReply::Synced`].
     SyncAll,
+    /// Which parts of datafiles are not holes: [`IoReply::DataMaps`], in the same order. One that does not exist has size 0.
+    DataMap {
+        /// Which, and in each from which byte to which.
+        datafiles: Vec<(DatafileId, u64, u64)>,
+    },
 }
 
 /// What becomes of a range. With `KeepSize` in the name nothing gets longer.
@@ -132,6 +137,17 @@ pub struct Found {
     pub at: Option<u64>,
     /// The datafile's size.
     pub size_bytes: u64,
+}
+
+/// The parts of a datafile that are not holes, in order. Holes are what the target's file system knows as such.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DataMap {
+    /// The datafile's size.
+    pub size_bytes: u64,
+    /// The map ends here: before the end that was asked for, where there are more than [`crate::limits::MAP_RANGES`] in a reply.
+    pub known_to: u64,
+    /// Where each begins, and how long it is.
+    pub data: Vec<(u64, u64)>,
 }
 
 /// Space on one target.
@@ -177,4 +193,5 @@ pub enum IoReply {
     },
     /// How many bytes each read has in the payload, in the order asked: fewer than asked for where the datafile ends.
     ReadMany(Vec<Result<u64, Refusal>>),
+    DataMaps(Vec<DataMap>),
 }

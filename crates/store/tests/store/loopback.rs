@@ -2,7 +2,8 @@
 #![allow(dead_code, reason = "examples use some of it")]
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use thalweg_layout::Layout;
@@ -194,4 +195,35 @@ pub fn noise(length: usize, seed: u64) -> Vec<u8> {
     }
     bytes.truncate(length);
     bytes
+}
+
+/// A small file system, unmounted with its owner.
+pub struct SmallDisk {
+    pub path: PathBuf,
+}
+
+impl SmallDisk {
+    /// `None`: it cannot be mounted here.
+    pub fn mount(at: &Path, size: &str) -> Option<SmallDisk> {
+        std::fs::create_dir_all(at).unwrap();
+        let options = format!("size={size}");
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(at).stderr(Stdio::null()).status();
+        mounted.is_ok_and(|status| status.success()).then(|| SmallDisk { path: at.to_owned() })
+    }
+
+    /// Takes all the room that is left; the file that has it.
+    pub fn fill(&self) -> PathBuf {
+        let filler = self.path.join("filler");
+        let mut file = std::fs::File::options().create(true).append(true).open(&filler).unwrap();
+        for size in [1 << 16, 4096, 1] {
+            while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+        }
+        filler
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(&self.path).status();
+    }
 }

@@ -8,6 +8,7 @@ use thalweg_store::copy::{self, CopyJob, CopyObserver, Sink, Source};
 
 /// Arguments of `thalweg cat`.
 #[derive(clap::Args)]
+#[command(after_help = "Where standard output is a file (>, not >>), holes of the files stay holes.")]
 pub(crate) struct Arguments {
     /// The files: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]

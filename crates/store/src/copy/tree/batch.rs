@@ -67,6 +67,10 @@ pub(super) struct Entry {
     pub state: State,
     /// It was written to while it was copied.
     pub modified: bool,
+    /// What of a small file is not holes; `None`: all of it.
+    pub data: Option<Vec<Range<u64>>>,
+    /// Bytes of it in holes.
+    pub hole_bytes: u64,
 }
 
 impl Entry {
@@ -122,12 +126,12 @@ impl Batch {
             What::Directory => self.has_directories = true,
             What::Node(_) => {}
         }
-        self.entries.push(Entry { item, state: State::Found, modified: false });
+        self.entries.push(Entry { item, state: State::Found, modified: false, data: None, hole_bytes: 0 });
     }
 
     /// Puts an entry in that cannot be copied.
     pub(super) fn push_failed(&mut self, item: Item, error: Error) {
-        self.entries.push(Entry { item, state: State::Failed(error), modified: false });
+        self.entries.push(Entry { item, state: State::Failed(error), modified: false, data: None, hole_bytes: 0 });
     }
 
     /// Memory for all small files, which is not cleared.

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -70,7 +71,7 @@ impl<'a> LocalTarget<'a> {
         if made.beside {
             self.left_alone(path);
         }
-        if let Err(error) = self.fill(&made.file, bytes, kept) {
+        if let Err(error) = self.fill(&made.file, bytes, entry.data.as_deref(), kept) {
             draft::remove(above, &made.name);
             return Err(error);
         }
@@ -86,13 +87,19 @@ impl<'a> LocalTarget<'a> {
         self.context.observer.left_alone(&draft::name_of(path));
     }
 
-    fn fill(&self, file: &OwnedFd, bytes: &[u8], kept: Kept) -> Result<()> {
-        let mut rest = bytes;
-        while !rest.is_empty() {
-            match rustix::io::write(file, rest) {
-                Ok(n) => rest = &rest[n..],
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(failure(e)),
+    fn fill(&self, file: &OwnedFd, bytes: &[u8], data: Option<&[Range<u64>]>, kept: Kept) -> Result<()> {
+        if data.is_some() {
+            rustix::fs::ftruncate(file, bytes.len() as u64).map_err(failure)?;
+        }
+        let all = [0..bytes.len() as u64];
+        for Range { start, end } in data.unwrap_or(&all) {
+            let mut at = *start;
+            while at < *end {
+                match rustix::io::pwrite(file, &bytes[at as usize..*end as usize], at) {
+                    Ok(n) => at += n as u64,
+                    Err(Errno::INTR) => {}
+                    Err(e) => return Err(failure(e)),
+                }
             }
         }
         self.set_attributes(file, kept)
@@ -168,7 +175,8 @@ impl<'a> LocalTarget<'a> {
             left_alone: &|| self.left_alone(&entry.item.path),
         };
         let from = source.large(tracer, &entry.item)?;
-        entry.modified = whole::move_all(self.context, tracer, from, whole::Target::Local(target))?;
+        let moved = whole::move_all(self.context, tracer, from, whole::Target::Local(target))?;
+        (entry.modified, entry.hole_bytes) = (moved.modified, moved.hole_bytes);
         Ok(())
     }
 }

@@ -11,9 +11,11 @@ use crate::copy::beneath::{self, failure};
 use crate::copy::local::LocalSource;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
+use crate::sparse;
 use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 use rustix::io::Errno;
+use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -248,6 +250,11 @@ impl TreeSource for LocalTree {
         let about = SpanFields { parent: span, size_bytes: Some(at as u64), count: Some(files), ..SpanFields::default() };
         tracer.end(reading, SpanKind::FileRead, about);
         Ok(())
+    }
+
+    fn data_map(&self, _: &mut Tracer, item: &Item, size_bytes: u64) -> Result<Vec<Range<u64>>> {
+        let file = self.open_file(&item.path)?;
+        sparse::data_of(&file, 0..size_bytes, usize::MAX).map(|(data, _)| data).map_err(failure)
     }
 
     fn large(&self, _: &mut Tracer, item: &Item) -> Result<whole::Source> {

@@ -32,6 +32,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::metadata::LayoutChoice;
 use batch::Batch;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -87,6 +88,8 @@ pub struct TreeJob {
     pub force: bool,
     /// Whether owner, all mode bits and times are kept. Otherwise what is made is ours, of now, and as the umask lets it be.
     pub preserve: bool,
+    /// What becomes of holes.
+    pub sparse: super::Sparse,
     /// Whether symbolic links of a local source stand for what they point to.
     pub follow: bool,
 }
@@ -96,8 +99,10 @@ pub struct TreeJob {
 pub struct TreeOutcome {
     /// Files copied.
     pub files: u64,
-    /// Their bytes.
+    /// Their sizes.
     pub size_bytes: u64,
+    /// Of that, what is in holes, and was not moved.
+    pub hole_bytes: u64,
     /// Directories made or copied into, without the tree's own.
     pub directories: u64,
     /// Symbolic links, pipes, sockets and devices made.
@@ -114,6 +119,8 @@ pub struct TreeOutcome {
 pub trait TreeObserver: Sync {
     /// So many more bytes are to be copied.
     fn found(&self, _size_bytes: u64) {}
+    /// So many of them are in holes, and need not be.
+    fn holes(&self, _size_bytes: u64) {}
     /// So many more bytes have arrived.
     fn moved(&self, _size_bytes: u64) {}
     /// An entry was not copied. Its path is below the tree; that of the tree itself is empty.
@@ -174,6 +181,9 @@ trait TreeSource: Sync {
 
     /// Reads the bytes of the batch's small files, and targets of links. What fails is noted there.
     fn load(&self, tracer: &mut Tracer, batch: &mut Batch, span: Option<SpanId>) -> Result<()>;
+
+    /// The parts of a small file of so many bytes that are not holes.
+    fn data_map(&self, tracer: &mut Tracer, item: &batch::Item, size_bytes: u64) -> Result<Vec<Range<u64>>>;
 
     /// A large file, open for reading.
     fn large(&self, tracer: &mut Tracer, item: &batch::Item) -> Result<whole::Source>;

@@ -26,6 +26,18 @@ pub(super) struct Request {
     bytes: u64,
 }
 
+/// A file whose bytes are in memory, or are to come there.
+pub(super) struct Loaded<'a> {
+    /// The entry's number.
+    pub number: usize,
+    /// Where it is.
+    pub handle: &'a FileHandle,
+    /// Where its bytes are in memory.
+    pub range: Range<usize>,
+    /// Which of them are wanted; `None`: all.
+    pub data: Option<&'a [Range<u64>]>,
+}
+
 /// The loaded files of a batch, cut up by server.
 pub(super) struct Parts {
     open: HashMap<usize, Request>,
@@ -35,13 +47,15 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// Cuts files up: each one's number, where it is, and where its bytes are in memory.
-    pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = (usize, &'a FileHandle, Range<usize>)>) -> Parts {
+    /// Cuts files up.
+    pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = Loaded<'a>>) -> Parts {
         let mut parts = Parts { open: HashMap::new(), full: Vec::new(), failed: Vec::new() };
-        for (number, handle, range) in files {
+        for Loaded { number, handle, range, data: of_file } in files {
+            let all = [0..range.len() as u64];
+            let ranges = of_file.unwrap_or(&all);
             for id in handle.datafiles() {
-                let buffers = handle.layout().flow_buffers(id.index, 0, range.len() as u64, u64::MAX);
-                for buffer in buffers {
+                let of_range = |part: &Range<u64>| handle.layout().flow_buffers(id.index, part.start, part.end - part.start, u64::MAX);
+                for buffer in ranges.iter().flat_map(of_range) {
                     match data.server_of(id.target) {
                         Ok(server) => {
                             let request = parts.room(server, buffer.length);

@@ -5,7 +5,7 @@
 //! size is known at the metadata service from then on.
 
 use super::batch::{Batch, Entry, Kept, State, What, parent, partial, shown};
-use super::requests::{Parts, Servers};
+use super::requests::{Loaded, Parts, Servers};
 use super::workers::of_entry;
 use super::{Context, TreeSink, TreeSource, TreeStore, whole};
 use crate::client::{FileHandle, Store};
@@ -155,10 +155,28 @@ impl<'a> StoreTarget<'a> {
         }
     }
 
+    /// Gives small files with holes their size, to be written into.
+    fn make_holes(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made]) {
+        for made in files {
+            let entry = &mut batch.entries[made.number];
+            let (State::Loaded(range), Some(_)) = (&entry.state, &entry.data) else { continue };
+            let data = &self.store.data;
+            let done = data.truncate(tracer, &made.handle, range.len() as u64);
+            // Writes are synced as they are made; what nothing is written to is synced here.
+            let done = done.and_then(|()| if self.context.job.sync { data.sync(tracer, &made.handle).map(drop) } else { Ok(()) });
+            if let Err(error) = done {
+                entry.state = State::Failed(of_entry(error, &entry.item.path));
+            }
+        }
+    }
+
     /// Writes the bytes of all small files.
     fn write(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made], span: Option<SpanId>) -> Result<()> {
         let loaded = files.iter().filter_map(|made| match &batch.entries[made.number].state {
-            State::Loaded(range) => Some((made.number, &made.handle, range.clone())),
+            State::Loaded(range) => {
+                let data = batch.entries[made.number].data.as_deref();
+                Some(Loaded { number: made.number, handle: &made.handle, range: range.clone(), data })
+            }
             _ => None,
         });
         let mut parts = Parts::of(&self.store.data, loaded);
@@ -254,6 +272,7 @@ impl<'a> StoreTarget<'a> {
     /// Moves the bytes of the batch's files, all of which were made.
     fn fill(&self, tracer: &mut Tracer, batch: &mut Batch, files: &[Made], source: &dyn TreeSource, span: Option<SpanId>) -> Result<()> {
         self.context.check()?;
+        self.make_holes(tracer, batch, files);
         self.write(tracer, batch, files, span)?;
         for made in files {
             let entry = &mut batch.entries[made.number];
@@ -264,7 +283,9 @@ impl<'a> StoreTarget<'a> {
                     Ok((whole::move_all(self.context, tracer, from, to)?, size_bytes))
                 });
                 match moved {
-                    Ok((modified, size_bytes)) => (entry.modified, entry.item.what) = (modified, What::File(size_bytes)),
+                    Ok((moved, size_bytes)) => {
+                        (entry.modified, entry.hole_bytes, entry.item.what) = (moved.modified, moved.hole_bytes, What::File(size_bytes));
+                    }
                     Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                     Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
                 }

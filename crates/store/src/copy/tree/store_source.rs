@@ -6,7 +6,7 @@
 //! found is not copied.
 
 use super::batch::{Batch, Item, Kept, State, Stored, What, shown};
-use super::requests::{Parts, Servers};
+use super::requests::{Loaded, Parts, Servers};
 use super::workers::of_entry;
 use super::{SMALL_BYTES, TreeSource, TreeStore, whole};
 use crate::client::FileHandle;
@@ -16,6 +16,7 @@ use crate::protocol::io::{IoReply, IoRequest};
 use crate::protocol::metadata::{Attributes, FileKind, NewNode, Place};
 use crate::sync::Mutex;
 use crate::wire::unexpected;
+use std::ops::Range;
 use thalweg_trace::{SpanId, Tracer};
 
 /// A directory of a store and all below it.
@@ -149,7 +150,9 @@ impl TreeSource for StoreTree<'_> {
         // Holes are what nobody sends.
         batch.memory[..at].fill(0);
         let loaded = batch.entries.iter().enumerate().filter_map(|(number, entry)| match (&entry.state, &entry.item.stored) {
-            (State::Loaded(range), Some(Stored { handle: Some(handle), .. })) => Some((number, handle, range.clone())),
+            (State::Loaded(range), Some(Stored { handle: Some(handle), .. })) => {
+                Some(Loaded { number, handle, range: range.clone(), data: None })
+            }
             _ => None,
         });
         let mut parts = Parts::of(&self.store.data, loaded);
@@ -200,6 +203,18 @@ impl TreeSource for StoreTree<'_> {
         short.sort_unstable();
         short.dedup();
         self.look_again(tracer, batch, &short)
+    }
+
+    fn data_map(&self, tracer: &mut Tracer, item: &Item, size_bytes: u64) -> Result<Vec<Range<u64>>> {
+        let handle = item.stored.as_ref().and_then(|stored| stored.handle.as_ref());
+        let handle = handle.ok_or_else(|| Error::new(ErrorKind::Io, "a file that is not in the store: a bug"))?;
+        let (mut data, mut known_to) = (Vec::new(), 0);
+        while known_to < size_bytes {
+            let (found, to) = self.store.data.data_map(tracer, handle, known_to..size_bytes)?;
+            data.extend(found);
+            known_to = to;
+        }
+        Ok(data)
     }
 
     fn large(&self, tracer: &mut Tracer, item: &Item) -> Result<whole::Source> {

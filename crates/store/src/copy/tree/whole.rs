@@ -11,6 +11,7 @@ use crate::metadata::client::OpenFile;
 use crate::protocol::metadata::LayoutChoice;
 use std::cell::Cell;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use thalweg_trace::{ObjectKind, Tracer};
 
 /// A file, open for reading.
@@ -38,11 +39,19 @@ pub(super) enum Target<'a> {
     Store(&'a Store, Box<FileHandle>),
 }
 
-/// Moves all bytes. Whether the source was written to meanwhile.
+/// How a file was moved.
+pub(super) struct Moved {
+    /// The source was written to meanwhile.
+    pub modified: bool,
+    /// Bytes in holes, which were not moved.
+    pub hole_bytes: u64,
+}
+
+/// Moves all bytes.
 ///
 /// # Errors
 /// Names server and file. A local target is as it was before.
-pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source, target: Target<'_>) -> Result<bool> {
+pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source, target: Target<'_>) -> Result<Moved> {
     let path = match &target {
         Target::Local(place) => place.path.display().to_string(),
         Target::Store(_, handle) => handle.path().to_owned(),
@@ -73,9 +82,10 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         }
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
-    let watch = Watch { context, seen_bytes: Cell::new(0) };
+    let watch = Watch { context, size_bytes, seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
     let moved = large(&job, &source, &to, chosen, &watch, context.mode, tracer)?;
-    watch.progress(moved, None);
+    let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
+    watch.progress(moved.saturating_sub(hole_bytes), Some(moved.saturating_sub(hole_bytes)));
     context.check()?;
     let modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
     if let To::Local(sink) = &mut to {
@@ -83,7 +93,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         finish.map_or(Ok(()), |finish| finish(sink.file()))?;
         sink.keep(context.job.sync, moved)?;
     }
-    Ok(modified)
+    Ok(Moved { modified, hole_bytes })
 }
 
 /// What the parts of a single copy want to know.
@@ -98,17 +108,23 @@ fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     let mut job = CopyJob::new(crate::copy::job::Source::Memory(0), sink);
     job.tuning = context.job.tuning.clone();
     job.sync = context.job.sync;
+    job.sparse = context.job.sparse;
     job
 }
 
 /// Tells a file's progress as the tree's.
 struct Watch<'a> {
     context: Context<'a>,
+    size_bytes: u64,
     seen_bytes: Cell<u64>,
+    seen_holes: Cell<u64>,
 }
 
 impl CopyObserver for Watch<'_> {
-    fn progress(&self, moved_bytes: u64, _: Option<u64>) {
+    fn progress(&self, moved_bytes: u64, data_bytes: Option<u64>) {
+        let hole_bytes = self.size_bytes.saturating_sub(data_bytes.unwrap_or(self.size_bytes));
+        let seen = self.seen_holes.replace(hole_bytes);
+        self.context.observer.holes(hole_bytes.saturating_sub(seen));
         let seen = self.seen_bytes.replace(moved_bytes);
         self.context.observer.moved(moved_bytes.saturating_sub(seen));
     }

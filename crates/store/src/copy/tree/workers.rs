@@ -2,7 +2,9 @@
 
 use super::batch::{Batch, State, What, parent, shown};
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
+use crate::copy::holes;
 use crate::error::{Error, ErrorKind, Result};
+use crate::sparse;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -181,6 +183,7 @@ impl Shared<'_> {
         let request = tracer.begin();
         let mut put = || -> Result<()> {
             self.source.load(tracer, batch, request.id())?;
+            self.find_holes(tracer, batch);
             self.gate.wait(after, &self.stopping, tracer, request.id());
             if self.stopping.load(Ordering::SeqCst) {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
@@ -202,6 +205,22 @@ impl Shared<'_> {
         tracer.end(request, SpanKind::AppRequest, SpanFields { object: self.object, size_bytes, count, ..SpanFields::default() });
         self.account(batch);
         done.map(|()| true)
+    }
+
+    /// Finds what need not be written of the small files. A file without a block of zeros has no hole to ask for.
+    fn find_holes(&self, tracer: &mut Tracer, batch: &mut Batch) {
+        for entry in &mut batch.entries {
+            let State::Loaded(range) = &entry.state else { continue };
+            let bytes = &batch.memory[range.clone()];
+            let size_bytes = bytes.len() as u64;
+            match holes::small(bytes, self.context.job.sparse, || self.source.data_map(tracer, &entry.item, size_bytes)) {
+                Ok(data) => {
+                    entry.hole_bytes = size_bytes.saturating_sub(sparse::bytes_of(&data));
+                    entry.data = (entry.hole_bytes > 0).then_some(data);
+                }
+                Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),
+            }
+        }
     }
 
     /// Directories of this batch that could not be made, whatever is in them.
@@ -236,7 +255,7 @@ impl Shared<'_> {
             counted.unread += 1;
             self.context.observer.failed(&path, &error);
         }
-        let mut small_bytes = 0;
+        let (mut small_bytes, mut small_holes) = (0, 0);
         for entry in &batch.entries {
             match (&entry.state, &entry.item.what) {
                 (State::Failed(error), _) => {
@@ -250,16 +269,22 @@ impl Shared<'_> {
                     counted.files += 1;
                     counted.size_bytes += size;
                     counted.modified += u64::from(entry.modified);
-                    small_bytes += if *size <= super::SMALL_BYTES { *size } else { 0 };
+                    counted.hole_bytes += entry.hole_bytes;
+                    if *size <= super::SMALL_BYTES {
+                        small_bytes += *size - entry.hole_bytes;
+                        small_holes += entry.hole_bytes;
+                    }
                 }
                 // The copy has stopped before it.
                 (State::Found | State::Loaded(_), _) => {}
             }
         }
+        self.context.observer.holes(small_holes);
         self.context.observer.moved(small_bytes);
         let mut outcome = self.outcome.lock();
         outcome.files += counted.files;
         outcome.size_bytes += counted.size_bytes;
+        outcome.hole_bytes += counted.hole_bytes;
         outcome.directories += counted.directories;
         outcome.others += counted.others;
         outcome.failed += counted.failed;

@@ -16,14 +16,16 @@
 //! What bounds memory: a layer holds at most [`Options::segment_bytes`] of log, and at most
 //! [`SEGMENTS_BEHIND`] times that when checkpoints cannot keep up, after which writers wait.
 
+mod checkpoints;
+
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
-use super::replay::{Replayed, replay};
+use super::replay::{clear_away, refuse_a_log_without_its_database, replay};
+use super::reserve::{Reserve, STEP_BYTES, makes_something};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use crate::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::sync::{Condvar, Finally, Mutex, panic_text};
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use crate::sync::{Condvar, Finally, Mutex};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -61,6 +63,7 @@ pub(crate) struct Embedded {
 
 struct Shared {
     directory: PathBuf,
+    reserve: Reserve,
     redb: Redb,
     identity: u64,
     options: Options,
@@ -97,6 +100,8 @@ struct State {
     next_sequence: u64,
     /// Live segments, the one that is written last.
     segments: Vec<Segment>,
+    /// Something that waits for the next leader makes something.
+    pending_makes: bool,
     /// Why nothing can be written any more.
     broken: Option<DatabaseError>,
 }
@@ -135,37 +140,68 @@ impl Embedded {
     }
 
     /// Opens the database in `directory`, or makes one there. Answers when everything that was
-    /// returned before a kill, or synced before a power loss, is there again and is in the redb file.
+    /// returned before a kill, or synced before a power loss, is there again and is in the redb file. On a full disk the reserve is given
+    /// up for that, and what there is no room for in the redb file stays in the log.
     pub(crate) fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
+        let reserve = Reserve::of(directory);
+        let mut opened = Embedded::open_in(directory, options, &reserve, false);
+        while opened.as_ref().is_err_and(|error| error.full) && reserve.give_up() {
+            opened = Embedded::open_in(directory, options, &reserve, true);
+        }
+        let embedded = opened.map_err(|error| match error.full {
+            true => {
+                let problem = format!("{}: the disk is full, and there is no reserve to start with: free 1 MiB on it", error.problem);
+                DatabaseError { problem, ..error }
+            }
+            false => error,
+        })?;
+        embedded.shared.reserve.hold();
+        Ok(embedded)
+    }
+
+    fn open_in(directory: &Path, options: Options, reserve: &Reserve, is_full: bool) -> Result<Embedded, DatabaseError> {
         let path = directory.join(DATABASE_FILE);
         refuse_a_log_without_its_database(directory, &path)?;
         let (redb, identity, applied) = redb_file::open(&path, options.cache_bytes)?;
         let mut layer = Layer::default();
-        let found = replay(directory, identity, applied, options.drop_damaged, &mut layer)?;
-        if found.last > applied {
+        let mut found = replay(directory, identity, applied, options.drop_damaged, &mut layer)?;
+        // On a full disk the log must not take what the reserve has given. (What was dropped of a segment cannot be put aside while the
+        // rest of it is needed.)
+        let may_stay = is_full && found.dropped.is_empty();
+        if found.last > applied && !(may_stay && reserve.check_room(2 * log::bytes_of(&found.applied) + STEP_BYTES).is_err()) {
             guarded(&path, || put_into(&redb, &layer, found.last).map_err(|e| redb_error(&path, &e)))?;
+            layer = Layer::default();
+        }
+        let mut segments: Vec<Segment> = Vec::new();
+        if !layer.is_empty() {
+            segments = std::mem::take(&mut found.applied).into_iter().map(Segment::reopen).collect::<Result<_, _>>()?;
+            segments.iter().try_for_each(Segment::sync)?;
         }
         let segment = Segment::create(directory, identity, found.last + 1)?;
         let reached = found.last;
+        segments.retain(|old| old.path != segment.path);
         let recovery = clear_away(directory, found, &segment)?;
+        segments.push(segment);
         let base = guarded(&path, || Snapshot::of(&redb, &path).map_err(|e| redb_error(&path, &e)))?;
         let base = Arc::new(base);
         let shared = Arc::new(Shared {
             directory: directory.to_owned(),
+            reserve: Reserve::of(directory),
             redb,
             identity,
             options,
             state: RwLock::new(State {
                 base,
                 frozen: None,
-                logged: Layer::default(),
+                logged: layer,
                 writing: Layer::default(),
                 pending: Layer::default(),
                 records: Vec::new(),
                 batch: Arc::default(),
                 next_sequence: reached + 1,
-                segments: vec![segment],
+                segments,
+                pending_makes: false,
                 broken: None,
             }),
             turn: Mutex::default(),
@@ -189,6 +225,12 @@ impl Embedded {
         &self.recovery
     }
 
+    /// What somebody who starts the service should know of its disk.
+    pub(crate) fn full_disk(&self) -> Option<String> {
+        let says = "is full: reading and removing only until there is room";
+        (!self.shared.reserve.hold()).then(|| format!("metadata disk of {} {says}", self.shared.directory.display()))
+    }
+
     /// Puts everything into the redb file and empties the log. Answers when that is done.
     pub(crate) fn checkpoint(&self) -> Result<(), DatabaseError> {
         let shared = &self.shared;
@@ -207,28 +249,6 @@ impl Embedded {
             }
         }
     }
-}
-
-/// Without its file a new database would begin here, and the log would be another's.
-fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -> Result<(), DatabaseError> {
-    let there = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
-    if there || log::segments(directory)?.is_empty() {
-        return Ok(());
-    }
-    Err(DatabaseError::new(path, "missing or empty, and a log is beside it: put it back with a copy of all of the directory's files"))
-}
-
-/// The segments that were there before `live` go, or are put aside, now that all that was read in them is in the redb file.
-fn clear_away(directory: &Path, found: Replayed, live: &Segment) -> Result<Recovery, DatabaseError> {
-    let mut recovery = found.recovery;
-    for path in &found.dropped {
-        recovery.aside.push(log::put_aside(path)?);
-    }
-    for path in found.applied.iter().filter(|path| **path != live.path) {
-        std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
-    }
-    crate::durable::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
-    Ok(recovery)
 }
 
 impl Drop for Embedded {
@@ -258,6 +278,7 @@ impl Database for Embedded {
         work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
     ) -> Result<(), DatabaseError> {
         self.shared.wait_while_far_behind()?;
+        let has_room = self.shared.reserve.hold();
         let batch = {
             let mut guard = self.shared.write_state();
             let state = &mut *guard;
@@ -270,6 +291,11 @@ impl Database for Embedded {
             let verdict = work(&mut working)?;
             let mut own = working.own;
             if verdict == Verdict::Commit && !own.is_empty() {
+                let makes = makes_something(&own);
+                if makes && !has_room {
+                    return Err(self.shared.reserve.refusal());
+                }
+                state.pending_makes |= makes;
                 log::encode(&mut state.records, state.next_sequence, &own);
                 state.next_sequence += 1;
                 own.settle_onto(&mut state.pending);
@@ -291,7 +317,11 @@ impl Database for Embedded {
     }
 
     fn close(&self) -> Result<(), DatabaseError> {
-        self.checkpoint()
+        match self.checkpoint() {
+            // It stays in the log, as after a kill.
+            Err(error) if error.full => self.shared.sync(&mut crate::metadata::database::Unwatched),
+            done => done,
+        }
     }
 }
 
@@ -377,18 +407,27 @@ impl Shared {
 
     /// Writes what is pending, as the leader.
     fn write_batch(&self, watch: &mut dyn Watch) {
-        let (records, batch, segment, last) = {
+        let (records, makes, batch, segment, last) = {
             let mut state = self.write_state();
             let state = &mut *state;
             state.writing = std::mem::take(&mut state.pending);
             let segment = state.segments.last().expect("there is always a segment").clone();
-            (std::mem::take(&mut state.records), std::mem::take(&mut state.batch), segment, state.next_sequence - 1)
+            let makes = std::mem::take(&mut state.pending_makes);
+            (std::mem::take(&mut state.records), makes, std::mem::take(&mut state.batch), segment, state.next_sequence - 1)
         };
         let written = if records.is_empty() {
             Ok(())
         } else {
             watch.begin();
-            let written = segment.append(&records);
+            let mut written = segment.append(&records);
+            while let Err(failure) = &written {
+                // From here on there is room for what removes.
+                let has_given = failure.error.full && failure.cut_back && self.reserve.give_up();
+                if !has_given || makes {
+                    break;
+                }
+                written = segment.append(&records);
+            }
             watch.end(Stage::LogWrite(records.len() as u64));
             written
         };
@@ -412,6 +451,7 @@ impl Shared {
                 // Those who came after saw what now has not happened: it has not happened for them either.
                 state.writing = Layer::default();
                 state.pending = Layer::default();
+                state.pending_makes = false;
                 state.records.clear();
                 state.next_sequence = self.logged.load(Ordering::Acquire) + 1;
                 let later = std::mem::take(&mut state.batch);
@@ -423,98 +463,6 @@ impl Shared {
                 }
             }
         }
-    }
-
-    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only by whoever has the turn to write the log,
-    /// and while nothing is frozen.
-    fn rotate(&self) -> Result<(), DatabaseError> {
-        let segment = {
-            let state = self.read_state();
-            if state.logged.is_empty() {
-                return Ok(());
-            }
-            state.segments.last().expect("there is always a segment").clone()
-        };
-        // So that nothing but damage makes a segment fall short of its successor.
-        if let Err(e) = segment.sync() {
-            self.write_state().broken = Some(e.clone());
-            return Err(e);
-        }
-        let last = self.logged.load(Ordering::Acquire);
-        let next = Segment::create(&self.directory, self.identity, last + 1)?;
-        let mut state = self.write_state();
-        state.segments.push(next);
-        state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));
-        self.work.lock().checkpoint = true;
-        self.worked.notify_all();
-        Ok(())
-    }
-
-    /// The checkpointer's thread.
-    fn checkpoints(&self) {
-        loop {
-            let mut work = self.work.lock();
-            while !work.checkpoint && !work.stop {
-                self.worked.wait(&mut work);
-            }
-            if work.stop {
-                return;
-            }
-            drop(work);
-            let done = catch_unwind(AssertUnwindSafe(|| self.put_frozen())).unwrap_or_else(|panic| {
-                let problem = format!("a checkpoint ended in a panic ({}): start the service again", panic_text(&*panic));
-                let error = DatabaseError::new(&self.directory.join(DATABASE_FILE), problem);
-                self.write_state().broken = Some(error.clone());
-                Err(error)
-            });
-            let mut work = self.work.lock();
-            work.checkpoint = false;
-            work.failed = done.err();
-            self.worked.notify_all();
-        }
-    }
-
-    fn put_frozen(&self) -> Result<(), DatabaseError> {
-        let Some((layer, last)) = self.read_state().frozen.clone() else { return Ok(()) };
-        let path = self.directory.join(DATABASE_FILE);
-        let base = put_into(&self.redb, &layer, last).and_then(|()| Snapshot::of(&self.redb, &path)).map_err(|e| redb_error(&path, &e))?;
-        let mut state = self.write_state();
-        state.base = Arc::new(base);
-        state.frozen = None;
-        let live = state.segments.len() - 1;
-        let old: Vec<Segment> = state.segments.drain(..live).collect();
-        drop(state);
-        for segment in old {
-            std::fs::remove_file(&segment.path).map_err(|e| DatabaseError::io(&segment.path, "cannot remove", &e))?;
-        }
-        Ok(())
-    }
-
-    /// Waits until no checkpoint is under way; its error, if it failed.
-    fn wait_for_checkpoint(&self) -> Result<(), DatabaseError> {
-        let mut work = self.work.lock();
-        while work.checkpoint && !work.stop {
-            self.worked.wait(&mut work);
-        }
-        work.failed.clone().map_or(Ok(()), Err)
-    }
-
-    /// Keeps the log bounded when checkpoints do not keep up, and tries a failed one again.
-    fn wait_while_far_behind(&self) -> Result<(), DatabaseError> {
-        let bytes = {
-            let state = self.read_state();
-            state.segments.last().map_or(0, |s| s.bytes)
-        };
-        if bytes < self.options.segment_bytes.saturating_mul(SEGMENTS_BEHIND) {
-            return Ok(());
-        }
-        let mut work = self.work.lock();
-        if work.failed.is_some() {
-            work.checkpoint = true;
-            self.worked.notify_all();
-        }
-        drop(work);
-        self.wait_for_checkpoint()
     }
 
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {

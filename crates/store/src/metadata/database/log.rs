@@ -85,6 +85,13 @@ impl Segment {
         Ok(Segment { path, file: Arc::new(file), bytes: HEADER_BYTES as u64 })
     }
 
+    /// One that is there, whose records are in memory but not yet in the redb file.
+    pub(super) fn reopen(path: PathBuf) -> Result<Segment, DatabaseError> {
+        let open = || File::options().append(true).read(true).open(&path).and_then(|file| Ok((file.metadata()?.len(), file)));
+        let (bytes, file) = open().map_err(|e| DatabaseError::io(&path, "cannot open", &e))?;
+        Ok(Segment { path, file: Arc::new(file), bytes })
+    }
+
     /// Appends whole records. When that fails, the segment is cut back to what it was, durably: what was not done does
     /// not come back after power loss.
     pub(super) fn append(&self, records: &[u8]) -> Result<(), AppendError> {
@@ -179,6 +186,11 @@ pub(super) fn segments(directory: &Path) -> Result<Vec<(u64, PathBuf)>, Database
         Ok(segments)
     };
     list().map_err(|e| DatabaseError::io(directory, "cannot list the log's segments", &e))
+}
+
+/// How long these files are.
+pub(super) fn bytes_of(segments: &[PathBuf]) -> u64 {
+    segments.iter().filter_map(|path| std::fs::metadata(path).ok()).map(|found| found.len()).sum()
 }
 
 /// Renames a segment so that it is no longer part of the log; answers its new path.

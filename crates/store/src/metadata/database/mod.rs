@@ -13,6 +13,7 @@ mod layers;
 mod log;
 mod redb_file;
 mod replay;
+mod reserve;
 #[cfg(test)]
 mod tests;
 

@@ -208,3 +208,25 @@ fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseEr
     }
     Ok(())
 }
+
+/// Without its file a new database would begin here, and the log would be another's.
+pub(super) fn refuse_a_log_without_its_database(directory: &Path, path: &Path) -> Result<(), DatabaseError> {
+    let there = std::fs::metadata(path).is_ok_and(|metadata| metadata.len() > 0);
+    if there || log::segments(directory)?.is_empty() {
+        return Ok(());
+    }
+    Err(DatabaseError::new(path, "missing or empty, and a log is beside it: put it back with a copy of all of the directory's files"))
+}
+
+/// The segments that were there before `live` go, or are put aside, now that all that was read in them is in the redb file.
+pub(super) fn clear_away(directory: &Path, found: Replayed, live: &log::Segment) -> Result<Recovery, DatabaseError> {
+    let mut recovery = found.recovery;
+    for path in &found.dropped {
+        recovery.aside.push(log::put_aside(path)?);
+    }
+    for path in found.applied.iter().filter(|path| **path != live.path) {
+        std::fs::remove_file(path).map_err(|e| DatabaseError::io(path, "cannot remove", &e))?;
+    }
+    crate::durable::sync_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot sync", &e))?;
+    Ok(recovery)
+}

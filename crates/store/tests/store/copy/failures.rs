@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use thalweg_store::client::Store;
 use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Quiet, Sink, Source, Tuning, run};
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest};
+use thalweg_store::protocol::io::{DataMap, DatafileId, Durability, FileId, IoReply, IoRequest};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, ServeOptions, Service, Session, serve};
 use thalweg_store::{Error, ErrorKind, Result};
@@ -252,6 +252,10 @@ impl Session for DamagingSession {
                 let size = thalweg_store::protocol::io::DatafileSize { size_bytes: 3_000_000, allocated_bytes: 0, quiet: false };
                 exchange.reply(&IoReply::Sizes(vec![size; datafiles.len()]))
             }
+            IoRequest::DataMap { datafiles } => {
+                let all = |(_, from, to): &(_, u64, u64)| DataMap { size_bytes: 3_000_000, known_to: *to, data: vec![(*from, to - from)] };
+                exchange.reply(&IoReply::DataMaps(datafiles.iter().map(all).collect()))
+            }
             IoRequest::Write { .. } => {
                 exchange.receive_whole()?;
                 exchange.reply(&IoReply::Written { verifier: BootVerifier(self.0.verifier.fetch_add(1, Ordering::SeqCst) / 2) })
@@ -318,7 +322,7 @@ fn a_source_that_changes_its_size_or_goes_is_an_error_and_nothing_is_kept() {
             let servers = loopback::servers(dir.path(), 2, 1);
             let (store, names) = loopback::store(&servers.map, PATIENCE);
             let path = dir.path().join("source");
-            std::fs::File::create(&path).unwrap().set_len(80 << 20).unwrap();
+            std::fs::write(&path, vec![1; 80 << 20]).unwrap();
             let job = CopyJob { tuning: tuning.clone(), ..into(&store, Source::Local(path.clone())) };
             let (result, _) = interfere(&job, 8 << 20, &|| change(&path));
             let error = result.unwrap_err();

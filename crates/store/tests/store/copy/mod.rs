@@ -3,4 +3,5 @@
 mod failures;
 mod files;
 mod recordings;
+mod sparse;
 mod trees;

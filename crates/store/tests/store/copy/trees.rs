@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_store::client::DataClient;
-use thalweg_store::copy::{Quiet, SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, Tuning, copy_tree};
+use thalweg_store::copy::{Quiet, SMALL_BYTES, Sparse, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, Tuning, copy_tree};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{FileKind, LayoutChoice, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
@@ -17,7 +17,7 @@ use thalweg_store::wire::Connect;
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::{TraceHandle, Tracer};
 
-fn start(directory: &Path, servers: usize) -> (RunningStore, TreeStore) {
+pub(super) fn start(directory: &Path, servers: usize) -> (RunningStore, TreeStore) {
     let store = up(&UpOptions { servers: Some(servers), ..UpOptions::new([directory]) }).unwrap();
     let connected = connect(&store);
     (store, connected)
@@ -30,7 +30,7 @@ fn connect(store: &RunningStore) -> TreeStore {
     TreeStore { names, data }
 }
 
-fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
+pub(super) fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
     TreeJob {
         from,
         to,
@@ -41,14 +41,15 @@ fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
         force: false,
         preserve: true,
         follow: false,
+        sparse: Sparse::Auto,
     }
 }
 
-fn local(path: &Path) -> TreeEnd {
+pub(super) fn local(path: &Path) -> TreeEnd {
     TreeEnd::Local(path.to_owned())
 }
 
-fn stored(store: &TreeStore, path: &str) -> TreeEnd {
+pub(super) fn stored(store: &TreeStore, path: &str) -> TreeEnd {
     TreeEnd::Store(store.clone(), path.into())
 }
 
@@ -76,12 +77,12 @@ impl TreeObserver for Told {
     }
 }
 
-fn copy(job: &TreeJob) -> TreeOutcome {
+pub(super) fn copy(job: &TreeJob) -> TreeOutcome {
     let told = Told::default();
     let outcome = copy_tree(job, &told, &TraceHandle::off()).unwrap();
     let failed = told.failed.into_inner().unwrap();
     assert!(failed.is_empty() && outcome.failed == 0, "{failed:?}");
-    assert_eq!((told.moved.into_inner(), told.found.into_inner()), (outcome.size_bytes, outcome.size_bytes));
+    assert_eq!((told.moved.into_inner(), told.found.into_inner()), (outcome.size_bytes - outcome.hole_bytes, outcome.size_bytes));
     outcome
 }
 

@@ -1,6 +1,7 @@
 //! The metadata service in a process of its own, killed in the middle of its work.
 
 use crate::bounded::{BoundedChild, LIMIT};
+use crate::loopback::SmallDisk;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -11,7 +12,7 @@ use thalweg_store::config::{StoreConfig, StorePath};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::{Cancel, Wait};
 use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::{Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
+use thalweg_store::protocol::metadata::{Detail, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
 use thalweg_store::start::{StartOptions, serve};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
@@ -273,4 +274,53 @@ fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
     let client = connect(&config.path);
     (0..200).for_each(|i| drop(client.stat(tracer, &name(i)).unwrap()));
     store.stop().unwrap();
+}
+
+#[test]
+fn a_service_whose_disk_is_full_starts_for_reading_and_removing_also_after_a_kill_and_goes_on_when_there_is_room() {
+    let directory = tempfile::tempdir().unwrap();
+    let Some(disk) = SmallDisk::mount(&directory.path().join("disk"), "6m") else {
+        return println!("SKIPPED: mounting a small file system needs root");
+    };
+    let config = store_file(&disk.path);
+    let tracer = &mut Tracer::off();
+    let owner = Owner { mode: 0o755, ..OWNER };
+    let place = |i: usize| Place::at(format!("/d{i}"));
+    let service = Served::start(&config);
+    let client = connect(&config);
+    (0..60).for_each(|i| drop(client.make_directory(tracer, &place(i), owner, false).unwrap()));
+    let mut there = 60;
+    let filler = disk.fill();
+    // It runs while the disk fills: what makes something fails, what removes does not.
+    let made = (100..200).find_map(|i| client.make_directory(tracer, &place(i), owner, false).err());
+    assert_eq!(made.expect("there is no room").kind(), ErrorKind::NoSpace);
+    there -= 1;
+    client.remove_directory(tracer, &place(there)).unwrap();
+    service.kill();
+    for _ in 0..3 {
+        return_to(&config, &disk, &mut there);
+    }
+    std::fs::remove_file(filler).unwrap();
+    let service = Served::start(&config);
+    let client = connect(&config);
+    client.make_directory(tracer, &place(500), owner, false).unwrap();
+    assert!(client.stat(tracer, &place(there - 1)).is_ok() && client.stat(tracer, &place(there)).is_err());
+    service.kill();
+}
+
+/// Starts a service on a full disk, reads, removes, and kills it.
+fn return_to(config: &Path, disk: &SmallDisk, there: &mut usize) {
+    disk.fill();
+    let service = Served::start(config);
+    let (client, tracer) = (connect(config), &mut Tracer::off());
+    let root = client.list(tracer, &Place::at("/"), None, 1000, Detail::Names).unwrap();
+    assert!(root.0.len() >= *there, "{} of {there}", root.0.len());
+    let error = client.make_directory(tracer, &Place::at("/new"), OWNER, false).unwrap_err();
+    assert!(error.kind() == ErrorKind::NoSpace && error.message().contains("reading and removing only"), "{error}");
+    for _ in 0..10 {
+        *there -= 1;
+        client.remove_directory(tracer, &Place::at(format!("/d{there}"))).unwrap();
+    }
+    service.kill();
+    drop(client);
 }

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::copy::{
-    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, TreeEnd, TreeJob, TreeOutcome, Tuning,
+    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_store::protocol::metadata::FileKind;
 use thalweg_trace::numbers;
@@ -59,6 +59,9 @@ pub(crate) struct Arguments {
     /// Return only when the copy is durable at every target and at the metadata service
     #[arg(long)]
     sync: bool,
+    /// What becomes of holes
+    #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
+    sparse: Holes,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -120,6 +123,27 @@ enum PathOfData {
     Direct,
 }
 
+/// What becomes of holes, as the flag says it.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Holes {
+    /// Holes of FROM are holes of TO
+    Auto,
+    /// Blocks of zeros become holes, too
+    Always,
+    /// Everything is written out
+    Never,
+}
+
+impl Holes {
+    fn of_copy(self) -> Sparse {
+        match self {
+            Holes::Auto => Sparse::Auto,
+            Holes::Always => Sparse::Always,
+            Holes::Never => Sparse::Never,
+        }
+    }
+}
+
 /// `memory:SIZE`.
 fn memory(text: &str) -> Result<u64, String> {
     let size_text = text.strip_prefix("memory:").ok_or("expected memory:SIZE, like memory:1Gi")?;
@@ -147,7 +171,10 @@ struct Document {
     from: String,
     to: String,
     size_bytes: u64,
+    /// Bytes that were moved: what is not in holes.
+    data_bytes: u64,
     elapsed_s: f64,
+    /// Of the data.
     rate_bytes_per_s: f64,
     /// How it was done.
     flow: Flow,
@@ -259,7 +286,7 @@ impl Copying<'_> {
             return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
         }
         if !flags.quiet {
-            let rate = numbers::byte_rate(outcome.size_bytes as f64 / seconds);
+            let rate = numbers::byte_rate((outcome.size_bytes - outcome.hole_bytes) as f64 / seconds);
             output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
         }
         let more = flags.recording.more();
@@ -316,6 +343,7 @@ impl Copying<'_> {
         job.tuning = self.arguments.tuning();
         job.sync = self.arguments.sync;
         job.force = self.arguments.force;
+        job.sparse = self.arguments.sparse.of_copy();
         Ok(job)
     }
 
@@ -356,6 +384,7 @@ impl Copying<'_> {
             sync: flags.sync,
             force: flags.force,
             preserve: flags.preserve,
+            sparse: flags.sparse.of_copy(),
             follow: flags.follow,
         };
         if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
@@ -455,14 +484,15 @@ fn utf8(name: &OsStr) -> Result<&str, Failure> {
 const SCHEMA: &str = "thalweg.cp/1";
 
 fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
-    let elapsed_s = outcome.elapsed.as_secs_f64();
+    let (elapsed_s, data_bytes) = (outcome.elapsed.as_secs_f64(), outcome.size_bytes - outcome.hole_bytes);
     Document {
         schema: SCHEMA,
         from: from.to_owned(),
         to: to.to_owned(),
         size_bytes: outcome.size_bytes,
+        data_bytes,
         elapsed_s,
-        rate_bytes_per_s: if elapsed_s > 0.0 { outcome.size_bytes as f64 / elapsed_s } else { 0.0 },
+        rate_bytes_per_s: if elapsed_s > 0.0 { data_bytes as f64 / elapsed_s } else { 0.0 },
         flow: Flow {
             request_bytes: outcome.request_bytes,
             requests: outcome.requests,

@@ -35,7 +35,10 @@ struct Document<'a> {
     from: &'a str,
     to: &'a str,
     size_bytes: u64,
+    /// Bytes that were moved: what is not in holes.
+    data_bytes: u64,
     elapsed_s: f64,
+    /// Of the data.
     rate_bytes_per_s: f64,
     /// Files copied.
     files: u64,
@@ -56,6 +59,10 @@ struct Watch<'a> {
 impl TreeObserver for Watch<'_> {
     fn found(&self, size_bytes: u64) {
         self.progress.grow(size_bytes);
+    }
+
+    fn holes(&self, size_bytes: u64) {
+        self.progress.shrink(size_bytes);
     }
 
     fn moved(&self, size_bytes: u64) {
@@ -105,14 +112,16 @@ impl TreeCopy<'_> {
             let (many, files) = (outcome.failed, outcome.files);
             return Err(Failure::failed(format!("{}: {many} of its entries were not copied; {files} files were", self.from)));
         }
+        let data_bytes = outcome.size_bytes - outcome.hole_bytes;
         if self.json {
             return output::json(&Document {
                 schema: "thalweg.cp/1",
                 from: self.from,
                 to: self.to,
                 size_bytes: outcome.size_bytes,
+                data_bytes,
                 elapsed_s: seconds,
-                rate_bytes_per_s: if seconds > 0.0 { outcome.size_bytes as f64 / seconds } else { 0.0 },
+                rate_bytes_per_s: if seconds > 0.0 { data_bytes as f64 / seconds } else { 0.0 },
                 files: outcome.files,
                 directories: outcome.directories,
                 others: outcome.others,
@@ -120,7 +129,7 @@ impl TreeCopy<'_> {
             });
         }
         if !self.quiet {
-            let (rate, size) = (numbers::byte_rate(outcome.size_bytes as f64 / seconds), numbers::size(outcome.size_bytes));
+            let (rate, size) = (numbers::byte_rate(data_bytes as f64 / seconds), numbers::size(outcome.size_bytes));
             output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, numbers::duration(seconds)));
         }
         Ok(())

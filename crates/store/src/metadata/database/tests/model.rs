@@ -239,3 +239,86 @@ fn a_full_disk_is_an_error_and_nothing_else_until_there_is_room() {
     assert_eq!(rows(&database, Table::Extended, b"", None, 9).len(), 1);
     assert_eq!(rows(&database, Table::Entries, b"", None, 9).len(), 2);
 }
+
+/// Takes all room that a disk has.
+fn fill(filler: &std::path::Path) {
+    let mut file = std::fs::File::options().create(true).append(true).open(filler).unwrap();
+    for size in [1 << 16, 4096, 1] {
+        while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+    }
+}
+
+#[test]
+fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_there_is_room() {
+    let Some(mounted) = SmallDisk::mount(6 << 20) else {
+        println!("SKIPPED: mounting a small file system needs root");
+        return;
+    };
+    let (directory, filler) = (mounted.path.join("database"), mounted.path.join("filler"));
+    let name = |i: u64| format!("kept {i:04}").into_bytes();
+    let database = Embedded::open(&directory, LARGE).unwrap();
+    assert_eq!(database.full_disk(), None);
+    // More than the reserve has room for in the database's file.
+    for i in 0..100 {
+        commit(&database, |t| t.put(Table::Entries, &name(i), vec![b'x'; 10_000]));
+    }
+    drop(database);
+    let before = std::fs::read_dir(&directory).unwrap().count();
+    let mut left = 100;
+    for round in 0..3 {
+        fill(&filler);
+        let database = Embedded::open(&directory, LARGE).unwrap_or_else(|e| panic!("{round}: {e}"));
+        let says = database.full_disk().expect("it says so");
+        assert!(says.contains("is full: reading and removing only until there is room"), "{says}");
+        assert_eq!(rows(&database, Table::Entries, b"kept", None, 200).len(), left);
+        let refused = write(&database, &mut Unwatched, |t| -> Result<(), DatabaseError> {
+            t.put(Table::Entries, b"new", vec![1]);
+            Ok(())
+        });
+        let refused = refused.unwrap_err();
+        assert!(refused.full && refused.to_string().contains("reading and removing only"), "{refused}");
+        for _ in 0..20 {
+            left -= 1;
+            commit(&database, |t| t.delete(Table::Entries, &name(left as u64)));
+        }
+        drop(database);
+    }
+    let database = Embedded::open(&directory, LARGE).unwrap();
+    assert_eq!(rows(&database, Table::Entries, b"kept", None, 200).len(), left);
+    std::fs::remove_file(&filler).unwrap();
+    commit(&database, |t| t.put(Table::Entries, b"new", vec![1]));
+    assert_eq!(database.full_disk(), None);
+    database.checkpoint().unwrap();
+    drop(database);
+    assert!(std::fs::read_dir(&directory).unwrap().count() <= before, "the log has gone into the file");
+    let database = Embedded::open(&directory, LARGE).unwrap();
+    assert_eq!(rows(&database, Table::Entries, b"", None, 200).len(), left + 1);
+    drop(database);
+
+    // As an earlier release leaves it.
+    std::fs::remove_file(directory.join("reserve")).unwrap();
+    fill(&filler);
+    let error = Embedded::open(&directory, LARGE).unwrap_err();
+    assert!(error.full && error.to_string().contains("the disk is full") && error.to_string().contains("free 1 MiB"), "{error}");
+}
+
+#[test]
+fn a_disk_that_fills_while_the_database_is_open_leaves_room_for_removing() {
+    let Some(mounted) = SmallDisk::mount(6 << 20) else {
+        println!("SKIPPED: mounting a small file system needs root");
+        return;
+    };
+    let database = Embedded::open(&mounted.path.join("database"), LARGE).unwrap();
+    (0..50).for_each(|i| history(&database, i));
+    fill(&mounted.path.join("filler"));
+    // The log's last block may have room for some.
+    for (i, row) in rows(&database, Table::Entries, b"name", None, 50).into_iter().enumerate() {
+        let removed = write(&database, &mut Unwatched, |t| -> Result<(), DatabaseError> {
+            t.delete(Table::Entries, &row.0);
+            t.put(Table::State, b"count", vec![0; 2000]);
+            Ok(())
+        });
+        removed.unwrap_or_else(|e| panic!("{i}: {e}"));
+    }
+    assert!(rows(&database, Table::Entries, b"name", None, 50).is_empty());
+}

@@ -1,0 +1,81 @@
+//! Whether there is room for a copy, before its first byte.
+//!
+//! Only what is surely too much is refused: the data that is known before anything is moved, against what is free now. A file system that
+//! compresses may have room for more than it has free, and is not asked. What fills up later is found out by the write that fails.
+
+use super::ends::{StoreEnd, To};
+use crate::client::Outgoing;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::io::{IoReply, IoRequest, TargetId, TargetSpace};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::os::fd::AsFd;
+use thalweg_trace::{Tracer, numbers};
+
+/// File systems that may compress what they store: btrfs, ZFS, bcachefs, F2FS.
+const COMPRESSING: [u64; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_2010];
+
+/// Whether these ranges of data fit into a sink.
+///
+/// # Errors
+/// [`ErrorKind::NoSpace`], with what is needed and what there is.
+pub(super) fn check<'a>(sink: &To, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
+    let needed_bytes = data.clone().map(|range| range.end - range.start).sum();
+    match sink {
+        To::Local(local) => check_local(local.file(), needed_bytes),
+        To::Stdout => check_local(std::io::stdout(), needed_bytes),
+        To::Store(end) => check_targets(end, data),
+        To::Null(_) => Ok(()),
+    }
+}
+
+fn check_local(file: impl AsFd, needed_bytes: u64) -> Result<()> {
+    let is_file = rustix::fs::fstat(&file).is_ok_and(|found| rustix::fs::FileType::from_raw_mode(found.st_mode).is_file());
+    let (Ok(space), Ok(kind)) = (rustix::fs::fstatvfs(&file), rustix::fs::fstatfs(&file)) else { return Ok(()) };
+    let blocks = if rustix::process::geteuid().is_root() { space.f_bfree } else { space.f_bavail };
+    let available_bytes = blocks.saturating_mul(space.f_frsize);
+    // One without blocks does not say how much room it has.
+    let says = is_file && space.f_blocks > 0 && !COMPRESSING.contains(&(kind.f_type as u64 & 0xffff_ffff));
+    if !says || needed_bytes <= available_bytes {
+        return Ok(());
+    }
+    let (needed, available) = (numbers::size(needed_bytes), numbers::size(available_bytes));
+    Err(Error::new(ErrorKind::NoSpace, format!("needs {needed}, and its file system has {available} free: nothing was copied")))
+}
+
+/// Targets on one file system share what it has.
+fn check_targets<'a>(end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
+    let layout = end.handle.layout();
+    let mut needed: BTreeMap<TargetId, u64> = BTreeMap::new();
+    for id in end.handle.datafiles() {
+        let on_it = data.clone().map(|range| layout.physical_range(id.index, range.start, range.end - range.start));
+        *needed.entry(id.target).or_default() += on_it.map(|part| part.end - part.start).sum::<u64>();
+    }
+    let servers: BTreeSet<usize> = end.servers()?.into_keys().collect();
+    let ask = |server: &usize| Outgoing { server: *server, request: IoRequest::Statfs, payload: Vec::new() };
+    let asked: Vec<_> = servers.iter().map(ask).collect();
+    // Not a part of the copy that is recorded.
+    for (server, reply) in servers.iter().zip(end.store.data.exchange(&mut Tracer::off(), None, &asked)) {
+        // A server that does not answer fails the copy by itself.
+        let Ok((IoReply::Space(found), _)) = reply else { continue };
+        let name = end.store.data.links()[*server].name();
+        too_full(&needed, &found).map_or(Ok(()), |error| Err(error.at_server(name).on_file(&end.path)))?;
+    }
+    Ok(())
+}
+
+/// The first file system of a server's targets that has less than what is needed on them.
+fn too_full(needed: &BTreeMap<TargetId, u64>, space: &[TargetSpace]) -> Option<Error> {
+    let mut by_file_system: BTreeMap<u64, (u64, &TargetSpace)> = BTreeMap::new();
+    for target in space {
+        let (sum, _) = by_file_system.entry(target.file_system).or_insert((0, target));
+        *sum += needed.get(&target.target).copied().unwrap_or(0);
+    }
+    let (needed_bytes, target) = by_file_system.into_values().find(|(needed_bytes, target)| *needed_bytes > target.available_bytes)?;
+    let (needed, available) = (numbers::size(needed_bytes), numbers::size(target.available_bytes));
+    let problem = format!(
+        "target {} ({}) needs {needed}, and has {available} free: nothing was copied; free space on this target or choose others",
+        target.target, target.directory
+    );
+    Some(Error::new(ErrorKind::NoSpace, problem))
+}

@@ -1,0 +1,111 @@
+//! Room that is kept for the day on which the disk is full: a file in the metadata directory whose space is given up then.
+//!
+//! A start writes (the log's next segment, the epoch), and so does removing, which is the way out. The reserve is given up in steps, as they are
+//! needed: whoever fills the disk takes what is free, and is not to have all of it at once. While some of it is given up, transactions that make
+//! something are refused, so that what it gave is there for those that remove. It is taken again, before anything else is
+//! written, as soon as there is room for it and as much again.
+
+use super::layers::Layer;
+use crate::metadata::database::{DatabaseError, Table};
+use crate::sync::Mutex;
+use rustix::fs::{FallocateFlags, fallocate, statvfs};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+/// Its name.
+const RESERVE_FILE: &str = "reserve";
+/// Its size: the records of some thousand removals.
+const RESERVE_BYTES: u64 = 512 << 10;
+/// What is given up at a time.
+pub(super) const STEP_BYTES: u64 = 32 << 10;
+
+/// The reserve of one metadata directory.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    is_held: Mutex<bool>,
+}
+
+impl Reserve {
+    /// The one that is there, or not.
+    pub(super) fn of(directory: &Path) -> Reserve {
+        let path = directory.join(RESERVE_FILE);
+        let is_held = std::fs::metadata(&path).is_ok_and(|found| found.len() >= RESERVE_BYTES);
+        Reserve { path, is_held: Mutex::new(is_held) }
+    }
+
+    /// Whether it is there, or could be taken just now.
+    pub(super) fn hold(&self) -> bool {
+        let mut is_held = self.is_held.lock();
+        if !*is_held {
+            *is_held = self.has_room() && self.take().is_ok();
+        }
+        *is_held
+    }
+
+    /// Gives a step of it up; whether there was one.
+    pub(super) fn give_up(&self) -> bool {
+        let mut is_held = self.is_held.lock();
+        *is_held = false;
+        let shorter = File::options().write(true).open(&self.path).and_then(|file| {
+            let left = file.metadata()?.len();
+            file.set_len(left.saturating_sub(STEP_BYTES)).map(|()| left > 0)
+        });
+        shorter.unwrap_or(false)
+    }
+
+    fn directory(&self) -> &Path {
+        self.path.parent().unwrap_or(Path::new("."))
+    }
+
+    fn has_room(&self) -> bool {
+        self.available_bytes().is_some_and(|available| available >= 2 * RESERVE_BYTES)
+    }
+
+    /// What the disk has free for anybody; `None`: it does not say.
+    fn available_bytes(&self) -> Option<u64> {
+        statvfs(self.directory()).ok().map(|space| space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    /// Whether so many bytes of log have room in the redb file.
+    pub(super) fn check_room(&self, bytes: u64) -> Result<(), DatabaseError> {
+        match self.available_bytes() {
+            Some(available) if available < bytes => {
+                let problem =
+                    format!("its disk is full: the log has {bytes} bytes, and {available} are free to put them into the database");
+                Err(DatabaseError { full: true, ..DatabaseError::new(self.directory(), problem) })
+            }
+            _ => Ok(()),
+        }
+    }
+
+    fn take(&self) -> std::io::Result<()> {
+        let file = File::options().write(true).create(true).truncate(false).open(&self.path)?;
+        match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
+            Err(rustix::io::Errno::OPNOTSUPP) => file.write_all_at(&vec![0; RESERVE_BYTES as usize], 0),
+            done => Ok(done?),
+        }
+    }
+
+    /// Why nothing is made while it is given up.
+    pub(super) fn refusal(&self) -> DatabaseError {
+        DatabaseError {
+            full: true,
+            ..DatabaseError::new(self.directory(), "its disk is full: reading and removing only until there is room")
+        }
+    }
+}
+
+/// Whether a transaction makes something, and removes nothing: what waits until there is room.
+pub(super) fn makes_something(changes: &Layer) -> bool {
+    let is_made_of = |table: Table| matches!(table, Table::Inodes | Table::Entries | Table::Extended | Table::Drafts);
+    let mut makes = false;
+    for (table, _, value) in changes.iter() {
+        match value {
+            None => return false,
+            Some(_) => makes |= is_made_of(table),
+        }
+    }
+    makes
+}
