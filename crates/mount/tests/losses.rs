@@ -276,3 +276,24 @@ fn a_loss_is_heard_when_the_mount_has_had_the_kernel_drop_other_inodes_meanwhile
     drop(small);
     drop(disk);
 }
+
+#[test]
+fn lost_bytes_are_no_hole_to_what_copies_around_holes() {
+    needs_mounts!();
+    let (small, disk) = Small::new(false);
+    drop(lose(&small, &disk, "f"));
+    let other = small.stand.mount("other");
+    for m in [&small.mounted, &other] {
+        let mut lost = File::open(m.at("f")).unwrap();
+        assert_eq!(rustix::fs::seek(&lost, rustix::fs::SeekFrom::Data(100_000)), Ok(100_000));
+        assert_eq!(rustix::fs::seek(&lost, rustix::fs::SeekFrom::Hole(100_000)), Ok(128 << 10));
+        let mut copy = File::create(m.at("copy")).unwrap();
+        io::Seek::rewind(&mut lost).unwrap();
+        assert_eq!(errno(io::copy(&mut lost, &mut copy)), EIO);
+    }
+    let command = |arguments: &[&str]| Command::new("cp").args(arguments).arg(other.at("f")).arg(other.at("copied")).output();
+    assert!(!command(&["--sparse=always"]).unwrap().status.success());
+    drop(other);
+    drop(small);
+    drop(disk);
+}

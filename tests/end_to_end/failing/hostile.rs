@@ -128,6 +128,7 @@ fn attributes(id: u64, kind: FileKind) -> Attributes {
         target: (kind == FileKind::Symlink).then(|| b"/etc/passwd".to_vec()),
         size_bytes: is_file.then_some(CONTENT.len() as u64),
         settled: None,
+        lost: None,
         layout: is_file.then(|| Arc::new(layout)),
         default_layout: None,
     }

@@ -68,7 +68,7 @@ impl FileSystem {
             let end = done_bytes.get() + hole.max(1).min(DATA_BYTES - data_bytes);
             while done_bytes.get() < end {
                 let piece = PIECE_BYTES.min(end - done_bytes.get());
-                let bytes = from.shared.read(&mut w.tracer, from_offset + done_bytes.get(), piece as usize)?;
+                let bytes = from.shared.read(&mut w.tracer, from_offset + done_bytes.get(), piece as usize, from.reader)?;
                 if bytes.is_empty() {
                     // It was cut off meanwhile.
                     return Ok(());

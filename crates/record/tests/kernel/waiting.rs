@@ -533,5 +533,5 @@ fn no_wait_is_missing_of_threads_that_sleep_often() {
 #[test]
 fn a_program_with_twenty_thousand_open_files_is_recorded_as_it_runs_alone() {
     let Some(_alone) = alone() else { return };
-    common::record_many_descriptors(tempfile::tempdir().unwrap().path(), "bpf");
+    crate::common::record_many_descriptors(tempfile::tempdir().unwrap().path(), "bpf");
 }

@@ -1,6 +1,6 @@
 //! Promises of the picture: well-formed, bounded, complete, and nothing outside of it.
 
-use crate::bounded::{Bounded, BoundedChild};
+use crate::bounded::BoundedChild;
 use crate::made_up::{Copy, made_up};
 use std::process::{Command, Stdio};
 use thalweg_explain::document::Explanation;

@@ -25,6 +25,10 @@ impl DataClient {
     /// # Errors
     /// A server's or a connection's, naming server and file; [`crate::ErrorKind::Lost`] when bytes of the file are not there any more.
     pub fn data_map(&self, tracer: &mut Tracer, file: &FileHandle, range: Range<u64>) -> Result<(Vec<Range<u64>>, u64)> {
+        if !file.losses().is_empty() {
+            // A lost byte is no hole: reading it is an error.
+            return Ok((vec![range.clone()], range.end));
+        }
         let layout = file.layout();
         let requests = self.requests(file, |ids| {
             let physical = ids.iter().map(|id| (*id, layout.physical_range(id.index, range.start, range.end - range.start)));

@@ -358,6 +358,8 @@ impl StoreFile {
     /// Each datafile is asked from where its bytes of the range begin, and its answer is mapped back. Physical and logical
     /// offsets of one datafile grow together, so the least of the answers is the file's.
     ///
+    /// A file that has lost bytes has no holes: what skips them would take lost bytes for zeros.
+    ///
     /// # Errors
     /// Names server and file.
     pub fn seek(&self, tracer: &mut Tracer, offset: u64, what: Seek) -> Result<Option<u64>> {
@@ -387,8 +389,11 @@ impl StoreFile {
             }
         }
         let size = layout.logical_file_size(&sizes).map_err(|e| on_file(Error::new(ErrorKind::Io, e.to_string())))?;
+        let (size, has_lost) = (size.max(self.handle.lost_end()), !self.handle.losses().is_empty());
         Ok(match what {
             _ if offset >= size => None,
+            Seek::Data if has_lost => Some(offset),
+            Seek::Hole if has_lost => Some(size),
             Seek::Data => first,
             Seek::Hole => Some(first.unwrap_or(size).min(size)),
         })
