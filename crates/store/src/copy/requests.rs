@@ -269,7 +269,7 @@ impl<'a> Requests<'a> {
                 tracer.end(filling, SpanKind::FileRead, about);
                 reading.offset += length;
                 reading.at_end = length < self.chosen.request_bytes;
-                if length > 0 { vec![offset..offset + length] } else { Vec::new() }
+                (length > 0).then(|| offset..offset + length).into_iter().collect()
             }
             (None, None) => return Err(Error::new(ErrorKind::Invalid, "a pipe has no offsets: a bug")),
         };

@@ -9,7 +9,7 @@ use rustix::fs::{OFlags, SeekFrom, fcntl_getfl, fstat, ftruncate, seek};
 use std::io::{Stdout, Write, stdout};
 
 /// Zeros that are written at a time.
-const ZEROS: [u8; 1 << 16] = [0; 1 << 16];
+static ZEROS: [u8; 1 << 16] = [0; 1 << 16];
 
 /// How far it is written.
 pub(super) struct StandardOutput {

@@ -91,8 +91,8 @@ impl<'a> LocalTarget<'a> {
         if data.is_some() {
             rustix::fs::ftruncate(file, bytes.len() as u64).map_err(failure)?;
         }
-        let all = [0..bytes.len() as u64];
-        for Range { start, end } in data.unwrap_or(&all) {
+        let all = 0..bytes.len() as u64;
+        for Range { start, end } in data.unwrap_or(std::slice::from_ref(&all)) {
             let mut at = *start;
             while at < *end {
                 match rustix::io::pwrite(file, &bytes[at as usize..*end as usize], at) {

@@ -51,8 +51,8 @@ impl Parts {
     pub(super) fn of<'a>(data: &DataClient, files: impl Iterator<Item = Loaded<'a>>) -> Parts {
         let mut parts = Parts { open: HashMap::new(), full: Vec::new(), failed: Vec::new() };
         for Loaded { number, handle, range, data: of_file } in files {
-            let all = [0..range.len() as u64];
-            let ranges = of_file.unwrap_or(&all);
+            let all = 0..range.len() as u64;
+            let ranges = of_file.unwrap_or(std::slice::from_ref(&all));
             for id in handle.datafiles() {
                 let of_range = |part: &Range<u64>| handle.layout().flow_buffers(id.index, part.start, part.end - part.start, u64::MAX);
                 for buffer in ranges.iter().flat_map(of_range) {
