@@ -20,6 +20,7 @@ BUDGETS = {
     "clippy": 80,
     "doc": 20,
     "rooms": 30,
+    "corpus": 60,
     "lab": 45,
     "mpi": 120,
     "gates": 110,
@@ -70,6 +71,7 @@ def scripts(target, counts):
     short = ["--short", "--program", thalweg, "--counts", counts]
     return [
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
+        Suite("corpus", ["lab/corpus/score", "--program", thalweg, "--counts", counts], "corpus", "counts"),
         Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts"),
         Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts"),
         Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
