@@ -191,8 +191,8 @@ fn two_recordings_of_one_copy_become_one() {
     let from_ns = part["from_ns"].as_i64().unwrap();
     let truth_ns = -(7_000_000_000 + (from_ns - 7_000_000_000) / 10_001);
     let (offset_ns, error_ns) = (part["offset_ns"].as_i64().unwrap(), part["error_ns"].as_i64().unwrap());
-    // The loopback's least delay is some microseconds; what programs do between waking and sending is added to it.
-    assert!((offset_ns - truth_ns).abs() <= error_ns && error_ns < 300_000, "{offset_ns} for {truth_ns}: {placed}");
+    // The loopback's least delay is some microseconds; what programs do between waking and sending, and wait for a processor, is added to it.
+    assert!((offset_ns - truth_ns).abs() <= error_ns && error_ns < 2_000_000, "{offset_ns} for {truth_ns}: {placed}");
     sound(&explained(&[&at("far.thw")]), bytes as u64);
 }
 
