@@ -43,6 +43,8 @@ def run(limit_s, log, command):
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1)
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     scratch = tempfile.mkdtemp(prefix="tw-")
+    # As /tmp: tests run programs as other users too.
+    os.chmod(scratch, 0o1777)
     with open(log, "ab", buffering=0) as out:
         try:
             return _run(limit_s, out, command, scratch)

@@ -1,7 +1,7 @@
 """The suites of `make test`: which commands, in which order, with how much time.
 
-Two lanes. Suites that wait for servers, disks and processes most of their time run two at a time; those that hold an explanation
-against what really happened need the machine for themselves and run after them, one by one. Each has a budget, what it should take
+Two lanes. Small suites, and those that wait for servers and processes most of their time, run two at a time; those that fill both
+processors by themselves, or hold an explanation against what really happened, run after them, one by one. Each has a budget, what it should take
 on two processors, and is ended at `LIMIT` times that: a suite that hangs is a failure with a name, and the rest still runs.
 """
 
@@ -55,10 +55,10 @@ def of_program(artifact):
     """The suite of one test program that cargo built (a `compiler-artifact` message)."""
     target, directory = artifact["target"], os.path.dirname(artifact["manifest_path"])
     package = os.path.basename(directory)
-    name = target["name"] if "test" in target["kind"] else package
-    # A crate's own test program is named for the crate; its others for what they hold.
-    shown = name.replace("thalweg_", "").replace("_", "-")
-    shown = shown if shown == package or package == "cli" else f"{package}-{shown}"
+    is_unit = "test" not in target["kind"]
+    name = package if is_unit else target["name"]
+    # Promises of a crate in its name, other test programs by what they hold, unit tests as such.
+    shown = f"{package}-unit" if is_unit else name if name == package or package == "cli" else f"{package}-{name}"
     budget = "end-to-end" if name == "end-to-end" else package if package in BUDGETS else "others"
     alone = name == "end-to-end" or f"thalweg-{package}" in ALONE
     return Suite(shown, [artifact["executable"], "--show-output"], budget, "libtest", directory, alone)
@@ -72,8 +72,8 @@ def scripts(target, counts):
     return [
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
         Suite("corpus", ["lab/corpus/score", "--program", thalweg, "--counts", counts], "corpus", "counts"),
-        Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts"),
-        Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts"),
+        Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts", alone=True),
+        Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts", alone=True),
         Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
     ]
 

@@ -5,13 +5,7 @@
 //! never narrower than what the replay misses of the run as it was.
 
 use crate::document::Grounds;
-
-/// Part of the gain by which four of five predictions were missed: of a resource with twice the rate (47 of them).
-const TWICE: f64 = 0.15;
-/// Of waits that go away, and of requests in flight (31 of them).
-const OTHERS: f64 = 0.25;
-/// Of a processor quota that goes away (7 of them): how a program runs without it, its run with it shows least.
-const QUOTA: f64 = 0.7;
+use crate::limits::model as limits;
 
 /// The interval, as wall times; of a bound, all from it to no gain.
 pub(super) fn interval(id: &str, basis: Grounds, wall_s: f64, predicted_s: f64, missed: f64) -> (f64, f64) {
@@ -19,9 +13,9 @@ pub(super) fn interval(id: &str, basis: Grounds, wall_s: f64, predicted_s: f64, 
         return (predicted_s, wall_s);
     }
     let part = match id {
-        "no_cpu_quota" => QUOTA,
-        id if id.ends_with(".x2") || id == "rtt.half" => TWICE,
-        _ => OTHERS,
+        "no_cpu_quota" => limits::MISSED_QUOTA,
+        id if id.ends_with(".x2") || id == "rtt.half" => limits::MISSED_TWICE,
+        _ => limits::MISSED_OTHERS,
     };
     let half = ((wall_s - predicted_s) * part).max(predicted_s * missed);
     ((predicted_s - half).max(0.0), (predicted_s + half).min(wall_s.max(predicted_s)))

@@ -19,12 +19,11 @@ fn recordings(folder: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Every fixture, and the laboratory's corpus.
+/// Every fixture.
 fn all_recordings() -> Vec<PathBuf> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut found = Vec::new();
     recordings(&here.join("tests/fixtures"), &mut found);
-    recordings(&here.join("../../lab/corpus/recordings"), &mut found);
     assert!(found.len() > 20, "{} recordings", found.len());
     found
 }

@@ -32,7 +32,7 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
         .values()
         .filter(|p| p.state != 'Z' && p.pid != command && p.started_ticks >= ours.started_ticks)
         .filter(|p| p.group == command || (command_is_ours(p) && !started_by_us(p) && !is_ancestor(&table, p.pid, ours.pid)))
-        .filter(|p| p.parent == 1 || !table.contains_key(&p.parent) || p.group == command)
+        .filter(|p| is_orphan(&table, p) || p.group == command)
         .map(|p| format!("{} ({})", p.name, p.pid))
         .collect();
     match left.as_slice() {
@@ -40,6 +40,12 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
         [one] => Some(format!("The command has ended; {one}, which it started, goes on and is not recorded any longer.")),
         many => Some(format!("The command has ended; {} processes that it started go on unrecorded: {}.", many.len(), first_few(many))),
     }
+}
+
+/// Whether a process has lost its parent: it was given to init, or to a subreaper (a service manager, a container's first process), which
+/// is of another session than what it adopts.
+fn is_orphan(table: &BTreeMap<u32, processes::Process>, process: &processes::Process) -> bool {
+    process.parent == 1 || table.get(&process.parent).is_none_or(|parent| parent.session != process.session)
 }
 
 fn first_few(names: &[String]) -> String {

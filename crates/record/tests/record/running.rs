@@ -1,8 +1,8 @@
 //! What a run promises the command, whatever the recorder: it runs as it would alone, and its end is told as it was.
 
-use crate::bounded::{Bounded, BoundedChild, LIMIT};
+use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines};
 use crate::common::{self, command, compile, is_root, run, spans, until};
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::Write;
 use std::process::Stdio;
 use thalweg_trace::{Recording, Source};
 
@@ -65,17 +65,17 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
     let script = "n=0; trap 'n=$((n+1)); echo got $n' TERM; trap 'exit 7' HUP; echo ready; while :; do sleep 0.05; done";
     let (mut command, path) = command(directory.path(), &["--method", "proc"], &["sh", "-c", script]);
     let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
-    let mut out = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut next = || out.next().map(|line| line.expect("text"));
-    assert_eq!(next().as_deref(), Some("ready"));
+    let mut out = Lines::new(child.stdout.take().expect("piped"));
+    let mut next = || out.next(LIMIT).expect("a line, or the end");
+    assert_eq!(next(), "ready");
     let send = |signal| {
         // SAFETY: a signal to the child we started.
         assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
     };
     send(libc::SIGTERM);
-    assert_eq!(next().as_deref(), Some("got 1"));
+    assert_eq!(next(), "got 1");
     send(libc::SIGHUP);
-    assert_eq!(next(), None, "and no second one");
+    assert_eq!(next(), "", "and no second one");
     assert_eq!(child.wait_in_time(LIMIT).expect("ended").code(), Some(7));
     assert!(Recording::open(&path).is_ok());
 }
@@ -112,12 +112,14 @@ fn what_goes_on_after_the_command_is_told_and_not_harmed() {
     let (mut command, path) = command(directory.path(), &["--method", "preload"], &["sh", "-c", &script]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("started");
     let mut input = child.stdin.take().expect("piped");
-    let mut line = String::new();
     // The left one holds the error stream open: read to the note, not to the end.
-    let mut errors = BufReader::new(child.stderr.take().expect("piped"));
-    while !line.contains("goes on") {
-        line.clear();
-        assert!(errors.read_line(&mut line).expect("text") > 0, "no note of what goes on");
+    let mut errors = Lines::new(child.stderr.take().expect("piped"));
+    loop {
+        let line = errors.next(LIMIT).expect("a note of what goes on");
+        assert!(!line.is_empty(), "no note of what goes on");
+        if line.contains("goes on") {
+            break;
+        }
     }
     assert!(child.wait_in_time(LIMIT).expect("ended").success());
     assert!(Recording::open(&path).is_ok());
@@ -139,15 +141,12 @@ fn a_recorder_that_is_killed_costs_the_recording_and_not_the_command() {
         let (mut command, path) = command(directory.path(), &["--method", method], &["sh", "-c", &script]);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
         let mut input = child.stdin.take().expect("piped");
-        let mut out = BufReader::new(child.stdout.take().expect("piped"));
-        let mut line = String::new();
-        out.read_line(&mut line).expect("text");
-        assert_eq!(line, "ready\n");
+        let mut out = Lines::new(child.stdout.take().expect("piped"));
+        assert_eq!(out.next(LIMIT).expect("text"), "ready");
         child.kill().expect("killed");
         child.wait_in_time(LIMIT).expect("reaped");
         input.write_all(b"unharmed\n").expect("the command still reads");
-        let mut rest = String::new();
-        out.read_to_string(&mut rest).expect("the command closes its output when it ends");
+        assert_eq!(out.next(LIMIT).expect("the command closes its output when it ends"), "");
         assert_eq!(std::fs::read_to_string(&file).expect("the command went on"), "unharmed\n", "{method}");
         let recording = Recording::open(&path).expect("an unfinished recording opens");
         assert_eq!(recording.meta().end, None);

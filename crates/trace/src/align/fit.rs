@@ -6,9 +6,8 @@
 //!
 //! Stamps are taken by programs that can be interrupted beside the clock they read, so a few are late by some microseconds, and a late one
 //! makes a bound that the truth breaks. It need not contradict any other, since the bounds of both sides are a round trip apart: then it
-//! would go unseen, and the polygon that it leaves would not hold the truth. So the few tightest bounds of each side are not believed; and
-//! as it is not known which these are, the bounds of a side are dealt out into parts of which one has no late one, and the error covers the
-//! polygons of all parts.
+//! would go unseen, and the polygon that it leaves would not hold the truth. It is not known which these are: the bounds of a side are dealt out
+//! into parts of which one has no late one, and the error covers the polygons of all parts, each without its few tightest bounds.
 
 use super::bounds::Limit;
 use crate::{Clock, HostId};
@@ -263,18 +262,17 @@ impl Problem {
         if upper { &mut self.upper } else { &mut self.lower }
     }
 
-    /// The estimate: the centre of what the bounds that are believed leave over. The error: the extent of all that they could leave over.
+    /// The estimate: the centre of what all bounds leave over. The error: the extent of what they leave over when any few are late stamps.
+    ///
+    /// The estimate could do without the tightest bounds as well, which late stamps are among. That was tried: where none is late, the
+    /// tightest say most, and the estimate moved with the drift by more than two late ones move it.
     fn line(&self, slack: f64) -> Line {
         // Bounds that contradict each other by so much can be wrong by as much again.
-        let mut polygon = self.polygon(slack * 2.0);
-        // Which bounds are the tightest depends on the line, which late stamps have tilted at first.
-        for _ in 0..2 {
-            let Some(centre) = centre(&polygon) else { break };
-            let believed = self.without_tightest(centre, LEAST_UNBELIEVED);
-            polygon = believed.polygon(believed.least_slack() * 2.0);
-        }
+        let polygon = self.polygon(slack * 2.0);
         let (x, y) = centre(&polygon).unwrap_or((0.0, 0.0));
-        let mut corners = polygon;
+        let believed = self.without_tightest((x, y), LEAST_UNBELIEVED);
+        let mut corners = believed.polygon(believed.least_slack() * 2.0);
+        corners.extend(polygon);
         for lower in parts(&self.lower) {
             for upper in parts(&self.upper) {
                 let part = Problem { from_ns: self.from_ns, to_ns: self.to_ns, lower: lower.clone(), upper };

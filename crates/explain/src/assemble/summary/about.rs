@@ -3,21 +3,10 @@
 use super::Of;
 use super::names::base;
 use crate::document::{RoundTrips, Trip};
+use crate::limits::summary as limits;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
-
-/// Fewer bytes are a program's own: its libraries, its settings, what it prints.
-const LEAST_BYTES: u64 = 64 << 10;
-
-/// So many files or more are a tree, and the time for each matters.
-const A_TREE: u64 = 16;
-
-/// So many syncs or more are a load of them.
-const A_LOAD: u64 = 16;
-
-/// With more bytes than this for each sync, it is data that is moved.
-const MOST_BYTES_EACH: u64 = 64 << 10;
 
 /// Signals by number, as Linux has them.
 const SIGNALS: [(i32, &str); 12] = [
@@ -81,11 +70,11 @@ pub(super) fn about(of: &Of<'_>) -> String {
     if let Some(said) = of.round_trips.and_then(|trips| of_entries(trips, wall_s)) {
         return said;
     }
-    let Some(bytes) = of.size_bytes.filter(|&bytes| bytes >= LEAST_BYTES) else { return took };
+    let Some(bytes) = of.size_bytes.filter(|&bytes| bytes >= limits::LEAST_BYTES) else { return took };
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
     // How many files there were only a program that says so knows: of small files, recorders keep some together.
-    if of.transfers >= A_TREE && !of.parts.seen.asked.is_empty() {
+    if of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty() {
         let each = duration(wall_s / of.transfers as f64);
         return format!("{} files, {} in {took}, {rate}, {each} each", count(of.transfers), size(bytes));
     }
@@ -135,8 +124,8 @@ fn transactions(of: &Of<'_>) -> Option<(u64, &'static str)> {
     let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
     let journalled: u64 = syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum();
     let waits: u64 = syncs.values().map(|(waits, _)| waits).sum();
-    let waits = if of.size_bytes.unwrap_or(0) / waits.max(1) <= MOST_BYTES_EACH { waits } else { 0 };
-    [(journalled, "transactions"), (waits, "waits for stable storage")].into_iter().find(|(n, _)| *n >= A_LOAD)
+    let waits = if of.size_bytes.unwrap_or(0) / waits.max(1) <= limits::MOST_BYTES_EACH { waits } else { 0 };
+    [(journalled, "transactions"), (waits, "waits for stable storage")].into_iter().find(|(n, _)| *n >= limits::LOAD_SYNCS)
 }
 
 #[cfg(test)]

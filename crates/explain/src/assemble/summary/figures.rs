@@ -5,11 +5,10 @@ use super::groups::{Group, most_first};
 use super::names::{file_name, program};
 use crate::assemble::circumstances::Quota;
 use crate::cause::Cause;
+use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
+use crate::limits::summary as limits;
 use crate::walk::ledger::{Place, What};
 use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
-
-/// From this part on, a wait is said to have been one in which the network was idle.
-const IDLE: f64 = 0.9;
 
 /// Who or what a group is about, and its figures.
 pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
@@ -39,7 +38,7 @@ fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
 
 /// Waits for files and devices.
 fn on_file(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
-    let idle = if has_network(of) && group.idle >= IDLE { ", network idle" } else { "" };
+    let idle = if has_network(of) && group.idle >= limits::IDLE { ", network idle" } else { "" };
     let busy = group.device().and_then(|name| busy(of, name)).filter(|_| idle.is_empty());
     let busy = busy.map_or_else(String::new, |(name, part)| format!(", {name} {} busy", whole_percent(part)));
     (subject(group), times(group, "wait", &format!("{idle}{busy}")))
@@ -100,9 +99,8 @@ fn computed(of: &Of<'_>, group: &Group<'_>) -> String {
 
 /// The class of code that most samples were in and the part of them, where there are enough to say.
 pub(super) fn sampled(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
-    const ENOUGH: u64 = 20;
     let (class, most, all) = of.parts.around.most_sampled(&group.members)?;
-    (most * 10 >= all * 3 && all * ENOUGH >= group.ns).then(|| (class.to_owned(), most as f64 / all.max(1) as f64))
+    (most * 10 >= all * SAMPLED_TENTHS && all * SAMPLED_PART >= group.ns).then(|| (class.to_owned(), most as f64 / all.max(1) as f64))
 }
 
 fn activity(class: &str) -> String {

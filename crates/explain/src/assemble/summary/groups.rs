@@ -3,13 +3,11 @@
 use super::Of;
 use super::names::{device, file, processors, program, stem};
 use crate::cause::{Cause, End};
+use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::walk::ledger::{Entry, Place, What};
 use std::collections::HashMap;
 use std::hash::Hash;
-
-/// From this part on, one of several names stands for all.
-const NEARLY_ALL: f64 = 0.9;
 
 /// Charges of one cause and one program.
 pub(super) struct Group<'a> {
@@ -73,7 +71,7 @@ fn only(names: &[(String, u64)], all_ns: u64) -> Option<&str> {
     if let [(name, _)] = names {
         return Some(name);
     }
-    names.first().filter(|(_, ns)| *ns as f64 >= all_ns as f64 * NEARLY_ALL).map(|(name, _)| name.as_str())
+    names.first().filter(|(_, ns)| *ns as f64 >= all_ns as f64 * limits::NEARLY_ALL).map(|(name, _)| name.as_str())
 }
 
 /// The groups, largest first.

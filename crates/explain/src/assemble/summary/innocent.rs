@@ -1,18 +1,12 @@
 //! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
 
-use super::INNOCENT;
 use super::Of;
 use super::figures::has_network;
 use super::groups::Group;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
+use crate::limits::summary as limits;
 use thalweg_trace::numbers::whole_percent;
-
-/// What is busier than this is no innocent, whatever was charged to it.
-const BUSY: f64 = 0.8;
-
-/// So many devices are named.
-const DEVICES: usize = 2;
 
 /// Everybody who did not limit.
 pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
@@ -35,7 +29,7 @@ fn processors(of: &Of<'_>) -> Option<Innocent> {
             End::Server => (Cause::ServerCpu, Cause::ServerRunqueue),
         };
         let busy = of.parts.processors_busy(end)?;
-        (busy < BUSY && of.share(|c| c == cpu || c == queue) < INNOCENT).then(|| little(busy))
+        (busy < limits::BUSY && of.share(|c| c == cpu || c == queue) < limits::INNOCENT).then(|| little(busy))
     };
     let both = of.parts.cast.has_servers;
     let figure = match (of_end(End::Client), of_end(End::Server).filter(|_| both)) {
@@ -56,11 +50,11 @@ fn network(of: &Of<'_>) -> Vec<Innocent> {
     let share = of.share(Cause::is_network);
     let lost = of.share(|c| c == Cause::NetworkLoss);
     // Where the other end was not recorded, nothing says which part was the network's.
-    let whole = of.share(|c| c == Cause::ServerUnknown) < INNOCENT && share < INNOCENT;
+    let whole = of.share(|c| c == Cause::ServerUnknown) < limits::INNOCENT && share < limits::INNOCENT;
     let mut innocent = Vec::new();
     if whole {
         innocent.push(Innocent { what: "network".to_owned(), figure: format!("{} of the time", little(share)) });
-    } else if of.parts.on_wire.is_known() && lost < INNOCENT {
+    } else if of.parts.on_wire.is_known() && lost < limits::INNOCENT {
         let figure = if lost > 0.0 { format!("{} of the time", little(lost)) } else { "none".to_owned() };
         innocent.push(Innocent { what: "loss".to_owned(), figure });
     }
@@ -75,11 +69,11 @@ fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     let mut busy: Vec<(f64, &str)> = Vec::new();
     for (&track, did) in &of.parts.seen.devices {
         let name = of.parts.cast.actors[track as usize].name.as_str();
-        if did.requests.count > 0 && waited_for(name) + throttled < INNOCENT {
-            busy.extend(of.parts.device_busy(track).filter(|part| *part < BUSY).map(|part| (part, name)));
+        if did.requests.count > 0 && waited_for(name) + throttled < limits::INNOCENT {
+            busy.extend(of.parts.device_busy(track).filter(|part| *part < limits::BUSY).map(|part| (part, name)));
         }
     }
     busy.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-    let named = busy.into_iter().take(DEVICES);
+    let named = busy.into_iter().take(limits::DEVICES);
     named.map(|(part, name)| Innocent { what: name.to_owned(), figure: format!("{} busy", little(part)) }).collect()
 }

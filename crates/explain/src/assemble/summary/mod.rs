@@ -15,18 +15,10 @@ mod sentence;
 use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
 use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Verdict};
+use crate::limits::summary as limits;
 use about::short_command;
 use groups::groups;
 use thalweg_trace::Meta;
-
-/// A run that is shorter than this is mostly its programs' starting: what it did is lost in that.
-pub(crate) const SHORT_S: f64 = 0.05;
-
-/// Of one that is shorter than this, not even shares say anything.
-const NOTHING_S: f64 = 0.01;
-
-/// A share of the wall time below which a cause is innocent.
-const INNOCENT: f64 = 0.05;
 
 /// What a summary is made from.
 pub(crate) struct Of<'a> {
@@ -58,7 +50,7 @@ impl Of<'_> {
 /// The summary of a recorded run.
 pub(crate) fn summary(of: &Of<'_>) -> Summary {
     let groups = groups(of);
-    let short = of.parts.wall_s() < SHORT_S;
+    let short = of.parts.wall_s() < limits::SHORT_S;
     let row = |group: &groups::Group<'_>| {
         let (subject, figures) = figures::figures(of, group);
         SummaryRow { cause: group.cause, share: group.share, subject, figures }
@@ -70,7 +62,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
         innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
         remarks: remarks::remarks(of, &groups),
-        rows: if of.parts.wall_s() < NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
+        rows: if of.parts.wall_s() < limits::NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
     }
 }
 

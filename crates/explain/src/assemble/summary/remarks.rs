@@ -1,19 +1,20 @@
 //! What keeps the figures from being relied on, each in one short line: what counts most comes first.
 
+use super::Of;
 use super::groups::Group;
 use super::names::far_end;
-use super::{INNOCENT, Of, SHORT_S};
 use crate::assemble::ceiling;
 use crate::cause::{Cause, End};
 use crate::document::Status;
+use crate::limits::summary as limits;
 use thalweg_trace::numbers::{count, whole_percent};
 
 /// The remarks on a run.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
     let wall_s = of.parts.wall_s();
-    if wall_s < SHORT_S {
-        remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", SHORT_S * 1e3));
+    if wall_s < limits::SHORT_S {
+        remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3));
         return remarks;
     }
     if of.meta.end.is_none() {
@@ -36,7 +37,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
 /// How to record the server, where its part is not known.
 fn server(of: &Of<'_>) -> Option<String> {
     let (end, connection) = of.unrecorded?;
-    if end != End::Client || of.share(|c| c == Cause::ServerUnknown) < INNOCENT {
+    if end != End::Client || of.share(|c| c == Cause::ServerUnknown) < limits::INNOCENT {
         return None;
     }
     let (host, port) = far_end(of.parts.cast, connection)?.rsplit_once(':')?;

@@ -6,28 +6,17 @@ use super::groups::{Group, most_first};
 use super::names::{base, far_end, file_name, program};
 use crate::cause::Cause;
 use crate::document::MAX_SUMMARY_SENTENCE;
+use crate::limits::summary as limits;
 use crate::walk::ledger::{Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, whole_percent};
-
-/// A share below which a group goes without mention.
-const WORTH_SAYING: f64 = 0.06;
-
-/// When this much of the time is accounted for, the sentence is done.
-const ENOUGH: f64 = 0.85;
-
-/// Who had so much of a group stands for all.
-const MOST: f64 = 0.6;
-
-/// The longest name of a file or program that a sentence spells out.
-const LONGEST_NAME: usize = 32;
 
 /// The sentence.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
     let mut clauses: Vec<String> = Vec::new();
     let mut accounted = 0.0;
     for group in groups.iter().take(3) {
-        if accounted >= ENOUGH || group.share < WORTH_SAYING {
+        if accounted >= limits::ENOUGH || group.share < limits::WORTH_SAYING {
             break;
         }
         accounted += group.share;
@@ -64,10 +53,10 @@ pub(super) fn cut(sentence: &str) -> String {
 /// A name as it can stand in a sentence.
 fn brief(name: &str) -> String {
     let count = name.chars().count();
-    if count <= LONGEST_NAME {
+    if count <= limits::LONGEST_NAME {
         return name.to_owned();
     }
-    let (front, back) = (LONGEST_NAME / 3, LONGEST_NAME - LONGEST_NAME / 3 - 1);
+    let (front, back) = (limits::LONGEST_NAME / 3, limits::LONGEST_NAME - limits::LONGEST_NAME / 3 - 1);
     name.chars().take(front).chain(['…']).chain(name.chars().skip(count - back)).collect()
 }
 
@@ -144,7 +133,7 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
 fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
     let waiting = most_first(path.map(|run| (program(of.parts.cast, of.meta, run.track), (run.end - run.start) as u64)));
-    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * MOST;
+    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
     let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
     let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name) + others);
     if group.largest.place.is_quota(of.parts.cast) {

@@ -1,0 +1,49 @@
+//! What the summary of an explanation says, and what it leaves out.
+
+// about.rs
+
+/// Fewer bytes are a program's own: its libraries, its settings, what it prints. Instead: nothing; it is wording.
+pub(crate) const LEAST_BYTES: u64 = 64 << 10;
+/// So many files or more are a tree, and the time for each matters. Instead: nothing; it is wording.
+pub(crate) const TREE_FILES: u64 = 16;
+/// So many syncs or more are a load of them. Instead: transactions, told by the database.
+pub(crate) const LOAD_SYNCS: u64 = 16;
+/// With more bytes than this for each sync, it is data that is moved. Instead: transactions, told by the database.
+pub(crate) const MOST_BYTES_EACH: u64 = 64 << 10;
+
+// figures.rs
+
+/// From this part on, a wait is one in which the network was idle. Instead: nothing; it is wording.
+pub(crate) const IDLE: f64 = 0.9;
+
+// groups.rs
+
+/// From this part on, one of several names stands for all. Instead: nothing; it is wording.
+pub(crate) const NEARLY_ALL: f64 = 0.9;
+
+// innocent.rs
+
+/// What is busier than this is no innocent, whatever was charged to it. Instead: its measured ceiling.
+pub(crate) const BUSY: f64 = 0.8;
+/// So many devices are named. Instead: nothing; a line has 80 columns.
+pub(crate) const DEVICES: usize = 2;
+
+// mod.rs
+
+/// A run that is shorter than this is mostly its programs' starting: what it did is lost in that. Instead: when its main work began.
+pub(crate) const SHORT_S: f64 = 0.05;
+/// Of one that is shorter than this, not even shares say anything. Instead: when its main work began.
+pub(crate) const NOTHING_S: f64 = 0.01;
+/// A share of the wall time below which a cause is innocent. Instead: nothing; it is wording.
+pub(crate) const INNOCENT: f64 = 0.05;
+
+// sentence.rs
+
+/// A share below which a group goes without mention. Instead: nothing; it is wording.
+pub(crate) const WORTH_SAYING: f64 = 0.06;
+/// When this much of the time is accounted for, the sentence is done. Instead: nothing; it is wording.
+pub(crate) const ENOUGH: f64 = 0.85;
+/// Who had so much of a group stands for all. Instead: nothing; it is wording.
+pub(crate) const MOST: f64 = 0.6;
+/// The longest name of a file or program that a sentence spells out. Instead: nothing; a line has 80 columns.
+pub(crate) const LONGEST_NAME: usize = 32;
