@@ -25,6 +25,8 @@ pub(crate) const NEARLY_ALL: f64 = 0.9;
 
 /// What is busier than this is no innocent, whatever was charged to it. Instead: its measured ceiling.
 pub(crate) const BUSY: f64 = 0.8;
+/// A part of the time that is said to be under one per cent. Instead: nothing; it is wording.
+pub(crate) const LITTLE: f64 = 0.01;
 /// So many devices are named. Instead: nothing; a line has 80 columns.
 pub(crate) const DEVICES: usize = 2;
 

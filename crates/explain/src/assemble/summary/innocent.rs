@@ -18,7 +18,7 @@ pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
 
 /// A part that may be next to nothing.
 fn little(part: f64) -> String {
-    if part < 0.01 { "under 1 %".to_owned() } else { whole_percent(part) }
+    if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) }
 }
 
 /// Processors: of each end, where neither its computing nor its queueing mattered.

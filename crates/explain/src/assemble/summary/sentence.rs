@@ -115,7 +115,7 @@ fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
 }
 
 fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
-    let idle = if has_network(of) && group.idle >= 0.9 { ", with the network idle" } else { "" };
+    let idle = if has_network(of) && group.idle >= limits::IDLE { ", with the network idle" } else { "" };
     let sampled = sampled(of, group);
     let doing = match sampled.as_ref().filter(|(_, part)| *part >= 0.5).map(|(class, _)| class.as_str()) {
         Some("read" | "write") => "copied data to or from the page cache",

@@ -294,9 +294,9 @@ fn a_server_that_goes_fails_its_files_at_once_and_no_others_and_works_again_when
     });
     servers.start(1, directory.path());
     for file in &files {
-        // What was written before may be lost, and that is told once.
+        // What was written before may be lost: that is reported once, and reading is an error until all of it is written again.
         let _ = file.sync(&mut off());
-        let bytes = loopback::noise(2 << 20, 9);
+        let bytes = loopback::noise(3 << 20, 9);
         file.write(&mut off(), &bytes, 0).unwrap();
         file.sync(&mut off()).unwrap();
         assert!(file.read(&mut off(), 0, bytes.len()).unwrap()[..] == bytes[..]);
