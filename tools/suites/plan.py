@@ -30,8 +30,8 @@ LIMIT = 6
 # All of it, whatever hangs: less than what waits for it allows.
 ALL_S = 45 * 60
 
-# Test programs of these packages measure, or watch what the whole machine does.
-ALONE = ("end-to-end", "thalweg-record", "thalweg-measure", "thalweg-study")
+# These test programs, and all of these packages, measure or watch what the whole machine does.
+ALONE = ("end-to-end", "record", "measure", "study")
 
 
 @dataclass
@@ -60,7 +60,7 @@ def of_program(artifact):
     # Promises of a crate in its name, other test programs by what they hold, unit tests as such.
     shown = f"{package}-unit" if is_unit else name if name == package or package == "cli" else f"{package}-{name}"
     budget = "end-to-end" if name == "end-to-end" else package if package in BUDGETS else "others"
-    alone = name == "end-to-end" or f"thalweg-{package}" in ALONE
+    alone = name in ALONE or package in ALONE
     return Suite(shown, [artifact["executable"], "--show-output"], budget, "libtest", directory, alone)
 
 
