@@ -25,7 +25,7 @@ pub use cause::Cause;
 pub use document::Explanation;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
-use observe::{cast, feed, holes, index, lives, observation, on_wire, wire};
+use observe::{feed, holes, index, lives, observation, on_wire, tables, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -56,8 +56,8 @@ pub enum ExplainError {
 
 /// Explains a recording.
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
-    let mut cast = cast::Cast::of(source);
-    if cast.main == index::NONE {
+    let mut tables = tables::Tables::of(source);
+    if tables.main == index::NONE {
         if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
             return Ok(explanation);
         }
@@ -66,21 +66,21 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
         ));
     }
     let (start, end) = interval(source)?;
-    let mut seen = observation::Observation::new(&cast, start, end);
+    let mut seen = observation::Observation::new(&tables, start, end);
     let samples = source.samples()?;
-    let wire = wire::WireFacts::read(source, &mut cast)?;
-    let (lives, holes) = (lives::read(source, &mut cast)?, holes::Holes::of(&samples, source.meta(), &mut cast));
+    let wire = wire::WireFacts::read(source, &mut tables)?;
+    let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     let facts = walk::Facts { wire, lives, holes };
-    let feed = feed::Feed::new(source, &cast);
-    let mut walk = walk::Walk::new(&mut cast, feed, facts, &mut seen, start, end);
+    let feed = feed::Feed::new(source, &tables);
+    let mut walk = walk::Walk::new(&mut tables, feed, facts, &mut seen, start, end);
     walk.ledger.why = options.why.then(walk::why::Why::default);
     walk.run()?;
     let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
     let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);
-    let around = assemble::circumstances::Circumstances::read(source, &samples, &mut cast, &ledger)?;
-    let on_wire = on_wire::OnWire::read(source, &mut cast, start, end)?;
+    let around = assemble::circumstances::Circumstances::read(source, &samples, &mut tables, &ledger)?;
+    let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let (around, on_wire, stalls) = (&around, &on_wire, &wire.stalls);
-    let parts = Parts { cast: &cast, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, stalls, start, end };
+    let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, stalls, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)

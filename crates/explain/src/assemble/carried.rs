@@ -38,20 +38,20 @@ impl Carried<'_> {
 impl Parts<'_> {
     /// The direction of the connection that an object stands for, by who sends.
     fn flow(&self, way: Way, object: usize) -> Option<(u32, &Flow)> {
-        let thing = self.cast.things.get(object)?;
+        let object = self.tables.objects.get(object)?;
         let sender = match way {
-            Way::ClientSends => thing.connection_end.unwrap_or(End::Client),
-            Way::ServerSends => thing.connection_end.unwrap_or(End::Server),
-            Way::ClientReceives => thing.connection_end.unwrap_or(End::Client).other(),
+            Way::ClientSends => object.connection_end.unwrap_or(End::Client),
+            Way::ServerSends => object.connection_end.unwrap_or(End::Server),
+            Way::ClientReceives => object.connection_end.unwrap_or(End::Client).other(),
             Way::ClientWrites | Way::ClientReads => return None,
         };
-        Some((thing.connection, self.on_wire.flow(thing.connection, sender)?))
+        Some((object.connection, self.on_wire.flow(object.connection, sender)?))
     }
 
     /// The connections that the command itself uses: what servers hand on between each other is the same bytes once more.
     fn clients_connections(&self) -> HashSet<u32> {
         let moved = self.seen.moved[End::Client as usize].iter().enumerate();
-        let used = moved.filter(|(_, [taken, handed])| taken.bytes + handed.bytes > 0).map(|(o, _)| self.cast.connection_of(o as u32));
+        let used = moved.filter(|(_, [taken, handed])| taken.bytes + handed.bytes > 0).map(|(o, _)| self.tables.connection_of(o as u32));
         used.filter(|&connection| connection != NONE).collect()
     }
 
@@ -59,7 +59,7 @@ impl Parts<'_> {
     pub(super) fn carried(&self, way: Way) -> Carried<'_> {
         let stream = self.seen.stream(way);
         let own = self.clients_connections();
-        let is_own = |object: usize| own.is_empty() || own.contains(&self.cast.connection_of(object as u32));
+        let is_own = |object: usize| own.is_empty() || own.contains(&self.tables.connection_of(object as u32));
         let objects = || stream.by_object.iter().enumerate().filter_map(|(o, g)| Some((o, g.as_ref()?.bytes))).filter(|(o, _)| is_own(*o));
         let all: u64 = objects().map(|(_, bytes)| bytes).sum();
         let known = objects().filter_map(|(o, bytes)| Some((self.flow(way, o)?, bytes)));

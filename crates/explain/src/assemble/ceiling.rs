@@ -44,7 +44,7 @@ fn number(meta: &Meta, name: &str) -> Option<f64> {
 fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
     let (way, verb) = if reading { ("read", "read") } else { ("write", "written") };
     let devices = parts.seen.devices.iter().filter_map(|(&track, did)| {
-        let name = &parts.cast.actors[track as usize].name;
+        let name = &parts.tables.actors[track as usize].name;
         let ceiling = number(meta, &format!("ceiling.device.{name}.{way}"))?;
         let (first, last) = did.all.extent()?;
         let bytes = if reading { did.read_bytes } else { did.written_bytes };

@@ -3,8 +3,8 @@
 use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::assemble as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use crate::walk::ledger::Ledger;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Sample, Source};
@@ -33,8 +33,13 @@ pub(crate) struct Quota {
 
 impl Circumstances {
     /// Reads them for the path that was charged.
-    pub(crate) fn read(source: &dyn Source, samples: &[Sample], cast: &mut Cast, ledger: &Ledger) -> Result<Circumstances, ExplainError> {
-        let mut known = Circumstances { quotas: quotas(source, cast)?, ..Circumstances::default() };
+    pub(crate) fn read(
+        source: &dyn Source,
+        samples: &[Sample],
+        tables: &mut Tables,
+        ledger: &Ledger,
+    ) -> Result<Circumstances, ExplainError> {
+        let mut known = Circumstances { quotas: quotas(source, tables)?, ..Circumstances::default() };
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
                 known.classes.insert(number, value.clone());
@@ -48,7 +53,7 @@ impl Circumstances {
             while path.peek().is_some_and(|run| run.end <= at) {
                 path.next();
             }
-            let track = sample.track.map_or(NONE, |t| cast.tracks.get(t.number()));
+            let track = sample.track.map_or(NONE, |t| tables.tracks.get(t.number()));
             if track == NONE {
                 continue;
             }
@@ -105,18 +110,18 @@ impl Circumstances {
 }
 
 /// What quotas did to each end: all its processes' together.
-fn quotas(source: &dyn Source, cast: &mut Cast) -> Result<[Quota; 2], ExplainError> {
+fn quotas(source: &dyn Source, tables: &mut Tables) -> Result<[Quota; 2], ExplainError> {
     let told = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
     let mut ends = [Quota { processors: told, ..Quota::default() }, Quota::default()];
     let mut values: HashMap<u32, (i64, i64)> = HashMap::new();
     for counter in source.counters(CounterName::CpuThrottledNs)? {
         if let CounterOf::Track(track) = counter.of {
-            let range = values.entry(cast.tracks.get(track.number())).or_insert((counter.value, counter.value));
+            let range = values.entry(tables.tracks.get(track.number())).or_insert((counter.value, counter.value));
             *range = (range.0.min(counter.value), range.1.max(counter.value));
         }
     }
     for (track, (least, most)) in values {
-        let Some(actor) = cast.actors.get(track as usize) else { continue };
+        let Some(actor) = tables.actors.get(track as usize) else { continue };
         ends[actor.end as usize].stopped_ns += most.abs_diff(least);
     }
     Ok(ends)

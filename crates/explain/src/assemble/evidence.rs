@@ -50,7 +50,7 @@ pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<
     let entries = || members.iter().map(|&i| &parts.ledger.entries[i]);
     let mut waited: HashMap<&str, u64> = HashMap::new();
     for &(label, ns) in entries().flat_map(|e| &e.waiters) {
-        *waited.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
+        *waited.entry(&parts.tables.actors.get(label as usize)?.label).or_default() += ns;
     }
     let all: u64 = entries().map(|e| e.runs.total_ns).sum();
     let (name, most) = waited.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
@@ -175,7 +175,7 @@ fn doing(class: &str) -> String {
 fn holder(parts: &Parts<'_>, entries: &[&Entry], what: &str) -> Option<String> {
     let mut held: HashMap<&str, u64> = HashMap::new();
     for &(label, ns) in entries.iter().flat_map(|e| &e.holders) {
-        *held.entry(&parts.cast.actors.get(label as usize)?.label).or_default() += ns;
+        *held.entry(&parts.tables.actors.get(label as usize)?.label).or_default() += ns;
     }
     let all: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
     let (name, most) = held.into_iter().max_by_key(|&(name, ns)| (ns, std::cmp::Reverse(name)))?;
@@ -186,10 +186,10 @@ fn holder(parts: &Parts<'_>, entries: &[&Entry], what: &str) -> Option<String> {
 fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
     let Place::Thread { label, what: What::Blocked(_), object } = largest.place else { return None };
-    let thing = parts.cast.things.get(object as usize)?;
-    let name = if thing.kind == ObjectKind::Device { thing.name.as_str() } else { thing.attribute("device")? };
-    let machine = parts.cast.actors.get(label as usize)?.machine;
-    let of_that_name = |track: u32| parts.cast.actors.get(track as usize).is_some_and(|a| a.name == name && a.machine == machine);
+    let object = parts.tables.objects.get(object as usize)?;
+    let name = if object.kind == ObjectKind::Device { object.name.as_str() } else { object.attribute("device")? };
+    let machine = parts.tables.actors.get(label as usize)?.machine;
+    let of_that_name = |track: u32| parts.tables.actors.get(track as usize).is_some_and(|a| a.name == name && a.machine == machine);
     let (&track, did) = parts.seen.devices.iter().find(|&(&track, _)| of_that_name(track))?;
     let (first, last) = did.all.extent()?;
     let busy = parts.device_busy(track)?;
@@ -201,18 +201,18 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
 
 /// Of a charge at ranks: which of them it was, where one was most of it.
 fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
-    let cast = parts.cast;
+    let tables = parts.tables;
     let mut of_track: HashMap<u32, i64> = HashMap::new();
     let mut all = 0;
     for run in parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))) {
         all += run.end - run.start;
         *of_track.entry(run.track).or_default() += run.end - run.start;
     }
-    let is_rank = |track: &u32| cast.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
+    let is_rank = |track: &u32| tables.actors.get(*track as usize).is_some_and(|a| a.thread && a.label.ends_with("rank"));
     let (&track, &most) = of_track.iter().filter(|(track, _)| is_rank(track)).max_by_key(|&(&track, &ns)| (ns, track))?;
-    let several = cast.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
+    let several = tables.actors.iter().filter(|a| a.thread && a.label.ends_with("rank")).count() > 1;
     (several && most * 2 > all)
-        .then(|| format!("{} in {} of it", cast.actors[track as usize].name, whole_percent(most as f64 / all as f64)))
+        .then(|| format!("{} in {} of it", tables.actors[track as usize].name, whole_percent(most as f64 / all as f64)))
 }
 
 /// Why time could not be charged.

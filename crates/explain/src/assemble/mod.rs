@@ -46,7 +46,7 @@ impl Parts<'_> {
         let idle = self.ways().first().filter(on_wire).map(|&w| self.carried(w).gathered.gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
-        let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.cast, e.place, |file| named.contains(&file)));
+        let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.tables, e.place, |file| named.contains(&file)));
         let names: Vec<String> = names.collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
@@ -83,7 +83,7 @@ impl Parts<'_> {
                 basis: if inferred_ns > 0.0 { Basis::Inferred } else { Basis::Recorded },
                 inferred_s: inferred_ns / 1e9,
                 via: evidence::via(self, cause, members),
-                quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.cast)),
+                quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.tables)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
                 rules: self.rules(members, part, instead),
             }
@@ -121,7 +121,7 @@ impl Parts<'_> {
 
     /// The files that places name: all of a few; of many those that took the most time, a hundredth of it at least.
     fn named_files(&self) -> HashSet<u32> {
-        let is_file = |&o: &u32| self.cast.things.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
+        let is_file = |&o: &u32| self.tables.objects.get(o as usize).is_some_and(|t| t.kind == ObjectKind::File);
         let mut charged: HashMap<u32, u64> = HashMap::new();
         for entry in &self.ledger.entries {
             if let Place::Thread { object, .. } = entry.place
@@ -130,7 +130,7 @@ impl Parts<'_> {
                 *charged.entry(object).or_default() += entry.runs.total_ns;
             }
         }
-        let few = self.cast.things.iter().filter(|t| t.kind == ObjectKind::File).count() <= limits::FEW_FILES;
+        let few = self.tables.objects.iter().filter(|t| t.kind == ObjectKind::File).count() <= limits::FEW_FILES;
         let least = if few { 0 } else { (self.end - self.start) as u64 / limits::NAMED_FILE_PART };
         let mut most: Vec<(u64, u32)> = charged.into_iter().map(|(o, ns)| (ns, o)).filter(|&(ns, _)| ns >= least).collect();
         most.sort_unstable_by(|a, b| b.cmp(a));
@@ -174,7 +174,7 @@ impl Parts<'_> {
             charge: charges.of_entry[run.entry as usize],
             start_s: self.seconds(run.start),
             end_s: self.seconds(run.end),
-            track: self.cast.actors.get(run.track as usize).map(|a| a.id),
+            track: self.tables.actors.get(run.track as usize).map(|a| a.id),
         };
         runs.into_iter().map(segment).collect()
     }
@@ -197,14 +197,14 @@ impl Parts<'_> {
         }
         single.sort_by_key(|(_, object, g)| (std::cmp::Reverse(g.bytes), *object));
         for (way, object, gatherer) in single.into_iter().take(MAX_CHANNELS) {
-            let thing = &self.cast.things[object];
+            let on = &self.tables.objects[object];
             let back = matches!(way, Way::ServerSends | Way::ClientReceives);
-            let name = match thing.name.split_once(" > ") {
+            let name = match on.name.split_once(" > ") {
                 Some((client, server)) if back => format!("{server} > {client}"),
-                _ => thing.name.clone(),
+                _ => on.name.clone(),
             };
             let carried = self.carried_by(way, object, gatherer);
-            channels.push(self.channel(name, Some(thing.id), &carried, charges));
+            channels.push(self.channel(name, Some(on.id), &carried, charges));
         }
         channels
     }
@@ -314,7 +314,7 @@ impl Parts<'_> {
     /// What each thread did.
     pub(crate) fn tracks(&self) -> Vec<Utilisation> {
         let s = |ns: u64| ns as f64 / 1e9;
-        let threads = self.cast.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
+        let threads = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, d)| a.thread && d.spans > 0);
         let mut tracks: Vec<Utilisation> = threads
             .map(|(actor, did)| Utilisation {
                 track: actor.id,

@@ -2,7 +2,7 @@
 
 use crate::assemble::parts::Parts;
 use crate::cause::End;
-use crate::observe::cast::Cast;
+use crate::observe::tables::Tables;
 use std::collections::BTreeMap;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{count, duration};
@@ -11,9 +11,9 @@ use thalweg_trace::numbers::{count, duration};
 pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32)>) -> Vec<String> {
     let mut notes = Vec::new();
     if let Some((end, connection)) = unrecorded {
-        notes.push(how_to_record(parts.cast, end, connection));
-    } else if !parts.cast.has_servers && !parts.cast.connections.is_empty() {
-        notes.push(how_to_record(parts.cast, End::Client, 0));
+        notes.push(how_to_record(parts.tables, end, connection));
+    } else if !parts.tables.has_servers && !parts.tables.connections.is_empty() {
+        notes.push(how_to_record(parts.tables, End::Client, 0));
     }
     for (_, said) in meta.attributes.iter().filter(|(name, _)| matches!(name.as_str(), "not_seen" | "notes")) {
         notes.extend(said.lines().filter(|line| !line.trim().is_empty()).map(str::to_owned));
@@ -24,7 +24,7 @@ pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32
     if meta.end.is_none() {
         notes.push("The recording was never finished; it is explained up to its last event.".to_owned());
     }
-    if parts.cast.actors.iter().all(|a| a.end != End::Client || !a.thread) {
+    if parts.tables.actors.iter().all(|a| a.end != End::Client || !a.thread) {
         notes.push("No client thread was recorded.".to_owned());
     }
     notes
@@ -43,8 +43,8 @@ pub(crate) fn of_ranks(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
 }
 
 /// Which end an unrecorded one is, and how to record it, in a sentence.
-fn how_to_record(cast: &Cast, end: End, connection: u32) -> String {
-    let name = cast.connections.get(connection as usize).and_then(|n| n.split_once(" > "));
+fn how_to_record(tables: &Tables, end: End, connection: u32) -> String {
+    let name = tables.connections.get(connection as usize).and_then(|n| n.split_once(" > "));
     let host_and_port = |address: &str| address.rsplit_once(':').map(|(h, p)| (h.to_owned(), p.to_owned()));
     let server = name.and_then(|(_, server)| host_and_port(server));
     let client = name.and_then(|(client, _)| host_and_port(client));

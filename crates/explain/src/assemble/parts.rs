@@ -3,11 +3,11 @@
 use crate::assemble::circumstances::Circumstances;
 use crate::cause::End;
 use crate::limits::assemble as limits;
-use crate::observe::cast::Cast;
 use crate::observe::lives::Life;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
 use crate::observe::stalls::Stalls;
+use crate::observe::tables::Tables;
 use crate::walk::ledger::Ledger;
 use std::collections::HashSet;
 use thalweg_trace::Role;
@@ -15,7 +15,7 @@ use thalweg_trace::Role;
 /// What there is to assemble.
 pub(crate) struct Parts<'a> {
     /// Who is who.
-    pub cast: &'a Cast,
+    pub tables: &'a Tables,
     /// The charges.
     pub ledger: &'a Ledger,
     /// When threads lived, by actor.
@@ -71,9 +71,9 @@ impl Parts<'_> {
 
     /// The part of their machines' processors that one end's threads used; `None` where it has no threads.
     pub(crate) fn processors_busy(&self, end: End) -> Option<f64> {
-        let own = || self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.end == end && a.role != Role::Recorder);
+        let own = || self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.end == end && a.role != Role::Recorder);
         let machines: HashSet<u32> = own().map(|(a, _)| a.machine).collect();
-        let cpus: u32 = machines.iter().map(|&m| self.cast.machines[m as usize].cpus.max(1)).sum();
+        let cpus: u32 = machines.iter().map(|&m| self.tables.machines[m as usize].cpus.max(1)).sum();
         let ran_ns: u64 = own().map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
         let wall_ns = (self.end - self.start).max(1) as f64;
         (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
@@ -81,12 +81,12 @@ impl Parts<'_> {
 
     /// The part of its processors that the busiest machine's recorded threads used.
     pub(crate) fn busiest_machine(&self) -> f64 {
-        let mut cpu = vec![0_u64; self.cast.machines.len()];
-        for (actor, did) in self.cast.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
+        let mut cpu = vec![0_u64; self.tables.machines.len()];
+        for (actor, did) in self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
             cpu[actor.machine as usize] += did.cpu_ns + if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
         }
         let wall = (self.end - self.start).max(1) as f64;
-        let parts = cpu.iter().zip(&self.cast.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
+        let parts = cpu.iter().zip(&self.tables.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
         parts.fold(0.0, f64::max)
     }
 }

@@ -47,9 +47,9 @@ fn asked_for(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>
     let mut asked: Vec<_> = parts.seen.asked.values().collect();
     asked.sort_by_key(|a| (std::cmp::Reverse(a.bytes), a.start));
     let transfer = |a: &&crate::observe::observation::Asked| {
-        let thing = parts.cast.things.get(a.object as usize);
-        let from = thing.map(|t| t.name.as_str()).or_else(|| attribute(meta, "from"));
-        let to = thing.and_then(|t| t.attribute("to")).or_else(|| attribute(meta, "to").filter(|_| asked.len() == 1));
+        let object = parts.tables.objects.get(a.object as usize);
+        let from = object.map(|t| t.name.as_str()).or_else(|| attribute(meta, "from"));
+        let to = object.and_then(|t| t.attribute("to")).or_else(|| attribute(meta, "to").filter(|_| asked.len() == 1));
         Transfer {
             from: from.unwrap_or("an unnamed source").to_owned(),
             to: to.map(str::to_owned),
@@ -146,13 +146,13 @@ fn put_together(sources: &mut Vec<Pile>, sinks: &mut Vec<Pile>) -> Vec<(Option<P
 fn piles(parts: &Parts<'_>, end: End, way: usize) -> Vec<Pile> {
     let mut piles: Vec<Pile> = Vec::new();
     let mut of_far_end: HashMap<String, usize> = HashMap::new();
-    for (thing, moved) in parts.cast.things.iter().zip(&parts.seen.moved[end as usize]) {
+    for (object, moved) in parts.tables.objects.iter().zip(&parts.seen.moved[end as usize]) {
         let moved = moved[way];
         if moved.bytes == 0 {
             continue;
         }
-        let file = thing.kind != ObjectKind::Connection;
-        let name = if file { thing.name.clone() } else { far_end(&thing.name, end) };
+        let file = object.kind != ObjectKind::Connection;
+        let name = if file { object.name.clone() } else { far_end(&object.name, end) };
         let known = (!file).then(|| of_far_end.get(&name).copied()).flatten();
         match known {
             Some(i) => add(&mut piles[i].moved, &moved),
@@ -185,7 +185,7 @@ fn far_end(name: &str, end: End) -> String {
 
 /// Where a server was recorded, and moved one file of as many bytes, the transfer's end is that file.
 fn name_what_servers_moved(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
-    let files = || parts.cast.things.iter().zip(&parts.seen.moved[End::Server as usize]).filter(|(t, _)| t.kind == ObjectKind::File);
+    let files = || parts.tables.objects.iter().zip(&parts.seen.moved[End::Server as usize]).filter(|(t, _)| t.kind == ObjectKind::File);
     for pile in piles.iter_mut().filter(|p| !p.file) {
         let bytes = pile.moved.bytes;
         let mut alike = files().filter(|(_, m)| m[way].bytes > 0 && m[way].bytes.abs_diff(bytes) <= bytes / limits::SAME_FILE_PART);

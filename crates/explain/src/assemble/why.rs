@@ -36,7 +36,7 @@ impl Parts<'_> {
         Stretch {
             span: known.then_some(within.span),
             kind: known.then(|| within.kind.name().to_owned()),
-            track: (within.track != NONE).then(|| self.cast.actors[within.track as usize].id),
+            track: (within.track != NONE).then(|| self.tables.actors[within.track as usize].id),
             start_s: s(piece.start),
             end_s: s(piece.end),
         }

@@ -13,8 +13,8 @@ use super::streams::{Streams, ways};
 use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
 use crate::limits::model as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, Role, SpanKind};
 
@@ -61,7 +61,7 @@ pub(crate) struct Linked {
 }
 
 struct Builder<'a> {
-    cast: &'a Cast,
+    tables: &'a Tables,
     facts: &'a Facts,
     streams: Streams,
     timelines: Vec<Timeline>,
@@ -78,35 +78,35 @@ struct Builder<'a> {
     from: i64,
 }
 
-fn requests(cast: &Cast, rows: &Rows) -> HashMap<Device, Vec<Request>> {
+fn requests(tables: &Tables, rows: &Rows) -> HashMap<Device, Vec<Request>> {
     let mut requests: HashMap<Device, Vec<Request>> = HashMap::new();
     for request in rows.requests.iter().rev() {
-        let actor = &cast.actors[request.track as usize];
+        let actor = &tables.actors[request.track as usize];
         requests.entry(Device { machine: actor.machine, name: actor.name.clone() }).or_default().push(*request);
     }
     requests
 }
 
 /// The graph of a recorded run; `None` where its main thread has no time.
-pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
+pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, end: i64) -> Option<Graph> {
     let from = rows.from;
-    let timelines = timelines(cast, rows, &facts.makers, from, end);
-    let main = timelines.iter().position(|t| t.track == cast.main)?;
-    let mut of_track = vec![NONE; cast.actors.len()];
+    let timelines = timelines(tables, rows, &facts.makers, from, end);
+    let main = timelines.iter().position(|t| t.track == tables.main)?;
+    let mut of_track = vec![NONE; tables.actors.len()];
     timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
-    let busy = (0..cast.machines.len() as u32).map(|m| Busy::of(cast, &timelines, m)).collect();
+    let busy = (0..tables.machines.len() as u32).map(|m| Busy::of(tables, &timelines, m)).collect();
     let mut builder = Builder {
-        cast,
+        tables,
         facts,
-        streams: Streams::of(cast, &rows.rows),
+        streams: Streams::of(tables, &rows.rows),
         marks: vec![Vec::new(); timelines.len()],
         timelines,
         of_track,
         mark_count: 0,
         devices: Vec::new(),
         busy,
-        requests: requests(cast, rows),
-        stopped_from_ns: [0, 1].map(|end| stopped_from_ns(cast, rows, end, facts.quota[end])),
+        requests: requests(tables, rows),
+        stopped_from_ns: [0, 1].map(|end| stopped_from_ns(tables, rows, end, facts.quota[end])),
         from,
     };
     let turns = builder.turns();
@@ -124,7 +124,7 @@ pub(crate) fn build(cast: &Cast, rows: &Rows, facts: &Facts, end: i64) -> Option
         marks: builder.mark_count as usize,
         latency,
         devices: builder.devices,
-        cpus: cast.machines.iter().map(|m| m.cpus.max(1)).collect(),
+        cpus: tables.machines.iter().map(|m| m.cpus.max(1)).collect(),
         wall_ns: (end - from) as f64,
         reading_ns,
         turns,
@@ -170,10 +170,10 @@ impl Builder<'_> {
         timelines
             .map(|t| {
                 let track = self.timelines[t as usize].track;
-                if self.cast.actors[track as usize].end != End::Client {
+                if self.tables.actors[track as usize].end != End::Client {
                     return Vec::new();
                 }
-                let (turns, from) = (self.streams.turns(self.cast, track), self.from);
+                let (turns, from) = (self.streams.turns(self.tables, track), self.from);
                 turns.into_iter().filter(|&at| at >= from).map(|at| self.mark(t, at).0).collect()
             })
             .collect()
@@ -201,7 +201,7 @@ impl Builder<'_> {
     fn dependency(&mut self, timeline: usize, piece: usize, wait: &Wait) -> (Op, Option<i64>) {
         use SpanKind as K;
         let ns = (wait.end - wait.start) as f64;
-        let end = self.cast.actors[wait.row.track as usize].end;
+        let end = self.tables.actors[wait.row.track as usize].end;
         let think = if end == End::Client { Class::ClientThink } else { Class::ServerThink };
         let delay = |class| (Op::Delay { class, ns }, None);
         match wait.row.kind {
@@ -236,8 +236,8 @@ impl Builder<'_> {
     }
 
     fn queue_class(&self, wait: &Wait) -> Class {
-        let machine = self.cast.actors[wait.row.track as usize].machine as usize;
-        let had_all = self.busy[machine].at((wait.start + wait.end) / 2) >= self.cast.machines[machine].cpus.max(1) as i32;
+        let machine = self.tables.actors[wait.row.track as usize].machine as usize;
+        let had_all = self.busy[machine].at((wait.start + wait.end) / 2) >= self.tables.machines[machine].cpus.max(1) as i32;
         match self.queued_for(wait) {
             Class::Queue | Class::LongQueue if had_all => Class::Ours,
             class => class,
@@ -245,15 +245,15 @@ impl Builder<'_> {
     }
 
     fn queued_for(&self, wait: &Wait) -> Class {
-        let actor = &self.cast.actors[wait.row.track as usize];
-        let by_quota = self.cast.things.get(wait.row.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
+        let actor = &self.tables.actors[wait.row.track as usize];
+        let by_quota = self.tables.objects.get(wait.row.object as usize).is_some_and(|object| object.kind == ObjectKind::Cgroup);
         if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
         if !self.facts.tells_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
-        match self.cast.actors.get(wait.row.waker as usize).map(|a| a.role) {
+        match self.tables.actors.get(wait.row.waker as usize).map(|a| a.role) {
             Some(Role::Recorder) => Class::Recorder,
             Some(Role::Client | Role::Server) => Class::Queue,
             Some(_) => Class::Foreign,
@@ -275,14 +275,14 @@ impl Builder<'_> {
     }
 
     fn device(&mut self, timeline: usize, piece: usize, wait: &Wait, class: Class) -> (Op, Option<i64>) {
-        let actor = &self.cast.actors[wait.row.track as usize];
+        let actor = &self.tables.actors[wait.row.track as usize];
         if let Some(followed) = self.follow(timeline, wait) {
             return followed;
         }
-        let by = self.cast.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.clone());
+        let by = self.tables.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.clone());
         let attribute = |name: &str| {
-            let thing = self.cast.things.get(wait.row.object as usize)?;
-            thing.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+            let object = self.tables.objects.get(wait.row.object as usize)?;
+            object.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
         };
         let name = by.or_else(|| attribute("device")).unwrap_or_else(|| "a disk".to_owned());
         let device = Device { machine: actor.machine, name };
@@ -333,7 +333,7 @@ impl Builder<'_> {
     /// A thread that waits for a connection: for bytes, or for room, whichever it used first afterwards.
     fn bytes(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
-        let Some((out, back)) = ways(self.cast, wait.row.object, wait.row.track) else {
+        let Some((out, back)) = ways(self.tables, wait.row.object, wait.row.track) else {
             return self.some_event(timeline, wait);
         };
         let taken = self.streams.taken_from(back, wait.row.track, wait.woken).copied();
@@ -385,7 +385,7 @@ impl Builder<'_> {
     /// if they were sent meanwhile, or for room, if the connection was full and its far end took bytes only towards the end.
     fn looked_for(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
-        let (out, back) = ways(self.cast, object, wait.row.track)?;
+        let (out, back) = ways(self.tables, object, wait.row.track)?;
         let row = super::rows::Row { object, kind: SpanKind::NetReceive, ..wait.row };
         let looked = Wait { row, polls: true, ..*wait };
         if sent {
@@ -419,10 +419,10 @@ impl Builder<'_> {
     /// Something ended the wait that is not known: whoever ran last at the other end.
     fn some_event(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
-        let own = self.cast.actors[wait.row.track as usize].end;
+        let own = self.tables.actors[wait.row.track as usize].end;
         let mut best: Option<(i64, u32)> = None;
         for (i, other) in self.timelines.iter().enumerate() {
-            if i == timeline || self.cast.actors[other.track as usize].end == own || other.start() > wait.woken {
+            if i == timeline || self.tables.actors[other.track as usize].end == own || other.start() > wait.woken {
                 continue;
             }
             let at = other.ran_at(wait.woken);
@@ -433,7 +433,7 @@ impl Builder<'_> {
                 let (mark, at) = self.mark(other, at);
                 let lag = (wait.end - at) as f64;
                 // If by bytes, it is over the connection the thread uses next that they came.
-                let way = self.streams.used_next(wait.row.track, wait.woken, i64::MAX).and_then(|u| ways(self.cast, u.0, wait.row.track));
+                let way = self.streams.used_next(wait.row.track, wait.woken, i64::MAX).and_then(|u| ways(self.tables, u.0, wait.row.track));
                 let op = match way {
                     Some((_, way)) => Op::Arrive { mark, way, service: 0.0, bytes: 0.0, regime: Regime::Latency, lag, polls: false },
                     None => Op::Follow { mark, lag, lock: false },
@@ -446,7 +446,7 @@ impl Builder<'_> {
 
     /// A thread that waits for room: until the far end has taken what it had by then.
     fn room(&mut self, wait: &Wait) -> Option<(Op, Option<i64>)> {
-        let (out, _) = ways(self.cast, wait.row.object, wait.row.track)?;
+        let (out, _) = ways(self.tables, wait.row.object, wait.row.track)?;
         // What is acknowledged is what arrived; it was read a little later.
         let one_way = self.one_way_ns(out) as i64;
         let latest = wait.woken - one_way + one_way.min(limits::READ_LATER_NS + one_way / limits::READ_LATER_PART);
@@ -478,7 +478,7 @@ impl Builder<'_> {
     /// The same where nothing of the far end was recorded: its doing, or the connection's where the path says so.
     fn room_unseen(&self, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
-        match ways(self.cast, wait.row.object, wait.row.track) {
+        match ways(self.tables, wait.row.object, wait.row.track) {
             Some((way, _)) if self.facts.regimes.is_network(wait.start, wait.woken) => {
                 let regime = self.facts.regimes.within(wait.start, wait.woken);
                 let lag = (wait.end - wait.woken) as f64;
@@ -517,7 +517,7 @@ impl Builder<'_> {
     /// One thread's operations, with others' marks where they fall.
     fn program(&self, timeline: &Timeline, ops: &[Op], start: Option<Op>, mut marks: Vec<(i64, u32)>) -> Program {
         marks.sort_unstable();
-        let actor = &self.cast.actors[timeline.track as usize];
+        let actor = &self.tables.actors[timeline.track as usize];
         let mut program = Program {
             machine: actor.machine as usize,
             end: actor.end,
@@ -561,7 +561,7 @@ impl Builder<'_> {
         let mut starts = Vec::new();
         for i in 0..self.timelines.len() {
             let at = self.timelines[i].start();
-            if self.timelines[i].track == self.cast.main || at <= self.from {
+            if self.timelines[i].track == self.tables.main || at <= self.from {
                 starts.push(None);
                 continue;
             }
@@ -569,10 +569,10 @@ impl Builder<'_> {
                 starts.push(Some(made));
                 continue;
             }
-            let own = &self.cast.actors[self.timelines[i].track as usize];
+            let own = &self.tables.actors[self.timelines[i].track as usize];
             let mut best: Option<(bool, i64, u32)> = None;
             for (j, other) in self.timelines.iter().enumerate() {
-                let actor = &self.cast.actors[other.track as usize];
+                let actor = &self.tables.actors[other.track as usize];
                 if j == i || other.start() >= at {
                     continue;
                 }

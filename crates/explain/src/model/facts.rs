@@ -20,7 +20,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         let mut found: HashMap<u32, f64> = HashMap::new();
         for counter in source.counters(name)? {
             let CounterOf::Object(object) = counter.of else { continue };
-            let connection = parts.cast.connection_of(objects.get(&object).copied().unwrap_or(NONE));
+            let connection = parts.tables.connection_of(objects.get(&object).copied().unwrap_or(NONE));
             if connection == NONE || counter.value <= 0 {
                 continue;
             }
@@ -45,7 +45,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         quota,
         makers,
         tells_quotas,
-        syncing: (0..parts.cast.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),
+        syncing: (0..parts.tables.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),
     })
 }
 
@@ -56,7 +56,7 @@ fn makers(parts: &Parts<'_>) -> (Makers, bool) {
         _ => None,
     };
     // Recorders without privilege tell of lives, and of no queueing's reason.
-    let told = parts.lives.iter().any(|life| life.from.is_some()) && !parts.cast.wakers_inferred;
+    let told = parts.lives.iter().any(|life| life.from.is_some()) && !parts.tables.wakers_inferred;
     (parts.lives.iter().enumerate().filter_map(made).collect(), told)
 }
 

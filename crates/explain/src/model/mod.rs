@@ -80,7 +80,7 @@ fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Suppor
     let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
     let support = Support::of(parts, source.meta(), &rows);
-    Ok(build::build(parts.cast, &rows, &facts, parts.end).map(|graph| (graph, support)))
+    Ok(build::build(parts.tables, &rows, &facts, parts.end).map(|graph| (graph, support)))
 }
 
 /// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
@@ -221,9 +221,9 @@ fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
 fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
     let mut moved: HashMap<&str, u64> = HashMap::new();
     for way in [Way::ClientSends, Way::ServerSends, Way::ClientReceives] {
-        let gathered = parts.cast.things.iter().zip(&parts.seen.stream(way).by_object);
-        for (thing, gathered) in gathered.filter_map(|(thing, gathered)| Some((thing, gathered.as_ref()?))) {
-            let server = thing.name.split_once(" > ").map_or("", |(_, server)| server);
+        let gathered = parts.tables.objects.iter().zip(&parts.seen.stream(way).by_object);
+        for (object, gathered) in gathered.filter_map(|(object, gathered)| Some((object, gathered.as_ref()?))) {
+            let server = object.name.split_once(" > ").map_or("", |(_, server)| server);
             if let Some(server) = mounts.iter().flat_map(|mount| &mount.store.servers).find(|known| known.address == server) {
                 *moved.entry(&server.address).or_default() += gathered.bytes;
             }

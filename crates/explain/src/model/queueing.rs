@@ -4,7 +4,7 @@ use super::program::{Class, Op};
 use super::rows::{Row, Rows};
 use super::timeline::{Piece, Timeline};
 use crate::limits::model as limits;
-use crate::observe::cast::Cast;
+use crate::observe::tables::Tables;
 use thalweg_trace::{ObjectKind, SpanKind};
 
 /// Whether an operation is queueing that is replayed as long as it was.
@@ -23,12 +23,12 @@ pub(crate) struct Busy {
 
 impl Busy {
     /// Of one machine.
-    pub(crate) fn of(cast: &Cast, timelines: &[Timeline], machine: u32) -> Busy {
-        let ours = timelines.iter().filter(|t| cast.actors[t.track as usize].machine == machine);
+    pub(crate) fn of(tables: &Tables, timelines: &[Timeline], machine: u32) -> Busy {
+        let ours = timelines.iter().filter(|t| tables.actors[t.track as usize].machine == machine);
         let runs = ours.flat_map(|t| t.pieces.iter()).filter_map(|p| if let Piece::Run(a, b) = *p { Some((a, b)) } else { None });
         let mut changes: Vec<(i64, i32)> = runs.flat_map(|(a, b)| [(a, 1), (b, -1)]).collect();
         changes.sort_unstable();
-        let cpus = f64::from(cast.machines[machine as usize].cpus.max(1));
+        let cpus = f64::from(tables.machines[machine as usize].cpus.max(1));
         let mut busy = Busy { cpus, times: Vec::new(), running: Vec::new(), done: Vec::new() };
         for (at, change) in changes {
             let (done, running) = (busy.done_by(at), busy.running.last().copied().unwrap_or(0) + change);
@@ -63,17 +63,17 @@ impl Busy {
 
 /// From which length on queueing was a quota's doing: its longest intervals, as many as make up the time it took. The kernel counts that
 /// time by processor, however many threads stood still on each.
-pub(crate) fn stopped_from_ns(cast: &Cast, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
+pub(crate) fn stopped_from_ns(tables: &Tables, rows: &Rows, end: usize, quota: Option<f64>) -> i64 {
     let Some(taken_ns) = quota else { return i64::MAX };
-    let ours = |r: &&Row| cast.actors[r.track as usize].end as usize == end;
+    let ours = |r: &&Row| tables.actors[r.track as usize].end as usize == end;
     // Where the recording says which queueing was the quota's, no other was.
-    let is_group = |r: &Row| cast.things.get(r.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Cgroup);
+    let is_group = |r: &Row| tables.objects.get(r.object as usize).is_some_and(|object| object.kind == ObjectKind::Cgroup);
     if rows.rows.iter().any(|r| r.kind == SpanKind::WaitRunqueue && is_group(r)) {
         return i64::MAX;
     }
     let queued = rows.rows.iter().filter(|r| r.kind == SpanKind::WaitRunqueue && r.end - r.start >= limits::QUOTA_WAIT_NS).filter(ours);
     let mut intervals: Vec<(i64, i64)> = queued.map(|r| (r.start, r.end)).collect();
-    let processors = cast.machines.iter().map(|m| m.cpus.max(1)).max().unwrap_or(1);
+    let processors = tables.machines.iter().map(|m| m.cpus.max(1)).max().unwrap_or(1);
     intervals.sort_unstable_by_key(|&(start, end)| std::cmp::Reverse(end - start));
     let enough = |count: usize| processor_time_ns(&intervals[..count], processors) as f64 >= taken_ns;
     if intervals.is_empty() || !enough(intervals.len()) {

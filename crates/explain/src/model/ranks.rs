@@ -4,11 +4,11 @@
 use super::rows::{Row, Rows};
 use crate::ExplainError;
 use crate::limits::model as limits;
-use crate::observe::cast::Cast;
 use crate::observe::feed::live;
 use crate::observe::ranks::{Provider, Ranks, is_part};
 use crate::observe::span::LiveSpan;
 use crate::observe::span::is_mpi;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::ABSENT;
 use thalweg_trace::{ObjectKind, Source, SpanKind};
@@ -18,13 +18,13 @@ pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), Exp
     if !source.objects().iter().any(|o| o.kind == ObjectKind::Communicator) {
         return Ok(());
     }
-    let mut cast = Cast::of(source);
-    let mut ranks = Ranks::new(&cast);
+    let mut tables = Tables::of(source);
+    let mut ranks = Ranks::new(&tables);
     let mut calls: Vec<LiveSpan> = Vec::new();
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in (0..batch.len()).filter(|&row| is_mpi(batch.kind[row])) {
-            let Some(span) = live(&mut cast, &batch, row) else { continue };
+            let Some(span) = live(&mut tables, &batch, row) else { continue };
             ranks.note(&span);
             if is_part(&span) && calls.len() < limits::MOST_MPI_CALLS {
                 calls.push(span);
@@ -34,7 +34,7 @@ pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), Exp
     // Of what one wait ended, only the last was waited for: by track and beginning.
     let mut waits: HashMap<(u32, i64), Row> = HashMap::new();
     for call in &calls {
-        let Provider::Track(waker, at) = ranks.provider(&cast, call) else { continue };
+        let Provider::Track(waker, at) = ranks.provider(&tables, call) else { continue };
         if at <= call.start || call.start < rows.from {
             continue;
         }

@@ -2,8 +2,8 @@
 
 use super::rows::Row;
 use crate::cause::End;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::ABSENT;
 use thalweg_trace::SpanKind;
@@ -47,19 +47,19 @@ pub(crate) struct Streams {
 }
 
 /// At which end of its connection a thread stands when it uses this object.
-pub(crate) fn end_of(cast: &Cast, object: u32, track: u32) -> End {
-    let attribute = cast.things.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
+pub(crate) fn end_of(tables: &Tables, object: u32, track: u32) -> End {
+    let attribute = tables.objects.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
     match attribute.map(|(_, v)| v.as_str()) {
         Some("server") => End::Server,
         Some("client") => End::Client,
-        _ => cast.actors[track as usize].end,
+        _ => tables.actors[track as usize].end,
     }
 }
 
 /// The direction a thread at this end of the object's connection sends in, and the one it receives from.
-pub(crate) fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
-    let connection = cast.connection_of(object);
-    (connection != NONE).then(|| match end_of(cast, object, track) {
+pub(crate) fn ways(tables: &Tables, object: u32, track: u32) -> Option<(Way, Way)> {
+    let connection = tables.connection_of(object);
+    (connection != NONE).then(|| match end_of(tables, object, track) {
         End::Client => (2 * connection, 2 * connection + 1),
         End::Server => (2 * connection + 1, 2 * connection),
     })
@@ -67,14 +67,14 @@ pub(crate) fn ways(cast: &Cast, object: u32, track: u32) -> Option<(Way, Way)> {
 
 impl Streams {
     /// From all rows that moved bytes.
-    pub(crate) fn of(cast: &Cast, rows: &[Row]) -> Streams {
+    pub(crate) fn of(tables: &Tables, rows: &[Row]) -> Streams {
         let mut streams: Vec<Stream> = Vec::new();
-        streams.resize_with(cast.connections.len() * 2, Stream::default);
+        streams.resize_with(tables.connections.len() * 2, Stream::default);
         // Where positions were not recorded, bytes are counted.
         let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
         let mut uses: HashMap<u32, Vec<(i64, u32, bool)>> = HashMap::new();
         for row in rows.iter().rev().filter(|r| r.moves()) {
-            let Some((out, back)) = ways(cast, row.object, row.track) else { continue };
+            let Some((out, back)) = ways(tables, row.object, row.track) else { continue };
             let sends = row.kind == SpanKind::NetSend;
             let way = if sends { out } else { back };
             let position = counted.entry((way, sends)).or_default();
@@ -144,11 +144,11 @@ impl Streams {
     }
 
     /// Where a thread that calls others had taken the last answer before it sent again; the first: where it first sent.
-    pub(crate) fn turns(&self, cast: &Cast, track: u32) -> Vec<i64> {
+    pub(crate) fn turns(&self, tables: &Tables, track: u32) -> Vec<i64> {
         let mut turns = Vec::new();
         let mut taken: Option<i64> = None;
         let uses = self.uses.get(&track).into_iter().flatten();
-        for &(at, _, sends) in uses.filter(|&&(_, object, _)| end_of(cast, object, track) == End::Client) {
+        for &(at, _, sends) in uses.filter(|&&(_, object, _)| end_of(tables, object, track) == End::Client) {
             if !sends {
                 taken = Some(at);
             } else if turns.is_empty() {

@@ -101,7 +101,7 @@ impl Support {
         }
         // A server of files whose client asks small questions: what those are the kernel does not tell.
         let serves_files = |name: &str| name.contains("nfs");
-        let asks_server = parts.cast.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
+        let asks_server = parts.tables.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
         let named = meta.command.iter().any(|word| word.starts_with("nfs://"));
         Support { shares, lists: rows.lists || parts.seen.asking.delivered > 0 || asks_server || named }
     }

@@ -7,8 +7,8 @@
 
 use super::rows::{Row, Rows};
 use crate::limits::model as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
@@ -102,19 +102,19 @@ impl Timeline {
 pub(crate) type Makers = HashMap<u32, (i64, u32)>;
 
 /// The timelines of all threads that work for client or server.
-pub(crate) fn timelines(cast: &Cast, rows: &Rows, makers: &Makers, start: i64, end: i64) -> Vec<Timeline> {
-    let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); cast.actors.len()];
+pub(crate) fn timelines(tables: &Tables, rows: &Rows, makers: &Makers, start: i64, end: i64) -> Vec<Timeline> {
+    let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); tables.actors.len()];
     for row in rows.rows.iter().rev() {
-        let actor = &cast.actors[row.track as usize];
+        let actor = &tables.actors[row.track as usize];
         if actor.thread && matches!(actor.role, Role::Client | Role::Server) {
-            let waker = cast.actors.get(row.waker as usize);
+            let waker = tables.actors.get(row.waker as usize);
             let by_stranger = waker.is_none_or(|w| !matches!(w.role, Role::Client | Role::Server));
             of_track[row.track as usize].push(Row { by_stranger, ..*row });
         }
     }
     let mut timelines = Vec::new();
     for (track, mut rows_of) in of_track.into_iter().enumerate() {
-        let main = track as u32 == cast.main;
+        let main = track as u32 == tables.main;
         if rows_of.is_empty() && !main {
             continue;
         }

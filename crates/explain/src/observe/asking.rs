@@ -2,10 +2,10 @@
 
 use crate::cause::End;
 use crate::limits::observe as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::overlap::Overlap;
 use crate::observe::span::LiveSpan;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
@@ -49,22 +49,22 @@ pub(crate) struct Asking {
 impl Asking {
     /// Tells of a span; of those of one thread or device, none before may end earlier.
     #[inline]
-    pub(crate) fn note(&mut self, cast: &Cast, span: &LiveSpan) {
+    pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         match span.kind {
-            SpanKind::RpcCall => self.call(cast, span),
-            SpanKind::RpcServe => self.answer(cast, span),
+            SpanKind::RpcCall => self.call(tables, span),
+            SpanKind::RpcServe => self.answer(tables, span),
             SpanKind::NetSend | SpanKind::NetReceive if span.bytes() > 0 => {
                 if span.kind == SpanKind::NetSend {
-                    self.answer(cast, span);
+                    self.answer(tables, span);
                 }
-                self.exchange(cast, span);
+                self.exchange(tables, span);
             }
-            SpanKind::AppRequest if is_directory(cast, span.object) => {
+            SpanKind::AppRequest if is_directory(tables, span.object) => {
                 self.delivered += u64::from(span.count);
                 let last = self.delivering.map_or(span.end, |(_, last, _)| last);
                 self.delivering = Some((span.end, last, u64::from(span.count)));
             }
-            SpanKind::FileStat | SpanKind::FileOpen | SpanKind::FileList => self.names(cast, span),
+            SpanKind::FileStat | SpanKind::FileOpen | SpanKind::FileList => self.names(tables, span),
             SpanKind::DiskRead => self.disk.add(span.start, span.end),
             _ => {}
         }
@@ -89,8 +89,8 @@ impl Asking {
     }
 
     /// A server's answer, as its end of the connection sends it within the work on the request.
-    fn answer(&mut self, cast: &Cast, span: &LiveSpan) {
-        if cast.actors[span.track as usize].end != End::Server {
+    fn answer(&mut self, tables: &Tables, span: &LiveSpan) {
+        if tables.actors[span.track as usize].end != End::Server {
             return;
         }
         let answers = self.answers.entry(span.track).or_default();
@@ -107,33 +107,33 @@ impl Asking {
         }
     }
 
-    fn call(&mut self, cast: &Cast, span: &LiveSpan) {
-        if cast.actors[span.track as usize].end != End::Client {
+    fn call(&mut self, tables: &Tables, span: &LiveSpan) {
+        if tables.actors[span.track as usize].end != End::Client {
             return;
         }
         self.calls.add(span.start, span.end);
-        let server = self.server(cast, span.object);
+        let server = self.server(tables, span.object);
         if self.by_server.len() < limits::MOST_SERVERS || self.by_server.contains_key(&server) {
             self.by_server.entry(server).or_default().add(span.start, span.end);
         }
     }
 
     /// The first connection to the same server.
-    fn server(&mut self, cast: &Cast, object: u32) -> u32 {
-        let connection = cast.connection_of(object);
+    fn server(&mut self, tables: &Tables, object: u32) -> u32 {
+        let connection = tables.connection_of(object);
         if connection == NONE {
             return object;
         }
-        let address = |c: u32| cast.connections[c as usize].split_once(" > ").map_or("", |n| n.1);
+        let address = |c: u32| tables.connections[c as usize].split_once(" > ").map_or("", |n| n.1);
         *self.servers.entry(connection).or_insert_with(|| {
             let same = (0..=connection).find(|&c| address(c) == address(connection));
             same.unwrap_or(connection)
         })
     }
 
-    fn exchange(&mut self, cast: &Cast, span: &LiveSpan) {
-        let actor = &cast.actors[span.track as usize];
-        if actor.end != End::Client || cast.connection_of(span.object) == NONE {
+    fn exchange(&mut self, tables: &Tables, span: &LiveSpan) {
+        let actor = &tables.actors[span.track as usize];
+        if actor.end != End::Client || tables.connection_of(span.object) == NONE {
             return;
         }
         let (first, last) = self.exchanging.unwrap_or((i64::MAX, i64::MIN));
@@ -142,18 +142,18 @@ impl Asking {
         self.exchanging = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
     }
 
-    fn names(&mut self, cast: &Cast, span: &LiveSpan) {
-        let actor = &cast.actors[span.track as usize];
+    fn names(&mut self, tables: &Tables, span: &LiveSpan) {
+        let actor = &tables.actors[span.track as usize];
         if actor.end != End::Client {
             return;
         }
-        let answered_by_mount = cast.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
+        let answered_by_mount = tables.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
         if !actor.mount && answered_by_mount {
             self.of_mount.add(span.start, span.end);
         }
     }
 }
 
-fn is_directory(cast: &Cast, object: u32) -> bool {
-    cast.things.get(object as usize).is_some_and(|thing| thing.attribute("kind") == Some("directory"))
+fn is_directory(tables: &Tables, object: u32) -> bool {
+    tables.objects.get(object as usize).is_some_and(|object| object.attribute("kind") == Some("directory"))
 }

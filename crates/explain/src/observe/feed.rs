@@ -8,10 +8,10 @@
 use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::observe as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::ranks::Ranks;
 use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::tables::Tables;
 use std::collections::VecDeque;
 use thalweg_trace::ABSENT;
 use thalweg_trace::ABSENT_CONTEXT;
@@ -25,7 +25,7 @@ pub(crate) struct Lane {
     /// Not yet reached by the cursor, by descending end.
     pub ahead: VecDeque<LiveSpan>,
     /// What the cursor has passed.
-    pub passed: Passed,
+    pub passed: NextActions,
     /// What the thread is known to have done at any time.
     pub known: Known,
 }
@@ -53,10 +53,10 @@ impl Known {
     }
 
     #[inline]
-    fn note(&mut self, span: &LiveSpan, cast: &Cast) {
+    fn note(&mut self, span: &LiveSpan, tables: &Tables) {
         if span.object != NONE && !self.deals_with_others {
             use thalweg_trace::ObjectKind as Kind;
-            let kind = cast.things.get(span.object as usize).map(|thing| thing.kind);
+            let kind = tables.objects.get(span.object as usize).map(|object| object.kind);
             self.deals_with_others = matches!(kind, Some(Kind::Pipe | Kind::Socket | Kind::Connection));
         }
         match span.kind {
@@ -72,7 +72,7 @@ impl Known {
 
 /// What a thread did next, seen from the cursor: of all that began at or after it, the first of each kind.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Passed {
+pub(crate) struct NextActions {
     /// When it next took bytes from a connection, from which, and the position of the first of them.
     pub receive: (i64, u32, u64),
     /// When it next handed bytes to a connection, and to which.
@@ -91,9 +91,9 @@ pub(crate) struct Passed {
     pub last_end: i64,
 }
 
-impl Default for Passed {
-    fn default() -> Passed {
-        Passed {
+impl Default for NextActions {
+    fn default() -> NextActions {
+        NextActions {
             receive: (i64::MAX, NONE, ABSENT),
             send: (i64::MAX, NONE),
             wait: (i64::MAX, NONE, NONE),
@@ -106,7 +106,7 @@ impl Default for Passed {
     }
 }
 
-impl Passed {
+impl NextActions {
     #[inline]
     fn note(&mut self, span: &LiveSpan) {
         let carried = span.connection != NONE && !span.is_fruitless() && (span.cpu_ns != 0 || span.bytes() > 0);
@@ -283,15 +283,15 @@ pub(crate) struct Feed<'a> {
 
 impl<'a> Feed<'a> {
     /// At the end of the recording.
-    pub(crate) fn new(source: &'a dyn Source, cast: &Cast) -> Feed<'a> {
+    pub(crate) fn new(source: &'a dyn Source, tables: &Tables) -> Feed<'a> {
         Feed {
             batches: source.spans_backward(),
-            lanes: cast.actors.iter().map(|_| Lane::default()).collect(),
+            lanes: tables.actors.iter().map(|_| Lane::default()).collect(),
             position: i64::MAX,
             held: 0,
-            parties: cast.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
-            traffic: cast.connections.iter().map(|_| Default::default()).collect(),
-            ranks: Ranks::new(cast),
+            parties: tables.connections.iter().map(|_| [Vec::new(), Vec::new()]).collect(),
+            traffic: tables.connections.iter().map(|_| Default::default()).collect(),
+            ranks: Ranks::new(tables),
             spans: 0,
         }
     }
@@ -307,7 +307,7 @@ impl<'a> Feed<'a> {
     }
 
     /// Reads one more batch, for a walk that stands at `cursor`.
-    pub(crate) fn read(&mut self, cast: &mut Cast, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+    pub(crate) fn read(&mut self, tables: &mut Tables, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
         let Some(batch) = self.batches.next().transpose()? else {
             self.position = i64::MIN;
             return Ok(());
@@ -317,9 +317,9 @@ impl<'a> Feed<'a> {
         self.spans += batch.len() as u64;
         self.prune(cursor);
         for row in 0..batch.len() {
-            let Some(span) = live(cast, &batch, row) else { continue };
-            observer.span(cast, &span);
-            if !cast.actors[span.track as usize].thread {
+            let Some(span) = live(tables, &batch, row) else { continue };
+            observer.span(tables, &span);
+            if !tables.actors[span.track as usize].thread {
                 if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                     self.lanes[span.track as usize].ahead.push_back(span);
                     self.held += 1;
@@ -334,7 +334,7 @@ impl<'a> Feed<'a> {
             self.ranks.note(&span);
             let lane = &mut self.lanes[span.track as usize];
             lane.passed.last_end = lane.passed.last_end.max(span.end);
-            lane.known.note(&span, cast);
+            lane.known.note(&span, tables);
             if span.start >= cursor {
                 lane.passed.note(&span);
                 continue;
@@ -349,17 +349,23 @@ impl<'a> Feed<'a> {
     }
 
     /// Which side of a connection a thread is, by what it sent and received over it.
-    pub(crate) fn side_of(&self, cast: &Cast, track: u32, connection: u32) -> End {
-        let own = cast.actors.get(track as usize).map_or(End::Client, |a| a.end);
+    pub(crate) fn side_of(&self, tables: &Tables, track: u32, connection: u32) -> End {
+        let own = tables.actors.get(track as usize).map_or(End::Client, |a| a.end);
         let Some(parties) = self.parties.get(connection as usize) else { return own };
         let takes_part = |side: End| parties[side as usize].contains(&track);
         if takes_part(own) || !takes_part(own.other()) { own } else { own.other() }
     }
 
     /// Reads until everything that covers `instant` is held.
-    pub(crate) fn ensure(&mut self, cast: &mut Cast, instant: i64, cursor: i64, observer: &mut dyn Observer) -> Result<(), ExplainError> {
+    pub(crate) fn ensure(
+        &mut self,
+        tables: &mut Tables,
+        instant: i64,
+        cursor: i64,
+        observer: &mut dyn Observer,
+    ) -> Result<(), ExplainError> {
         while self.position >= instant && !self.exhausted() {
-            self.read(cast, cursor, observer)?;
+            self.read(tables, cursor, observer)?;
         }
         Ok(())
     }
@@ -399,19 +405,19 @@ impl<'a> Feed<'a> {
 
 /// A row with dense identifiers; `None`: its track is not known.
 #[inline]
-pub(crate) fn live(cast: &mut Cast, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
-    let track = cast.tracks.get(batch.track[row]);
+pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option<LiveSpan> {
+    let track = tables.tracks.get(batch.track[row]);
     if track == NONE {
         return None;
     }
-    let object = cast.objects.get(batch.object[row]);
-    let thing = cast.things.get(object as usize);
-    let side = thing.and_then(|thing| thing.connection_end).unwrap_or(cast.actors[track as usize].end);
-    let connection = thing.map_or(NONE, |thing| thing.connection);
+    let object = tables.object_rows.get(batch.object[row]);
+    let on = tables.objects.get(object as usize);
+    let side = on.and_then(|on| on.connection_end).unwrap_or(tables.actors[track as usize].end);
+    let connection = on.map_or(NONE, |on| on.connection);
     let (context, kind) = (batch.waker_context[row], batch.kind[row]);
-    let waker = if batch.waker_track[row] == 0 { NONE } else { cast.tracks.get(batch.waker_track[row]) };
+    let waker = if batch.waker_track[row] == 0 { NONE } else { tables.tracks.get(batch.waker_track[row]) };
     let (mut thread, mut device) = (NONE, NONE);
-    match cast.actors.get(waker as usize).map(|a| a.thread) {
+    match tables.actors.get(waker as usize).map(|a| a.thread) {
         // A task is the waker where the context is not known; in interrupt context the interrupted thread is not.
         Some(true) if matches!(context, TASK | ABSENT_CONTEXT) || kind == SpanKind::WaitRunqueue => thread = waker,
         Some(false) => device = waker,

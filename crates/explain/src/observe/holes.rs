@@ -1,8 +1,8 @@
 //! Stretches that are in no wait, and in which no sample found the thread running: the recording does not say what it did then.
 
 use crate::limits::observe as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::{Meta, Sample};
 
@@ -17,14 +17,14 @@ pub(crate) struct Holes {
 
 impl Holes {
     /// From the samples of a recording; nothing is known where some were lost.
-    pub(crate) fn of(samples: &[Sample], meta: &Meta, cast: &mut Cast) -> Holes {
+    pub(crate) fn of(samples: &[Sample], meta: &Meta, tables: &mut Tables) -> Holes {
         let mut holes = Holes::default();
         if meta.dropped_events > 0 {
             return holes;
         }
         for sample in samples {
-            let actor = sample.track.map_or(NONE, |track| cast.tracks.get(track.number()));
-            let Some(machine) = cast.actors.get(actor as usize).map(|a| a.machine) else { continue };
+            let actor = sample.track.map_or(NONE, |track| tables.tracks.get(track.number()));
+            let Some(machine) = tables.actors.get(actor as usize).map(|a| a.machine) else { continue };
             if !holes.machines.contains(&machine) {
                 holes.machines.push(machine);
             }

@@ -2,8 +2,8 @@
 //! its life.
 
 use crate::ExplainError;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use thalweg_trace::{MarkKind, Source};
 
 /// How what is recorded of a thread begins.
@@ -42,18 +42,18 @@ impl Life {
 }
 
 /// Everybody's, by actor.
-pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Vec<Life>, ExplainError> {
-    let mut lives = vec![Life::default(); cast.actors.len()];
+pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Life>, ExplainError> {
+    let mut lives = vec![Life::default(); tables.actors.len()];
     for mark in source.marks()? {
         if !matches!(mark.kind, MarkKind::ThreadStart | MarkKind::ThreadExit | MarkKind::ThreadSeen) {
             continue;
         }
-        let Some(life) = lives.get_mut(cast.tracks.get(mark.track.number()) as usize) else { continue };
+        let Some(life) = lives.get_mut(tables.tracks.get(mark.track.number()) as usize) else { continue };
         let at = mark.at.ns();
         match mark.kind {
             MarkKind::ThreadExit => life.until = Some(life.until.map_or(at, |until| until.max(at))),
             MarkKind::ThreadStart => {
-                let by = mark.value.and_then(|track| u64::try_from(track).ok()).map_or(NONE, |track| cast.tracks.get(track));
+                let by = mark.value.and_then(|track| u64::try_from(track).ok()).map_or(NONE, |track| tables.tracks.get(track));
                 life.from = Some((at, Beginning::Made(by)));
             }
             _ => match life.from {
@@ -63,23 +63,23 @@ pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<Vec<Life>, Ex
             },
         }
     }
-    note_reached(source.meta().start.ns(), &lives, cast);
+    note_reached(source.meta().start.ns(), &lives, tables);
     Ok(lives)
 }
 
 /// Who was taken into the recording later was reached from who was in it, and so was whoever those made. The command's own process is not.
-fn note_reached(start: i64, lives: &[Life], cast: &mut Cast) {
-    let command = cast.actors.get(cast.main as usize).map(|main| (main.machine, main.pid));
+fn note_reached(start: i64, lives: &[Life], tables: &mut Tables) {
+    let command = tables.actors.get(tables.main as usize).map(|main| (main.machine, main.pid));
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].from.is_some()).collect();
     order.sort_by_key(|&i| lives[i].from.map(|(at, _)| at));
     for i in order {
-        let actor = &cast.actors[i];
+        let actor = &tables.actors[i];
         let reached = match lives[i].from {
             _ if Some((actor.machine, actor.pid)) == command => false,
-            Some((_, Beginning::Made(by))) => cast.actors.get(by as usize).is_some_and(|maker| maker.reached),
+            Some((_, Beginning::Made(by))) => tables.actors.get(by as usize).is_some_and(|maker| maker.reached),
             Some((at, Beginning::Seen)) => at > start,
             None => false,
         };
-        cast.actors[i].reached = reached;
+        tables.actors[i].reached = reached;
     }
 }

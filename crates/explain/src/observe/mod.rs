@@ -2,7 +2,6 @@
 //! gathered of all of them.
 
 pub(crate) mod asking;
-pub(crate) mod cast;
 pub(crate) mod channels;
 pub(crate) mod curve;
 pub(crate) mod feed;
@@ -16,4 +15,5 @@ pub(crate) mod quantile;
 pub(crate) mod ranks;
 pub(crate) mod span;
 pub(crate) mod stalls;
+pub(crate) mod tables;
 pub(crate) mod wire;

@@ -5,12 +5,12 @@ use crate::cause::End;
 use crate::document::MAX_BINS;
 use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
-use crate::observe::cast::Cast;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
@@ -153,13 +153,14 @@ pub(crate) struct Observation {
 
 impl Observation {
     /// Empty, for an interval.
-    pub(crate) fn new(cast: &Cast, start: i64, end: i64) -> Observation {
+    pub(crate) fn new(tables: &Tables, start: i64, end: i64) -> Observation {
         let bins = MAX_BINS / 2;
-        let stream = || Stream { all: Gatherer::default(), by_object: vec![None; cast.things.len()], curve: Curve::new(start, end, bins) };
+        let stream =
+            || Stream { all: Gatherer::default(), by_object: vec![None; tables.objects.len()], curve: Curve::new(start, end, bins) };
         Observation {
             streams: [stream(), stream(), stream(), stream(), stream()],
-            did: vec![Did { first_start: i64::MAX, next_start: i64::MAX, ..Did::default() }; cast.actors.len()],
-            moved: [vec![Default::default(); cast.things.len()], vec![Default::default(); cast.things.len()]],
+            did: vec![Did { first_start: i64::MAX, next_start: i64::MAX, ..Did::default() }; tables.actors.len()],
+            moved: [vec![Default::default(); tables.objects.len()], vec![Default::default(); tables.objects.len()]],
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
@@ -183,11 +184,11 @@ impl Observation {
         }
     }
 
-    fn bytes_moved(&mut self, cast: &Cast, span: &LiveSpan) {
+    fn bytes_moved(&mut self, tables: &Tables, span: &LiveSpan) {
         if span.bytes() == 0 || span.end > self.end {
             return;
         }
-        let actor = &cast.actors[span.track as usize];
+        let actor = &tables.actors[span.track as usize];
         let on_wire = matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive);
         if actor.mount && !on_wire {
             // Requests and replies between the kernel and a mount: what the program that uses it does tells of these bytes.
@@ -297,18 +298,18 @@ impl Observation {
 
 impl Observer for Observation {
     #[inline]
-    fn span(&mut self, cast: &Cast, span: &LiveSpan) {
-        if !cast.actors[span.track as usize].thread {
+    fn span(&mut self, tables: &Tables, span: &LiveSpan) {
+        if !tables.actors[span.track as usize].thread {
             if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                 self.device(span);
-                self.asking.note(cast, span);
+                self.asking.note(tables, span);
             }
             return;
         }
         self.tally(span);
-        self.asking.note(cast, span);
+        self.asking.note(tables, span);
         match span.kind {
-            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(cast, span),
+            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object),
             _ => {}

@@ -10,8 +10,8 @@ use crate::ExplainError;
 use crate::cause::End;
 use crate::document::ChannelBasis;
 use crate::limits::observe as limits;
-use crate::observe::cast::Cast;
 use crate::observe::channels::{Gathered, Gatherer};
+use crate::observe::tables::Tables;
 use crate::observe::wire::ends;
 use thalweg_trace::{CounterName, CounterOf, Source};
 
@@ -52,9 +52,9 @@ pub(crate) struct OnWire {
 
 impl OnWire {
     /// Reads the counters, for an interval.
-    pub(crate) fn read(source: &dyn Source, cast: &mut Cast, start: i64, end: i64) -> Result<OnWire, ExplainError> {
+    pub(crate) fn read(source: &dyn Source, tables: &mut Tables, start: i64, end: i64) -> Result<OnWire, ExplainError> {
         type CurveOf = fn(&mut Counted) -> &mut Vec<(i64, i64)>;
-        let mut counted: Vec<[Counted; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
+        let mut counted: Vec<[Counted; 2]> = tables.connections.iter().map(|_| Default::default()).collect();
         let curves: [(CounterName, CurveOf); 3] = [
             (CounterName::TcpAckedBytes, |c| &mut c.acknowledged),
             (CounterName::TcpReceivedBytes, |c| &mut c.arrived),
@@ -63,7 +63,7 @@ impl OnWire {
         let mut each = |name: CounterName, take: &mut dyn FnMut(&mut Counted, i64, i64)| -> Result<(), ExplainError> {
             for counter in source.counters(name)? {
                 let CounterOf::Object(object) = counter.of else { continue };
-                let (connection, ends) = ends(cast, object.number());
+                let (connection, ends) = ends(tables, object.number());
                 let Some(both) = counted.get_mut(connection as usize) else { continue };
                 both.iter_mut().zip(ends).filter(|(_, of)| *of).for_each(|(c, _)| take(c, counter.at.ns(), counter.value));
             }

@@ -5,8 +5,8 @@
 //! without which it would not have ended, and the instant since which it had what it waited for: when the message was posted; when
 //! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.
 
-use crate::observe::cast::{Cast, Thing};
 use crate::observe::span::LiveSpan;
+use crate::observe::tables::{Object, Tables};
 use std::collections::HashMap;
 use thalweg_trace::{RequestId, SpanKind};
 
@@ -45,8 +45,8 @@ pub(crate) fn is_part(span: &LiveSpan) -> bool {
 
 impl Ranks {
     /// Nothing yet.
-    pub(crate) fn new(cast: &Cast) -> Ranks {
-        let ranks = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.name.contains("rank "));
+    pub(crate) fn new(tables: &Tables) -> Ranks {
+        let ranks = tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.name.contains("rank "));
         Ranks { parts: HashMap::new(), by_name: ranks.map(|(i, a)| (a.name.clone(), i as u32)).collect() }
     }
 
@@ -74,11 +74,11 @@ impl Ranks {
     }
 
     /// On whom this span depended. All that ends after its beginning must have been read.
-    pub(crate) fn provider(&self, cast: &Cast, span: &LiveSpan) -> Provider {
-        let thing = cast.things.get(span.object as usize);
+    pub(crate) fn provider(&self, tables: &Tables, span: &LiveSpan) -> Provider {
+        let object = tables.objects.get(span.object as usize);
         let parts = self.parts_of(span);
         match span.kind {
-            SpanKind::MpiReceive => self.sender(thing, span, parts),
+            SpanKind::MpiReceive => self.sender(object, span, parts),
             SpanKind::MpiSend => {
                 let receives = parts.iter().filter(|p| p.kind == SpanKind::MpiReceive && p.track != span.track);
                 match receives.min_by_key(|p| p.start) {
@@ -88,17 +88,17 @@ impl Ranks {
                     _ => Provider::Nobody,
                 }
             }
-            _ => self.collective(cast, span, parts),
+            _ => self.collective(tables, span, parts),
         }
     }
 
-    fn sender(&self, thing: Option<&Thing>, span: &LiveSpan, parts: &[Part]) -> Provider {
+    fn sender(&self, object: Option<&Object>, span: &LiveSpan, parts: &[Part]) -> Provider {
         let sends = parts.iter().filter(|p| p.kind == SpanKind::MpiSend && p.track != span.track);
         match sends.min_by_key(|p| p.start) {
             Some(send) if send.start > span.start => Provider::Track(send.track, send.start.min(span.end)),
             Some(_) => Provider::Nobody,
             // Of one that was recorded, and of whom nothing was found that is as late as the receive: it had sent before.
-            None if thing.and_then(|t| t.attribute("from")).is_none_or(|from| self.by_name.contains_key(from)) => Provider::Nobody,
+            None if object.and_then(|t| t.attribute("from")).is_none_or(|from| self.by_name.contains_key(from)) => Provider::Nobody,
             None => Provider::Unrecorded(span.start),
         }
     }
@@ -126,7 +126,7 @@ fn waits(call: &str) -> Waits {
 }
 
 impl Ranks {
-    fn collective(&self, cast: &Cast, span: &LiveSpan, parts: &[Part]) -> Provider {
+    fn collective(&self, tables: &Tables, span: &LiveSpan, parts: &[Part]) -> Provider {
         if !is_part(span) {
             return Provider::Nobody;
         }
@@ -136,10 +136,10 @@ impl Ranks {
             let at = came.entry(part.track).or_insert(part.start);
             *at = (*at).min(part.start);
         }
-        let thing = cast.things.get(span.object as usize);
-        let attribute = |name: &str| thing.and_then(|t| t.attribute(name));
+        let object = tables.objects.get(span.object as usize);
+        let attribute = |name: &str| object.and_then(|t| t.attribute(name));
         let (order, root) = (attribute("call").map_or(Waits::All, waits), attribute("root"));
-        let is_root = root == cast.actors.get(span.track as usize).map(|a| a.name.as_str());
+        let is_root = root == tables.actors.get(span.track as usize).map(|a| a.name.as_str());
         let late = |track: u32| track != span.track && came[&track] > span.start && came[&track] < span.end;
         let provider = |track: u32| Provider::Track(track, came[&track]);
         if let (Waits::ForRoot, Some(root)) = (order, root) {

@@ -1,8 +1,8 @@
 //! A span with dense numbers, and what it says of its thread.
 
 use crate::cause::End;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
 
@@ -120,5 +120,5 @@ pub(crate) fn is_mpi(kind: SpanKind) -> bool {
 /// Who is told of every span once, as it is read.
 pub(crate) trait Observer {
     /// A span, in order of descending end.
-    fn span(&mut self, cast: &Cast, span: &LiveSpan);
+    fn span(&mut self, tables: &Tables, span: &LiveSpan);
 }

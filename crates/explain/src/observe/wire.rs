@@ -4,9 +4,9 @@
 use crate::ExplainError;
 use crate::cause::{Cause, End};
 use crate::limits::observe as limits;
-use crate::observe::cast::Cast;
 use crate::observe::index::NONE;
 use crate::observe::stalls::Stalls;
+use crate::observe::tables::Tables;
 use crate::rule::RuleId;
 use std::collections::BTreeMap;
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
@@ -15,7 +15,7 @@ use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 type Series = Vec<(i64, i64)>;
 
 /// Which of a connection's series a counter goes to.
-type SeriesOf = fn(&mut Said) -> &mut Series;
+type SeriesOf = fn(&mut TcpSeries) -> &mut Series;
 
 /// Bytes under way.
 #[derive(Clone, Copy, Debug)]
@@ -42,7 +42,7 @@ impl Transit {
 
 /// What TCP said at one end of one connection.
 #[derive(Debug, Default)]
-struct Said {
+struct TcpSeries {
     /// When segments were sent again.
     retransmits: Vec<i64>,
     /// When the retransmission timer expired.
@@ -75,7 +75,7 @@ struct Said {
 /// What TCP said of all connections: `[connection][end]`.
 #[derive(Debug)]
 pub(crate) struct WireFacts {
-    said: Vec<[Said; 2]>,
+    series: Vec<[TcpSeries; 2]>,
     /// TCP's own stalls.
     pub stalls: Stalls,
     /// By connection: threads of the processes that listen where it leads, and had not accepted it.
@@ -109,7 +109,7 @@ fn any_within(instants: &[i64], start: i64, end: i64) -> bool {
     instants.get(first).is_some_and(|&t| t <= end)
 }
 
-impl Said {
+impl TcpSeries {
     /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
     fn leave_out_probes(&mut self) {
         self.zero_windows.sort_unstable();
@@ -257,34 +257,34 @@ impl Said {
 }
 
 /// Which end's series a counter or mark belongs to; both, where its object does not say.
-pub(super) fn ends(cast: &mut Cast, object: u64) -> (u32, [bool; 2]) {
-    let object = cast.objects.get(object);
-    let Some(thing) = cast.things.get(object as usize) else { return (NONE, [false; 2]) };
-    let ends = thing.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);
-    (thing.connection, ends)
+pub(super) fn ends(tables: &mut Tables, object: u64) -> (u32, [bool; 2]) {
+    let object = tables.object_rows.get(object);
+    let Some(object) = tables.objects.get(object as usize) else { return (NONE, [false; 2]) };
+    let ends = object.connection_end.map_or([true; 2], |e| [e == End::Client, e == End::Server]);
+    (object.connection, ends)
 }
 
 impl WireFacts {
     /// Reads marks and counters.
-    pub(crate) fn read(source: &dyn Source, cast: &mut Cast) -> Result<WireFacts, ExplainError> {
-        let mut said: Vec<[Said; 2]> = cast.connections.iter().map(|_| Default::default()).collect();
+    pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<WireFacts, ExplainError> {
+        let mut all: Vec<[TcpSeries; 2]> = tables.connections.iter().map(|_| Default::default()).collect();
         let mut stalls = Stalls::default();
         let mut not_accepted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
         for mark in source.marks()? {
             let Some(object) = mark.object else { continue };
-            let (connection, ends) = ends(cast, object.number());
-            let Some(both) = said.get_mut(connection as usize) else { continue };
-            stalls.note(&mark, connection, &cast.things[cast.objects.get(object.number()) as usize].name);
+            let (connection, ends) = ends(tables, object.number());
+            let Some(both) = all.get_mut(connection as usize) else { continue };
+            stalls.note(&mark, connection, &tables.objects[tables.object_rows.get(object.number()) as usize].name);
             if mark.kind == MarkKind::TcpNotAccepted {
-                not_accepted.entry(connection).or_default().push(cast.tracks.get(mark.track.number()));
+                not_accepted.entry(connection).or_default().push(tables.tracks.get(mark.track.number()));
             }
-            for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
+            for (tcp, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
                 match mark.kind {
-                    MarkKind::TcpRetransmit => said.retransmits.push(mark.at.ns()),
-                    MarkKind::TcpTimeout => said.timeouts.push(mark.at.ns()),
-                    MarkKind::TcpZeroWindow => said.zero_windows.push(mark.at.ns()),
-                    MarkKind::TcpSynRetransmit => said.asked_again.push(mark.at.ns()),
-                    MarkKind::TcpIdleRestart => said.restarts.push(mark.at.ns()),
+                    MarkKind::TcpRetransmit => tcp.retransmits.push(mark.at.ns()),
+                    MarkKind::TcpTimeout => tcp.timeouts.push(mark.at.ns()),
+                    MarkKind::TcpZeroWindow => tcp.zero_windows.push(mark.at.ns()),
+                    MarkKind::TcpSynRetransmit => tcp.asked_again.push(mark.at.ns()),
+                    MarkKind::TcpIdleRestart => tcp.restarts.push(mark.at.ns()),
                     _ => {}
                 }
             }
@@ -305,30 +305,30 @@ impl WireFacts {
         for (name, series) in counters {
             for counter in source.counters(name)? {
                 let CounterOf::Object(object) = counter.of else { continue };
-                let (connection, ends) = ends(cast, object.number());
-                let Some(both) = said.get_mut(connection as usize) else { continue };
-                for (said, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
-                    series(said).push((counter.at.ns(), counter.value));
+                let (connection, ends) = ends(tables, object.number());
+                let Some(both) = all.get_mut(connection as usize) else { continue };
+                for (tcp, _) in both.iter_mut().zip(ends).filter(|(_, of)| *of) {
+                    series(tcp).push((counter.at.ns(), counter.value));
                 }
             }
         }
-        for said in said.iter_mut().flatten() {
-            said.leave_out_probes();
+        for tcp in all.iter_mut().flatten() {
+            tcp.leave_out_probes();
             let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
-            said.least_rtt_us = least(&said.min_rtt_us).or_else(|| least(&said.srtt_us));
-            said.widest_window = said.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
-            said.widest_buffer = said.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
-            said.find_recoveries();
+            tcp.least_rtt_us = least(&tcp.min_rtt_us).or_else(|| least(&tcp.srtt_us));
+            tcp.widest_window = tcp.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            tcp.widest_buffer = tcp.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            tcp.find_recoveries();
         }
-        for (connection, said) in said.iter().enumerate().flat_map(|(c, both)| both.iter().map(move |said| (c as u32, said))) {
-            said.restarts.iter().for_each(|&since| stalls.lasts(connection, since, said.narrow_until(since)));
+        for (connection, tcp) in all.iter().enumerate().flat_map(|(c, both)| both.iter().map(move |tcp| (c as u32, tcp))) {
+            tcp.restarts.iter().for_each(|&since| stalls.lasts(connection, since, tcp.narrow_until(since)));
         }
         stalls.settle();
-        Ok(WireFacts { said, stalls, not_accepted })
+        Ok(WireFacts { series: all, stalls, not_accepted })
     }
 
-    fn of(&self, connection: u32, end: End) -> Option<&Said> {
-        self.said.get(connection as usize).map(|both| &both[end as usize])
+    fn of(&self, connection: u32, end: End) -> Option<&TcpSeries> {
+        self.series.get(connection as usize).map(|both| &both[end as usize])
     }
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.
@@ -341,38 +341,38 @@ impl WireFacts {
         const LATENCY: (Cause, RuleId) = (Cause::NetworkLatency, RuleId::WireLatency);
         const BANDWIDTH: (Cause, RuleId) = (Cause::NetworkBandwidth, RuleId::WireBandwidth);
         let by_size = if way.bytes < limits::SMALL_BYTES { LATENCY } else { BANDWIDTH };
-        let Some(said) = self.of(way.connection, way.sender) else { return by_size };
-        if let Some(limit) = said.limit(way) {
+        let Some(tcp) = self.of(way.connection, way.sender) else { return by_size };
+        if let Some(limit) = tcp.limit(way) {
             return limit;
         }
         // Bytes of which the size is not known: what TCP had in hand tells.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
         let by_hand = match way.bytes {
-            0 if in_hand(&said.in_flight).max(in_hand(&said.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
-            bytes if bytes >= limits::SMALL_BYTES && said.fits_latency(way) => LATENCY,
+            0 if in_hand(&tcp.in_flight).max(in_hand(&tcp.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
+            bytes if bytes >= limits::SMALL_BYTES && tcp.fits_latency(way) => LATENCY,
             _ => by_size,
         };
-        let queue = by_hand.0 == Cause::NetworkBandwidth && said.queueing(way.end);
+        let queue = by_hand.0 == Cause::NetworkBandwidth && tcp.queueing(way.end);
         (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the
     /// other end's. `for_room`: this end waits to send, else to receive; `asked`: it had sent something just before.
     pub(crate) fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
-        let said = self.of(way.connection, way.sender)?;
+        let tcp = self.of(way.connection, way.sender)?;
         if !for_room {
             // Only what it sent itself can have been lost as far as this end can tell.
-            let lost = asked && (any_within(&said.timeouts, way.start, way.end) || any_within(&said.retransmits, way.start, way.end));
+            let lost = asked && (any_within(&tcp.timeouts, way.start, way.end) || any_within(&tcp.retransmits, way.start, way.end));
             return lost.then_some(Cause::NetworkLoss);
         }
-        let before = most(&said.receive_window, i64::MIN, way.start).unwrap_or(0);
-        let closed = most(&said.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
-        match said.limit(way) {
+        let before = most(&tcp.receive_window, i64::MIN, way.start).unwrap_or(0);
+        let closed = most(&tcp.receive_window, way.start, way.end).is_some_and(|w| w * 2 < before);
+        match tcp.limit(way) {
             Some((Cause::NetworkLoss, _)) => Some(Cause::NetworkLoss),
             // It has been wider: the other end does not read.
             _ if closed => None,
             Some((limit, _)) => Some(limit),
-            None if said.queueing(way.end) => Some(Cause::NetworkBandwidth),
+            None if tcp.queueing(way.end) => Some(Cause::NetworkBandwidth),
             None => None,
         }
     }
@@ -387,8 +387,8 @@ impl WireFacts {
     /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures tell; `None` where they do not.
     /// A transit takes its round trips; what fills a window goes window by window; a link carries as long as there was something to carry.
     pub(crate) fn longest_ns(&self, cause: Cause, connection: u32, (start, end): (i64, i64)) -> Option<i64> {
-        let both = self.said.get(connection as usize)?;
-        let of = |series: fn(&Said) -> &Series| both.iter().filter_map(|s| most(series(s), start, end)).max();
+        let both = self.series.get(connection as usize)?;
+        let of = |series: fn(&TcpSeries) -> &Series| both.iter().filter_map(|s| most(series(s), start, end)).max();
         let round_trip_us = of(|s| &s.srtt_us).max(both.iter().filter_map(|s| s.least_rtt_us).max());
         let round_trips_ns = round_trip_us.map(|us| us.max(0).saturating_mul(limits::LONGEST_NS_PER_US));
         match cause {
@@ -409,14 +409,14 @@ impl WireFacts {
 
     /// Whether a connection's shortest round trip is a machine's own, so that there is no path to speak of; `None` where that was not told.
     pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
-        let both = self.said.get(connection as usize)?;
+        let both = self.series.get(connection as usize)?;
         let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
         Some(least < limits::LEAST_PATH_US)
     }
 
     /// Whether any bytes were under way on a connection in an interval, or waited to be; `None` where that was not looked at.
     pub(crate) fn has_under_way(&self, connection: u32, (start, end): (i64, i64)) -> Option<bool> {
-        let both = self.said.get(connection as usize)?;
+        let both = self.series.get(connection as usize)?;
         let bytes = both.iter().flat_map(|s| [&s.in_flight, &s.unsent]).filter_map(|series| most(series, start, end));
         bytes.reduce(i64::max).map(|bytes| bytes > 0)
     }
@@ -431,11 +431,11 @@ impl WireFacts {
     /// parts, which round trips tell. Remembers what is usual.
     pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
         let cause = self.cause(way);
-        let Some(both) = self.said.get_mut(way.connection as usize) else { return false };
+        let Some(both) = self.series.get_mut(way.connection as usize) else { return false };
         let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || s.queueing(way.end));
-        let said = &mut both[way.sender as usize];
+        let tcp = &mut both[way.sender as usize];
         let lag_ns = way.length_ns() as u64;
-        let usual = said.usual_lag_ns.unwrap_or(limits::USUAL_LAG_NS).max(limits::USUAL_LAG_NS);
+        let usual = tcp.usual_lag_ns.unwrap_or(limits::USUAL_LAG_NS).max(limits::USUAL_LAG_NS);
         let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
         let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < limits::STALL_BYTES_PER_S;
         let stall = same_machine
@@ -445,7 +445,7 @@ impl WireFacts {
             && lag_ns > limits::STALL_TIMES * usual
             && slow;
         if !stall {
-            said.usual_lag_ns = Some(said.usual_lag_ns.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
+            tcp.usual_lag_ns = Some(tcp.usual_lag_ns.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
         }
         stall
     }

@@ -20,7 +20,7 @@ impl Walk<'_, '_> {
         if served.party(self.at).is_some() {
             return None;
         }
-        let pid = |track: u32| self.cast.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
+        let pid = |track: u32| self.tables.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
         let mut later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
         let of_listener = |&track: &u32| listening.iter().any(|&l| pid(l) == pid(track)) && !self.is_outside_its_life(track);
         let alive = listening.iter().copied().find(|&track| !self.is_outside_its_life(track));
@@ -42,7 +42,7 @@ impl Walk<'_, '_> {
             match self.kept_from_accepting(span.connection, acceptor, (span.start, since)) {
                 Some((activity, what, object)) => {
                     let place = self.ledger.thread_place(acceptor, what, object);
-                    let cause = activity.at(self.cast.actors[acceptor as usize].end);
+                    let cause = activity.at(self.tables.actors[acceptor as usize].end);
                     self.ledger.charge(RuleId::AcceptOther, cause, place, (from, self.at), NONE);
                     self.at = from;
                 }

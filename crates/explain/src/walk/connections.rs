@@ -29,7 +29,7 @@ impl Walk<'_, '_> {
             under_way(send.size_bytes, blocked.span.bytes())
         };
         let (connection, by) = (blocked.span.connection, blocked.span.side.other());
-        if self.cast.looked_at && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
+        if self.tables.looked_at && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
             // It was sent between two looks, and may have been at the second.
             return self.meet(blocked, sender);
         }
@@ -59,7 +59,7 @@ impl Walk<'_, '_> {
 
     /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are told.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
-        let same_machine = self.cast.actors[peer as usize].machine == self.actor().machine;
+        let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         !blocked.span.ending_seen() && self.wire.is_stall(way, same_machine)
     }
 
@@ -83,7 +83,7 @@ impl Walk<'_, '_> {
             if enough || self.feed.position < receive.start || self.cannot_look_further() {
                 return Ok(latest);
             }
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
         }
     }
 
@@ -123,7 +123,7 @@ impl Walk<'_, '_> {
         let peer = peer.or(alive).or_else(|| parties.and_then(|p| p.first().copied()));
         let Some(peer) = peer else {
             if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
-                self.feed.read(self.cast, self.at, self.observer)?;
+                self.feed.read(self.tables, self.at, self.observer)?;
                 return Ok(());
             }
             return self.far_end_unknown(&blocked);
@@ -191,7 +191,7 @@ impl Walk<'_, '_> {
 
     /// The same span, of this connection.
     pub(super) fn on_connection(&self, span: LiveSpan, connection: u32) -> LiveSpan {
-        LiveSpan { connection, side: self.feed.side_of(self.cast, span.track, connection), ..span }
+        LiveSpan { connection, side: self.feed.side_of(self.tables, span.track, connection), ..span }
     }
 
     fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Result<(), ExplainError> {
@@ -243,7 +243,7 @@ impl Walk<'_, '_> {
             End::Server if connection != NONE => Cause::ClientThink,
             End::Server => Cause::Unknown,
         };
-        if cause == Cause::ClientThink && self.cast.wakers_inferred {
+        if cause == Cause::ClientThink && self.tables.wakers_inferred {
             // What it did is as little known as what a server does.
             self.infer(from);
         }

@@ -8,14 +8,14 @@ impl Walk<'_, '_> {
     /// Whether the network cannot have taken from `from` until now, as TCP's figures and the connection's addresses say: a machine's own
     /// connections hold nothing back for long.
     pub(super) fn is_no_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
-        if !self.cast.wakers_inferred || connection == NONE || !cause.is_network() {
+        if !self.tables.wakers_inferred || connection == NONE || !cause.is_network() {
             return false;
         }
         let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
         // Who does not read acknowledges late, and makes round trips long that are not: the shortest one tells.
         let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
-        let no_path = self.cast.is_within_machine(connection) && is_short;
-        let nothing_under_way = self.cast.looked_at && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
+        let no_path = self.tables.is_within_machine(connection) && is_short;
+        let nothing_under_way = self.tables.looked_at && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
         let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
             _ if cause == Cause::NetworkLoss => i64::MAX,
             _ if no_path && nothing_under_way => 0,
@@ -24,16 +24,16 @@ impl Walk<'_, '_> {
             Some(ns) => ns,
             None => i64::MAX,
         };
-        let grain_ns = if self.cast.looked_at { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
+        let grain_ns = if self.tables.looked_at { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
         let may_hold_back = cause == Cause::NetworkLatency && peer != NONE && !nothing_under_way;
-        let held_back_ns = if may_hold_back && (no_path || !self.cast.looked_at) { limits::HELD_BACK_NS } else { grain_ns };
+        let held_back_ns = if may_hold_back && (no_path || !self.tables.looked_at) { limits::HELD_BACK_NS } else { grain_ns };
         self.at - from > longest_ns.saturating_add(held_back_ns)
     }
 
     /// Whether what TCP says at one end of a connection alone may be its other end's doing: bytes of a machine's own are lost where whoever was to
     /// take them had no room.
     pub(super) fn may_be_far_ends(&self, cause: Cause, connection: u32, from: i64) -> bool {
-        let own = self.cast.wakers_inferred && connection != NONE && self.cast.is_within_machine(connection);
+        let own = self.tables.wakers_inferred && connection != NONE && self.tables.is_within_machine(connection);
         let lost = cause == Cause::NetworkLoss && own && self.wire.is_no_path(connection) == Some(true);
         lost || self.is_no_networks(cause, (connection, NONE), from)
     }
@@ -55,8 +55,8 @@ impl Walk<'_, '_> {
     pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Result<(), ExplainError> {
         let what = What::Blocked(span.kind);
         let mut rule = in_blocked(activity);
-        if self.cast.wakers_inferred && from < self.at {
-            let served = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.served_by().is_some());
+        if self.tables.wakers_inferred && from < self.at {
+            let served = self.tables.objects.get(span.object as usize).is_some_and(|object| object.served_by().is_some());
             if served {
                 self.charge_thread_as(RuleId::FileElsewhere, Cause::Unknown, what, span.object, from);
                 return Ok(());
@@ -79,13 +79,13 @@ impl Walk<'_, '_> {
 
     /// Whether a file is only written past the page cache.
     fn is_direct(&self, object: u32) -> bool {
-        self.cast.things.get(object as usize).is_some_and(|thing| thing.attribute("direct").is_some())
+        self.tables.objects.get(object as usize).is_some_and(|object| object.attribute("direct").is_some())
     }
 
     /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the
     /// kernel and moving nothing.
     pub(super) fn charge_running(&mut self, activity: Activity, span: &LiveSpan, from: i64) {
-        if self.cast.looked_at && activity == Activity::Metadata && span.object == NONE && from < self.at {
+        if self.tables.looked_at && activity == Activity::Metadata && span.object == NONE && from < self.at {
             self.infer(from);
         }
         let what = if span.kind == SpanKind::CpuRun { What::OwnWork } else { What::Running(span.kind) };
@@ -95,10 +95,10 @@ impl Walk<'_, '_> {
     /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
     /// not among those that were looked at (a file system over several), any of them.
     fn device_worked(&mut self, object: u32, from: i64) -> Result<bool, ExplainError> {
-        let named = self.cast.things.get(object as usize).and_then(|thing| thing.attribute("device"));
-        let is_named = |thing: u32| self.cast.things.get(thing as usize).is_some_and(|thing| Some(thing.name.as_str()) == named);
-        let own = self.cast.device_things.iter().find(|(_, thing)| is_named(**thing)).map(|(&track, _)| track);
-        let in_memory = self.cast.things.get(object as usize).and_then(|thing| thing.attribute("filesystem"));
+        let named = self.tables.objects.get(object as usize).and_then(|object| object.attribute("device"));
+        let is_named = |object: u32| self.tables.objects.get(object as usize).is_some_and(|object| Some(object.name.as_str()) == named);
+        let own = self.tables.device_objects.iter().find(|(_, object)| is_named(**object)).map(|(&track, _)| track);
+        let in_memory = self.tables.objects.get(object as usize).and_then(|object| object.attribute("filesystem"));
         if object != NONE && named.is_none() && in_memory.is_none() {
             // Whose file it is, is not known.
             return Ok(false);
@@ -106,7 +106,7 @@ impl Walk<'_, '_> {
         if own.is_none() && matches!(in_memory, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs")) {
             return Ok(false);
         }
-        let devices: Vec<u32> = own.map_or_else(|| self.cast.device_things.keys().copied().collect(), |device| vec![device]);
+        let devices: Vec<u32> = own.map_or_else(|| self.tables.device_objects.keys().copied().collect(), |device| vec![device]);
         self.ensure(from)?;
         for device in devices {
             self.settle(device);
@@ -138,31 +138,31 @@ impl Walk<'_, '_> {
     /// nothing lay yet. That may be how it looks for them.
     pub(super) fn looks_for_bytes(&self, span: &LiveSpan) -> bool {
         let (receive, send) = (self.lane().passed.receive, self.lane().passed.send);
-        if !self.cast.looked_at || receive.1 == NONE || send.0 < receive.0 {
+        if !self.tables.looked_at || receive.1 == NONE || send.0 < receive.0 {
             return false;
         }
-        let side = self.feed.side_of(self.cast, self.track, receive.1);
+        let side = self.feed.side_of(self.tables, self.track, receive.1);
         self.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
     }
 
     /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
     /// looks at threads, or what ending one takes.
     pub(super) fn ended_about_now(&self, track: u32) -> bool {
-        let grain_ns = if self.cast.looked_at { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
-        let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.cast.wakers_inferred && is_idle_wait(span));
+        let grain_ns = if self.tables.looked_at { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
+        let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.tables.wakers_inferred && is_idle_wait(span));
         theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
     }
 
     /// When a thread ended, where that was before now and since an instant: by that it ended the wait of who is followed to it.
     pub(super) fn end_of_life(&self, track: u32, since: i64) -> Option<i64> {
         let until = self.lives.get(track as usize).and_then(|life| life.until);
-        until.filter(|&until| self.cast.wakers_inferred && until > since && until < self.at)
+        until.filter(|&until| self.tables.wakers_inferred && until > since && until < self.at)
     }
 
     /// Two that wait for each other at one pipe or socket, each taken to be who ends the other's wait: one of the two is not, and which is not
     /// known.
     pub(super) fn wait_for_each_other(&mut self, span: &LiveSpan, waker: u32) -> bool {
-        if !self.cast.wakers_inferred || span.object == NONE {
+        if !self.tables.wakers_inferred || span.object == NONE {
             return false;
         }
         let theirs = self.feed.lanes[waker as usize].innermost().copied();
@@ -178,6 +178,6 @@ impl Walk<'_, '_> {
 
     /// Whether nobody says that this thread ran from an instant until now: it did not call, and what it runs is told by spans of their own.
     pub(super) fn is_untold(&self, from: i64) -> bool {
-        self.cast.wakers_inferred && !self.cast.looked_at && self.at - from >= limits::UNTOLD_RUN_NS
+        self.tables.wakers_inferred && !self.tables.looked_at && self.at - from >= limits::UNTOLD_RUN_NS
     }
 }

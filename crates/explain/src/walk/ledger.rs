@@ -4,9 +4,9 @@
 
 use crate::cause::{Activity, Cause, End};
 use crate::limits::walk as limits;
-use crate::observe::cast::{Cast, Thing};
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
+use crate::observe::tables::{Object, Tables};
 use crate::rule::RuleId;
 use crate::walk::why::{Piece, StandsIn, Why};
 use std::collections::HashMap;
@@ -173,12 +173,12 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// An empty one for an interval of this length.
-    pub(crate) fn new(cast: &Cast, wall_ns: i64) -> Ledger {
+    pub(crate) fn new(tables: &Tables, wall_ns: i64) -> Ledger {
         let mut first: HashMap<(bool, &str), u32> = HashMap::new();
-        let labels = cast.actors.iter().enumerate();
+        let labels = tables.actors.iter().enumerate();
         let labels = labels.map(|(i, a)| *first.entry((a.end == End::Server, &a.label)).or_insert(i as u32)).collect();
         let mut first: HashMap<(bool, u32), u32> = HashMap::new();
-        let queues = cast.actors.iter().enumerate();
+        let queues = tables.actors.iter().enumerate();
         let queues = queues.map(|(i, a)| *first.entry((a.end == End::Server, a.machine)).or_insert(i as u32)).collect();
         Ledger {
             entries: Vec::new(),
@@ -189,14 +189,14 @@ impl Ledger {
             path: Vec::new(),
             away: Away::default(),
             counted: false,
-            servers: cast.actors.iter().map(|a| a.end == End::Server).collect(),
-            has_servers: cast.has_servers,
+            servers: tables.actors.iter().map(|a| a.end == End::Server).collect(),
+            has_servers: tables.has_servers,
             current: None,
             wall_ns,
             step_ns: 0,
             labels,
             queues,
-            waited_on: cast.things.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect(),
+            waited_on: tables.objects.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect(),
             inferred: false,
         }
     }
@@ -280,7 +280,7 @@ impl Ledger {
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
     /// says no, the holder worked for those who waited, and it is charged as its own doing.
-    pub(crate) fn settle_locks(&mut self, cast: &Cast, is_lock: impl Fn(u32, bool) -> bool) {
+    pub(crate) fn settle_locks(&mut self, tables: &Tables, is_lock: impl Fn(u32, bool) -> bool) {
         for (number, entry) in self.entries.iter_mut().enumerate() {
             let Place::Held { holder, what, object, .. } = entry.place else { continue };
             let asleep = matches!(what, What::Blocked(_));
@@ -291,7 +291,7 @@ impl Ledger {
                 why.settle(number, RuleId::LockWork);
             }
             let activity = if asleep { Activity::Think } else { Activity::Cpu };
-            entry.cause = activity.at(cast.actors[holder as usize].end);
+            entry.cause = activity.at(tables.actors[holder as usize].end);
             let label = self.labels.get(holder as usize).copied().unwrap_or(holder);
             entry.place = Place::Thread { label, what, object };
         }
@@ -336,37 +336,38 @@ impl Ledger {
     }
 
     /// What a place is called; `named` says which files it may name.
-    pub(crate) fn name(&self, cast: &Cast, place: Place, named: impl Fn(u32) -> bool) -> String {
+    pub(crate) fn name(&self, tables: &Tables, place: Place, named: impl Fn(u32) -> bool) -> String {
         match place {
             Place::Thread { label, what, object } => {
-                let who = thread_name(cast, label);
+                let who = thread_name(tables, label);
                 match what {
-                    What::Running(SpanKind::FileRead) if is_mount(cast, label) => format!("{who}: taking requests from the kernel"),
-                    What::Running(SpanKind::FileWrite) if is_mount(cast, label) => format!("{who}: answering the kernel"),
-                    What::Running(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), true)),
+                    What::Running(SpanKind::FileRead) if is_mount(tables, label) => format!("{who}: taking requests from the kernel"),
+                    What::Running(SpanKind::FileWrite) if is_mount(tables, label) => format!("{who}: answering the kernel"),
+                    What::Running(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
-                    What::Runnable => queue_name(cast, label, object),
-                    What::Blocked(SpanKind::WaitTimer) if is_mount(cast, label) => format!("{who}: waiting for requests"),
-                    What::Blocked(_) if let Some(on) = cast.things.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
+                    What::Runnable => queue_name(tables, label, object),
+                    What::Blocked(SpanKind::WaitTimer) if is_mount(tables, label) => format!("{who}: waiting for requests"),
+                    What::Blocked(_) if let Some(on) = tables.objects.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
                     What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
                     What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
-                    What::Blocked(kind) => format!("{who}: {}", work_name(cast, kind, object, named(object), false)),
+                    What::Blocked(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),
                     What::Looking => format!("{who}: asleep, and it looks for something again and again"),
                 }
             }
-            Place::Wire(from, to) => format!("{} > {}", end_name(cast, from), end_name(cast, to)),
-            Place::FarEnd { seen_by, connection } => far_end_name(cast, seen_by, connection),
-            Place::Unseen { label } => unseen_name(cast, label),
-            Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(cast, label)),
+            Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
+            Place::FarEnd { seen_by, connection } => far_end_name(tables, seen_by, connection),
+            Place::Unseen { label } => unseen_name(tables, label),
+            Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
-                let client = cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
-                format!("{}: a lock that the client at {client} holds", thread_name(cast, waiter))
+                let client =
+                    tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
+                format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
             }
             Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
                 let doing = if matches!(what, What::Blocked(_)) { "sleeps" } else { "works" };
-                format!("{}: a lock that {} holds while it {doing}", thread_name(cast, waiter), thread_name(cast, holder))
+                format!("{}: a lock that {} holds while it {doing}", thread_name(tables, waiter), thread_name(tables, holder))
             }
         }
     }
@@ -374,8 +375,8 @@ impl Ledger {
 
 impl Place {
     /// Whether it is a control group's processor quota.
-    pub(crate) fn is_quota(self, cast: &Cast) -> bool {
-        matches!(self, Place::Thread { what: What::Runnable, object, .. } if cast.things.get(object as usize).is_some())
+    pub(crate) fn is_quota(self, tables: &Tables) -> bool {
+        matches!(self, Place::Thread { what: What::Runnable, object, .. } if tables.objects.get(object as usize).is_some())
     }
 }
 
@@ -418,13 +419,13 @@ fn coarsen(path: &[Run], step_ns: i64) -> Vec<Run> {
     coarse
 }
 
-fn is_mount(cast: &Cast, actor: u32) -> bool {
-    cast.actors.get(actor as usize).is_some_and(|actor| actor.mount)
+fn is_mount(tables: &Tables, actor: u32) -> bool {
+    tables.actors.get(actor as usize).is_some_and(|actor| actor.mount)
 }
 
 /// Which end, and which kind of thread there: `client request`, `server io0`.
-fn thread_name(cast: &Cast, actor: u32) -> String {
-    let Some(actor) = cast.actors.get(actor as usize) else { return "a thread".to_owned() };
+fn thread_name(tables: &Tables, actor: u32) -> String {
+    let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     let label = &actor.label;
     match actor.end {
         End::Server => {
@@ -444,9 +445,9 @@ fn thread_name(cast: &Cast, actor: u32) -> String {
 }
 
 /// What a wait was on that is neither a file nor a connection, in words.
-fn waited_on(thing: &Thing) -> Option<String> {
-    let name = &thing.name;
-    Some(match thing.kind {
+fn waited_on(object: &Object) -> Option<String> {
+    let name = &object.name;
+    Some(match object.kind {
         ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
         ObjectKind::Pipe => format!("waiting at {name}"),
         ObjectKind::Socket => format!("waiting for an answer at {name}"),
@@ -462,30 +463,30 @@ fn served_by(label: &str) -> Option<&str> {
 }
 
 /// Who is at the end that was not recorded: the address of its server, where the connection tells.
-fn far_end_name(cast: &Cast, seen_by: u32, connection: u32) -> String {
-    let seen_from = cast.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
-    match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+fn far_end_name(tables: &Tables, seen_by: u32, connection: u32) -> String {
+    let seen_from = tables.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
+    match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
         Some((_, server)) if seen_from == End::Client => format!("the server at {server}"),
         Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
-        None => format!("the far end of {}", thread_name(cast, seen_by)),
+        None => format!("the far end of {}", thread_name(tables, seen_by)),
     }
 }
 
 /// Who was not recorded, by name and process.
-fn unseen_name(cast: &Cast, actor: u32) -> String {
-    match cast.actors.get(actor as usize) {
+fn unseen_name(tables: &Tables, actor: u32) -> String {
+    match tables.actors.get(actor as usize) {
         Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
         Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
-        _ => format!("{}, before it was recorded", thread_name(cast, actor)),
+        _ => format!("{}, before it was recorded", thread_name(tables, actor)),
     }
 }
 
 /// The processors that an actor's end queues for, or the control group whose quota holds it back.
-fn queue_name(cast: &Cast, actor: u32, group: u32) -> String {
-    if let Some(group) = cast.things.get(group as usize) {
+fn queue_name(tables: &Tables, actor: u32, group: u32) -> String {
+    if let Some(group) = tables.objects.get(group as usize) {
         return format!("the processor quota of cgroup {}", group.name);
     }
-    let machine = cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize));
+    let machine = tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize));
     match machine {
         Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),
         Some(machine) => format!("the {} processors of {}", machine.cpus, machine.name),
@@ -494,21 +495,21 @@ fn queue_name(cast: &Cast, actor: u32, group: u32) -> String {
 }
 
 /// One end of a wire.
-fn end_name(cast: &Cast, actor: u32) -> String {
-    match cast.actors.get(actor as usize) {
-        Some(a) if a.end == End::Server => thread_name(cast, actor),
+fn end_name(tables: &Tables, actor: u32) -> String {
+    match tables.actors.get(actor as usize) {
+        Some(a) if a.end == End::Server => thread_name(tables, actor),
         Some(a) if a.mount => a.label.split('/').next().unwrap_or("mount").to_owned(),
         Some(_) => "client".to_owned(),
         None => "the far end".to_owned(),
     }
 }
 
-fn work_name(cast: &Cast, kind: SpanKind, object: u32, named: bool, running: bool) -> String {
+fn work_name(tables: &Tables, kind: SpanKind, object: u32, named: bool, running: bool) -> String {
     let mut name = kind.name().to_owned();
-    let file = cast.things.get(object as usize).filter(|t| t.kind == ObjectKind::File);
-    let thing = cast.things.get(object as usize);
+    let file = tables.objects.get(object as usize).filter(|t| t.kind == ObjectKind::File);
+    let object = tables.objects.get(object as usize);
     let device = file.and_then(|t| t.attribute("device"));
-    let device = device.or_else(|| thing.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
+    let device = device.or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
     if let Some(file) = file.filter(|_| named) {
         // A file of a known device is named in full; a store's datafile by what tells it from the others.
         let whole = device.is_some() || file.name.ends_with('/');

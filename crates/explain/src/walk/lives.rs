@@ -7,17 +7,18 @@ use crate::observe::lives::Beginning;
 impl Walk<'_, '_> {
     /// Whether an instant of the walk's lies before all that is known of a thread. The command's own is there from the start.
     pub(super) fn is_before_its_life(&self, track: u32) -> bool {
-        track != self.cast.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at))
+        track != self.tables.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at))
     }
 
     /// Whether nothing of a thread can be charged at the walk's instant, since it was not there, or nothing was recorded of it.
     pub(super) fn is_outside_its_life(&self, track: u32) -> bool {
-        track != self.cast.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
+        track != self.tables.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
     }
 
     /// An instant to charge this thread from, no earlier than its life.
     pub(super) fn within_life(&self, from: i64) -> i64 {
-        let floor = if self.track == self.cast.main { i64::MIN } else { self.lives.get(self.track as usize).map_or(i64::MIN, Life::floor) };
+        let floor =
+            if self.track == self.tables.main { i64::MIN } else { self.lives.get(self.track as usize).map_or(i64::MIN, Life::floor) };
         from.max(floor)
     }
 
@@ -25,7 +26,7 @@ impl Walk<'_, '_> {
     /// not known.
     pub(super) fn outside_life(&mut self) -> Result<(), ExplainError> {
         if let Some((_, Beginning::Made(by))) = self.lives[self.track as usize].from
-            && self.cast.actors.get(by as usize).is_some_and(|a| a.thread)
+            && self.tables.actors.get(by as usize).is_some_and(|a| a.thread)
             && self.is_before_its_life(self.track)
             && !self.circling()
         {
@@ -49,7 +50,7 @@ impl Walk<'_, '_> {
 
     /// What a thread did that was not recorded then.
     pub(super) fn charge_unseen(&mut self, unseen: u32, from: i64) {
-        let serves = self.cast.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
+        let serves = self.tables.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
         let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
         let from = from.max(self.start).min(self.at);
         let place = Place::Unseen { label: self.ledger.label(unseen) };

@@ -11,9 +11,9 @@
 mod accepting;
 mod connections;
 mod doubts;
-mod handed;
 pub(crate) mod ledger;
 mod lives;
+mod lock_handoff;
 mod polling;
 mod pool;
 mod ranks;
@@ -25,12 +25,12 @@ pub(crate) mod why;
 use crate::ExplainError;
 use crate::cause::{Activity, Cause, End};
 use crate::limits::walk as limits;
-use crate::observe::cast::Cast;
 use crate::observe::feed::Feed;
 use crate::observe::holes::Holes;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::tables::Tables;
 use crate::observe::wire::WireFacts;
 use crate::rule::RuleId;
 use ledger::{Ledger, Place, What};
@@ -41,7 +41,7 @@ use thalweg_trace::{Role, SpanKind};
 /// A walk under way.
 pub(crate) struct Walk<'a, 'o> {
     /// Who is who.
-    pub cast: &'o mut Cast,
+    pub tables: &'o mut Tables,
     /// The spans.
     pub feed: Feed<'a>,
     /// What has been charged.
@@ -65,8 +65,8 @@ pub(crate) struct Walk<'a, 'o> {
     /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
     through: Option<(u32, u32, i64)>,
     /// A lock that a server handed on between its clients, as long as the walk is with who had it.
-    handed: Option<handed::Handed>,
-    clients: handed::Clients,
+    lock_handoff: Option<lock_handoff::LockHandoff>,
+    clients: lock_handoff::Clients,
     /// Calls that were not accepted, as long as the walk is with who was to accept them: innermost last.
     calls: Vec<accepting::Called>,
     /// Who looked at intervals, and for whose end.
@@ -121,15 +121,15 @@ struct Held {
 
 impl<'a, 'o> Walk<'a, 'o> {
     /// At the end of the interval from `start` to `end`, on the command's own thread.
-    pub(crate) fn new(cast: &'o mut Cast, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
+    pub(crate) fn new(tables: &'o mut Tables, feed: Feed<'a>, facts: Facts, observer: &'o mut dyn Observer, start: i64, end: i64) -> Self {
         let Facts { wire, lives, holes } = facts;
-        let ledger = Ledger::new(cast, end - start);
-        let track = cast.main;
-        let recorders = cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
+        let ledger = Ledger::new(tables, end - start);
+        let track = tables.main;
+        let recorders = tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
         Walk {
             recorders: recorders.collect(),
-            end: cast.actors.get(track as usize).map_or(End::Client, |a| a.end),
-            cast,
+            end: tables.actors.get(track as usize).map_or(End::Client, |a| a.end),
+            tables,
             feed,
             ledger,
             wire,
@@ -143,8 +143,8 @@ impl<'a, 'o> Walk<'a, 'o> {
             inferred_floor: i64::MAX,
             held: None,
             through: None,
-            handed: None,
-            clients: handed::Clients::default(),
+            lock_handoff: None,
+            clients: lock_handoff::Clients::default(),
             calls: Vec::new(),
             looked_at: None,
             looks_for_unknown: None,
@@ -174,10 +174,10 @@ impl<'a, 'o> Walk<'a, 'o> {
         self.at = self.start;
         self.ledger.finish_run();
         while !self.feed.exhausted() {
-            self.feed.read(self.cast, self.start, self.observer)?;
+            self.feed.read(self.tables, self.start, self.observer)?;
         }
         let lanes = &self.feed.lanes;
-        self.ledger.settle_locks(self.cast, |holder, asleep| lanes[holder as usize].known.serves_itself(asleep));
+        self.ledger.settle_locks(self.tables, |holder, asleep| lanes[holder as usize].known.serves_itself(asleep));
         Ok(())
     }
 
@@ -195,7 +195,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             if self.feed.exhausted() || self.feed.full() {
                 return Ok(());
             }
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
         }
     }
 
@@ -268,7 +268,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     // ---- moving and looking
 
     fn ensure(&mut self, instant: i64) -> Result<(), ExplainError> {
-        self.feed.ensure(self.cast, instant, self.at, self.observer)
+        self.feed.ensure(self.tables, instant, self.at, self.observer)
     }
 
     fn settle(&mut self, track: u32) {
@@ -279,8 +279,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         &self.feed.lanes[self.track as usize]
     }
 
-    fn actor(&self) -> &crate::observe::cast::Actor {
-        &self.cast.actors[self.track as usize]
+    fn actor(&self) -> &crate::observe::tables::Actor {
+        &self.tables.actors[self.track as usize]
     }
 
     /// Whether looking further back for something is of no use.
@@ -291,7 +291,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// To another thread. A kernel thread works for the end that waits for it.
     fn jump(&mut self, track: u32) {
         self.note_client(track);
-        let actor = &self.cast.actors[track as usize];
+        let actor = &self.tables.actors[track as usize];
         if matches!(actor.role, Role::Client | Role::Server) {
             self.end = actor.end;
         }
@@ -306,7 +306,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether jumps have gone round in a circle without any progress.
     fn circling(&self) -> bool {
-        self.jumps > (2 * self.cast.actors.len() + 16).min(limits::MOST_JUMPS)
+        self.jumps > (2 * self.tables.actors.len() + 16).min(limits::MOST_JUMPS)
     }
 
     /// From where on the thread was in nothing but this span, as far as has been read.
@@ -317,7 +317,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// The object of a device's track, so that a place can name it.
     fn device_thing(&self, device: u32) -> u32 {
-        self.cast.device_things.get(&device).copied().unwrap_or(NONE)
+        self.tables.device_objects.get(&device).copied().unwrap_or(NONE)
     }
 
     /// What is charged from here down to `since` rests on an inference.
@@ -418,7 +418,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             return Ok(());
         }
         // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
-        let of_kernel = |waker: u32| self.cast.actors[waker as usize].role == Role::Kernel;
+        let of_kernel = |waker: u32| self.tables.actors[waker as usize].role == Role::Kernel;
         if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling() {
             return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
         }
@@ -462,7 +462,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             if part || self.feed.position < span.start || self.cannot_look_further() {
                 break part;
             }
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
         };
         self.parts_of = (span.id, has);
         Ok(has)
@@ -478,7 +478,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         }
         self.ensure(span.start)?;
         let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
-        let others = self.cast.actors.iter().zip(&self.feed.lanes).enumerate();
+        let others = self.tables.actors.iter().zip(&self.feed.lanes).enumerate();
         let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
         let mut alive = false;
         let mut acted = false;
@@ -521,7 +521,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
     /// stops are told by spans of their own, it is not known what that was.
     fn charge_still(&mut self, kind: SpanKind, from: i64) {
-        if self.cast.wakers_inferred {
+        if self.tables.wakers_inferred {
             return self.charge_thread_as(RuleId::StillUnknown, Cause::Unknown, What::Blocked(kind), NONE, from);
         }
         self.infer(from);
@@ -532,7 +532,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     /// was that one which was missing.
     fn queued(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
         let from = self.piece_start(span).max(self.start);
-        let by_recorder = self.cast.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
+        let by_recorder = self.tables.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
         let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
         let length = self.at - from;
         if recording {
@@ -553,7 +553,7 @@ impl<'a, 'o> Walk<'a, 'o> {
         let (machine, mut since, mut ran) = (self.actor().machine, from, false);
         for i in 0..self.recorders.len() {
             let recorder = self.recorders[i];
-            if self.cast.actors[recorder as usize].machine != machine {
+            if self.tables.actors[recorder as usize].machine != machine {
                 continue;
             }
             self.settle(recorder);

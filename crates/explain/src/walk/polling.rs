@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
         let life = self.lives[self.track as usize];
         let Some((made, Beginning::Made(by))) = life.from else { return Ok(None) };
-        let (own, maker) = (self.actor(), self.cast.actors.get(by as usize));
+        let (own, maker) = (self.actor(), self.tables.actors.get(by as usize));
         let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
         if !brief || maker.is_none_or(|maker| !maker.thread || maker.pid == own.pid) {
             return Ok(None);
@@ -95,17 +95,17 @@ impl Walk<'_, '_> {
         let Some(waits) = self.feed.lanes[by as usize].innermost().copied().filter(|s| s.kind == SpanKind::WaitLock) else {
             return Ok(None);
         };
-        let alike = |cast: &Cast, s: &LiveSpan| cast.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
+        let alike = |tables: &Tables, s: &LiveSpan| tables.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
         let Some(looks) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
         let soon = pause.end + 2 * (pause.end - pause.start);
-        let again = self.cast.actors.iter().zip(&self.lives).any(|(actor, life)| {
+        let again = self.tables.actors.iter().zip(&self.lives).any(|(actor, life)| {
             actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
         });
         Ok((!again).then_some(looks))
     }
 
     /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a look.
-    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Cast, &LiveSpan) -> bool) -> Result<Option<Looks>, ExplainError> {
+    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Result<Option<Looks>, ExplainError> {
         let length = self.at - before;
         // What is shorter belongs to a look.
         let shortest = (length / limits::ALIKE_TIMES).max(limits::SHORTEST_PAUSE_NS);
@@ -114,7 +114,7 @@ impl Walk<'_, '_> {
         loop {
             let lane = &self.feed.lanes[track as usize];
             let recent = lane.ahead.iter().take_while(|s| s.end >= oldest);
-            let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.cast, s));
+            let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.tables, s));
             let found: Vec<&LiveSpan> = recent.take(limits::MANY_PAUSES).collect();
             if let [later, earlier, ..] = found[..] {
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
@@ -131,7 +131,7 @@ impl Walk<'_, '_> {
             if self.feed.position < oldest.max(self.lives[track as usize].floor()) || self.cannot_look_further() {
                 return Ok(None);
             }
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
         }
     }
 
@@ -140,7 +140,7 @@ impl Walk<'_, '_> {
     pub(super) fn seems_to_look(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         let length = self.at - pause.start;
         // (Who sleeps with a lock is waited for whatever it looks for.)
-        if !self.cast.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling() {
+        if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling() {
             return Ok(false);
         }
         // The first pauses of a series are like those after them.
@@ -174,7 +174,7 @@ impl Walk<'_, '_> {
         let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
         // When bytes were moved is known to within the looks only.
         let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= looks.from).map(LiveSpan::bytes).sum();
-        let waits = self.cast.looked_at && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
+        let waits = self.tables.looked_at && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
         let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
         waited || answered && sent > 0 && sent <= limits::QUESTION_BYTES
     }
@@ -183,8 +183,8 @@ impl Walk<'_, '_> {
     fn somebody_works(&mut self, looks: &Looks) -> Result<bool, ExplainError> {
         self.ensure(looks.from)?;
         let (processes, _) = self.asked(looks.track);
-        for track in 0..self.cast.actors.len() as u32 {
-            let actor = &self.cast.actors[track as usize];
+        for track in 0..self.tables.actors.len() as u32 {
+            let actor = &self.tables.actors[track as usize];
             let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
             if !works || track == looks.track || !processes.contains(&(actor.machine, actor.pid)) {
                 continue;
@@ -203,7 +203,7 @@ impl Walk<'_, '_> {
                     && s.end - s.start > limits::SHORTEST_PAUSE_NS
             };
             // Computing shows where it is told, or where nothing else was seen.
-            let there = self.cast.looked_at && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
+            let there = self.tables.looked_at && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
             if there && !seen.any(rested) {
                 return Ok(true);
             }
@@ -216,8 +216,8 @@ impl Walk<'_, '_> {
     fn looked_for(&mut self, looks: &Looks) -> Result<Option<(u32, i64)>, ExplainError> {
         self.ensure(looks.from)?;
         let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
-        for track in 0..self.cast.actors.len() as u32 {
-            let actor = &self.cast.actors[track as usize];
+        for track in 0..self.tables.actors.len() as u32 {
+            let actor = &self.tables.actors[track as usize];
             let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
             if !works || track == looks.track || track == self.track {
                 continue;
@@ -238,7 +238,7 @@ impl Walk<'_, '_> {
         }
         let (processes, answering) = self.asked(looks.track);
         found.retain(|&(ended, _, _, track)| {
-            let actor = &self.cast.actors[track as usize];
+            let actor = &self.tables.actors[track as usize];
             processes.contains(&(actor.machine, actor.pid)) && (ended || !answering.contains(&track))
         });
         Ok(found.into_iter().max().map(|(_, at, _, track)| (track, at)))
@@ -258,7 +258,7 @@ impl Walk<'_, '_> {
 
     /// The processes that a thread looks at: its own, those that it asks over connections, and all that these made; and who answers it.
     fn asked(&self, track: u32) -> (BTreeSet<Process>, BTreeSet<u32>) {
-        let process = |track: u32| self.cast.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
         let mut processes: BTreeSet<Process> = process(track).into_iter().collect();
         let mut answering = BTreeSet::new();
         loop {
@@ -285,7 +285,7 @@ impl Walk<'_, '_> {
 }
 
 /// Pauses of the same kind.
-fn is_like(pause: &LiveSpan) -> impl Fn(&Cast, &LiveSpan) -> bool + use<> {
+fn is_like(pause: &LiveSpan) -> impl Fn(&Tables, &LiveSpan) -> bool + use<> {
     let kind = pause.kind;
     move |_, s| s.kind == kind && (kind == SpanKind::WaitTimer || s.may_be_in_vain())
 }

@@ -9,11 +9,11 @@ impl Walk<'_, '_> {
     /// Stands in a wait for the next request (all of it a pause as far as is known): whether it was dealt with.
     pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
         let (pid, machine) = (self.actor().pid, self.actor().machine);
-        let is_mount = |track: u32, walk: &Self| walk.cast.actors.get(track as usize).is_some_and(|actor| actor.mount);
-        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.cast.main, self) || self.circling() {
+        let is_mount = |track: u32, walk: &Self| walk.tables.actors.get(track as usize).is_some_and(|actor| actor.mount);
+        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.tables.main, self) || self.circling() {
             return Ok(false);
         }
-        let others = self.cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.mount && a.pid == pid && a.machine == machine);
+        let others = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.mount && a.pid == pid && a.machine == machine);
         let others: Vec<u32> = others.map(|(track, _)| track as u32).filter(|&track| track != self.track).collect();
         // What a thread did before is known once one of its earlier spans was read, or all of the wait.
         self.ensure(span.start)?;

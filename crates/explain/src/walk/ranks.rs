@@ -53,16 +53,16 @@ impl Walk<'_, '_> {
 
     /// The command's own process, where it started ranks, waits for them, by whatever means: for the one that ended last.
     fn launcher_waits(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
-        let main = &self.cast.actors[self.cast.main as usize];
+        let main = &self.tables.actors[self.tables.main as usize];
         let ranks: Vec<u32> = self.feed.ranks.tracks().collect();
-        let is_launcher = self.actor().pid == main.pid && main.pid != 0 && !ranks.is_empty() && !ranks.contains(&self.cast.main);
+        let is_launcher = self.actor().pid == main.pid && main.pid != 0 && !ranks.is_empty() && !ranks.contains(&self.tables.main);
         if !is_launcher || !is_idle_wait(span) || span.kind == SpanKind::WaitRunqueue || self.circling() {
             return Ok(false);
         }
         // Spans come by descending end: the first that is read of any rank is the end of the one that ended last.
         let last_end = |walk: &Self, rank: u32| walk.feed.lanes[rank as usize].passed.last_end;
         while ranks.iter().all(|&rank| last_end(self, rank) == i64::MIN) && !self.cannot_look_further() {
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
         }
         // Of several that go on, one that does something: the others may wait for each other through the launcher.
         ranks.iter().for_each(|&rank| self.settle(rank));
@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
         };
         self.settle(rank);
         while !has_begun(self) && self.feed.position >= span.start && !self.cannot_look_further() {
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
             self.settle(rank);
         }
         if has_begun(self) {
@@ -120,11 +120,11 @@ impl Walk<'_, '_> {
         self.settle(self.track);
         if call.result == -EAGAIN {
             let Some(found) = self.looked_for.get(&self.track).copied() else { return Ok(None) };
-            let provider = self.feed.ranks.provider(self.cast, &LiveSpan { start: call.start, ..found });
+            let provider = self.feed.ranks.provider(self.tables, &LiveSpan { start: call.start, ..found });
             return Ok(Some((found, provider)));
         }
         let parts: Vec<LiveSpan> = self.lane().open.iter().filter(|s| is_mpi(s.kind) && is_part(s)).copied().collect();
-        let provided = parts.into_iter().map(|part| (part, self.feed.ranks.provider(self.cast, &part)));
+        let provided = parts.into_iter().map(|part| (part, self.feed.ranks.provider(self.tables, &part)));
         let last = provided.max_by_key(|(part, provider)| match provider {
             Provider::Track(_, at) | Provider::Unrecorded(at) => (1, *at, part.id),
             Provider::Nobody => (0, part.start, part.id),
@@ -142,7 +142,7 @@ impl Walk<'_, '_> {
             Others::Worked(until) => until,
         };
         let from = self.piece_start(span).max(since).max(worked_until);
-        let elsewhere = self.cast.actors.get(provider as usize).is_some_and(|a| a.machine != self.actor().machine);
+        let elsewhere = self.tables.actors.get(provider as usize).is_some_and(|a| a.machine != self.actor().machine);
         if span.kind == SpanKind::WaitRunqueue {
             self.charge_thread(RuleId::MpiRunnable, Activity::Runqueue, What::Runnable, NONE, from);
             if span.waker != NONE {
@@ -190,10 +190,10 @@ impl Walk<'_, '_> {
 
     /// Who it was that was not recorded, as a sentence can say it.
     fn missing(&self, operation: &LiveSpan) -> String {
-        let thing = self.cast.things.get(operation.object as usize);
-        match thing.and_then(|t| t.attribute("from").or_else(|| t.attribute("root"))) {
+        let object = self.tables.objects.get(operation.object as usize);
+        match object.and_then(|t| t.attribute("from").or_else(|| t.attribute("root"))) {
             Some(name) => name.to_owned(),
-            None => thing.map_or_else(|| "other ranks".to_owned(), |t| format!("other ranks in {}", t.name)),
+            None => object.map_or_else(|| "other ranks".to_owned(), |t| format!("other ranks in {}", t.name)),
         }
     }
 }

@@ -7,7 +7,7 @@ use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
     pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
-        let is_there = self.track == self.cast.main || self.has_begun(self.track)?;
+        let is_there = self.track == self.tables.main || self.has_begun(self.track)?;
         let before = self.lane().previous().map(|p| p.end);
         if !is_there && !self.circling() {
             // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
@@ -68,7 +68,7 @@ impl Walk<'_, '_> {
     /// last did something else.
     pub(super) fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
         let (pid, machine) = (self.actor().pid, self.actor().machine);
-        let siblings = self.cast.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
+        let siblings = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
         let siblings: Vec<u32> = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting).collect();
         let mut best = None;
         for track in siblings {
@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
     pub(super) fn has_begun(&mut self, track: u32) -> Result<bool, ExplainError> {
         self.settle(track);
         while self.feed.lanes[track as usize].previous().is_none() && !self.cannot_look_further() {
-            self.feed.read(self.cast, self.at, self.observer)?;
+            self.feed.read(self.tables, self.at, self.observer)?;
             self.settle(track);
         }
         Ok(self.feed.lanes[track as usize].previous().is_some())
@@ -144,7 +144,7 @@ impl Walk<'_, '_> {
         let caller = caller.and_then(|(connection, side)| self.feed.parties[connection as usize][side.other() as usize].first());
         match caller {
             Some(&peer) => peer,
-            _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.cast.main),
+            _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
         }
     }
 
@@ -169,7 +169,7 @@ impl Walk<'_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        let datagram = self.cast.things.get(span.object as usize).is_some_and(|thing| thing.kind == ObjectKind::Socket);
+        let datagram = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }
@@ -178,7 +178,7 @@ impl Walk<'_, '_> {
             span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
-            self.was_brought(&mut span, &passed);
+            self.was_relayed(&mut span, &passed);
         }
         // (A packet that took nobody any further than to the next wait was a datagram.)
         let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
@@ -208,7 +208,7 @@ impl Walk<'_, '_> {
 
     /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
     /// them, or room for them (a relay, a tunnel).
-    fn was_brought(&mut self, span: &mut LiveSpan, passed: &crate::observe::feed::Passed) {
+    fn was_relayed(&mut self, span: &mut LiveSpan, passed: &crate::observe::feed::NextActions) {
         let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
         let next = next_connection(passed).or_else(|| next_connection(&handed_on?));
         // A server that was woken from outside was woken by a client: the next that spoke.
@@ -230,7 +230,7 @@ impl Walk<'_, '_> {
             || waker == NONE
             || waker == self.track
             || from >= span.end
-            || span.cpu_ns == 0 && !self.cast.wakers_inferred
+            || span.cpu_ns == 0 && !self.tables.wakers_inferred
         {
             return Ok(None);
         }
@@ -243,7 +243,7 @@ impl Walk<'_, '_> {
 
     /// Whether the walk can go to a thread: it is one of ours, or a kernel's or the recorder's of which something was recorded.
     pub(super) fn is_walkable(&self, track: u32) -> bool {
-        let Some(actor) = self.cast.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
+        let Some(actor) = self.tables.actors.get(track as usize).filter(|a| a.thread && track != self.track) else { return false };
         match actor.role {
             Role::Client | Role::Server | Role::Recorder => true,
             Role::Kernel if self.is_before_its_life(track) => false,
@@ -262,19 +262,19 @@ impl Walk<'_, '_> {
 
     /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
     fn is_another_program(&self, track: u32) -> bool {
-        let other = self.cast.actors.get(track as usize);
+        let other = self.tables.actors.get(track as usize);
         other.is_some_and(|a| a.reached && a.end == End::Client && !a.mount && a.role == Role::Client && !self.actor().reached)
     }
 
     /// Whether an object is a lock on a file.
     fn is_file_lock(&self, object: u32) -> bool {
-        self.cast.things.get(object as usize).is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name.starts_with("flock "))
+        self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
     }
 
     /// Whether a thread ended a wait and nothing of it was recorded then: what it did until now is not known.
     fn is_stranger(&self, waker: u32) -> bool {
-        let user = |a: &crate::observe::cast::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
-        self.cast.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
+        let user = |a: &crate::observe::tables::Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::None);
+        self.tables.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
     }
 
     /// Blocked on another thread: to whoever ended the wait, when it did. What ended by a timer was looked for in vain, and is
@@ -323,18 +323,18 @@ impl Walk<'_, '_> {
         if lag >= limits::STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
-            if self.cast.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
+            if self.tables.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
                 self.infer(woken_at);
             }
             self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
         // A mount waits for whoever uses it: none of those was started for it.
-        if !self.cast.actors[waiter as usize].mount || self.cast.actors[waker as usize].mount {
+        if !self.tables.actors[waiter as usize].mount || self.tables.actors[waker as usize].mount {
             self.came_from.insert(waker, waiter);
         }
         self.jump(waker);
-        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[waker as usize]);
+        let (own, other) = (&self.tables.actors[waiter as usize], &self.tables.actors[waker as usize]);
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, waker, span.start));
         self.hold(waiter, waker, &span);
@@ -345,7 +345,7 @@ impl Walk<'_, '_> {
     /// A wait of which it is not known which thread ended it: what it was on tells, where that is known.
     fn ended_by_nobody_known(&mut self, span: &LiveSpan, in_vain: bool) {
         let from = self.piece_start(span);
-        let kind = self.cast.things.get(span.object as usize).map(|thing| thing.kind);
+        let kind = self.tables.objects.get(span.object as usize).map(|object| object.kind);
         let what = What::Blocked(span.kind);
         let by_thread = rule(span.kind) == Rule::Thread;
         match kind {
@@ -361,10 +361,10 @@ impl Walk<'_, '_> {
                 self.charge_thread_as(RuleId::NoWakerPipe, Cause::Unknown, what, span.object, from)
             }
             // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-            _ if span.waker == NONE && by_thread && (self.cast.looked_at || self.cast.wakers_inferred) => {
+            _ if span.waker == NONE && by_thread && (self.tables.looked_at || self.tables.wakers_inferred) => {
                 self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
-            _ if span.kind == SpanKind::WaitNetwork && self.cast.wakers_inferred && !span.timed_out() => {
+            _ if span.kind == SpanKind::WaitNetwork && self.tables.wakers_inferred && !span.timed_out() => {
                 self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ => {
@@ -383,7 +383,7 @@ impl Walk<'_, '_> {
 
     /// Whether this is a server's thread, and nothing was recorded of any client.
     fn is_server_alone(&self) -> bool {
-        self.end == End::Server && !self.cast.actors.iter().any(|a| a.thread && a.role == Role::Client)
+        self.end == End::Server && !self.tables.actors.iter().any(|a| a.thread && a.role == Role::Client)
     }
 
     /// The connection of which the server sent something last, as far as has been read.
@@ -398,15 +398,15 @@ impl Walk<'_, '_> {
     /// data itself; the rest is decided when all of the recording has been seen. A helper (a thread of the kernel's, or the
     /// recorder's, which was in the way) is followed for as long as it was waited for, and no further.
     fn hold(&mut self, waiter: u32, holder: u32, span: &LiveSpan) {
-        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[holder as usize]);
+        let (own, other) = (&self.tables.actors[waiter as usize], &self.tables.actors[holder as usize]);
         let lane = &self.feed.lanes[holder as usize];
         let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         // A mutex is told, by who sees wakers from the futex operation; who posts a semaphore or tells a condition held nothing.
-        let on = self.cast.things.get(span.object as usize);
-        let named = |name: &str| on.is_some_and(|thing| thing.kind == ObjectKind::Lock && thing.name == name);
-        let has_holder = named("mutex") || !self.cast.wakers_inferred && (named("futex") || !self.cast.tells_locks);
+        let on = self.tables.objects.get(span.object as usize);
+        let named = |name: &str| on.is_some_and(|object| object.kind == ObjectKind::Lock && object.name == name);
+        let has_holder = named("mutex") || !self.tables.wakers_inferred && (named("futex") || !self.tables.tells_locks);
         let may_be_lock =
             has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;
@@ -435,7 +435,7 @@ impl Walk<'_, '_> {
 }
 
 /// Which connection a thread took bytes from (and from which position on), or else sent to, before it blocked again.
-fn next_connection(passed: &crate::observe::feed::Passed) -> Option<(u32, u64)> {
+fn next_connection(passed: &crate::observe::feed::NextActions) -> Option<(u32, u64)> {
     let (receive, send) = (passed.receive, passed.send);
     match passed.wait.0 {
         until if receive.0 <= until && receive.1 != NONE => Some((receive.1, receive.2)),
@@ -445,7 +445,7 @@ fn next_connection(passed: &crate::observe::feed::Passed) -> Option<(u32, u64)> 
 }
 
 /// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
-pub(super) fn waited_for_room(passed: &crate::observe::feed::Passed, connection: u32) -> bool {
+pub(super) fn waited_for_room(passed: &crate::observe::feed::NextActions, connection: u32) -> bool {
     let until = passed.wait.0;
     let took = passed.receive.1 == connection && passed.receive.0 <= until;
     !took && passed.send.1 == connection && passed.send.0 <= until

@@ -3,14 +3,14 @@
 
 use super::*;
 use crate::limits::walk as limits;
-use crate::observe::feed::Passed;
+use crate::observe::feed::NextActions;
 
 impl Walk<'_, '_> {
     /// A wait for anything that its time limit ended: as a wait for what was looked for; `None`: it is charged, or the walk has gone on.
-    pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &Passed) -> Result<Option<LiveSpan>, ExplainError> {
+    pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Result<Option<LiveSpan>, ExplainError> {
         if let Some(looked_for) = self.looked_for_in_vain(span, passed)? {
             // Of locks it is no guess where whoever gave it at last had been at work.
-            if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.cast.wakers_inferred {
+            if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.tables.wakers_inferred {
                 self.infer(span.start);
             }
             return Ok(Some(looked_for));
@@ -24,13 +24,13 @@ impl Walk<'_, '_> {
         }
         let earliest = self.piece_start(span);
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
-        if self.cast.wakers_inferred && descriptors && self.lane().known.deals_with_others {
+        if self.tables.wakers_inferred && descriptors && self.lane().known.deals_with_others {
             // It may have waited for one of those with whom it deals.
             self.charge_thread_as(RuleId::TimeLimitUnknown, Cause::Unknown, What::Blocked(span.kind), span.object, earliest);
             return Ok(None);
         }
         // Or a lock that a thread which ran meanwhile had, and gave back just then.
-        if span.kind == SpanKind::WaitLock && (self.cast.wakers_inferred || self.running_sibling(NONE).is_some()) {
+        if span.kind == SpanKind::WaitLock && (self.tables.wakers_inferred || self.running_sibling(NONE).is_some()) {
             self.infer(earliest);
         }
         self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), span.object, earliest);
@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a wait that timed out was for, as a wait of that kind; `None`: it was a pause of the thread's own choice.
-    fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &Passed) -> Result<Option<LiveSpan>, ExplainError> {
+    fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &NextActions) -> Result<Option<LiveSpan>, ExplainError> {
         let next = passed.receive.0.min(passed.send.0);
         if span.kind == SpanKind::WaitNetwork && next <= passed.wait.0 && next != i64::MAX {
             if passed.send.0 < passed.receive.0 {

@@ -13,9 +13,9 @@ use crate::cause::Cause;
 use crate::document::{Answerer, MAX_ANSWERERS, Part, PerEntry, RoundTrips, Trip};
 use crate::limits::assemble as limits;
 use crate::observe::asking::Asking;
-use crate::observe::cast::Cast;
 use crate::observe::observation::Way;
 use crate::observe::overlap::Overlap;
+use crate::observe::tables::Tables;
 use sentence::sentence;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
@@ -38,7 +38,7 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
             last: calls.last,
             calls: Some(calls),
         };
-        return made.round_trips(parts, entries, answerers(parts.cast, asking));
+        return made.round_trips(parts, entries, answerers(parts.tables, asking));
     }
     if let Some((first, last)) = asking.exchanging
         && asking.sends >= limits::FEWEST_QUESTIONS
@@ -172,16 +172,16 @@ fn answerer(name: String, calls: &Overlap) -> Answerer {
 }
 
 /// Who was asked, most first.
-fn answerers(cast: &Cast, asking: &Asking) -> Vec<Answerer> {
+fn answerers(tables: &Tables, asking: &Asking) -> Vec<Answerer> {
     let name = |server: u32| {
-        let connection = cast.connections.get(server as usize).and_then(|name| name.split_once(" > "));
+        let connection = tables.connections.get(server as usize).and_then(|name| name.split_once(" > "));
         connection.map_or_else(|| "a server".to_owned(), |(_, address)| address.to_owned())
     };
     most(asking.by_server.iter().map(|(&server, calls)| answerer(name(server), calls)).collect())
 }
 
 fn disks(parts: &Parts<'_>) -> Vec<Answerer> {
-    let name = |track: u32| parts.cast.actors.get(track as usize).map_or_else(|| "a disk".to_owned(), |a| a.name.clone());
+    let name = |track: u32| parts.tables.actors.get(track as usize).map_or_else(|| "a disk".to_owned(), |a| a.name.clone());
     let of = parts.seen.devices.iter().filter(|(_, did)| did.read_bytes > 0).map(|(&track, did)| Answerer {
         name: name(track),
         count: did.requests.count,

@@ -116,8 +116,8 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
 fn transactions(of: &Of<'_>) -> Option<(u64, &'static str)> {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
     for (&object, &(waits, turns)) in &of.parts.seen.syncs.of {
-        if let Some(thing) = of.parts.cast.things.get(object as usize) {
-            let sum = syncs.entry(&thing.name).or_default();
+        if let Some(object) = of.parts.tables.objects.get(object as usize) {
+            let sum = syncs.entry(&object.name).or_default();
             *sum = (sum.0 + waits, sum.1 + turns);
         }
     }

@@ -63,13 +63,13 @@ fn subject(group: &Group<'_>) -> String {
 
 /// How busy a device was, with its name.
 fn busy<'n>(of: &Of<'_>, name: &'n str) -> Option<(&'n str, f64)> {
-    let device = of.parts.seen.devices.keys().find(|&&track| of.parts.cast.actors[track as usize].name == name)?;
+    let device = of.parts.seen.devices.keys().find(|&&track| of.parts.tables.actors[track as usize].name == name)?;
     of.parts.device_busy(*device).map(|part| (name, part))
 }
 
 /// Whether the run was about a network at all.
 pub(super) fn has_network(of: &Of<'_>) -> bool {
-    !of.parts.cast.connections.is_empty()
+    !of.parts.tables.connections.is_empty()
 }
 
 fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
@@ -120,7 +120,7 @@ fn activity(class: &str) -> String {
 
 /// Waits for a processor: what had it, or the quota that held the program back.
 fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
-    if group.largest.place.is_quota(of.parts.cast) {
+    if group.largest.place.is_quota(of.parts.tables) {
         let Quota { stopped_ns, processors } = group.cause.end().map(|end| of.parts.around.quota_of(end)).unwrap_or_default();
         let allowed = processors.map_or_else(String::new, |n| format!("quota of {n} CPUs, "));
         return match stopped_ns {
@@ -135,7 +135,7 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
 /// The program that held a processor or a lock for most of the time that others waited for it, where that is a quarter or more.
 pub(super) fn holder(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     let holders = group.members.iter().flat_map(|&i| &of.parts.ledger.entries[i].holders);
-    let (name, ns) = most_first(holders.map(|&(actor, ns)| (program(of.parts.cast, of.meta, actor), ns))).into_iter().next()?;
+    let (name, ns) = most_first(holders.map(|&(actor, ns)| (program(of.parts.tables, of.meta, actor), ns))).into_iter().next()?;
     (ns * 4 >= group.ns).then(|| (name, (ns as f64 / group.ns.max(1) as f64).min(1.0)))
 }
 

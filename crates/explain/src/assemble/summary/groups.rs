@@ -98,7 +98,7 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
     let share: f64 = charges.iter().map(|&c| of.charges.list[c].share).sum();
     let idle: f64 = charges.iter().map(|&c| of.charges.list[c].share * of.charges.made_of[c].1).sum();
     let each = || members.iter().map(|&i| &entries[i]);
-    let cast = of.parts.cast;
+    let tables = of.parts.tables;
     Some(Group {
         cause,
         share,
@@ -106,8 +106,8 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
         idle: idle / share.max(f64::MIN_POSITIVE),
         largest,
         names: most_first(each().map(|e| (who(of, e), e.runs.total_ns))).into_iter().map(|(name, _)| name).collect(),
-        files: most_first(each().filter_map(|e| Some((file(cast, &e.place)?.name.clone(), e.runs.total_ns)))),
-        devices: most_first(each().filter_map(|e| Some((device(cast, &e.place)?, e.runs.total_ns)))),
+        files: most_first(each().filter_map(|e| Some((file(tables, &e.place)?.name.clone(), e.runs.total_ns)))),
+        devices: most_first(each().filter_map(|e| Some((device(tables, &e.place)?, e.runs.total_ns)))),
         count: each().map(|e| e.runs.count).sum(),
         members,
     })
@@ -124,21 +124,21 @@ pub(super) fn most_first<T: Eq + Hash + Ord + Clone>(times: impl Iterator<Item =
 
 /// Who an entry is about: a program, the processors that it queued for, or the two ends of a path.
 fn who(of: &Of<'_>, entry: &Entry) -> String {
-    let (cast, meta) = (of.parts.cast, of.meta);
-    let name = |actor: u32| program(cast, meta, actor);
+    let (tables, meta) = (of.parts.tables, of.meta);
+    let name = |actor: u32| program(tables, meta, actor);
     match entry.place {
-        Place::Thread { label, what: What::Runnable, object } => match cast.things.get(object as usize) {
+        Place::Thread { label, what: What::Runnable, object } => match tables.objects.get(object as usize) {
             Some(group) => format!("cgroup {}", group.name),
-            None => processors(cast, label),
+            None => processors(tables, label),
         },
         Place::Wire(from, to) => {
             let end = |actor: u32| if actor == NONE { "the far end".to_owned() } else { name(actor) };
             // A round trip is both ways.
-            let serves = |actor: u32| cast.actors.get(actor as usize).is_none_or(|a| a.end == End::Server);
+            let serves = |actor: u32| tables.actors.get(actor as usize).is_none_or(|a| a.end == End::Server);
             let back = entry.cause == Cause::NetworkLatency && serves(from) && !serves(to);
             if back { format!("{} > {}", end(to), end(from)) } else { format!("{} > {}", end(from), end(to)) }
         }
-        Place::FarEnd { connection, .. } => super::names::far_end(cast, connection).unwrap_or("the far end").to_owned(),
+        Place::FarEnd { connection, .. } => super::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
         Place::Thread { label, .. } | Place::Unseen { label } | Place::Hole { label } => name(label),
         Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } => name(waiter),
     }

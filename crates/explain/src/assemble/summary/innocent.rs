@@ -31,7 +31,7 @@ fn processors(of: &Of<'_>) -> Option<Innocent> {
         let busy = of.parts.processors_busy(end)?;
         (busy < limits::BUSY && of.share(|c| c == cpu || c == queue) < limits::INNOCENT).then(|| little(busy))
     };
-    let both = of.parts.cast.has_servers;
+    let both = of.parts.tables.has_servers;
     let figure = match (of_end(End::Client), of_end(End::Server).filter(|_| both)) {
         (Some(client), Some(server)) => format!("client {client}, server {server} busy"),
         (Some(client), None) if both => format!("client {client} busy"),
@@ -68,7 +68,7 @@ fn devices(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {
     let throttled = of.share(|c| matches!(c, Cause::ClientMemory | Cause::ServerMemory));
     let mut busy: Vec<(f64, &str)> = Vec::new();
     for (&track, did) in &of.parts.seen.devices {
-        let name = of.parts.cast.actors[track as usize].name.as_str();
+        let name = of.parts.tables.actors[track as usize].name.as_str();
         if did.requests.count > 0 && waited_for(name) + throttled < limits::INNOCENT {
             busy.extend(of.parts.device_busy(track).filter(|part| *part < limits::BUSY).map(|part| (part, name)));
         }

@@ -1,7 +1,7 @@
 //! What a reader calls programs, files and paths.
 
 use crate::cause::End;
-use crate::observe::cast::{Cast, Thing};
+use crate::observe::tables::{Object, Tables};
 use crate::walk::ledger::Place;
 use thalweg_trace::{Meta, ObjectKind};
 
@@ -14,8 +14,8 @@ pub(super) fn base(path: &str) -> &str {
 
 /// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
 /// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
-pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
-    let Some(actor) = cast.actors.get(actor as usize) else { return "a thread".to_owned() };
+pub(super) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
+    let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
         return "the mount".to_owned();
     }
@@ -32,7 +32,7 @@ pub(super) fn program(cast: &Cast, meta: &Meta, actor: u32) -> String {
             serving.map_or_else(|| bare(if command.is_empty() { label } else { command }), str::to_owned)
         }
         End::Client if !command.is_empty() => bare(command),
-        End::Client if cast.actors.get(cast.main as usize).is_some_and(|main| main.name == "main") => own_program(meta),
+        End::Client if tables.actors.get(tables.main as usize).is_some_and(|main| main.name == "main") => own_program(meta),
         End::Client => bare(&actor.label),
     }
 }
@@ -65,8 +65,8 @@ pub(super) fn file_name(path: &str) -> &str {
 }
 
 /// The processors of a machine: `the 2 CPUs of vm`.
-pub(super) fn processors(cast: &Cast, actor: u32) -> String {
-    match cast.actors.get(actor as usize).and_then(|a| cast.machines.get(a.machine as usize)) {
+pub(super) fn processors(tables: &Tables, actor: u32) -> String {
+    match tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize)) {
         Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
         Some(machine) => format!("the {} CPUs of {}", machine.cpus, machine.name),
         None => "the CPUs".to_owned(),
@@ -74,25 +74,25 @@ pub(super) fn processors(cast: &Cast, actor: u32) -> String {
 }
 
 /// The far end of a connection, as an address.
-pub(super) fn far_end(cast: &Cast, connection: u32) -> Option<&str> {
-    let (_, server) = cast.connections.get(connection as usize)?.split_once(" > ")?;
+pub(super) fn far_end(tables: &Tables, connection: u32) -> Option<&str> {
+    let (_, server) = tables.connections.get(connection as usize)?.split_once(" > ")?;
     Some(server)
 }
 
 /// The file of a place, if it is at one.
-pub(super) fn file<'a>(cast: &'a Cast, place: &Place) -> Option<&'a Thing> {
+pub(super) fn file<'a>(tables: &'a Tables, place: &Place) -> Option<&'a Object> {
     let Place::Thread { object, .. } = *place else { return None };
-    cast.things.get(object as usize).filter(|thing| thing.kind == ObjectKind::File)
+    tables.objects.get(object as usize).filter(|object| object.kind == ObjectKind::File)
 }
 
 /// Where a place's bytes come from or go to: a device by its name, or what serves the file.
-pub(super) fn device(cast: &Cast, place: &Place) -> Option<String> {
+pub(super) fn device(tables: &Tables, place: &Place) -> Option<String> {
     let Place::Thread { object, .. } = *place else { return None };
-    let thing = cast.things.get(object as usize)?;
-    if thing.kind == ObjectKind::Device {
-        return Some(thing.name.clone());
+    let object = tables.objects.get(object as usize)?;
+    if object.kind == ObjectKind::Device {
+        return Some(object.name.clone());
     }
-    match (thing.served_by(), thing.attribute("device")) {
+    match (object.served_by(), object.attribute("device")) {
         (Some(kind), Some(device)) => Some(format!("{kind} ({device})")),
         (Some(kind), None) => Some(kind.to_owned()),
         (None, device) => device.map(str::to_owned),

@@ -40,8 +40,8 @@ fn server(of: &Of<'_>) -> Option<String> {
     if end != End::Client || of.share(|c| c == Cause::ServerUnknown) < limits::INNOCENT {
         return None;
     }
-    let (host, port) = far_end(of.parts.cast, connection)?.rsplit_once(':')?;
-    Some(if of.parts.cast.is_within_machine(connection) {
+    let (host, port) = far_end(of.parts.tables, connection)?.rsplit_once(':')?;
+    Some(if of.parts.tables.is_within_machine(connection) {
         format!("record the server too: thalweg explain --also :{port} -- COMMAND")
     } else {
         format!("record the server too, on {host}: thalweg record --server --port {port} -o s.thw")

@@ -85,8 +85,8 @@ fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
-            Place::FarEnd { seen_by, connection } if far_end(of.parts.cast, connection).is_some() => {
-                format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.cast, of.meta, seen_by)))
+            Place::FarEnd { seen_by, connection } if far_end(of.parts.tables, connection).is_some() => {
+                format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
             _ => format!("{who}, which was not recorded, was at work"),
         },
@@ -132,11 +132,11 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
 /// The programs that queued for a processor, and who had it.
 fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
-    let waiting = most_first(path.map(|run| (program(of.parts.cast, of.meta, run.track), (run.end - run.start) as u64)));
+    let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
     let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
     let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
     let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name) + others);
-    if group.largest.place.is_quota(of.parts.cast) {
+    if group.largest.place.is_quota(of.parts.tables) {
         return format!("{who} was held back by its CPU quota");
     }
     let held = holder(of, group).filter(|(name, part)| *part >= 0.5 && *name != who);
@@ -145,20 +145,20 @@ fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
 
 /// Which lock, and who has it.
 fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
-    let cast = of.parts.cast;
+    let tables = of.parts.tables;
     match group.largest.place {
         Place::Held { holder, what, .. } => {
             let doing = if matches!(what, What::Blocked(_)) { "slept" } else { "worked" };
-            format!("a lock that {} held while it {doing}", brief(&program(cast, of.meta, holder)))
+            format!("a lock that {} held while it {doing}", brief(&program(tables, of.meta, holder)))
         }
         Place::HeldElsewhere { connection, .. } => {
-            match cast.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+            match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
                 Some((client, _)) => format!("a lock that the client at {client} held"),
                 None => "a lock that another client held".to_owned(),
             }
         }
-        Place::Thread { object, .. } => match cast.things.get(object as usize) {
-            Some(thing) => match thing.name.split_once(' ') {
+        Place::Thread { object, .. } => match tables.objects.get(object as usize) {
+            Some(object) => match object.name.split_once(' ') {
                 Some((kind, path)) if path.contains('/') => {
                     let held = holder(of, group).map_or_else(String::new, |(name, _)| {
                         let another = if group.names.contains(&name) { "another " } else { "" };
@@ -166,7 +166,7 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
                     });
                     format!("the {kind} on {}{held}", brief(base(path)))
                 }
-                _ => brief(&thing.name),
+                _ => brief(&object.name),
             },
             None => "a lock".to_owned(),
         },
@@ -175,16 +175,18 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
 }
 
 fn pausing(of: &Of<'_>, group: &Group<'_>) -> String {
-    let is_mount = |label: u32| of.parts.cast.actors.get(label as usize).is_some_and(|actor| actor.mount);
+    let is_mount = |label: u32| of.parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount);
     match group.largest.place {
         Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => "waited for requests".to_owned(),
         Place::Thread { what: What::Stopped, .. } => "was stopped by a signal".to_owned(),
         Place::Thread { what: What::Still(_), .. } => "stood still: it neither ran nor waited for anything".to_owned(),
         Place::Thread { what: What::Looking, .. } => "polled in a sleep loop, for what is not known".to_owned(),
         Place::FarEnd { .. } => "sent nothing".to_owned(),
-        Place::Thread { object, .. } => match of.parts.cast.things.get(object as usize) {
-            Some(thing) if thing.kind == thalweg_trace::ObjectKind::Terminal => format!("waited for somebody at terminal {}", thing.name),
-            Some(thing) if thing.kind != thalweg_trace::ObjectKind::File => format!("waited at {}", brief(&thing.name)),
+        Place::Thread { object, .. } => match of.parts.tables.objects.get(object as usize) {
+            Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {
+                format!("waited for somebody at terminal {}", object.name)
+            }
+            Some(object) if object.kind != thalweg_trace::ObjectKind::File => format!("waited at {}", brief(&object.name)),
             _ => "slept".to_owned(),
         },
         _ => "slept".to_owned(),

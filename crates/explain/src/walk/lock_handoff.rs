@@ -9,7 +9,7 @@ use super::*;
 
 /// Of a lock under way: between which threads of the server, and for whom.
 #[derive(Clone, Copy)]
-pub(super) struct Handed {
+pub(super) struct LockHandoff {
     /// The label of the client for which it is waited.
     client: u32,
     /// The server's thread that waited, and since when.
@@ -33,20 +33,20 @@ pub(super) struct Clients {
 impl Walk<'_, '_> {
     /// Takes note of the clients' thread that the walk goes to.
     pub(super) fn note_client(&mut self, track: u32) {
-        let actor = &self.cast.actors[track as usize];
+        let actor = &self.tables.actors[track as usize];
         if actor.role != Role::Client {
             return;
         }
         let pid = actor.pid;
-        let other = self.handed.is_some_and(|handed| !handed.ours.contains(&pid)) && self.serves(self.track, track);
-        match &mut self.handed {
-            Some(handed) if other => {
-                handed.elsewhere = true;
+        let other = self.lock_handoff.is_some_and(|handoff| !handoff.ours.contains(&pid)) && self.serves(self.track, track);
+        match &mut self.lock_handoff {
+            Some(handoff) if other => {
+                handoff.elsewhere = true;
                 return;
             }
-            _ => self.handed = None,
+            _ => self.lock_handoff = None,
         }
-        let actor = &self.cast.actors[track as usize];
+        let actor = &self.tables.actors[track as usize];
         // A mount waits for its user's sake.
         self.clients.track = if actor.mount && self.clients.pids[0] != 0 { self.clients.track } else { track };
         if self.clients.pids[0] != actor.pid {
@@ -63,42 +63,42 @@ impl Walk<'_, '_> {
 
     /// The walk goes from a thread to one that ended its wait: of one server's, that may be a lock handed on.
     pub(super) fn note_handing(&mut self, waiter: u32, holder: u32, span: &LiveSpan) {
-        let (own, other) = (&self.cast.actors[waiter as usize], &self.cast.actors[holder as usize]);
+        let (own, other) = (&self.tables.actors[waiter as usize], &self.tables.actors[holder as usize]);
         let one_server = own.role == Role::Server && other.role == Role::Server && own.pid == other.pid && own.machine == other.machine;
         if one_server && own.pid != 0 && span.kind == SpanKind::WaitLock && span.ending_seen() && self.clients.pids[0] != 0 {
             let Clients { track, pids: ours } = self.clients;
             let client = self.ledger.label(track);
-            self.handed = Some(Handed { client, waiter, since: span.start, holder, ours, elsewhere: false });
+            self.lock_handoff = Some(LockHandoff { client, waiter, since: span.start, holder, ours, elsewhere: false });
         }
     }
 
     /// Since when the wait for it lasts, while the walk is with who had it.
     pub(super) fn handed_since(&self) -> Option<i64> {
-        self.handed.filter(|handed| handed.elsewhere && handed.since < self.at).map(|handed| handed.since)
+        self.lock_handoff.filter(|handoff| handoff.elsewhere && handoff.since < self.at).map(|handoff| handoff.since)
     }
 
     /// At the beginning of a wait for a lock that was handed on, the walk goes on with who waited.
     pub(super) fn back_from_handing(&mut self) -> bool {
-        let Some(handed) = self.handed.take_if(|handed| handed.elsewhere && self.at <= handed.since) else { return false };
-        self.jump(handed.waiter);
+        let Some(handoff) = self.lock_handoff.take_if(|handoff| handoff.elsewhere && self.at <= handoff.since) else { return false };
+        self.jump(handoff.waiter);
         true
     }
 
     /// Whether what this thread does for itself is why another client waited for a lock: where that is charged, and from where on.
     pub(super) fn holds_for_another(&self, activity: Activity, what: What, object: u32) -> Option<(Place, i64)> {
-        let handed = self.handed.filter(|handed| handed.elsewhere)?;
+        let handoff = self.lock_handoff.filter(|handoff| handoff.elsewhere)?;
         let actor = self.actor();
-        let own = matches!(activity, Activity::Cpu | Activity::Think) && actor.role == Role::Client && !handed.ours.contains(&actor.pid);
-        let waiter = handed.client;
-        own.then_some((Place::HeldElsewhere { waiter, holder: self.track, connection: NONE, what, object }, handed.since))
+        let own = matches!(activity, Activity::Cpu | Activity::Think) && actor.role == Role::Client && !handoff.ours.contains(&actor.pid);
+        let waiter = handoff.client;
+        own.then_some((Place::HeldElsewhere { waiter, holder: self.track, connection: NONE, what, object }, handoff.since))
     }
 
     /// The same where the walk has come to the end of what was recorded: a server's thread that waits for the client that has the lock.
     pub(super) fn held_by_unrecorded(&mut self, blocked: &Blocked) -> Option<(Place, i64)> {
         let track = self.track;
-        let handed = self.handed.as_mut().filter(|handed| handed.holder == track && blocked.span.connection != NONE)?;
-        handed.elsewhere = true;
+        let handoff = self.lock_handoff.as_mut().filter(|handoff| handoff.holder == track && blocked.span.connection != NONE)?;
+        handoff.elsewhere = true;
         let (what, connection) = (What::Blocked(blocked.span.kind), blocked.span.connection);
-        Some((Place::HeldElsewhere { waiter: handed.client, holder: NONE, connection, what, object: NONE }, handed.since))
+        Some((Place::HeldElsewhere { waiter: handoff.client, holder: NONE, connection, what, object: NONE }, handoff.since))
     }
 }

@@ -41,7 +41,7 @@ impl Actor {
 
 /// An object, as the rules see it.
 #[derive(Clone, Debug)]
-pub(crate) struct Thing {
+pub(crate) struct Object {
     /// Its number in the recording.
     pub id: u64,
     /// Its name.
@@ -69,11 +69,11 @@ pub(crate) struct Machine {
 
 /// Everyone.
 #[derive(Debug)]
-pub(crate) struct Cast {
+pub(crate) struct Tables {
     /// Tracks.
     pub actors: Vec<Actor>,
     /// Objects.
-    pub things: Vec<Thing>,
+    pub objects: Vec<Object>,
     /// Names of connections: both ends' rows of one name are one connection.
     pub connections: Vec<String>,
     /// Machines.
@@ -91,12 +91,12 @@ pub(crate) struct Cast {
     /// Track number → actor.
     pub tracks: DenseIndex,
     /// Object number → thing.
-    pub objects: DenseIndex,
+    pub object_rows: DenseIndex,
     /// A device's track → the same device as an object.
-    pub device_things: HashMap<u32, u32>,
+    pub device_objects: HashMap<u32, u32>,
 }
 
-impl Thing {
+impl Object {
     /// One of its attributes.
     pub(crate) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.as_str())
@@ -111,9 +111,9 @@ impl Thing {
     }
 }
 
-impl Cast {
+impl Tables {
     /// From the small tables of a recording.
-    pub(crate) fn of(source: &dyn Source) -> Cast {
+    pub(crate) fn of(source: &dyn Source) -> Tables {
         let (machines, machine_of) = machines(source);
         let actors: Vec<Actor> = source
             .tracks()
@@ -132,10 +132,10 @@ impl Cast {
                 tid: t.tid.unwrap_or(0),
             })
             .collect();
-        let device_things = device_things(source);
+        let device_objects = device_objects(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
-        let things: Vec<Thing> = source
+        let objects: Vec<Object> = source
             .objects()
             .iter()
             .map(|o| {
@@ -153,28 +153,28 @@ impl Cast {
                     _ => None,
                 };
                 let (id, name) = (o.object.number(), o.name.clone());
-                Thing { id, name, kind: o.kind, connection, connection_end, attributes: o.attributes.clone() }
+                Object { id, name, kind: o.kind, connection, connection_end, attributes: o.attributes.clone() }
             })
             .collect();
-        Cast {
-            tells_locks: things.iter().any(|t| t.kind == ObjectKind::Lock),
+        Tables {
+            tells_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
             looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
             wakers_inferred: source.meta().attributes.iter().any(|(name, value)| name == "wakers" && value == "inferred"),
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
-            objects: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),
+            object_rows: DenseIndex::new(source.objects().iter().map(|o| o.object.number())),
             actors,
-            things,
+            objects,
             connections,
             machines,
-            device_things,
+            device_objects,
         }
     }
 
     /// The connection an object is an end of, or [`NONE`].
     pub(crate) fn connection_of(&self, object: u32) -> u32 {
-        self.things.get(object as usize).map_or(NONE, |t| t.connection)
+        self.objects.get(object as usize).map_or(NONE, |t| t.connection)
     }
 
     /// Whether both ends of a connection are on one machine, as far as its addresses tell.
@@ -189,11 +189,11 @@ impl Cast {
 }
 
 /// Devices are tracks and objects; which is which, by host and name.
-fn device_things(source: &dyn Source) -> HashMap<u32, u32> {
+fn device_objects(source: &dyn Source) -> HashMap<u32, u32> {
     let objects = source.objects().iter().enumerate().filter(|(_, o)| o.kind == ObjectKind::Device);
     let by_name: HashMap<(u16, &str), u32> = objects.map(|(i, o)| ((o.host.0, o.name.as_str()), i as u32)).collect();
     let devices = source.tracks().iter().enumerate().filter(|(_, t)| t.kind == TrackKind::Device);
-    devices.filter_map(|(i, t)| by_name.get(&(t.host.0, t.name.as_str())).map(|&thing| (i as u32, thing))).collect()
+    devices.filter_map(|(i, t)| by_name.get(&(t.host.0, t.name.as_str())).map(|&object| (i as u32, object))).collect()
 }
 
 fn machines(source: &dyn Source) -> (Vec<Machine>, HashMap<u16, u32>) {
