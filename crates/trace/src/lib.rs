@@ -13,6 +13,7 @@ mod axis;
 mod codec;
 mod error;
 pub mod export;
+pub mod frame;
 mod kind;
 mod knob;
 mod loss;
@@ -30,6 +31,7 @@ mod tracer;
 
 pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
+pub use frame::Frame;
 pub use kind::{CounterName, MarkKind, ObjectKind, Role, SpanKind, TrackKind, WakerContext};
 pub use knob::{Knob, PLACE};
 pub use loss::Loss;
