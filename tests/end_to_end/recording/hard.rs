@@ -194,3 +194,20 @@ fn thousands_of_short_processes_are_all_recorded() {
     assert_eq!(said.code, Some(4), "{}", said.err);
     assert_eq!(explained(&recording)["dropped_events"], 0, "{}", said.err);
 }
+
+/// The reader has a high priority; without pauses it would leave next to nothing of a processor that it shares with the command.
+#[test]
+fn a_reader_without_pauses_leaves_the_command_its_part_of_the_processor() {
+    if let Some(why) = no_bpf() {
+        return skipped(&why);
+    }
+    let here = scratch();
+    let recording = here.path().join("a.thw");
+    let work = "import time\nw, c = time.monotonic(), time.process_time()\nwhile time.process_time() - c < 0.2: pass\nprint(0.2 / (time.monotonic() - w))";
+    let mut command = Command::new("taskset");
+    command.args(["-c", "0", THALWEG, "record", "--drain", "0", "-o", text(&recording), "--", "taskset", "-c", "0", "python3", "-c", work]);
+    let said = Said::from(command.env("NO_COLOR", "1").stdin(Stdio::null()).output_in_time().expect("it ends"));
+    assert_eq!(said.code, Some(0), "{}{}", said.out, said.err);
+    let part: f64 = said.out.trim().parse().expect("a share");
+    assert!(part > 0.1, "the command had {part} of the processor");
+}

@@ -152,8 +152,8 @@ impl Work {
     fn begin(watched: Watched, tracepoints: &Tracepoints, ending: &Ending, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
         let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
-        // By its number a thread alone is meant, not its process.
-        let prompt = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
+        // By its number a thread alone is meant, not its process. A reader that never pauses would leave a program on its processor next to nothing.
+        let prompt = !watched.drain.is_zero() && rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
         let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
