@@ -1,5 +1,8 @@
 //! The rules of the house that a machine can check: who may know whom, how long files and functions may be, and that the pages that
-//! describe the house name what is there.
+//! describe the house name what is there. Circles between files have a file of their own ([`circles`]).
+
+#[path = "house_rules/circles.rs"]
+mod circles;
 
 use serde_json::Value;
 use std::collections::BTreeMap;

@@ -14,6 +14,7 @@
 mod assemble;
 mod cause;
 pub mod document;
+mod error;
 mod limits;
 mod model;
 mod observe;
@@ -23,6 +24,7 @@ mod walk;
 
 pub use cause::Cause;
 pub use document::Explanation;
+pub use error::ExplainError;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use observe::{feed, holes, index, lives, observation, on_wire, tables, wire};
@@ -41,17 +43,6 @@ impl Default for Options {
     fn default() -> Options {
         Options { what_if: true, why: false }
     }
-}
-
-/// A recording cannot be explained.
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Source(#[from] thalweg_trace::SourceError),
-    /// It holds nothing to explain.
-    #[error("{0}")]
-    Nothing(String),
 }
 
 /// Explains a recording.

@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::shortened;
-use crate::{Layout, LayoutError, MAX_DATAFILES, MAX_OFFSET};
+use crate::limits::MAX_DATAFILES;
+use crate::{Layout, LayoutError, MAX_OFFSET};
 
 /// A distribution's name and its parameters, in the order given. What is not given has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -72,6 +72,25 @@ pub(crate) struct Finished {
     pub notes: Vec<String>,
 }
 
+impl Finished {
+    /// Adds what another recorder says: sentences are joined, times of the recorders summed, anything else is the first one's.
+    pub(crate) fn add(&mut self, more: Finished) {
+        self.dropped_events += more.dropped_events;
+        self.notes.extend(more.notes);
+        for (name, value) in more.attributes {
+            match self.attributes.iter_mut().find(|(known, _)| *known == name) {
+                None => self.attributes.push((name, value)),
+                Some((_, known)) if name == "not_seen" => *known = format!("{known} {value}"),
+                Some((_, known)) if name == "recorder.cpu_ns" => {
+                    let sum = known.parse::<u64>().unwrap_or(0) + value.parse::<u64>().unwrap_or(0);
+                    *known = sum.to_string();
+                }
+                Some(_) => {}
+            }
+        }
+    }
+}
+
 /// One way to record.
 pub(crate) trait Recorder: Send {
     /// What stands in `meta.json`: `bpf`, `preload`, `proc`.

@@ -8,7 +8,7 @@ use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
-use super::services::{full_ways, reading_ns, time_services};
+use super::services::{LinkedWait, full_ways, reading_ns, time_services};
 use super::streams::{Streams, ways};
 use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
@@ -42,22 +42,6 @@ impl Facts {
         let each = self.receive_window_bytes.iter().filter_map(|(c, bytes)| Some(self.min_rtt_ns.get(c)? / bytes));
         each.reduce(f64::min).unwrap_or(0.0)
     }
-}
-
-/// A wait with what it depends on.
-pub(crate) struct Linked {
-    /// The timeline that it is in.
-    timeline: usize,
-    /// Its place there.
-    piece: usize,
-    /// What it waits for.
-    pub op: Op,
-    /// When its blocked part ended.
-    pub woken: f64,
-    /// When the thread ran again.
-    pub end: f64,
-    /// When what it waited for was sent or asked for.
-    pub since: f64,
 }
 
 struct Builder<'a> {
@@ -144,13 +128,13 @@ impl Builder<'_> {
         (instant - self.from) as f64
     }
 
-    fn link(&mut self) -> Vec<Linked> {
+    fn link(&mut self) -> Vec<LinkedWait> {
         let mut linked = Vec::new();
         for timeline in 0..self.timelines.len() {
             for piece in 0..self.timelines[timeline].pieces.len() {
                 let Piece::Wait(wait) = self.timelines[timeline].pieces[piece] else { continue };
                 let (op, since) = self.dependency(timeline, piece, &wait);
-                linked.push(Linked {
+                linked.push(LinkedWait {
                     timeline,
                     piece,
                     op,
@@ -489,7 +473,7 @@ impl Builder<'_> {
     }
 
     /// The least time bytes took, by direction.
-    fn latencies(&self, linked: &[Linked]) -> Vec<f64> {
+    fn latencies(&self, linked: &[LinkedWait]) -> Vec<f64> {
         let mut least = vec![f64::INFINITY; self.streams.streams.len()];
         for l in linked {
             if let Op::Arrive { way, mark, polls: false, .. } = l.op
@@ -503,7 +487,7 @@ impl Builder<'_> {
         told.zip(least).map(|(told, least)| told.unwrap_or(f64::INFINITY).min(least)).map(|l| if l.is_finite() { l } else { 0.0 }).collect()
     }
 
-    fn programs(&mut self, linked: Vec<Linked>) -> Vec<Program> {
+    fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {
         let starts = self.starts();
         let mut ops: Vec<Vec<Op>> = self.timelines.iter().map(|t| vec![Op::Run(0.0); t.pieces.len()]).collect();
         for l in linked {

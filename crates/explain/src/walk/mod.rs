@@ -37,6 +37,7 @@ use ledger::{Ledger, Place, What};
 use rules::{Rule, device_activity, for_metadata, grain_ns, in_blocked, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
+use why::StandsIn;
 
 /// A walk under way.
 pub(crate) struct Walk<'a, 'o> {
@@ -154,6 +155,12 @@ impl<'a, 'o> Walk<'a, 'o> {
             unrecorded_ranks: BTreeMap::new(),
             looked_for: HashMap::new(),
         }
+    }
+
+    /// Where the walk stands.
+    fn stands_in(&self) -> StandsIn {
+        let (span, kind) = self.lane().innermost().map_or((0, SpanKind::CpuRun), |span| (span.id, span.kind));
+        StandsIn { span, kind, track: self.track }
     }
 
     /// Walks to the start, and reads what is left of the recording, for the observer's sake.

@@ -42,7 +42,7 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
 
 /// How often a running thread is looked at.
-const SAMPLE_PERIOD_NS: u64 = super::translate::SAMPLE_NS;
+const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 
 /// The programs at work.
 pub(crate) struct Programs {

@@ -5,7 +5,7 @@
 //! process that shows nothing new.
 
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
-use super::system::Facts;
+use super::translate::facts::Facts;
 use super::translate::{OpenFile, Translator};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxFlags};
 use std::collections::HashMap;

@@ -11,12 +11,14 @@
 mod file;
 mod implementation;
 mod matching;
+mod rank;
+mod threads;
 mod translate;
 
 pub use implementation::{Implementation, rank_here};
 
 use crate::{Finished, RecordError};
-use parking_lot::Mutex;
+use rank::Rank;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -24,6 +26,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
+use threads::Threads;
 
 /// Of MPI, in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,42 +49,6 @@ pub(crate) struct MpiRecording {
     threads: Arc<Threads>,
 }
 
-/// The tracks of threads, as they go by on their way to the recording.
-pub(crate) struct Threads {
-    inner: Arc<dyn Sink>,
-    known: Mutex<HashMap<(u32, u32), Track>>,
-}
-
-impl std::fmt::Debug for Threads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Threads").finish_non_exhaustive()
-    }
-}
-
-impl Sink for Threads {
-    fn take(&self, batch: &mut Vec<Event>) {
-        let mut tracks = batch.iter().filter_map(|event| match event {
-            Event::Track(track) if track.kind == TrackKind::Thread => Some(track),
-            _ => None,
-        });
-        if let Some(first) = tracks.next() {
-            let mut known = self.known.lock();
-            for track in std::iter::once(first).chain(tracks) {
-                if let (Some(pid), Some(tid)) = (track.pid, track.tid) {
-                    known.insert((pid, tid), track.clone());
-                }
-            }
-        }
-        self.inner.take(batch);
-    }
-}
-
-impl Threads {
-    fn get(&self, pid: u32, tid: u32) -> Option<Track> {
-        self.known.lock().get(&(pid, tid)).cloned()
-    }
-}
-
 impl MpiRecording {
     /// Makes the ranks' directory within the recording at `output`, and finds the library.
     ///
@@ -102,7 +69,7 @@ impl MpiRecording {
         let problem = |path: &Path, error: std::io::Error| RecordError::File { path: path.to_owned(), problem: error.to_string() };
         let directory = std::path::absolute(output).map_err(|error| problem(output, error))?.join("mpi");
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(|error| problem(&directory, error))?;
-        let threads = Arc::new(Threads { inner: sink, known: Mutex::default() });
+        let threads = Arc::new(Threads::new(sink));
         Ok(MpiRecording { directory, library, limit_bytes: LIMIT_BYTES.min(limit_bytes / 4), threads })
     }
 
@@ -239,15 +206,6 @@ impl Drop for MpiRecording {
     fn drop(&mut self) {
         let _ = fs::remove_dir(&self.directory);
     }
-}
-
-/// One rank's file.
-#[derive(Debug)]
-pub(crate) struct Rank {
-    pub path: PathBuf,
-    pub header: file::Header,
-    /// Which of the recording's jobs it belongs to, from 0 on.
-    pub job: u32,
 }
 
 /// Which job each rank is of. Launchers tell their jobs apart by name; where they do not, a rank's nth file is of the nth job.

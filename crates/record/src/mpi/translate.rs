@@ -2,7 +2,8 @@
 
 use super::file::{FRUITLESS, POSTED, RECEIVE, Record, Records, SEND};
 use super::matching::{Messages, of_text};
-use super::{Rank, Threads};
+use super::rank::Rank;
+use super::threads::Threads;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_trace::{

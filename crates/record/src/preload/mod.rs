@@ -18,7 +18,6 @@ use crate::proc::diagnostics::{Diagnostics, LISTEN};
 use crate::proc::recorder::thread_cpu;
 use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
-use crate::run::add;
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use place::Place;
@@ -177,7 +176,7 @@ impl Recorder for PreloadRecorder {
         let strangers = self.strangers.take().map(|mut strangers| strangers.finish()).transpose()?;
         let mut finished = Worker::finish_any(&mut self.running)?;
         if let Some(strangers) = strangers {
-            add(&mut finished, strangers);
+            finished.add(strangers);
         }
         Ok(finished)
     }

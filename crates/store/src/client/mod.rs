@@ -39,6 +39,7 @@ pub mod walk;
 pub use budget::Budget;
 pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, Reader, View, WriteBehind};
 pub use data::{DataClient, Outgoing};
+pub(crate) use data::{FAR_DEPTH, NEAR_DEPTH};
 pub use engine::memory::RequestMemory;
 pub use file::StoreFile;
 pub use handle::FileHandle;

@@ -37,7 +37,6 @@ pub use draft::umask;
 pub use job::{
     Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Sparse, Tuning,
 };
-pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};

@@ -1,6 +1,6 @@
 //! Which recording's clock stands how to the first one's.
 
-use super::{ClockFrom, Part, last_instant};
+use super::part::{ClockFrom, Part, last_instant};
 use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
 use crate::numbers::duration;
 use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};

@@ -3,9 +3,9 @@
 //! A socket is told of by its cookie; one that has none yet, by its inode. Both names lead to one object. The two
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
+use super::facts::Facts;
 use super::output::Output;
 use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
-use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, TrackId, TrackKind};

@@ -1,8 +1,8 @@
 //! Files: one object for each, named by its path, told of when something is said about it.
 
+use super::facts::Facts;
 use super::output::Output;
 use crate::bpf::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
-use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 

@@ -6,6 +6,7 @@
 
 mod connections;
 mod devices;
+pub(crate) mod facts;
 mod files;
 mod output;
 mod samples;
@@ -18,10 +19,10 @@ mod threads;
 mod waits;
 
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
-use crate::bpf::system::Facts;
 use connections::Connections;
 pub(crate) use connections::Unanswered;
 use devices::Devices;
+use facts::Facts;
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
 pub(crate) use output::now_ns;
@@ -48,9 +49,6 @@ const MOST_PIECES: usize = 256;
 
 /// Reads of a thread that ended before anybody saw of what: told of without a file from here on.
 const WORTH_TELLING_BYTES: u64 = 64 << 10;
-
-/// What one sample stands for.
-pub(crate) const SAMPLE_NS: u64 = 1_000_000;
 
 /// Turns records into events.
 pub(crate) struct Translator {
@@ -440,11 +438,11 @@ impl Translator {
         let (class, work) = self.class_of(sample);
         if let Some(work) = work {
             let thread = self.threads.get(serial, &mut self.output);
-            thread.prices.sampled(work, SAMPLE_NS);
-            thread.sampled_ns[work as usize] += SAMPLE_NS;
-            self.prices.sampled(work, SAMPLE_NS);
+            thread.prices.sampled(work, raw::SAMPLE_NS);
+            thread.sampled_ns[work as usize] += raw::SAMPLE_NS;
+            self.prices.sampled(work, raw::SAMPLE_NS);
         }
-        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, SAMPLE_NS);
+        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, raw::SAMPLE_NS);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.told_up_to(&sample.io);

@@ -2,7 +2,7 @@
 
 use super::Translator;
 use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
-use crate::bpf::system::{Facts, FileSystem};
+use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
 use thalweg_trace::{Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
 

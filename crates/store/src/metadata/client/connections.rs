@@ -1,6 +1,5 @@
 //! The connections over which calls go, and what is open on each.
 
-use super::CONNECTIONS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
@@ -14,6 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use thalweg_trace::Tracer;
+
+/// Connections to the service; calls beyond them wait for one.
+pub const CONNECTIONS: usize = 4;
 
 /// Closed files are told with the next request, or at once when there are this many.
 const CLOSED_AT_ONCE: usize = 256;

@@ -18,6 +18,7 @@ use crate::protocol::metadata::{
     Status, StoreMap, TargetId,
 };
 use crate::wire::{Connect, Connection, unexpected};
+pub use connections::CONNECTIONS;
 use connections::{Inner, Kept, Slot};
 pub use many::SmallDone;
 use std::sync::Arc;
@@ -25,8 +26,6 @@ use std::sync::atomic::Ordering;
 use thalweg_layout::Layout;
 use thalweg_trace::Tracer;
 
-/// Connections to the service; calls beyond them wait for one.
-pub const CONNECTIONS: usize = 4;
 /// Names in a page of [`MetadataClient::entries`].
 const PAGE_NAMES: u32 = 1024;
 /// Places in one request of [`MetadataClient::stat_many`].

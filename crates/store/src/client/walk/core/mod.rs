@@ -22,6 +22,7 @@ mod answers;
 mod failures;
 mod item;
 mod layouts;
+mod numbered;
 mod reader;
 #[cfg(test)]
 mod simulated;
@@ -31,17 +32,14 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
 use crate::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
+pub(super) use item::WalkId;
 use item::{Item, Key};
 use layouts::Layouts;
+use numbered::Numbered;
 pub(super) use reader::Taken;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
-/// How long a datafile has been unchanged when its server calls it quiet.
-pub(super) const QUIET_NS: u64 = 1_000_000_000;
-/// Rounds of questions about one file at most: one that is written all the time never gives the same answer twice.
-const ROUNDS: u8 = 3;
 /// Pages in flight of one walk at most: while the reader works on one and one is on its way, the service works on the others.
 const PAGES: u32 = 4;
 /// Windows below this many entries are two pages large: more would be more requests than they are worth.
@@ -112,32 +110,6 @@ pub(super) enum Answer {
     /// Sizes, in the order asked.
     Sizes(Vec<DatafileSize>),
 }
-
-/// Numbers as keys: they are spread well enough by one multiplication.
-#[derive(Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-}
-
-type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
-
-/// A walk's number; 0 is nobody's.
-pub(super) type WalkId = u32;
 
 /// A datafile to be asked for.
 #[derive(Clone, Copy, Debug)]
