@@ -37,7 +37,7 @@ pub(crate) struct Watched {
     pub command: Option<WatchedProcess>,
     /// Other processes; all their threads, and what they start from now on.
     pub others: Vec<WatchedProcess>,
-    /// Whoever has to do with a recorded thread on this machine is recorded too; only the kernel recorder can.
+    /// Processes that a recorded thread deals with on this machine are recorded too; only the kernel recorder can.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub follow: bool,
     /// What processes are called instead of by their command's name, by number.
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Watched {
 /// What a recorder says when it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// Events lost that no `lost` mark tells of.
+    /// Events lost that no `lost` mark counts.
     pub dropped_events: u64,
     /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).
     pub attributes: Vec<(String, String)>,

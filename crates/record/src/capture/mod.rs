@@ -176,13 +176,13 @@ fn incomplete(counts: &Counts) -> Vec<String> {
             (0, _) => format!("{cut}, and no RPC's head is in what was. Capture whole packets (tcpdump -s 0)."),
             (_, 0) => format!("{cut}: bytes and calls are complete all the same."),
             _ => {
-                format!("{cut}: bytes are complete (TCP's headers tell them), heads of RPCs are not. Capture whole packets (tcpdump -s 0).")
+                format!("{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0).")
             }
         });
     }
     if counts.missing_bytes > 0 {
         notes.push(format!(
-            "The capture lacks {} that the two ends exchanged, which TCP's sequence numbers tell: it was too slow for the traffic \
+            "The capture lacks {} that the two ends exchanged, as TCP's sequence numbers show: it was too slow for the traffic \
              (tcpdump -B gives it a larger buffer).",
             size(counts.missing_bytes)
         ));
@@ -190,7 +190,7 @@ fn incomplete(counts: &Counts) -> Vec<String> {
     if counts.loose_bytes > 0 {
         let both = if counts.resynchronised + counts.headless > 0 { "; calls that lack both are not counted" } else { "" };
         notes.push(format!(
-            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies tell of them; what they were is not \
+            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies show that they were made; what they were is not \
              known), of {} the reply. How long these took is not known{both}.",
             size(counts.loose_bytes),
             count(counts.calls_not_captured),

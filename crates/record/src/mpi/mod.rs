@@ -1,7 +1,7 @@
 //! MPI jobs: what each rank called, beside whatever else is recorded of its threads.
 //!
 //! A library that stands in front of MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes what it
-//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record/record.h`). When the command
+//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is described in `mpi/record/record.h`). When the command
 //! has ended the files become `mpi.*` spans on the tracks that the other recorders gave those threads ([`Threads`] remembers them),
 //! and ranks give their tracks their names. Messages and collectives are matched here, rank by rank: a number that all ranks arrive
 //! at by themselves ([`matching`]), so that it does not matter which recording a rank is in.
@@ -110,8 +110,8 @@ impl MpiRecording {
         let mut translator = translate::Translator::new(host, space, self.sink());
         let tracks = self.name_ranks(&ranks, &mut translator);
         for rank in &ranks {
-            let told = translator.rank(rank, &tracks, &self.threads);
-            match told {
+            let recorded = translator.rank(rank, &tracks, &self.threads);
+            match recorded {
                 Ok(lost) if lost > 0 => {
                     finished.dropped_events += lost;
                     finished.notes.push(format!(
@@ -178,7 +178,7 @@ impl MpiRecording {
                 name: String::new(),
             });
             tracks.insert((rank.job, header.rank), (track.track, name.clone()));
-            translator.tell(Event::Track(Track { name, ..track }));
+            translator.emit(Event::Track(Track { name, ..track }));
         }
         tracks
     }
@@ -208,7 +208,7 @@ impl Drop for MpiRecording {
     }
 }
 
-/// Which job each rank is of. Launchers tell their jobs apart by name; where they do not, a rank's nth file is of the nth job.
+/// Which job each rank is of. Launchers distinguish their jobs by name; where they do not, a rank's nth file is of the nth job.
 fn number_jobs(ranks: &mut [Rank]) {
     ranks.sort_by_key(|a| (a.header.start_ns, a.header.rank));
     let mut seen: HashMap<(String, i32, i32), u32> = HashMap::new();
@@ -236,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn jobs_one_after_the_other_are_told_apart() {
+    fn jobs_one_after_the_other_are_distinguished() {
         let mut ranks = vec![rank("", 1, 2, 30), rank("", 0, 2, 31), rank("", 0, 2, 10), rank("", 1, 2, 12), rank("", 0, 4, 5)];
         number_jobs(&mut ranks);
-        let told: Vec<(u32, i32, u64)> = ranks.iter().map(|r| (r.job, r.header.rank, r.header.start_ns)).collect();
-        assert_eq!(told, [(0, 0, 5), (1, 0, 10), (1, 1, 12), (2, 0, 31), (2, 1, 30)]);
+        let recorded: Vec<(u32, i32, u64)> = ranks.iter().map(|r| (r.job, r.header.rank, r.header.start_ns)).collect();
+        assert_eq!(recorded, [(0, 0, 5), (1, 0, 10), (1, 1, 12), (2, 0, 31), (2, 1, 30)]);
         let mut ranks = vec![rank("b", 0, 1, 30), rank("a", 0, 1, 31)];
         number_jobs(&mut ranks);
         assert_eq!(ranks.iter().map(|r| r.header.job.as_str()).collect::<Vec<_>>(), ["b", "a"]);

@@ -16,7 +16,7 @@ pub enum Method {
     Bpf,
     /// A library in the program's processes; others are watched as by `Proc`.
     Preload,
-    /// Looking at /proc every few milliseconds.
+    /// Samples of /proc every few milliseconds.
     Proc,
 }
 
@@ -49,7 +49,7 @@ pub struct Options {
     pub drain: Duration,
     /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
     pub node: Option<String>,
-    /// Called once everything is watched: without a command, whoever waits may now begin.
+    /// Called once everything is watched: without a command, those who wait may now begin.
     pub begun: Option<fn()>,
     /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
     pub ceilings: Option<PathBuf>,
