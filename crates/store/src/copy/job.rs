@@ -1,4 +1,4 @@
-//! What a copy is told, and what it tells.
+//! What a copy is asked for, and what it reports.
 
 use crate::client::{FAR_DEPTH, NEAR_DEPTH, Store};
 use crate::error::{Error, ErrorKind, Result};

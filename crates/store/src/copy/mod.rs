@@ -4,7 +4,7 @@
 //!
 //! **Buffered** is the way of `pvfs2-cp`: a request's bytes are read into memory, sent from there, and when every server
 //! has answered, the next request is read. `requests` of them overlap; with one, disk and network take turns.
-//! **Direct** is what a copy does when it is not told otherwise: each connection's thread fetches its own flow buffers
+//! **Direct** is what a copy does by default: each connection's thread fetches its own flow buffers
 //! from the source (or stores them in the sink), so that no request waits for all of its parts. Both move the same flow
 //! buffers over the same connections.
 //!

@@ -15,7 +15,7 @@
 //! at work, the largest end of one moment and the largest of another may be a size that the file never had. But a server says of
 //! each datafile whether it has been quiet for longer than we have been asking ([`QUIET_NS`]): if all have, the file had this size
 //! when we began to ask. If not, all are asked again: when two rounds agree, and nothing shrank, the file had this size between them.
-//! A file that is being removed loses one datafile after the other; its name went before, so whoever found a
+//! A file that is being removed loses one datafile after the other; its name went before, so a caller that found a
 //! datafile missing that was not quiet asks for its attributes once more, and a file that is gone is no entry.
 
 mod answers;
@@ -161,7 +161,7 @@ enum Listing {
     Open,
     /// There are no more.
     Ended,
-    /// It could not be had: the reader is told when it has read what was there.
+    /// It could not be had: the reader is notified when it has read what was there.
     Failed(Error),
 }
 
@@ -260,7 +260,7 @@ pub(super) struct Core {
     table: Numbered<FileId, Key>,
     flights: Numbered<u64, Flight>,
     /// Items that became done and that somebody has asked for by themselves.
-    to_tell: Vec<Key>,
+    to_notify: Vec<Key>,
     last_walk: WalkId,
     last_group: u32,
     last_number: u64,
@@ -292,7 +292,7 @@ impl Core {
             loose: HashMap::default(),
             table: HashMap::default(),
             flights: HashMap::default(),
-            to_tell: Vec::new(),
+            to_notify: Vec::new(),
             last_walk: 0,
             last_group: 0,
             last_number: 0,
