@@ -389,7 +389,8 @@ mod tests {
         let root = ("lib.rs", "mod a;\nmod b;\npub use b::{B, other as renamed};\n");
         let a = ("a.rs", "use super::B;\npub struct A;\n");
         assert_eq!(of(&[root, a, ("b.rs", "pub struct B;\npub fn other() {}\n")]), Vec::<Vec<String>>::new());
-        for b in ["use crate::a::A;", "use crate::a::*;\nfn f(_: A) {}", "fn f() { let x = crate::a::A; }", "use super::{a, a::{A as C}};"] {
+        for b in ["use crate::a::A;", "use crate::a::*;\nfn f(_: A) {}", "fn f() { let x = crate::a::A; }", "use super::{a, a::{A as C}};"]
+        {
             assert_eq!(of(&[root, a, ("b.rs", &format!("{b}\npub struct B;\n"))]), [["a.rs", "b.rs"]], "{b}");
         }
     }
@@ -397,8 +398,14 @@ mod tests {
     #[test]
     fn what_only_comments_strings_and_tests_name_is_not_used() {
         let a = ("a.rs", "use super::b::B;\npub struct A;\n");
-        for b in ["// crate::a::A", "const X: &str = \"crate::a::A\";", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}", "use super::a::*;"] {
-            assert_eq!(of(&[("lib.rs", "mod a;\nmod b;\n"), a, ("b.rs", &format!("{b}\npub struct B;\n"))]), Vec::<Vec<String>>::new(), "{b}");
+        for b in
+            ["// crate::a::A", "const X: &str = \"crate::a::A\";", "#[cfg(test)]\nmod tests {\n    use crate::a::A;\n}", "use super::a::*;"]
+        {
+            assert_eq!(
+                of(&[("lib.rs", "mod a;\nmod b;\n"), a, ("b.rs", &format!("{b}\npub struct B;\n"))]),
+                Vec::<Vec<String>>::new(),
+                "{b}"
+            );
         }
         let only_tests = ("b.rs", "#[cfg(test)]\nmod made;\npub struct B;\n");
         assert_eq!(of(&[("lib.rs", "mod b;\n"), only_tests, ("b/made.rs", "use super::B;\n")]), Vec::<Vec<String>>::new());

@@ -2,7 +2,7 @@
 //!
 //! **In:** a recording, through [`thalweg_trace::Source`]. **Out:** an [`Explanation`]. **Never:** files,
 //! sockets, clocks, or who recorded what: rules speak of span kinds, tracks, roles, wakers, requests and
-//! connections only. How time is charged and how predictions are made is told in `MODEL.md`, for those who
+//! connections only. How time is charged and how predictions are made is described in `MODEL.md`, for those who
 //! read the output.
 //!
 //! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),

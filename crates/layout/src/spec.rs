@@ -1,7 +1,7 @@
 //! A distribution by name, with parameters as text, as flags, hints and attributes give it; and how it becomes a layout.
 //!
 //! The text form is `name,parameter=value,...`, as in `simple_stripe,strip_size=65536` or
-//! `varstrip_dist,strips=0:2K;1:1K`. Sizes are plain decimal bytes; a person's `64Ki` is turned into bytes by whoever
+//! `varstrip_dist,strips=0:2K;1:1K`. Sizes are plain decimal bytes; a person's `64Ki` is turned into bytes by the code that
 //! talks to the person, and the varstrip grammar has suffixes of its own.
 
 use std::fmt;
@@ -35,7 +35,7 @@ impl Spec {
         self
     }
 
-    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`Layout::new`] tells.
+    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`Layout::new`] checks.
     pub fn set(&mut self, parameter: &str, value: impl fmt::Display) {
         let value = value.to_string();
         match self.parameters.iter_mut().find(|(name, _)| name == parameter) {

@@ -32,8 +32,8 @@ pub(crate) struct Facts {
     pub syncing: HashMap<u32, f64>,
     /// Who made threads, and when.
     pub makers: Makers,
-    /// Whether the recording tells of lives: then it tells of queueing behind a quota, too, where there was any.
-    pub tells_quotas: bool,
+    /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
+    pub records_quotas: bool,
 }
 
 impl Facts {
@@ -234,7 +234,7 @@ impl Builder<'_> {
         if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
-        if !self.facts.tells_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
+        if !self.facts.records_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
         match self.tables.actors.get(wait.row.waker as usize).map(|a| a.role) {
@@ -355,7 +355,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A wait that somebody unknown ended, and after which the thread used a connection: whoever that was (a relay, a tunnel, the
+    /// A wait that somebody unknown ended, and after which the thread used a connection: whatever that was (a relay, a tunnel, the
     /// kernel), the bytes, or the room for them, are what was waited for.
     fn bytes_by_stranger(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
@@ -400,7 +400,7 @@ impl Builder<'_> {
         self.facts.min_rtt_ns.get(&(way / 2)).map_or(0.0, |ns| ns / 2.0)
     }
 
-    /// Something ended the wait that is not known: whoever ran last at the other end.
+    /// Something ended the wait that is not known: the thread that ran last at the other end.
     fn some_event(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
         let own = self.tables.actors[wait.row.track as usize].end;
@@ -483,8 +483,12 @@ impl Builder<'_> {
                 least[way as usize] = least[way as usize].min(l.woken - l.since);
             }
         }
-        let told = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
-        told.zip(least).map(|(told, least)| told.unwrap_or(f64::INFINITY).min(least)).map(|l| if l.is_finite() { l } else { 0.0 }).collect()
+        let recorded = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
+        recorded
+            .zip(least)
+            .map(|(recorded, least)| recorded.unwrap_or(f64::INFINITY).min(least))
+            .map(|l| if l.is_finite() { l } else { 0.0 })
+            .collect()
     }
 
     fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {
@@ -539,7 +543,7 @@ impl Builder<'_> {
         Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
     }
 
-    /// What threads that began during the run waited for: who made them; where that is not told, whoever of their process, or else of the client,
+    /// What threads that began during the run waited for: who made them; where that is not known, a thread of their process, or else of the client,
     /// ran then.
     fn starts(&mut self) -> Vec<Option<Op>> {
         let mut starts = Vec::new();

@@ -1,6 +1,6 @@
 //! Commands as the subjects of a plan: each is run as a whole process, in turn with the others, until the ratios are known well enough.
 //!
-//! The plan is a document of its own ([`CommandPlan`]), so whoever can write JSON can have commands measured. A command is compared by
+//! The plan is a document of its own ([`CommandPlan`]), so any program that writes JSON can have commands measured. A command is compared by
 //! its wall time, and by any number that it prints: where the last line (or all) of its output is a JSON object, that object's numbers
 //! are its figures, and so are those that its cleanup prints.
 
@@ -94,7 +94,7 @@ impl Subjects for Commands<'_> {
         let known = self.plan.commands.iter().find(|subject| subject.name == case.subject);
         let subject = known.ok_or("a case of no command: a bug")?;
         let ran = self.once(subject, repeat);
-        // Whatever happened, nothing is left; what went wrong first is what is told.
+        // Whatever happened, nothing is left; what went wrong first is what is reported.
         let cleaned = self.each(&subject.cleanup, &subject.name, repeat);
         let mut run = ran?;
         for output in cleaned? {

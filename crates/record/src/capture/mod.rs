@@ -176,7 +176,9 @@ fn incomplete(counts: &Counts) -> Vec<String> {
             (0, _) => format!("{cut}, and no RPC's head is in what was. Capture whole packets (tcpdump -s 0)."),
             (_, 0) => format!("{cut}: bytes and calls are complete all the same."),
             _ => {
-                format!("{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0).")
+                format!(
+                    "{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0)."
+                )
             }
         });
     }

@@ -6,7 +6,7 @@
 //! and what there is does not fit either time, is it an error. Nothing is asked where everything fits.
 
 use super::data::DataClient;
-use super::expected::{Misfit, LastKnown, misfit};
+use super::expected::{LastKnown, Misfit, misfit};
 use super::handle::FileHandle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileSize;

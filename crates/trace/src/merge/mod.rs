@@ -83,10 +83,10 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
         writer.discard(!existed);
         return Err(error);
     }
-    Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| told(part, placed)).collect(), notes })
+    Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| merged_part(part, placed)).collect(), notes })
 }
 
-fn told(part: &Part<'_>, placed: &Placed) -> MergedPart {
+fn merged_part(part: &Part<'_>, placed: &Placed) -> MergedPart {
     let meta = part.source.meta();
     let whole = meta.start.ns()..meta.end.map_or(meta.start, |end| end).ns();
     let holds = placed.bounded.clone().unwrap_or(whole);
@@ -109,11 +109,11 @@ const SENTENCES: [&str; 2] = ["not_seen", "notes"];
 
 fn ending(parts: &[Part<'_>], notes: &[String]) -> Ending {
     let first = parts[0].source.meta();
-    // `lost` marks are copied and counted again; what they do not tell of is handed on.
+    // `lost` marks are copied and counted again; what they do not count is handed on.
     let elsewhere = |source: &dyn Source| {
         let marks = source.marks().unwrap_or_default();
-        let told: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
-        source.meta().dropped_events.saturating_sub(told)
+        let marked: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
+        source.meta().dropped_events.saturating_sub(marked)
     };
     let dropped_events = parts.iter().map(|part| elsewhere(part.source)).fold(0, u64::saturating_add);
     Ending {

@@ -4,7 +4,7 @@
 //! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
 
 use super::output::Output;
-use super::samples::{Piece, Prices, Accounted};
+use super::samples::{Accounted, Piece, Prices};
 use super::sites::Site;
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};

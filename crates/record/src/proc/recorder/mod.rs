@@ -8,8 +8,8 @@
 //!
 //! Sampling must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
 
-mod found;
 mod emit;
+mod found;
 
 use super::around::{Around, Own};
 use super::divide::{Seen, Window};
@@ -25,12 +25,12 @@ use super::waits::{Ender, Reason};
 use super::wakers::{Acted, Ends};
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
+use emit::Ended;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
-use emit::Ended;
 
 /// The part of one processor that sampling may take: one in this many.
 const COST_PART: u32 = 50;

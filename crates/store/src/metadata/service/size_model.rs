@@ -574,6 +574,9 @@ fn a_size_that_is_answered_is_one_that_the_file_had_then_and_what_is_lost_is_dis
         doubted += world.doubted;
     }
     println!("{proved} of {asked} sizes were proved; {answered} lengths were answered, {doubted} files doubted");
-    assert!(answered * 20 > asked && doubted > 50, "{answered} lengths were answered of {asked}, {doubted} files doubted: too few to have been tested");
+    assert!(
+        answered * 20 > asked && doubted > 50,
+        "{answered} lengths were answered of {asked}, {doubted} files doubted: too few to have been tested"
+    );
     assert!(proved * 10 > asked, "{proved} of {asked} sizes were proved: too few to have been tested");
 }

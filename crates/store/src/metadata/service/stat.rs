@@ -11,7 +11,7 @@ use crate::metadata::database::{Stage, Watch};
 use crate::metadata::namespace::Claim;
 use crate::metadata::namespace::many::Outcomes;
 use crate::metadata::namespace::tree::attributes_cost;
-use crate::metadata::sizes::boots::{Standing, KnownStarts};
+use crate::metadata::sizes::boots::{KnownStarts, Standing};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Lengths, Place, Refusal, SmallReply};
 use crate::protocol::page::Distinct;
 
