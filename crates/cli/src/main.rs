@@ -36,7 +36,7 @@ fn main() -> ExitCode {
     let name = verb.name();
     match verb.run() {
         Ok(()) => ExitCode::SUCCESS,
-        Err(failure) => terminal::exit::tell(&failure, name),
+        Err(failure) => terminal::exit::report(&failure, name),
     }
 }
 

@@ -1,5 +1,5 @@
 //! Makes a fixture of a recording: `fixture FROM.thw TO OLD=NEW...` copies it with each OLD in a name, word or attribute as NEW, programs that
-//! had nothing to do with it called `other`, and what only tells of the machine or of the recorder left out.
+//! had nothing to do with it called `other`, and what only describes the machine or the recorder left out.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -15,10 +15,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plain = |name: &str| renames.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new));
     let recording = Recording::open(Path::new(from))?;
     let meta = recording.meta();
-    let told = meta.attributes.iter().filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)));
+    let kept = meta.attributes.iter().filter(|(name, _)| KEPT.iter().any(|kept| name.starts_with(kept)));
     let made = Meta {
         command: meta.command.iter().map(|word| plain(word)).collect(),
-        attributes: told.map(|(name, value)| (plain(name), plain(value))).collect(),
+        attributes: kept.map(|(name, value)| (plain(name), plain(value))).collect(),
         ..meta.clone()
     };
     let writer = RecordingWriter::create(Path::new(to), made.clone())?;

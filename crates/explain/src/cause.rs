@@ -60,7 +60,7 @@ causes! {
     /// The client computing.
     ClientCpu = "client.cpu", "the client's CPU at work";
     /// The client runnable and not running.
-    ClientRunqueue = "client.runqueue", "the client waiting for a CPU";
+    ClientRunqueue = "client.runqueue", "the client runnable without a CPU";
     /// The client blocked on a lock whose holder is not known.
     ClientLock = "client.lock", "the client waiting for a lock";
     /// The client asleep by its own choice, or stopped.
@@ -78,7 +78,7 @@ causes! {
     /// The server computing.
     ServerCpu = "server.cpu", "the server's CPU at work";
     /// The server runnable and not running.
-    ServerRunqueue = "server.runqueue", "the server waiting for a CPU";
+    ServerRunqueue = "server.runqueue", "the server runnable without a CPU";
     /// The server blocked on a lock whose holder is not known.
     ServerLock = "server.lock", "the server waiting for a lock";
     /// The server asleep by its own choice, or stopped: it neither ran, nor wanted to, nor waited for anything recorded.

@@ -311,7 +311,7 @@ pub enum PhaseName {
 pub enum ChannelBasis {
     /// When they arrived: at the receiving end, or where packets were seen.
     Received,
-    /// When the sending end was told that they had arrived.
+    /// When the sending end learned that they had arrived.
     Acknowledged,
     /// Only when programs handed them over, to a connection or a file.
     #[default]

@@ -2,7 +2,7 @@
 //!
 //! **In:** a recording, through [`thalweg_trace::Source`]. **Out:** an [`Explanation`]. **Never:** files,
 //! sockets, clocks, or who recorded what: rules speak of span kinds, tracks, roles, wakers, requests and
-//! connections only. How time is charged and how predictions are made is told in `MODEL.md`, for those who
+//! connections only. How time is charged and how predictions are made is described in `MODEL.md`, for those who
 //! read the output.
 //!
 //! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
@@ -14,6 +14,7 @@
 mod assemble;
 mod cause;
 pub mod document;
+mod error;
 mod limits;
 mod model;
 mod observe;
@@ -23,6 +24,7 @@ mod walk;
 
 pub use cause::Cause;
 pub use document::Explanation;
+pub use error::ExplainError;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use observe::{feed, holes, index, lives, observation, on_wire, tables, wire};
@@ -41,17 +43,6 @@ impl Default for Options {
     fn default() -> Options {
         Options { what_if: true, why: false }
     }
-}
-
-/// A recording cannot be explained.
-#[derive(Debug, thiserror::Error)]
-pub enum ExplainError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Source(#[from] thalweg_trace::SourceError),
-    /// It holds nothing to explain.
-    #[error("{0}")]
-    Nothing(String),
 }
 
 /// Explains a recording.

@@ -46,6 +46,7 @@ mod distributions;
 mod divisor;
 mod error;
 mod layout;
+mod limits;
 pub mod plan;
 mod segments;
 mod spec;
@@ -53,14 +54,6 @@ mod spec;
 pub use distribution::{Distribution, Piece};
 pub use distributions::{Layout, kinds};
 pub use error::LayoutError;
+pub use limits::MAX_OFFSET;
 pub use segments::{FlowBuffer, FlowBuffers};
 pub use spec::{Kind, ParameterInfo, ParameterType, Spec};
-
-/// The largest file size, and so the largest end offset, in bytes. The last byte a file can have is at `MAX_OFFSET - 1`.
-pub const MAX_OFFSET: u64 = i64::MAX as u64;
-
-/// The most datafiles a file can have. Bounds what a layout read from a peer can make us allocate.
-const MAX_DATAFILES: u32 = 65_536;
-
-/// The most strips a varstrip may name. Bounds what a layout read from a peer can make us allocate.
-const MAX_STRIPS: usize = 65_536;

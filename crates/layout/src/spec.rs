@@ -1,7 +1,7 @@
 //! A distribution by name, with parameters as text, as flags, hints and attributes give it; and how it becomes a layout.
 //!
 //! The text form is `name,parameter=value,...`, as in `simple_stripe,strip_size=65536` or
-//! `varstrip_dist,strips=0:2K;1:1K`. Sizes are plain decimal bytes; a person's `64Ki` is turned into bytes by whoever
+//! `varstrip_dist,strips=0:2K;1:1K`. Sizes are plain decimal bytes; a person's `64Ki` is turned into bytes by the code that
 //! talks to the person, and the varstrip grammar has suffixes of its own.
 
 use std::fmt;
@@ -10,7 +10,8 @@ use std::str::FromStr;
 use serde::{Deserialize, Serialize};
 
 use crate::error::shortened;
-use crate::{Layout, LayoutError, MAX_DATAFILES, MAX_OFFSET};
+use crate::limits::MAX_DATAFILES;
+use crate::{Layout, LayoutError, MAX_OFFSET};
 
 /// A distribution's name and its parameters, in the order given. What is not given has its default.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -34,7 +35,7 @@ impl Spec {
         self
     }
 
-    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`Layout::new`] tells.
+    /// Sets a parameter, in place of an earlier value. Whether there is such a parameter, [`Layout::new`] checks.
     pub fn set(&mut self, parameter: &str, value: impl fmt::Display) {
         let value = value.to_string();
         match self.parameters.iter_mut().find(|(name, _)| name == parameter) {

@@ -5,7 +5,7 @@
 //! allocating its blocks is not measured; then written and read three times each, in turn, each pass ending after a few seconds however
 //! slow the device; the median counts. The loopback is one TCP stream between two threads.
 //!
-//! Nobody else is asked to be quiet: on a busy machine the figures are too low. Whoever wants to know looks at the load.
+//! Nobody else is asked to be quiet: on a busy machine the figures are too low. The load says whether it was.
 
 use crate::{Error, Result, median};
 use rustix::fs::OFlags;

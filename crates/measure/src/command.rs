@@ -35,11 +35,11 @@ pub struct Usage {
 /// `None` when there is no such process.
 pub fn cpu_time_of(pid: u32) -> Option<Duration> {
     let mut clock: libc::clockid_t = 0;
-    // SAFETY: it writes one clock's number to where it is told, which lives through the call.
+    // SAFETY: it writes one clock's number to where it is pointed, which lives through the call.
     let code = unsafe { libc::clock_getcpuclockid(libc::pid_t::try_from(pid).ok()?, &raw mut clock) };
     // SAFETY: a timespec is plain numbers, of which 0 is one.
     let mut time: libc::timespec = unsafe { std::mem::zeroed() };
-    // SAFETY: it writes one timespec to where it is told, which lives through the call.
+    // SAFETY: it writes one timespec to where it is pointed, which lives through the call.
     if code != 0 || unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
         return None;
     }

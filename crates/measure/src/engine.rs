@@ -40,7 +40,7 @@ pub trait Subjects {
     /// Removes it.
     ///
     /// # Errors
-    /// It is told, and the next batch begins.
+    /// It is reported, and the next batch begins.
     fn take_down(&mut self, _batch: &Batch<Self::Point, Self::Subject>) -> std::result::Result<(), Failure> {
         Ok(())
     }
@@ -103,7 +103,7 @@ pub struct Progress<'a> {
     pub done: usize,
     /// Runs in all, if nothing ends them early.
     pub runs: usize,
-    /// How long still, if that can be told.
+    /// How long still, if that can be known.
     pub left: Option<Duration>,
     /// What is next.
     pub what: &'a str,
@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn a_case_that_fails_is_left_out_and_told_and_the_others_go_on() {
+    fn a_case_that_fails_is_left_out_and_reported_and_the_others_go_on() {
         let mut subjects = Noting { broken: Some((1, 'b')), ..Noting::default() };
         let measured = measure(&plan(3), None, &mut subjects, &()).unwrap();
         assert_eq!(measured.problems(), ["b1: the disk is full"]);

@@ -50,7 +50,7 @@ impl RawLog {
     }
 }
 
-/// Whether a log may be begun here, for whoever has something to do before [`crate::measure`] opens it.
+/// Whether a log may be begun here, for a caller with something to do before [`crate::measure`] opens it.
 ///
 /// # Errors
 /// There is one, and it is not to be gone on with.

@@ -74,7 +74,7 @@ impl Machine {
     }
 }
 
-/// The load average over the last minute, if the kernel tells it.
+/// The load average over the last minute, if the kernel gives it.
 pub(crate) fn load_now() -> Option<f64> {
     std::fs::read_to_string("/proc/loadavg").ok()?.split(' ').next()?.parse().ok()
 }

@@ -58,7 +58,7 @@ impl Default for Limits {
 /// What is done about a run that fails.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFailure {
-    /// Its case is left out from then on, and told; the others go on.
+    /// Its case is left out from then on, and reported; the others go on.
     #[default]
     LeaveOut,
     /// The whole measurement ends with the error.
@@ -99,7 +99,7 @@ impl Header {
     /// The version of the log's lines.
     pub const SCHEMA: &'static str = "thalweg.measure-log/1";
 
-    /// Of this kind of plan; with nothing more to tell it from others.
+    /// Of this kind of plan; with nothing more to distinguish it by.
     pub fn new(plan: &str, label: &str) -> Header {
         Header { schema: Header::SCHEMA.into(), plan: plan.into(), label: label.into(), of: BTreeMap::new() }
     }
@@ -111,7 +111,7 @@ impl Header {
         self
     }
 
-    /// The plan in a few words, for whoever has taken the wrong one.
+    /// The plan in a few words, for a person who has taken the wrong one.
     pub(crate) fn describe(&self) -> String {
         let of = self.of.iter().map(|(name, value)| format!("{name} {value}"));
         let words = [self.plan.clone(), self.label.clone()].into_iter().chain(of);

@@ -1,4 +1,4 @@
-//! Workers: processes on other machines (or on this one) that are told what to do.
+//! Workers: processes on other machines (or on this one) that carry out orders.
 //!
 //! A worker reads orders from its standard input and answers on its standard output, one line of JSON each, so it is reached by whatever
 //! starts a command there: `ssh`, `ip netns exec`, `srun`. Each order has one answer, or the reason why there is none. What orders and
@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 /// How often a wait looks whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// How long a process has to end by itself once it is told nothing more: what it has mounted is flushed first, over slow links too.
+/// How long a process has to end by itself once no more orders can come: what it has mounted is flushed first, over slow links too.
 const END_WITHIN: Duration = Duration::from_secs(120);
 /// What is said of a worker whose process is gone.
 const ENDED: &str = "its process has ended; what it wrote to standard error says why";
@@ -182,7 +182,7 @@ impl Worker {
 
 impl<O, A> Drop for Workers<'_, O, A> {
     fn drop(&mut self) {
-        // Told nothing more, a worker cleans up and ends.
+        // With no more orders to come, a worker cleans up and ends.
         self.workers.iter_mut().for_each(|worker| worker.orders = None);
         let begun = Instant::now();
         for worker in &mut self.workers {
@@ -205,17 +205,17 @@ fn start_one(start: &Start, host: Host) -> Result<Worker> {
     let prefix = host.run_on.iter().flat_map(|text| text.split_whitespace()).map(|word| word.replace("{node}", &host.name));
     let words: Vec<String> = prefix.chain(start.words.iter().cloned()).collect();
     let mut command = Command::new(&words[0]);
-    // In a process group of its own: Ctrl-C is for us, and it ends when we have nothing more to tell it.
+    // In a process group of its own: Ctrl-C is for us, and it ends when we have no more orders for it.
     command.args(&words[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
     let failed = |e: std::io::Error| Error::worker(&host.name, format!("cannot start `{}`: {e}", words.join(" ")));
     let mut child = command.spawn().map_err(failed)?;
     let orders = child.stdin.take();
-    let (told, answers) = channel();
+    let (sender, answers) = channel();
     let output = child.stdout.take().ok_or_else(|| Error::worker(&host.name, "its output is not ours: a bug"))?;
     let thread = std::thread::Builder::new().name(format!("worker {}", host.name));
     let heard = thread.spawn(move || {
         for line in BufReader::new(output).lines().map_while(std::io::Result::ok) {
-            if told.send(line).is_err() {
+            if sender.send(line).is_err() {
                 break;
             }
         }

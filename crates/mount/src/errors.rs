@@ -32,9 +32,9 @@ impl MountError {
 /// Why a request is refused.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
-    /// What the program is told.
+    /// What the program gets.
     pub errno: i32,
-    /// What the log is told, where the errno is not all there is to say.
+    /// What is logged, where the errno is not all there is to say.
     pub cause: Option<Error>,
 }
 

@@ -42,7 +42,7 @@ pub(crate) struct FileSystem {
     pub data: Arc<DataClient>,
     /// The inodes that the kernel knows.
     pub table: InodeTable,
-    /// Threads that were told ESTALE and are on their way to look a name up again.
+    /// Threads that got ESTALE and are on their way to look a name up again.
     pub retries: StaleRetries,
     /// Open files.
     pub handles: Handles,
@@ -68,7 +68,7 @@ pub(crate) struct FileSystem {
     pub habit: SyncHabit,
     /// Requests of programs that have ended, which may still change something.
     pub abandoned: Arc<AbandonedChanges>,
-    /// For telling the kernel to forget.
+    /// For making the kernel forget.
     pub device: Arc<Device>,
     /// For what an errno does not say.
     pub log: Log,
@@ -141,7 +141,7 @@ pub(crate) enum Answer {
 }
 
 impl FileSystem {
-    /// How long the kernel may rely on what it is told.
+    /// How long the kernel may rely on what it is given.
     pub(crate) fn lifetimes(&self) -> Lifetimes {
         let lifetime = self.options.lifetime();
         Lifetimes { entry: lifetime, attributes: lifetime }

@@ -8,7 +8,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | `fuse` | the kernel's protocol; knows nothing of stores |
-//! | `inodes` | the inodes that the kernel knows, and what may be told of them without asking a server |
+//! | `inodes` | the inodes that the kernel knows, and what may be answered of them without asking a server |
 //! | `handles` | open files and directories |
 //! | `filesystem` | what all handlers share |
 //! | `handlers` | which handler answers which request; one file for each group of them |

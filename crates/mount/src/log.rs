@@ -50,7 +50,7 @@ impl Log {
 impl Lines {
     fn write(&mut self, text: &str) {
         let line = format!("thalweg mount: {text}\n");
-        // Nobody can be told that nobody can be told.
+        // There is nobody left to log this to.
         let _ = match &mut self.file {
             Some(file) => file.write_all(line.as_bytes()),
             None => std::io::stderr().write_all(line.as_bytes()),

@@ -34,7 +34,7 @@ pub struct Options {
     /// Files and directories that the kernel should know at a time: beyond it, it is asked to forget those it has known for longest and
     /// nobody has opened.
     pub inode_limit: usize,
-    /// Space that a file takes is told as if it had no holes where the metadata service knows its size: then no I/O server is asked.
+    /// Space that a file takes is given as if it had no holes where the metadata service knows its size: then no I/O server is asked.
     pub estimate_space: bool,
     /// What is asked of new files' layouts where their directory says nothing.
     pub layout: LayoutChoice,

@@ -51,9 +51,9 @@ fn a_directorys_layout_is_inherited_and_read_back() {
     setxattr(m.at("d"), "user.thalweg.layout", asked.as_bytes(), XattrFlags::empty()).unwrap();
     fs::create_dir(m.at("d/sub")).unwrap();
     fs::write(m.at("d/sub/f"), vec![7; 100_000]).unwrap();
-    let told = "simple_stripe,strip_size=65536 datafiles=2 place=targets:3,1";
-    assert_eq!(get(&m.at("d"), "user.thalweg.layout").unwrap(), told);
-    assert_eq!(get(&m.at("d/sub/f"), "user.thalweg.layout").unwrap(), told);
+    let layout = "simple_stripe,strip_size=65536 datafiles=2 place=targets:3,1";
+    assert_eq!(get(&m.at("d"), "user.thalweg.layout").unwrap(), layout);
+    assert_eq!(get(&m.at("d/sub/f"), "user.thalweg.layout").unwrap(), layout);
     assert_eq!(get(&m.at("d/sub/f"), "user.thalweg.map").unwrap(), "0 3 io3 here 65536\n1 1 io1 here 34464\n");
     removexattr(m.at("d"), "user.thalweg.layout").unwrap();
     assert_eq!(get(&m.at("d"), "user.thalweg.layout"), Err(Errno::NODATA));

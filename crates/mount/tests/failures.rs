@@ -74,18 +74,18 @@ fn bytes_that_a_restart_may_have_lost_are_an_error_of_sync_once() {
     stand.start();
     wait_until("the service", || fs::metadata(m.path()).is_ok());
     file.write_all_at(b"more", 100).unwrap();
-    let mut told = 0;
+    let mut refused = 0;
     wait_until("syncs that succeed", || match file.sync_all() {
         Ok(()) => true,
         Err(error) => {
             assert_eq!(error.raw_os_error(), EIO);
-            told += 1;
+            refused += 1;
             false
         }
     });
     file.sync_all().unwrap();
     drop(same);
-    println!("told {told} times");
+    println!("refused {refused} times");
 }
 
 #[test]

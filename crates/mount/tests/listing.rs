@@ -21,7 +21,7 @@ use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Sm
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
 
-/// Longer than any test: what is not told anew is not told at all.
+/// Longer than any test: what is not answered anew is not answered at all.
 const LONG: Duration = Duration::from_secs(3600);
 
 /// Makes empty files behind the back of all mounts: `directory` is from the store's root.
@@ -90,13 +90,13 @@ impl Stream {
         std::iter::from_fn(|| self.next()).filter(|name| name != "." && name != "..").collect()
     }
 
-    fn tell(&self) -> libc::c_long {
+    fn place(&self) -> libc::c_long {
         // SAFETY: the stream is open.
         unsafe { libc::telldir(self.0) }
     }
 
     fn seek(&mut self, place: libc::c_long) {
-        // SAFETY: the stream is open, and the place is one that it told.
+        // SAFETY: the stream is open, and the place is one that it gave.
         unsafe { libc::seekdir(self.0, place) }
     }
 
@@ -336,7 +336,7 @@ fn a_reader_that_seeks_back_goes_on_from_there() {
     let mut places = Vec::new();
     let mut names = Vec::new();
     loop {
-        places.push(stream.tell());
+        places.push(stream.place());
         match stream.next() {
             Some(name) => names.push(name),
             None => break,
@@ -503,7 +503,7 @@ fn a_silent_server_costs_a_listing_a_few_timeouts_and_not_one_for_each_file() {
 }
 
 #[test]
-fn a_strict_mounts_listing_tells_sizes_as_they_are() {
+fn a_strict_mounts_listing_gives_sizes_as_they_are() {
     needs_mounts!();
     let stand = Stand::new(2);
     let (a, b) = (stand.mount_strictly("a"), stand.mount_strictly("b"));

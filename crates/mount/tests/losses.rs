@@ -50,7 +50,7 @@ fn done(command: &[&str]) -> Result<(), String> {
     }
 }
 
-/// A file system of our own at a directory; it goes lazily, whoever is in it.
+/// A file system of our own at a directory; it goes lazily, even if it is in use.
 struct Disk(PathBuf);
 
 impl Disk {
@@ -223,7 +223,7 @@ fn a_file_whose_loss_the_service_does_not_know_is_not_opened_until_it_does() {
     drop(file);
     assert_eq!(errno(File::open(small.mounted.at("f"))), EIO);
     small.stand.start();
-    wait_until("the service to be told", || File::open(small.mounted.at("f")).is_ok());
+    wait_until("the service to be notified", || File::open(small.mounted.at("f")).is_ok());
     assert_eq!(errno(fs::read(small.mounted.at("f"))), EIO);
     let other = small.stand.mount("other");
     assert_eq!(errno(fs::read(other.at("f"))), EIO, "everybody knows");
@@ -243,7 +243,7 @@ fn a_server_that_goes_between_write_and_sync_is_heard_by_each_descriptor() {
     file.sync_all().unwrap();
     file.write_all_at(&[7; 100_000], 5).unwrap();
     stand.stop();
-    // The close of a copy is told first, as when a child ends.
+    // The close of a copy is reported first, as when a child ends.
     drop(file.try_clone().unwrap());
     stand.start();
     wait_until("the service", || fs::metadata(m.path()).is_ok());

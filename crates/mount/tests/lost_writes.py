@@ -86,7 +86,7 @@ def expect(is_so, what):
         sys.exit(f"{KIND}, {CASE}: {what}")
 
 
-def told_once(fd, who="the writer"):
+def fails_once(fd, who="the writer"):
     expect(fails(os.fsync, fd), f"fsync of {who} succeeded, and its bytes are lost")
     expect(not fails(os.fsync, fd), f"a second fsync of {who} reports the same loss")
 
@@ -112,7 +112,7 @@ def fork():
     fd = begin()
     lose(fd)
     child(lambda: None)
-    told_once(fd)
+    fails_once(fd)
 
 
 def fork_before():
@@ -121,7 +121,7 @@ def fork_before():
     lose(fd)
     child(lambda: fails(os.close, fd))
     child(lambda: fails(os.close, fd))
-    told_once(fd)
+    fails_once(fd)
 
 
 def system():
@@ -129,7 +129,7 @@ def system():
     os.set_inheritable(fd, True)
     lose(fd)
     os.system("true")
-    told_once(fd)
+    fails_once(fd)
 
 
 def execute():
@@ -137,21 +137,21 @@ def execute():
     lose(fd)
     subprocess.run(["true"], pass_fds=[fd], check=True, timeout=10)
     subprocess.run(["true"], check=True, timeout=10)
-    told_once(fd)
+    fails_once(fd)
 
 
 def duplicate():
     fd = begin()
     lose(fd)
     for _ in range(3):
-        told = fails(os.close, os.dup(fd))
-        expect(told or not STORE, "a close says nothing of the loss")
-    told_once(fd)
+        failed = fails(os.close, os.dup(fd))
+        expect(failed or not STORE, "a close says nothing of the loss")
+    fails_once(fd)
     expect(not fails(os.close, os.dup(fd)), "a close reports what fsync has reported")
 
 
 def passed():
-    """Another process has the same open file, over a socket: one of the two is told."""
+    """Another process has the same open file, over a socket: one of the two gets the error."""
     fd = begin()
     ours, theirs = socket.socketpair()
     socket.send_fds(ours, [b"x"], [fd])
@@ -162,11 +162,11 @@ def passed():
         fails(os.close, fds[0])
 
     child(receive)
-    told_once(fd)
+    fails_once(fd)
 
 
 def two_processes():
-    """Each has opened it, and each is told."""
+    """Each has opened it, and each gets the error."""
     fd = begin()
     down, up = os.pipe(), os.pipe()
     pid = os.fork()
@@ -179,21 +179,21 @@ def two_processes():
     os.read(up[0], 1)
     try:
         lose(fd)
-        told_once(fd)
+        fails_once(fd)
     finally:
         os.write(down[1], b"g")
-        told = os.read(up[0], 1)
+        answer = os.read(up[0], 1)
         os.waitpid(pid, 0)
-    expect(told == b"y", "the other process is not told once")
+    expect(answer == b"y", "the other process does not get the error once")
 
 
 def two_descriptors():
     fd = begin()
     other, reader = os.open(PATH, os.O_RDWR), os.open(PATH, os.O_RDONLY)
     lose(fd)
-    told_once(other, "a second descriptor")
-    told_once(fd)
-    told_once(reader, "a reader")
+    fails_once(other, "a second descriptor")
+    fails_once(fd)
+    fails_once(reader, "a reader")
 
 
 def mapped():
@@ -232,7 +232,7 @@ def append():
     fill()
     if not fails(os.write, fd, CONTENT[FIRST:]):
         settle(fd)
-        told_once(fd)
+        fails_once(fd)
 
 
 def rename_over():
@@ -241,7 +241,7 @@ def rename_over():
         old.write(b"old")
     lose(fd)
     os.rename(PATH, PATH + ".old")
-    told_once(fd)
+    fails_once(fd)
     if STORE:
         expect(fails(read, PATH + ".old"), "a reader of the new name gets zeros")
 
@@ -250,11 +250,11 @@ def unlink():
     fd = begin()
     lose(fd)
     os.unlink(PATH)
-    told_once(fd)
+    fails_once(fd)
 
 
 def unseen():
-    """Nobody synced: the next one who does is told."""
+    """Nobody synced: the next one who does gets the error."""
     fd = begin()
     lose(fd)
     fails(os.close, fd)
@@ -322,7 +322,7 @@ def goes_on():
     """After a loss that was reported, new writes are synced or reported in their turn."""
     fd = begin()
     lose(fd)
-    told_once(fd)
+    fails_once(fd)
     empty()
     os.pwrite(fd, CONTENT, 0)
     expect(not fails(os.fsync, fd), "fsync fails after everything was written again")

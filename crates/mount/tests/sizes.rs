@@ -1,4 +1,4 @@
-//! What the service is told of who writes: files that nobody writes have sizes that it can prove, others have none.
+//! What the service is notified of about writers: files that nobody writes have sizes that it can prove, others have none.
 
 mod stand;
 
@@ -20,16 +20,16 @@ impl Seen {
         Seen(MetadataClient::connect(&mut Tracer::off(), &stand.address, &Connect::default()).unwrap())
     }
 
-    fn told(&self, name: &str) -> Option<u64> {
+    fn size(&self, name: &str) -> Option<u64> {
         let found = self.0.stat_many(&mut Tracer::off(), &[Place::at(name)], true).unwrap().remove(0);
         found.unwrap().size_bytes
     }
 
     fn will_be(&self, name: &str, size: u64) {
-        wait_until(&format!("{name} is known to have {size} bytes"), || match self.told(name) {
+        wait_until(&format!("{name} is known to have {size} bytes"), || match self.size(name) {
             None => false,
-            Some(told) => {
-                assert_eq!(told, size, "{name}");
+            Some(found) => {
+                assert_eq!(found, size, "{name}");
                 true
             }
         });
@@ -57,9 +57,9 @@ fn a_file_that_was_closed_is_known_and_one_that_is_open_for_writing_is_not() {
         seen.will_be("f", 300_000);
         // The second to open it writes.
         let mut writer = File::options().append(true).open(m.at("f")).unwrap();
-        assert_eq!(seen.told("f"), None);
+        assert_eq!(seen.size("f"), None);
         writer.write_all(&[2; 10]).unwrap();
-        assert_eq!(seen.told("f"), None);
+        assert_eq!(seen.size("f"), None);
         drop((reader, writer));
         seen.will_be("f", 300_010);
         // Opened to be written, and not written.
@@ -78,7 +78,7 @@ fn sizes_are_known_after_truncations_allocations_and_maps() {
         let file = File::create(m.at("f")).unwrap();
         file.write_all_at(b"some", 100_000).unwrap();
         file.set_len(50_000).unwrap();
-        assert_eq!(seen.told("f"), None);
+        assert_eq!(seen.size("f"), None);
         drop(file);
         seen.will_be("f", 50_000);
         File::options().write(true).open(m.at("f")).unwrap().set_len(123).unwrap();
@@ -110,7 +110,7 @@ fn what_a_map_writes_after_its_descriptor_was_closed_counts() {
     let stand = Stand::new(2);
     let m = stand.mount("m");
     let seen = Seen::of(&stand);
-    // In a process of its own: whoever unmaps waits for the mount.
+    // In a process of its own: the unmapping process waits for the mount.
     let program = "import mmap,os,sys\nf=os.open(sys.argv[1],os.O_RDWR|os.O_CREAT)\nos.ftruncate(f,8192)\nm=mmap.mmap(f,8192)\n\
         os.close(f)\nprint('mapped',flush=True)\nsys.stdin.readline()\nm[5000]=7\nm.close()\n";
     let python = Command::new("python3").args(["-c", program]).arg(m.at("f")).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
@@ -119,7 +119,7 @@ fn what_a_map_writes_after_its_descriptor_was_closed_counts() {
         return;
     };
     assert_eq!(Lines::new(python.stdout.take().unwrap()).next(LIMIT).as_deref(), Ok("mapped"));
-    assert_eq!(seen.told("f"), None, "the map may still write");
+    assert_eq!(seen.size("f"), None, "the map may still write");
     drop(python.stdin.take());
     assert!(python.wait_in_time(LIMIT).unwrap().success());
     seen.will_be("f", 8192);

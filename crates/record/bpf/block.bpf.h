@@ -57,7 +57,7 @@ int BPF_PROG(on_block_complete, struct request *request, int error, unsigned int
 	record.error = error;
 	__u32 operation = request->cmd_flags & 0xff;
 	record.operation = operation < 3 ? operation : 3;
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 	if (bytes >= request->__data_len)
 		bpf_map_delete_elem(&requests, &key);
 	return 0;

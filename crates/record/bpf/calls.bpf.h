@@ -15,7 +15,7 @@ int BPF_PROG(on_call_entry, struct pt_regs *regs, long number)
 		return 0;
 	__u32 flags = settings.call_flags[number & 511];
 	thread->call_now = 0;
-	if (!(flags & CALL_TOLD))
+	if (!(flags & CALL_RECORDED))
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	thread->call_start_ns = now;
@@ -55,12 +55,12 @@ int BPF_PROG(on_call_exit, struct pt_regs *regs, long result)
 	struct call_run *run = &thread->calls[call_place(call, thread->call_descriptor)];
 	__u32 blocked = thread->call_blocked;
 	thread->call_now = 0;
-	/* A switch away in between has told the run. */
+	/* A switch away in between has emitted the run. */
 	int fits = thread->call_same && run->count && !blocked && (run->result < 0) == (result < 0);
 	if (!fits) {
 		struct fd_object *file = thread->call_same ? run->file : thread->call_file;
 		__u64 offset = thread->call_same ? ~0ull : thread->call_offset;
-		tell_call_run(thread, run);
+		emit_call_run(thread, run);
 		run->start_ns = thread->call_start_ns;
 		run->busy_ns = 0;
 		run->bytes = 0;
@@ -79,6 +79,6 @@ int BPF_PROG(on_call_exit, struct pt_regs *regs, long result)
 	if (result > 0)
 		run->bytes += result;
 	if (blocked)
-		tell_call_run(thread, run);
+		emit_call_run(thread, run);
 	return 0;
 }

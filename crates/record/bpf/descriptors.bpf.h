@@ -1,12 +1,12 @@
-/* What a descriptor stands for: from a thread's file table to a file's path or a connection's two ends, each told once. */
+/* What a descriptor stands for: from a thread's file table to a file's path or a connection's two ends, each emitted once. */
 #ifndef THALWEG_DESCRIPTORS_H
 #define THALWEG_DESCRIPTORS_H
 
-/* Tells who is at the two ends of a socket, once. */
-static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
+/* Emits the two ends of a socket, once. */
+static __noinline int emit_connection(struct sock *sk, __u64 id, __u64 at_ns)
 {
 	__u32 end = 0, *known;
-	if (!sk || bpf_map_lookup_elem(&told_connections, &id))
+	if (!sk || bpf_map_lookup_elem(&emitted_connections, &id))
 		return 0;
 	struct record_connection record = {};
 	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
@@ -35,8 +35,8 @@ static __noinline int tell_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	/* Without both ports it is not a connection yet, or no more. */
 	if (!record.local_port || !record.remote_port)
 		return 0;
-	bpf_map_update_elem(&told_connections, &id, &end, BPF_ANY);
-	tell(&record.head, sizeof(record));
+	bpf_map_update_elem(&emitted_connections, &id, &end, BPF_ANY);
+	emit(&record.head, sizeof(record));
 	return 0;
 }
 
@@ -76,14 +76,14 @@ int walk_path(void)
 	return 1;
 }
 
-/* Tells the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
-int tell_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode, __u32 access)
+/* Emits the path of a file, once. The walk is bounded; what is deeper loses its first parts. */
+int emit_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode, __u32 access)
 {
 	struct file *file = (struct file *)file_address;
 	struct inode *inode = (struct inode *)inode_address;
 	struct file_key key = { .inode = BPF_CORE_READ(inode, i_ino), .device = device };
 	__u32 zero = 0, *known;
-	known = bpf_map_lookup_elem(&told_files, &key);
+	known = bpf_map_lookup_elem(&emitted_files, &key);
 	access &= 3;
 	if (known && (*known & access) == access)
 		return 0;
@@ -92,7 +92,7 @@ int tell_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode,
 		return 0;
 	struct record_file *record = &walk->record;
 	access |= known ? *known : 0;
-	bpf_map_update_elem(&told_files, &key, &access, BPF_ANY);
+	bpf_map_update_elem(&emitted_files, &key, &access, BPF_ANY);
 	record->head.kind = RECORD_FILE;
 	record->head.at_ns = bpf_ktime_get_ns();
 	record->head.thread = 0;
@@ -124,7 +124,7 @@ int tell_file(__u64 file_address, __u64 inode_address, __u32 device, __u32 mode,
 	__u32 size = __builtin_offsetof(struct record_file, path) + (used & 2047);
 	if (size > sizeof(*record))
 		size = sizeof(*record);
-	tell(&record->head, size);
+	emit(&record->head, size);
 	return 0;
 }
 
@@ -172,7 +172,7 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 		if (protocol == IPPROTO_TCP && (family == AF_INET || family == AF_INET6)) {
 			__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
 			out->id = cookie ? cookie : number | 1ull << 63;
-			tell_connection(sk, out->id, at_ns);
+			emit_connection(sk, out->id, at_ns);
 			/* A listening socket, or one without a cookie, is looked at again. */
 			if (!cookie || !BPF_CORE_READ(sk, __sk_common.skc_dport))
 				mark = 0;
@@ -180,7 +180,7 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 	} else {
 		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
 		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
-			tell_file((__u64)file, (__u64)inode, out->device, mode, access);
+			emit_file((__u64)file, (__u64)inode, out->device, mode, access);
 	}
 	*cached_inode = mark;
 	return 0;

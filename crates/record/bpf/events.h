@@ -1,4 +1,4 @@
-/* What the programs tell the reader: records of fixed size in one ring, all beginning with `struct head`.
+/* What the programs send the reader: records of fixed size in one ring, all beginning with `struct head`.
  *
  * The same structures stand in src/bpf/raw.rs; a test there holds the sizes against each other. Times are nanoseconds of
  * CLOCK_MONOTONIC. A thread is named by its *serial*, given once to each thread that is seen and never again, so that

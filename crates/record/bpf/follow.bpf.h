@@ -157,7 +157,7 @@ static __always_inline struct thread *follow_user(struct task_struct *task, stru
 	return follow_current(task, end && *end == 2 ? ROLE_SERVER : ROLE_CLIENT, connection->followed);
 }
 
-/* A connection is being made, or was: its storage is there from the first segment on, so that also one that was lost is told of. */
+/* A connection is being made, or was: its storage is there from the first segment on, so that also one that was lost is recorded. */
 static __always_inline void follow_state(struct sock *sk, int before, int after)
 {
 	struct connection *connection = 0;
@@ -171,7 +171,7 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 		connection = connection_of(sk);
 		if (!connection || !connection->followed)
 			return;
-		tell_connection(sk, connection->cookie, bpf_ktime_get_ns());
+		emit_connection(sk, connection->cookie, bpf_ktime_get_ns());
 		remember(sk, connection, connection->followed - 1);
 		return;
 	} else if (before == TCP_SYN_RECV && after == TCP_ESTABLISHED && settings.follow) {
@@ -189,7 +189,7 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 	connection->followed = followed;
 	connection->cookie = bpf_get_socket_cookie(sk);
 	if (after == TCP_ESTABLISHED) {
-		tell_connection(sk, connection->cookie, bpf_ktime_get_ns());
+		emit_connection(sk, connection->cookie, bpf_ktime_get_ns());
 		remember(sk, connection, followed - 1);
 	}
 }
@@ -316,13 +316,13 @@ static __noinline int describe_ender(struct task_struct *task, struct thread *th
 	return 0;
 }
 
-/* To whom sockets without connections were told to send last. */
+/* The last peers of sockets without connections that were emitted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 1024);
 	__type(key, __u64);
 	__type(value, struct record_peer);
-} told_peers SEC(".maps");
+} emitted_peers SEC(".maps");
 
 struct sockaddr_any {
 	__u16 family;
@@ -330,8 +330,8 @@ struct sockaddr_any {
 	__u32 four;
 };
 
-/* A recorded thread sends a datagram: tells to whom, if that is news. */
-static __noinline int tell_peer(struct task_struct *task, struct sock *sk, __u64 now)
+/* A recorded thread sends a datagram: emits to whom, if that is news. */
+static __noinline int emit_peer(struct task_struct *task, struct sock *sk, __u64 now)
 {
 	struct record_peer record = {};
 	if (!task || !sk)
@@ -364,12 +364,12 @@ static __noinline int tell_peer(struct task_struct *task, struct sock *sk, __u64
 	}
 	record.family = AF_INET6;
 	__u64 inode = record.inode;
-	struct record_peer *known = bpf_map_lookup_elem(&told_peers, &inode);
+	struct record_peer *known = bpf_map_lookup_elem(&emitted_peers, &inode);
 	if (known && known->port == record.port && known->address[0] == record.address[0] && known->address[1] == record.address[1])
 		return 0;
-	bpf_map_update_elem(&told_peers, &inode, &record, BPF_ANY);
+	bpf_map_update_elem(&emitted_peers, &inode, &record, BPF_ANY);
 	record.head.at_ns = now;
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 	return 0;
 }
 
@@ -386,7 +386,7 @@ static __noinline int writes_output(struct task_struct *task)
 }
 
 /* Whether a thread that a recorded one wakes has got something of it. One that waits for a lock of the kernel's has not (it
- * sleeps uninterruptibly), nor has a parent that is told of an end, nor who reads the command's output. */
+ * sleeps uninterruptibly), nor has a parent that is notified of an end, nor who reads the command's output. */
 static __always_inline int has_got_something(struct task_struct *task, struct task_struct *woken)
 {
 	if (!(woken->__state & TASK_INTERRUPTIBLE))

@@ -1,6 +1,6 @@
 /* Connections: what threads send and receive, what TCP says, what was sent again. */
 
-static __always_inline void tell_net_run(struct thread *thread, struct net_run *run, __u32 direction)
+static __always_inline void emit_net_run(struct thread *thread, struct net_run *run, __u32 direction)
 {
 	if (!run->count)
 		return;
@@ -17,20 +17,20 @@ static __always_inline void tell_net_run(struct thread *thread, struct net_run *
 	record.direction = direction;
 	run->count = 0;
 	run->bytes = 0;
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 }
 
-static __always_inline void tell_net_runs(struct thread *thread)
+static __always_inline void emit_net_runs(struct thread *thread)
 {
-	tell_net_run(thread, &thread->runs[RUN_RECEIVED], 1);
-	tell_net_run(thread, &thread->runs[RUN_FRUITLESS], 1);
-	tell_net_run(thread, &thread->runs[RUN_SENT], 0);
+	emit_net_run(thread, &thread->runs[RUN_RECEIVED], 1);
+	emit_net_run(thread, &thread->runs[RUN_FRUITLESS], 1);
+	emit_net_run(thread, &thread->runs[RUN_SENT], 0);
 }
 
-/* From which length on both ends of a pause on the wire are told. */
+/* From which length on both ends of a pause on the wire are emitted. */
 #define PAUSE_NS 100000
 
-static __always_inline void tell_mark(struct connection *connection, __u32 what, __u32 value, __u64 at_ns)
+static __always_inline void emit_mark(struct connection *connection, __u32 what, __u32 value, __u64 at_ns)
 {
 	struct record_tcp_mark mark = {};
 	mark.head.kind = RECORD_TCP_MARK;
@@ -38,10 +38,10 @@ static __always_inline void tell_mark(struct connection *connection, __u32 what,
 	mark.connection = connection->cookie;
 	mark.what = what;
 	mark.value = value;
-	tell(&mark.head, sizeof(mark));
+	emit(&mark.head, sizeof(mark));
 }
 
-static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
+static __noinline int emit_tcp(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
 {
 	struct record_tcp record = {};
 	if (!tcp || !sk || !connection)
@@ -75,15 +75,15 @@ static __noinline int tell_tcp(struct tcp_sock *tcp, struct sock *sk, struct con
 	/* Busy is all of it, limited or not. */
 	record.busy_jiffies += record.rwnd_limited_jiffies + record.sndbuf_limited_jiffies;
 	record.state = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state);
-	connection->told_ns = now;
-	connection->told_cwnd = record.cwnd;
-	connection->told_window = record.peer_window_bytes;
-	connection->told_in_flight = record.in_flight_bytes;
-	tell(&record.head, sizeof(record));
+	connection->emitted_ns = now;
+	connection->emitted_cwnd = record.cwnd;
+	connection->emitted_window = record.peer_window_bytes;
+	connection->emitted_in_flight = record.in_flight_bytes;
+	emit(&record.head, sizeof(record));
 	/* Before the peer has answered it has said nothing of its window. */
 	__u32 closed = record.peer_window_bytes == 0 && sk->__sk_common.skc_state != TCP_SYN_SENT;
 	if (closed && !connection->zero_window)
-		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
+		emit_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
 	connection->zero_window = closed;
 	return 0;
 }
@@ -93,22 +93,22 @@ static __always_inline int differs(__u32 one, __u32 other)
 	return one > other * 2 || other > one * 2;
 }
 
-/* TCP's state is told when its window closes or opens, each millisecond while it changes, and each five while it does not. */
-static __always_inline void tell_tcp_in_turn(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
+/* TCP's state is emitted when its window closes or opens, each millisecond while it changes, and each five while it does not. */
+static __always_inline void emit_tcp_in_turn(struct tcp_sock *tcp, struct sock *sk, struct connection *connection, __u64 now)
 {
-	__u64 since = now - connection->told_ns;
+	__u64 since = now - connection->emitted_ns;
 	__u32 closed = tcp->snd_wnd == 0;
 	if (closed == connection->zero_window) {
 		if (since < settings.tcp_gap_ns)
 			return;
-		if (since < 5ull * settings.tcp_gap_ns && tcp->snd_cwnd == connection->told_cwnd &&
-		    !differs(tcp->snd_wnd, connection->told_window) && !differs(tcp->snd_nxt - tcp->snd_una, connection->told_in_flight))
+		if (since < 5ull * settings.tcp_gap_ns && tcp->snd_cwnd == connection->emitted_cwnd &&
+		    !differs(tcp->snd_wnd, connection->emitted_window) && !differs(tcp->snd_nxt - tcp->snd_una, connection->emitted_in_flight))
 			return;
 	}
-	tell_tcp(tcp, sk, connection, now);
+	emit_tcp(tcp, sk, connection, now);
 }
 
-static __always_inline void tell_progress(struct connection *connection, __u32 direction, __u64 from_bytes, __u64 from_ns, __u64 left_ns,
+static __always_inline void emit_progress(struct connection *connection, __u32 direction, __u64 from_bytes, __u64 from_ns, __u64 left_ns,
 					  __u64 now)
 {
 	struct progress *progress = &connection->progress[direction & 1];
@@ -121,12 +121,12 @@ static __always_inline void tell_progress(struct connection *connection, __u32 d
 	record.bytes = progress->bytes;
 	record.left_ns = left_ns;
 	record.direction = direction;
-	progress->told_ns = now;
-	progress->untold = 0;
-	tell(&record.head, sizeof(record));
+	progress->emitted_ns = now;
+	progress->pending = 0;
+	emit(&record.head, sizeof(record));
 }
 
-/* One direction has come further. Both ends of a pause are told exactly; what comes without pauses is told each millisecond. */
+/* One direction has come further. Both ends of a pause are emitted exactly; what comes without pauses is emitted each millisecond. */
 static __always_inline void note_progress(struct connection *connection, __u32 direction, __u64 before, __u64 after, __u64 left_ns, __u64 now)
 {
 	struct progress *progress = &connection->progress[direction & 1];
@@ -136,13 +136,13 @@ static __always_inline void note_progress(struct connection *connection, __u32 d
 		return;
 	progress->bytes = after;
 	progress->last_ns = now;
-	progress->untold = 1;
-	if (!from_ns || now - from_ns >= PAUSE_NS || left_ns || now - progress->told_ns >= settings.tcp_gap_ns)
-		tell_progress(connection, direction, from_bytes, from_ns, left_ns, now);
+	progress->pending = 1;
+	if (!from_ns || now - from_ns >= PAUSE_NS || left_ns || now - progress->emitted_ns >= settings.tcp_gap_ns)
+		emit_progress(connection, direction, from_bytes, from_ns, left_ns, now);
 }
 
 /* What came last before a connection is closed. */
-static __always_inline void tell_rest(struct sock *sk)
+static __always_inline void emit_rest(struct sock *sk)
 {
 	struct connection *connection;
 	if (!sk->sk_bpf_storage)
@@ -152,8 +152,8 @@ static __always_inline void tell_rest(struct sock *sk)
 		return;
 	for (__u32 direction = 0; direction < 2; direction++) {
 		struct progress *progress = &connection->progress[direction];
-		if (progress->untold)
-			tell_progress(connection, direction, progress->bytes, progress->last_ns, 0, progress->last_ns);
+		if (progress->pending)
+			emit_progress(connection, direction, progress->bytes, progress->last_ns, 0, progress->last_ns);
 	}
 }
 
@@ -179,12 +179,12 @@ static __always_inline void note_acknowledged(struct tcp_sock *tcp, struct conne
 		if (first_ns > drained_ns + PAUSE_NS && first_ns < now)
 			left_ns = first_ns;
 		if (drained_ns && left_ns && tcp->snd_cwnd < connection->drained_cwnd)
-			tell_mark(connection, TCP_MARK_RESTART, tcp->snd_cwnd, left_ns);
+			emit_mark(connection, TCP_MARK_RESTART, tcp->snd_cwnd, left_ns);
 	}
 	/* Less than a segment waited for this acknowledgement of less than a segment, with room for more. */
 	if (unsent && unsent < tcp->mss_cache && in_flight < tcp->mss_cache && tcp->snd_cwnd > 1 && tcp->snd_wnd > in_flight + unsent &&
 	    !BPF_CORE_READ_BITFIELD(tcp, nonagle) && now > first_ns + settings.tcp_gap_ns)
-		tell_mark(connection, TCP_MARK_NAGLE, (now - first_ns) / 1000, now);
+		emit_mark(connection, TCP_MARK_NAGLE, (now - first_ns) / 1000, now);
 	connection->drained_ns = bytes == in_flight && !unsent ? now : 0;
 	connection->drained_cwnd = tcp->snd_cwnd;
 	note_progress(connection, 0, tcp->bytes_acked, tcp->bytes_acked + bytes, left_ns, now);
@@ -242,7 +242,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp) {
 		if (!direction)
-			tell_peer(task, sk, bpf_ktime_get_ns());
+			emit_peer(task, sk, bpf_ktime_get_ns());
 		return 0;
 	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -253,7 +253,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 		connection->cookie = bpf_get_socket_cookie(sk);
 		control.older = 1;
 		remember(sk, connection, thread->depth);
-		tell_connection(sk, connection->cookie, now);
+		emit_connection(sk, connection->cookie, now);
 	}
 	__u32 which = direction ? RUN_RECEIVED : RUN_SENT;
 	__u64 end;
@@ -279,7 +279,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	connection->next_bytes[direction & 1] = end;
 	struct net_run *run = &thread->runs[which];
 	if (run->count && (run->connection != connection->cookie || now - run->first_ns >= settings.merge_ns))
-		tell_net_run(thread, run, direction);
+		emit_net_run(thread, run, direction);
 	if (!run->count) {
 		run->connection = connection->cookie;
 		run->first_ns = now;
@@ -290,7 +290,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	run->end_bytes = end;
 	if (result > 0)
 		run->bytes += result;
-	tell_tcp_in_turn(tcp, sk, connection, now);
+	emit_tcp_in_turn(tcp, sk, connection, now);
 	return 0;
 }
 
@@ -310,7 +310,7 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 }
 
 /* The connection that this processor is busy with: if a thread is woken now, it is for that. Its storage, if it has any: a load
- * tells that most have none. */
+ * shows that most have none. */
 static __always_inline struct connection *note_handled(struct sock *sk)
 {
 	struct connection *connection = connection_of_any(sk);
@@ -340,11 +340,11 @@ int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 	if (length > head_bytes && (__s32)came > 0)
 		note_progress(connection, 1, tcp->bytes_received, tcp->bytes_received + came, 0, now);
 	note_acknowledged(tcp, connection, bpf_ntohl(head.acknowledged), now);
-	tell_tcp_in_turn(tcp, sk, connection, now);
+	emit_tcp_in_turn(tcp, sk, connection, now);
 	return 0;
 }
 
-/* A connection has come to who listens. What that dropped before, because its queue was full, is told with it. */
+/* A connection has come to who listens. What that dropped before, because its queue was full, is emitted with it. */
 static __always_inline void note_listener(struct sock *sk)
 {
 	struct connection *listener = bpf_sk_storage_get(&connections, sk, 0, 0);
@@ -367,7 +367,7 @@ static __always_inline void note_listener(struct sock *sk)
 	mark.connection = processor->tcp_cookie;
 	mark.what = TCP_MARK_ACCEPT_QUEUE;
 	mark.value = drops - before;
-	tell(&mark.head, sizeof(mark));
+	emit(&mark.head, sizeof(mark));
 }
 
 /* Before a reader is woken, also in the states that tcp_probe leaves out. */
@@ -407,23 +407,23 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	__u64 now = bpf_ktime_get_ns();
 	__u32 in_loss = BPF_CORE_READ_BITFIELD(tcp, inet_conn.icsk_ca_state) == TCP_CA_Loss;
 	struct processor *processor = this_processor();
-	/* One whose first segment was lost has not been told of. */
-	tell_connection(sk, connection->cookie, now);
+	/* One whose first segment was lost has not been emitted. */
+	emit_connection(sk, connection->cookie, now);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
-		tell_mark(connection, TCP_MARK_SYN, connection->drained_ns ? (now - connection->drained_ns) / 1000 : 0, now);
+		emit_mark(connection, TCP_MARK_SYN, connection->drained_ns ? (now - connection->drained_ns) / 1000 : 0, now);
 		return 0;
 	}
 	if (!tcp->snd_wnd) {
 		/* A probe of a window that is closed. */
-		tell_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
+		emit_mark(connection, TCP_MARK_ZERO_WINDOW, 0, now);
 		return 0;
 	}
-	tell_mark(connection, TCP_MARK_RETRANSMIT, skb->len, now);
+	emit_mark(connection, TCP_MARK_RETRANSMIT, skb->len, now);
 	if (in_loss && processor && processor->softirq == 2) {
 		/* From the retransmission timer. */
-		tell_mark(connection, TCP_MARK_TIMEOUT, skb->len, now);
+		emit_mark(connection, TCP_MARK_TIMEOUT, skb->len, now);
 	}
-	tell_tcp(tcp, sk, connection, now);
+	emit_tcp(tcp, sk, connection, now);
 	return 0;
 }
 
@@ -443,7 +443,7 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 	}
 	follow_state(sk, before, after);
 	if (before == TCP_ESTABLISHED)
-		tell_rest(sk);
+		emit_rest(sk);
 	struct connection *connection = note_handled(sk);
 	if (connection && after == TCP_SYN_SENT)
 		connection->drained_ns = bpf_ktime_get_ns();

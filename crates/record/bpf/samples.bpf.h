@@ -35,6 +35,6 @@ int on_sample(struct bpf_perf_event_data *ctx)
 			describe_call(task, thread, flags, CALL_ARGUMENT0(regs), CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), record.file, now);
 		}
 	}
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 	return 0;
 }

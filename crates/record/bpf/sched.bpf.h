@@ -34,12 +34,12 @@ static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 	off->head.cpu = bpf_get_smp_processor_id();
 	off->head.thread = thread->serial;
 	off->head.at_ns = now;
-	tell(&off->head, sizeof(*off));
+	emit(&off->head, sizeof(*off));
 	thread->in_ns = now;
 	return 0;
 }
 
-/* A virtual machine's agent has threads that leave a processor without a word: no switch from them is told, nor whom they wake. A thread
+/* A virtual machine's agent has threads that leave a processor without a word: no switch from them is traced, nor whom they wake. A thread
  * that is still away as far as is known, and runs, came back unseen: so long ago as it has run since, which the kernel counts itself. */
 static __noinline int make_up(struct task_struct *task, struct thread *thread, __u64 now)
 {
@@ -62,12 +62,12 @@ static __noinline int make_up(struct task_struct *task, struct thread *thread, _
 	return 1;
 }
 
-static __always_inline void tell_exit(struct task_struct *task, struct thread *thread, __u32 flags, __u64 now)
+static __always_inline void emit_exit(struct task_struct *task, struct thread *thread, __u32 flags, __u64 now)
 {
 	make_up(task, thread, now);
-	tell_net_runs(thread);
+	emit_net_runs(thread);
 	if (settings.trace_calls)
-		tell_calls(thread);
+		emit_calls(thread);
 	struct record_exit record = {};
 	record.head.kind = RECORD_EXIT;
 	record.head.thread = thread->serial;
@@ -76,7 +76,7 @@ static __always_inline void tell_exit(struct task_struct *task, struct thread *t
 	record.flags = flags;
 	read_totals(&record.io, task, thread);
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 }
 
 /* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
@@ -91,7 +91,7 @@ __noinline __u32 polled(__u64 descriptors)
 /* "[eventf" as a number, in the order of the processors that are known. */
 #define EVENTFD_NAME 0x0066746e6576655bull
 
-/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not told.
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not known.
  * Verified once, not for each state of a caller: hence the plain numbers. */
 __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 {
@@ -109,7 +109,7 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 }
 
 /* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; conditions, semaphores and joins by FUTEX_WAIT_BITSET, and so do
- * glibc's mutexes with a time limit and all that Rust's library has. Those are told by what they expect to find: 2 is a mutex that others
+ * glibc's mutexes with a time limit and all that Rust's library has. Those are known from what they expect to find: 2 is a mutex that others
  * wait for; conditions have a counter there, semaphores 0, joins the number of a thread. (glibc's conditions, whose counter may be 2
  * as well, name a clock also where they have no time limit.) */
 #define FUTEX_WAIT_BITSET 9
@@ -136,13 +136,13 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	struct record_off *off = &thread->off;
 	__u32 state = preempted ? 0 : task->__state;
 	if (state & TASK_DEAD) {
-		tell_exit(task, thread, 0, now);
+		emit_exit(task, thread, 0, now);
 		thread->role = ROLE_NONE;
 		return;
 	}
-	tell_net_runs(thread);
+	emit_net_runs(thread);
 	if (settings.trace_calls)
-		tell_calls(thread);
+		emit_calls(thread);
 	off->run_ns = thread->in_ns;
 	off->out_ns = now;
 	thread->exec_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
@@ -189,7 +189,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			off->file[0].access |= other_end((__u64)file_of(task, (__u32)off->file[0].fd), off->file[0].mode, thread->depth);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
-		tell_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
+		emit_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
 	}
 	if (state & (TASK_STOPPED | TASK_TRACED))
 		off->stop_signal = task->jobctl & 0xffff;
@@ -281,7 +281,7 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 		__u32 state = woken->__state;
 		int works = thread->role != ROLE_KERNEL || (state & TASK_UNINTERRUPTIBLE && !(state & TASK_NOLOAD));
 		__u32 role = works ? ROLE_KERNEL : ROLE_NONE;
-		if (ender && ender->told && (ender->role || !role))
+		if (ender && ender->emitted && (ender->role || !role))
 			return ender;
 		ender = make_thread(task, role, 0, thread->depth);
 		if (ender && role)
@@ -294,14 +294,14 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
 	if (followed)
 		return followed;
-	return ender && ender->told ? ender : make_thread(task, ROLE_NONE, 0, 0);
+	return ender && ender->emitted ? ender : make_thread(task, ROLE_NONE, 0, 0);
 }
 
 /* A sleep must be so long for its place to be worth looking up. */
 #define SITE_NS 1000000
 
-/* Where a thread sleeps that is about to be woken, if what it waits for cannot be told from its call. */
-static __noinline int tell_site(struct task_struct *woken, struct thread *thread, __u64 now)
+/* Where a thread sleeps that is about to be woken, if what it waits for cannot be known from its call. */
+static __noinline int emit_site(struct task_struct *woken, struct thread *thread, __u64 now)
 {
 	struct record_site record = {};
 	if (!woken || !thread || !thread->off.out_ns || now - thread->off.out_ns < SITE_NS || woken->flags & PF_KTHREAD)
@@ -315,7 +315,7 @@ static __noinline int tell_site(struct task_struct *woken, struct thread *thread
 	record.head.kind = RECORD_SITE;
 	record.head.thread = thread->serial;
 	record.head.at_ns = now;
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 	return 0;
 }
 
@@ -374,7 +374,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		device = processor->block_task ? 0 : processor->block_device;
 		connection = processor->tcp_cookie;
 		if (connection)
-			tell_connection(processor->tcp_sock, connection, now);
+			emit_connection(processor->tcp_sock, connection, now);
 	} else {
 		context = CONTEXT_TASK;
 		describe_ender(task, thread);
@@ -384,7 +384,7 @@ int BPF_PROG(on_waking, struct task_struct *woken)
 		if (ender)
 			waker = ender->serial;
 	}
-	tell_site(woken, thread, now);
+	emit_site(woken, thread, now);
 	if (device) {
 		__u32 one = 1;
 		if (!bpf_map_lookup_elem(&devices, &device))
@@ -441,7 +441,7 @@ int BPF_PROG(on_exec, struct task_struct *task)
 {
 	struct thread *thread = thread_of(task);
 	if (is_recorded(thread) && thread)
-		tell_thread(task, thread, 0);
+		emit_thread(task, thread, 0);
 	return 0;
 }
 
@@ -452,7 +452,7 @@ int BPF_PROG(on_exit, struct task_struct *task)
 	struct thread *thread = thread_of(task);
 	if (!is_recorded(thread) || !thread)
 		return 0;
-	tell_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
+	emit_exit(task, thread, OFF_EXITING, bpf_ktime_get_ns());
 	if (thread->depth && task->pid == task->tgid) {
 		/* Its number may be another's soon. */
 		__u32 pid = number_here(task, 1, task->tgid);

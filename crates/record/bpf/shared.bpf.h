@@ -1,4 +1,4 @@
-/* What the programs share: their maps, how they tell, and who is watched. */
+/* What the programs share: their maps, how they emit, and who is watched. */
 #ifndef THALWEG_SHARED_H
 #define THALWEG_SHARED_H
 
@@ -6,7 +6,7 @@
 struct settings {
 	__u32 trace_calls;	/* tier `syscall` */
 	__u32 tcp_gap_ns;	/* least time between two records of one connection */
-	__u32 merge_ns;		/* longest run of sends or receives told by one record */
+	__u32 merge_ns;		/* longest run of sends or receives in one record */
 	__u32 follow;		/* whoever has to do with a recorded thread on this machine is recorded too */
 	__u32 command_pid;	/* 0: there is none */
 	__u32 wake_shift;	/* the power of two that is a quarter of the ring */
@@ -22,7 +22,7 @@ const volatile struct settings settings = {};
 #define CALL_READS 8	/* counted by the I/O accounting as reading */
 #define CALL_WRITES 16	/* ... as writing */
 #define CALL_SLEEPS 32
-#define CALL_TOLD 128	/* of interest itself (tier `syscall`) */
+#define CALL_RECORDED 128	/* of interest itself (tier `syscall`) */
 #define CALL_POSITIONED 256 /* the fourth argument is an offset in the file */
 #define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
 #define CALL_POLLS 1024 /* waits for any of several descriptors */
@@ -63,7 +63,7 @@ struct call_run {
 struct thread {
 	__u32 serial;
 	__u32 role;
-	__u32 told;
+	__u32 emitted;
 	__u32 depth;		/* as record_thread has it */
 	__u64 in_ns;
 	__u64 exec_ns;		/* how long it had run when it was switched away */
@@ -97,23 +97,23 @@ struct thread {
 /* How far one direction of a connection has come, on the wire. */
 struct progress {
 	__u64 last_ns;	/* when it last came further; 0: not seen to */
-	__u64 told_ns;
+	__u64 emitted_ns;
 	__u64 bytes;
-	__u32 untold;	/* it has come further since it was told */
+	__u32 pending;	/* it has come further since it was emitted */
 	__u32 pad;
 };
 
 struct connection {
 	__u32 followed;		/* who uses it is recorded; depth + 1 */
-	__u32 told_cwnd;	/* as they were when TCP's state was told last */
-	__u32 told_window;
-	__u32 told_in_flight;
+	__u32 emitted_cwnd;	/* as they were when TCP's state was emitted last */
+	__u32 emitted_window;
+	__u32 emitted_in_flight;
 	struct progress progress[2];	/* acknowledged, arrived */
 	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
 	__u32 drained_cwnd;
 	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
 	__u64 cookie;
-	__u64 told_ns;
+	__u64 emitted_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */
 	__u32 zero_window;
 	__u32 in_loss;
@@ -193,13 +193,13 @@ struct {
 	__type(value, __u32);
 } seeds SEC(".maps");
 
-/* Connections that were told of; the value is which end they are. */
+/* Connections that were emitted; the value is which end they are. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 65536);
 	__type(key, __u64);
 	__type(value, __u32);
-} told_connections SEC(".maps");
+} emitted_connections SEC(".maps");
 
 /* Which end of a connection a socket is, by its cookie: 1 it called, 2 it was called. */
 struct {
@@ -214,7 +214,7 @@ struct holder_key {
 	__u64 machines_tid;
 };
 
-/* Serials of threads that are told of because they held a processor. */
+/* Serials of threads that are recorded because they held a processor. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 4096);
@@ -232,7 +232,7 @@ struct {
 	__uint(max_entries, 65536);
 	__type(key, struct file_key);
 	__type(value, __u32);
-} told_files SEC(".maps");
+} emitted_files SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -241,7 +241,7 @@ struct {
 	__type(value, struct request_info);
 } requests SEC(".maps");
 
-/* Devices whose requests are told. */
+/* Devices whose requests are recorded. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -274,7 +274,7 @@ struct {
 
 /* The only variables: the reader knows where they are. */
 struct control {
-	__u32 stopped;	/* the recording has ended: nothing is told any more */
+	__u32 stopped;	/* the recording has ended: nothing is emitted any more */
 	__u32 serials;	/* given so far */
 	__u32 level;	/* of the reader's process namespace: 0 is the machine's own */
 	__u32 followed;	/* processes that were reached */
@@ -293,7 +293,7 @@ static __always_inline void count_lost(void)
 }
 
 /* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled, wherever it is with emptying it. */
-static __always_inline void tell(struct head *record, __u32 size)
+static __always_inline void emit(struct head *record, __u32 size)
 {
 	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
 	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
@@ -302,7 +302,7 @@ static __always_inline void tell(struct head *record, __u32 size)
 		count_lost();
 }
 
-static __noinline int tell_call_run(struct thread *thread, struct call_run *run)
+static __noinline int emit_call_run(struct thread *thread, struct call_run *run)
 {
 	if (!thread || !run || !run->count)
 		return 0;
@@ -321,14 +321,14 @@ static __noinline int tell_call_run(struct thread *thread, struct call_run *run)
 	record.file[0] = run->file[0];
 	record.file[1] = run->file[1];
 	run->count = 0;
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 	return 0;
 }
 
-static __always_inline void tell_calls(struct thread *thread)
+static __always_inline void emit_calls(struct thread *thread)
 {
 	for (int i = 0; i < CALL_RUNS; i++)
-		tell_call_run(thread, &thread->calls[i]);
+		emit_call_run(thread, &thread->calls[i]);
 }
 
 static __always_inline struct processor *this_processor(void)
@@ -408,7 +408,7 @@ static __always_inline __u32 number_here(struct task_struct *task, int leader, _
 	return number;
 }
 
-static __always_inline void tell_thread(struct task_struct *task, struct thread *thread, __u32 parent)
+static __always_inline void emit_thread(struct task_struct *task, struct thread *thread, __u32 parent)
 {
 	struct record_thread record = {};
 	record.head.kind = RECORD_THREAD;
@@ -423,7 +423,7 @@ static __always_inline void tell_thread(struct task_struct *task, struct thread 
 	record.task_flags = task->flags;
 	record.depth = thread->depth;
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 }
 
 static __always_inline __u32 new_serial(void)
@@ -431,31 +431,31 @@ static __always_inline __u32 new_serial(void)
 	return __sync_fetch_and_add(&control.serials, 1) + 1;
 }
 
-/* The thread's state, made if this is the first time it is seen; told to the reader where it is or becomes of interest. */
+/* The thread's state, made if this is the first time it is seen; emitted where it is or becomes of interest. */
 static __always_inline struct thread *make_thread(struct task_struct *task, __u32 role, __u32 parent, __u32 depth)
 {
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!thread)
 		return 0;
 	if (!thread->serial) {
-		/* It may have been told of as the holder of a processor. */
+		/* It may have been recorded as the holder of a processor. */
 		struct holder_key key = { .start_ns = task->start_boottime, .machines_tid = task->pid };
 		__u32 *known = bpf_map_lookup_elem(&holders, &key);
 		thread->serial = known ? *known : new_serial();
 	}
-	if (!thread->told || (role && thread->role != role)) {
+	if (!thread->emitted || (role && thread->role != role)) {
 		if (role) {
 			thread->role = role;
 			thread->depth = depth;
 		}
-		thread->told = 1;
-		tell_thread(task, thread, parent);
+		thread->emitted = 1;
+		emit_thread(task, thread, parent);
 	}
 	return thread;
 }
 
-/* Tells of a thread that is gone from the processor, and perhaps altogether. */
-static __always_inline void tell_runner(struct runner *runner)
+/* Emits a thread that is gone from the processor, and perhaps altogether. */
+static __always_inline void emit_runner(struct runner *runner)
 {
 	struct record_thread record = {};
 	record.head.kind = RECORD_THREAD;
@@ -466,7 +466,7 @@ static __always_inline void tell_runner(struct runner *runner)
 	record.start_ns = runner->start_ns;
 	record.task_flags = runner->task_flags;
 	__builtin_memcpy(record.name, runner->name, sizeof(record.name));
-	tell(&record.head, sizeof(record));
+	emit(&record.head, sizeof(record));
 }
 
 /* Who had this processor for the longest part of the time from `from_ns` until now; 0: nobody, it was idle. Not static: see walk_path. */
@@ -492,7 +492,7 @@ __u32 holder_of(__u64 from_ns)
 	struct runner *runner = &processor->runners[found & (RUNNERS - 1)];
 	if (runner->serial || !runner->machines_tid)
 		return runner->serial;
-	/* Threads that are not recorded have no state that would keep a serial: they get one when they are told of. */
+	/* Threads that are not recorded have no state that would keep a serial: they get one when they are recorded. */
 	struct holder_key key = { .start_ns = runner->start_ns, .machines_tid = runner->machines_tid };
 	__u32 *known = bpf_map_lookup_elem(&holders, &key);
 	if (known)
@@ -500,7 +500,7 @@ __u32 holder_of(__u64 from_ns)
 	__u32 serial = new_serial();
 	bpf_map_update_elem(&holders, &key, &serial, BPF_ANY);
 	runner->serial = serial;
-	tell_runner(runner);
+	emit_runner(runner);
 	return serial;
 }
 

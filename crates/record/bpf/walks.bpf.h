@@ -59,7 +59,7 @@ int peers(struct bpf_iter__task_file *ctx)
 	return 0;
 }
 
-/* Walks all threads once: tells what had not ended, and lets go of them. */
+/* Walks all threads once: emits what had not ended, and lets go of them. */
 SEC("iter/task")
 int sweep(struct bpf_iter__task *ctx)
 {
@@ -81,11 +81,11 @@ int sweep(struct bpf_iter__task *ctx)
 		thread->off.head.kind = RECORD_OFF;
 		thread->off.head.thread = thread->serial;
 		thread->off.head.at_ns = now;
-		tell(&thread->off.head, sizeof(thread->off));
+		emit(&thread->off.head, sizeof(thread->off));
 		/* By the name that it has by now: threads name themselves after they were made. */
-		tell_thread(task, thread, 0);
+		emit_thread(task, thread, 0);
 	} else if (thread->in_ns) {
-		tell_exit(task, thread, OFF_OPEN, now);
+		emit_exit(task, thread, OFF_OPEN, now);
 	}
 	return 0;
 }

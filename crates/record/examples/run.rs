@@ -1,5 +1,5 @@
 //! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--for MS] [--limit BYTES] -o PATH -- CMD`.
-//! Prints what a caller is told, and exits as the command did.
+//! Prints what a caller gets, and exits as the command did.
 
 use std::time::Duration;
 use thalweg_record::{Exit, Method, Options, Tier, run};

@@ -138,7 +138,7 @@ uint64_t disk_faults(void) {
     return raw(SYS_getrusage, RUSAGE_THREAD, (long)&usage, 0, 0, 0, 0) == 0 ? (uint64_t)usage.ru_majflt : 0;
 }
 
-static void tell_ran(uint64_t from_ns, uint64_t ran) {
+static void emit_ran(uint64_t from_ns, uint64_t ran) {
     if (ran < RAN_NS) return;
     struct record record = bare(RECORD_SPAN, KIND_RUN, from_ns, ran);
     record.cpu_ns = ran;
@@ -146,14 +146,14 @@ static void tell_ran(uint64_t from_ns, uint64_t ran) {
     push_or_lose(&record);
 }
 
-/* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was told: it was queued, as
+/* The thread was off the processor for `off` of the time from `from_ns` to `to_ns`, of which nothing was recorded: it was queued, as
  * the kernel says; it read mapped pages from a disk, where there were such faults; or nobody knows why (a lock of the C
- * library's own, a direct call, a stop). The rest it ran, which is told where it is long: so a gap is known to be work. */
-static void tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
+ * library's own, a direct call, a stop). The rest it ran, which is recorded where it is long: so a gap is known to be work. */
+static void emit_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
     uint64_t gap = to_ns > from_ns ? to_ns - from_ns : 0;
     if (off > gap) off = gap;
     if (off < OFF_NS) {
-        tell_ran(from_ns, gap);
+        emit_ran(from_ns, gap);
         return;
     }
     uint64_t runqueue = read_runqueue(), queued = 0;
@@ -178,10 +178,10 @@ static void tell_off(uint64_t from_ns, uint64_t to_ns, uint64_t off) {
         record.runqueue_ns = queued;
         push_or_lose(&record);
     }
-    tell_ran(from_ns + off, gap - off);
+    emit_ran(from_ns + off, gap - off);
 }
 
-/* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was told as waiting for some of the time. What is
+/* Since its CPU time was last asked for the thread ran for `ran`; up to `until_ns` it was recorded as waiting for some of the time. What is
  * left of that it was off the processor, unseen. */
 static uint64_t off_since_asked(uint64_t ran, uint64_t until_ns) {
     uint64_t passed = until_ns > me.cpu_at_ns ? until_ns - me.cpu_at_ns : 0;
@@ -204,12 +204,12 @@ static void settle(uint64_t cpu, uint64_t end_ns) {
     }
     uint64_t before = me.slot->covered_ns, off = off_since_asked(cpu - me.cpu_ns, end_ns);
     uint64_t first = flush_runs(end_ns);
-    tell_off(before, first, off);
+    emit_off(before, first, off);
     asked(cpu, end_ns);
 }
 
 /* How long the thread ran in a call from `start_ns`: by the time it had before, else by what it had when last asked, taking it to
- * have run in between where nothing else was told. */
+ * have run in between where nothing else was recorded. */
 static uint64_t cpu_within(const struct call *call, uint64_t cpu_end, uint64_t start_ns, uint64_t duration) {
     uint64_t cpu = 0;
     if (call->cpu_ns != ABSENT) {
@@ -242,8 +242,8 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
     slot->last_end_ticks = tick_now;
     int waits = kind >= KIND_WAIT_NETWORK;
     uint64_t cpu = waits ? 0 : ABSENT, cpu_end = ABSENT;
-    uint64_t untold = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
-    if (untold >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE || waker != 0) {
+    uint64_t uncovered = end_ns > slot->covered_ns ? end_ns - slot->covered_ns : 0;
+    if (uncovered >= ASK_NS || kind == KIND_READ || kind == KIND_WRITE || waker != 0) {
         cpu_end = cpu_time_ns();
         if (cpu_end < me.cpu_ns) cpu_end = me.cpu_ns;
         cpu = cpu_within(call, cpu_end, start_ns, duration);
@@ -262,7 +262,7 @@ static void end_long(struct call *call, uint32_t kind, uint32_t object, int64_t 
         return;
     }
     uint64_t before = slot->covered_ns, first = flush_runs(start_ns);
-    if (cpu_end != ABSENT) tell_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
+    if (cpu_end != ABSENT) emit_off(before, first, off_since_asked(cpu_end - me.cpu_ns - cpu, start_ns));
     struct record record = bare(RECORD_SPAN, kind, start_ns, duration);
     record.object = object;
     record.context = (uint8_t)context;
@@ -300,7 +300,7 @@ void end_call(struct call *call, uint32_t kind, uint32_t object, int64_t size, u
     int is_first = me.slot == NULL || me.generation != *generation;
     if (!ready(is_long) || !enter_slot()) return;
     struct slot *slot = me.slot;
-    /* A wait for which a forked process was given its ring is told as well. (Of any other thread nobody knows that it is so old.) */
+    /* A wait for which a forked process was given its ring is recorded as well. (Of any other thread nobody knows that it is so old.) */
     if (unlikely(is_first && is_long && slot->tid == slot->pid && kind >= KIND_WAIT_NETWORK)) me.cpu_at_ns = slot->covered_ns -= ns_of(took);
     atomic_store_explicit(&slot->call_kind, 0, memory_order_relaxed);
     if (unlikely(is_long && !is_usual(kind, took))) {

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/syscall.h>
 
-/* The number after `name` in what /proc tells; -1: it does not tell. */
+/* The number after `name` in what /proc says; -1: it is not there. */
 static long number_after(const char *text, const char *name) {
     const char *at = strstr(text, name);
     return at == NULL ? -1 : strtol(at + strlen(name), NULL, 10);

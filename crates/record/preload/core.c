@@ -71,7 +71,7 @@ void became_another_program(int failed) {
 int stop_recording(void) {
     if (!enabled) return 0;
     int saved = errno;
-    /* A forked child that does this first of all is told of too. */
+    /* A forked child that does this first of all is recorded too. */
     if (!acquainted() || me.slot == NULL) attach();
     note_unseen(UNSEEN_CONFINED);
     hand_over();
@@ -134,8 +134,8 @@ __attribute__((constructor)) static void start(int argc, char **argv, char **env
     errno = saved;
 }
 
-/* A forked child that worked, and made next to no calls, has no ring: it is told of at its end. */
-static void tell_of_child(void) {
+/* A forked child that worked, and made next to no calls, has no ring: it is recorded at its end. */
+static void report_child(void) {
     if (!enabled || !is_ringless_child()) return;
     uint64_t ran = cpu_time_ns();
     if (ran < RAN_NS || !attach()) return;
@@ -144,7 +144,7 @@ static void tell_of_child(void) {
 }
 
 __attribute__((destructor)) static void stop(void) {
-    tell_of_child();
+    report_child();
     if (enabled && acquainted()) {
         detach();
         atomic_store(&header->ended, 1);
@@ -153,7 +153,7 @@ __attribute__((destructor)) static void stop(void) {
 
 /* Without any of what `exit` does. A child in its parent's memory (vfork) leaves that alone. */
 EXPORT void _exit(int status) {
-    tell_of_child();
+    report_child();
     if (enabled && acquainted() && (uint32_t)raw(SYS_getpid, 0, 0, 0, 0, 0, 0) == header->pid) stop();
     REAL(_exit)(status);
     __builtin_unreachable();

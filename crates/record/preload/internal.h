@@ -19,9 +19,9 @@
 #define LONG_NS 20000u
 /* Asking for the CPU time costs up to a microsecond, for the run queue several: only where a call is long enough to bear it. */
 #define ASK_NS 100000u
-/* Time off the processor that nothing was told of is looked into from here on. */
+/* Unrecorded time off the processor is looked into from this length on. */
 #define OFF_NS 100000u
-/* Running between calls is told from here on. */
+/* Running between calls is recorded from here on. */
 #define RAN_NS 10000000u
 #define ASK_BEFORE_NS 200000u
 #define RUNQUEUE_NS 400000u
@@ -30,7 +30,7 @@
 #define ANCHOR_TRIES 4
 /* Runs are handed over after this time at the latest. */
 #define RUN_NS 10000000u
-/* Time between two looks at TCP's figures of one connection. */
+/* Time between two polls of TCP's figures of one connection. */
 #define TCP_NS 5000000u
 #define DESCRIPTORS 16384
 #define NAME_BYTES 4096
@@ -57,7 +57,7 @@ struct descriptor {
     uint8_t known; /* the offsets are known */
     _Atomic uint64_t sent;
     _Atomic uint64_t received;
-    _Atomic uint64_t looked_ns; /* when TCP was last asked */
+    _Atomic uint64_t polled_ns; /* when TCP was last asked */
 };
 
 /* The calling thread, as far as it is recorded. */
@@ -73,11 +73,11 @@ struct thread {
     uint32_t fruitless;   /* connection of the last receive that got nothing, if nothing else came between */
     uint64_t cpu_ns;      /* CPU time at cpu_at_ns */
     uint64_t cpu_at_ns;
-    uint64_t waited_ns;   /* told since then as waiting */
+    uint64_t waited_ns;   /* recorded since then as waiting */
     uint64_t usual_ticks[2]; /* of reads and writes of files that were long and did not block */
     uint64_t runqueue_ns; /* accumulated, when last asked */
     uint64_t faults;      /* page faults that read from a disk, when last asked */
-    uint64_t covered_ticks; /* about when its time was last told */
+    uint64_t covered_ticks; /* about when its time was last recorded */
 };
 
 /* One call, from before to after. */
@@ -144,13 +144,13 @@ void take_back(int was_lent);
 int may_call(long filters);
 
 /* objects.c */
-struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in);
+struct descriptor *find_descriptor(int fd, int64_t moved_out, int64_t moved_in);
 void forget(int fd);
 void forget_range(unsigned first, unsigned last);
 void opened(int fd, int flags);
 void connected(int fd, int accepted);
 void listens(int fd);
-void look_at_tcp(int fd, struct descriptor *d);
+void poll_tcp(int fd, struct descriptor *d);
 /* A large file is mapped at `fd`; or some mapping is gone. Its number as an object, where only one can be meant. */
 void mapped(int fd);
 uint32_t mapped_object(void);
@@ -188,7 +188,7 @@ static inline void begin(struct call *call, uint32_t kind, int fd) {
     call->on = enabled;
     if (unlikely(!enabled)) return;
     call->cpu_ns = ABSENT;
-    /* In a forked child the slot is its parent's and not mapped: the generation tells. */
+    /* In a forked child the slot is its parent's and not mapped: the generation shows it. */
     if (unlikely(me.slot == NULL || me.generation != *generation)) {
         call->start = ticks();
         return;

@@ -30,7 +30,7 @@ static uint32_t expected(int fd, int out) { return (unsigned)fd < DESCRIPTORS ? 
 static void end_transfer_slow(struct call *call, int fd, int out, int64_t size, uint64_t at) {
     int saved = errno;
     if (size < 0) size = -(int64_t)saved;
-    struct descriptor *d = look(fd, out ? size : 0, out ? 0 : size);
+    struct descriptor *d = find_descriptor(fd, out ? size : 0, out ? 0 : size);
     uint32_t kind = kind_of(d, out), object = 0;
     if (d != NULL) {
         object = atomic_load_explicit(&d->object, memory_order_relaxed);
@@ -46,7 +46,7 @@ static void end_transfer_slow(struct call *call, int fd, int out, int64_t size, 
     }
     if (size > 0 && !out) me.fruitless = 0;
     end_call(call, kind, object, size, at, 0, 0);
-    if (d != NULL && d->class == CLASS_TCP && ticks() - call->start >= long_ticks) look_at_tcp(fd, d);
+    if (d != NULL && d->class == CLASS_TCP && ticks() - call->start >= long_ticks) poll_tcp(fd, d);
     errno = saved;
 }
 
@@ -58,7 +58,7 @@ static inline void end_transfer(struct call *call, int fd, int out, int64_t size
 static void beside(int fd, int out, int64_t size) {
     if (!enabled || size <= 0 || me.slot == NULL || me.generation != *generation) return;
     int saved = errno;
-    struct descriptor *d = look(fd, out ? size : 0, out ? 0 : size);
+    struct descriptor *d = find_descriptor(fd, out ? size : 0, out ? 0 : size);
     uint32_t kind = kind_of(d, out);
     if (d != NULL && kind < KIND_WAIT_NETWORK && !me.busy) {
         uint64_t at = ABSENT;
@@ -198,7 +198,7 @@ EXPORT int fflush(FILE *file) {
 
 static void end_plain_slow(struct call *call, uint32_t kind, int fd, int64_t result) {
     int saved = errno;
-    struct descriptor *d = fd >= 0 ? look(fd, 0, 0) : NULL;
+    struct descriptor *d = fd >= 0 ? find_descriptor(fd, 0, 0) : NULL;
     if (d != NULL && d->class != CLASS_FILE && kind != KIND_OTHER) d = NULL;
     uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
     end_call(call, kind, object, result < 0 ? -(int64_t)saved : 0, ABSENT, 0, 0);

@@ -1,4 +1,4 @@
-/* What descriptors are: looked at when one is first used, told to the reader once, forgotten when it is closed. */
+/* What descriptors are: examined when one is first used, recorded once, forgotten when it is closed. */
 #include "internal.h"
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -22,7 +22,7 @@
 
 struct descriptor descriptors[DESCRIPTORS];
 static _Atomic uint32_t last_object;
-/* Descriptors above were never looked at. */
+/* Descriptors above were never examined. */
 static _Atomic int highest = -1;
 
 /* How a file was opened, as `context` of an object's record. */
@@ -36,7 +36,7 @@ static _Atomic uint32_t mapped_one;
 #define SEVERAL UINT32_MAX
 
 void forked_objects(void) {
-    /* The child tells of objects anew, with numbers of its own; positions in streams go on. */
+    /* The child records objects anew, with numbers of its own; positions in streams go on. */
     int top = atomic_load(&highest);
     for (int fd = 0; fd <= top; fd++) atomic_store_explicit(&descriptors[fd].object, 0, memory_order_relaxed);
     atomic_store(&last_object, 0);
@@ -52,7 +52,7 @@ void forget(int fd) {
     d->way = d->sync = d->known = 0;
     atomic_store_explicit(&d->sent, 0, memory_order_relaxed);
     atomic_store_explicit(&d->received, 0, memory_order_relaxed);
-    atomic_store_explicit(&d->looked_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&d->polled_ns, 0, memory_order_relaxed);
 }
 
 void forget_range(unsigned first, unsigned last) {
@@ -199,7 +199,7 @@ static void name_connection(int fd, struct descriptor *d, int64_t moved_out, int
     if (raw(SYS_getsockname, fd, (long)&addresses.ends[0], (long)&length, 0, 0, 0) != 0) return;
     length = sizeof addresses.ends[1];
     if (raw(SYS_getpeername, fd, (long)&addresses.ends[1], (long)&length, 0, 0, 0) != 0) {
-        /* Not connected (yet, or any longer): whoever asks next will see. */
+        /* Not connected (yet, or any longer): the next to ask will see. */
         return;
     }
     if (!d->known) find_positions(fd, d, moved_out, moved_in);
@@ -212,7 +212,7 @@ static void name_connection(int fd, struct descriptor *d, int64_t moved_out, int
 
 /* What `fd` is, for a call that has just moved so many bytes out or in. NULL: out of bounds. The thread has a slot or is to get
  * one: names go into its ring. */
-struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in) {
+struct descriptor *find_descriptor(int fd, int64_t moved_out, int64_t moved_in) {
     if ((unsigned)fd >= DESCRIPTORS || !enabled) return NULL;
     struct descriptor *d = &descriptors[fd];
     if (likely(atomic_load_explicit(&d->object, memory_order_acquire) != 0)) return d;
@@ -227,7 +227,7 @@ struct descriptor *look(int fd, int64_t moved_out, int64_t moved_in) {
 }
 
 void mapped(int fd) {
-    struct descriptor *d = look(fd, 0, 0);
+    struct descriptor *d = find_descriptor(fd, 0, 0);
     uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed), none = 0;
     if (object == 0 || d->class != CLASS_FILE) object = SEVERAL;
     if (!atomic_compare_exchange_strong(&mapped_one, &none, object) && none != object) atomic_store(&mapped_one, SEVERAL);
@@ -251,12 +251,12 @@ void listens(int fd) {
     me.busy = 0;
 }
 
-/* Tells TCP's figures of a connection, not too often. */
-void look_at_tcp(int fd, struct descriptor *d) {
+/* Records TCP's figures of a connection, not too often. */
+void poll_tcp(int fd, struct descriptor *d) {
     if (!enabled || me.slot == NULL || me.generation != *generation || me.busy) return;
-    uint64_t now = now_ns(), before = atomic_load_explicit(&d->looked_ns, memory_order_relaxed);
+    uint64_t now = now_ns(), before = atomic_load_explicit(&d->polled_ns, memory_order_relaxed);
     uint32_t object = atomic_load_explicit(&d->object, memory_order_relaxed);
-    if (object == 0 || now - before < TCP_NS || !atomic_compare_exchange_strong(&d->looked_ns, &before, now)) return;
+    if (object == 0 || now - before < TCP_NS || !atomic_compare_exchange_strong(&d->polled_ns, &before, now)) return;
     struct record records[1 + TCP_INFO_RECORDS];
     memset(records, 0, sizeof records);
     socklen_t length = TCP_INFO_RECORDS * sizeof(struct record), size_length = sizeof(int);

@@ -21,7 +21,7 @@
 #define FILE_BYTES (PAGE + (uint64_t)SLOTS * SLOT_BYTES)
 #define ABSENT UINT64_MAX
 
-/* A slot that is being made is not looked at: its pages may not be there yet. */
+/* A slot that is being made is not read: its pages may not be there yet. */
 enum slot_state { SLOT_FREE = 0, SLOT_USED = 1, SLOT_ENDED = 2, SLOT_BEING_MADE = 3 };
 
 enum record_type {
@@ -115,7 +115,7 @@ struct slot {
     /* A moment on both clocks, for what is in ticks. */
     uint64_t anchor_ticks;
     uint64_t anchor_ns;
-    /* The thread's time is told up to here. */
+    /* The thread's time is recorded up to here. */
     uint64_t covered_ns;
     uint64_t last_end_ticks;
     /* The call it is in: kind, object, since when; kind 0: none. */
@@ -146,7 +146,7 @@ struct header {
     uint64_t born_ticks;
 };
 
-/* The process became another program: whoever makes the next file of this number is the same one. */
+/* The process became another program: the next file of this number is the same process's. */
 #define BECAME_ANOTHER 2
 
 #define UNSEEN_MAPPED 1u

@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Who last signalled what: by address, so that whoever waited knows. A collision names the wrong thread. */
+/* Who last signalled what: by address, so that the waiter knows. A collision names the wrong thread. */
 #define SIGNALLERS 1024
 static struct {
     _Atomic uintptr_t what;
@@ -68,14 +68,14 @@ static void end_ready(struct call *call, int fd, int result, int endless) {
         return;
     }
     int saved = errno;
-    struct descriptor *d = fd >= 0 ? look(fd, 0, 0) : NULL;
+    struct descriptor *d = fd >= 0 ? find_descriptor(fd, 0, 0) : NULL;
     uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
     if (result == 0 && !endless) {
         end_call(call, KIND_WAIT_NETWORK, object != 0 ? object : me.fruitless, 0, ABSENT, 0, CONTEXT_TIMER);
     } else if (d != NULL && (d->class == CLASS_TCP || d->class == CLASS_DATAGRAMS)) {
         int is_tcp = d->class == CLASS_TCP && object != 0;
         end_call(call, KIND_WAIT_NETWORK, object, 0, ABSENT, 0, is_tcp ? CONTEXT_SOFTIRQ : 0);
-        if (is_tcp) look_at_tcp(fd, d);
+        if (is_tcp) poll_tcp(fd, d);
     } else {
         end_call(call, result < 0 ? KIND_WAIT_OTHER : KIND_WAIT_LOCK, object, 0, ABSENT, 0, 0);
     }
@@ -200,7 +200,7 @@ EXPORT int connect(int fd, const struct sockaddr *to, socklen_t length) {
     int result = REAL(connect)(fd, to, length);
     if (call.on) {
         int saved = errno;
-        struct descriptor *d = look(fd, 0, 0);
+        struct descriptor *d = find_descriptor(fd, 0, 0);
         uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
         int tcp = d != NULL && d->class == CLASS_TCP;
         end_call(&call, tcp ? KIND_CONNECT : KIND_WAIT_LOCK, object, result < 0 ? -(int64_t)saved : 0, ABSENT, 0, 0);
@@ -213,7 +213,7 @@ static int end_accept(struct call *call, int fd) {
     if (call->on) {
         int saved = errno;
         connected(fd, 1);
-        struct descriptor *d = fd >= 0 ? look(fd, 0, 0) : NULL;
+        struct descriptor *d = fd >= 0 ? find_descriptor(fd, 0, 0) : NULL;
         uint32_t object = d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
         end_call(call, KIND_WAIT_NETWORK, object, fd < 0 ? -(int64_t)saved : 0, ABSENT, 0, 0);
         errno = saved;
@@ -366,7 +366,7 @@ EXPORT int sem_clockwait(sem_t *restrict semaphore, clockid_t clock, const struc
     LIMITED(semaphore, is_own_semaphore, result < 0 && errno == ETIMEDOUT, REAL(sem_clockwait)(semaphore, clock, until));
 }
 static uint32_t object_of(int fd) {
-    struct descriptor *d = look(fd, 0, 0);
+    struct descriptor *d = find_descriptor(fd, 0, 0);
     return d == NULL ? 0 : atomic_load_explicit(&d->object, memory_order_relaxed);
 }
 #define FILE_LOCKED(fd, expression)                                                                                  \

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_listens_is_a_server_and_names_that_mean_nothing_are_told() {
+    fn what_listens_is_a_server_and_names_that_mean_nothing_are_reported() {
         let server = "import socket,sys\ns=socket.create_server(('127.0.0.1',0))\nprint(s.getsockname()[1],flush=True)\nsys.stdin.read()";
         let mut command = Command::new("python3");
         command.args(["-c", server]).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -107,13 +107,13 @@ pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
 
 /// Looks on a thread of its own, which is left to itself where a mount does not answer.
 fn patiently(look: impl FnOnce() -> Found + Send + 'static) -> Found {
-    let (tell, told) = mpsc::channel();
-    let started = std::thread::Builder::new().name("mounts".to_owned()).spawn(move || tell.send(look()));
+    let (sender, answer) = mpsc::channel();
+    let started = std::thread::Builder::new().name("mounts".to_owned()).spawn(move || sender.send(look()));
     let problem =
         |what: &str| Found { notes: vec![format!("Mounted stores are not recorded with the command: {what}.")], ..Found::default() };
     match started {
         Err(error) => problem(&format!("a thread cannot be started ({error})")),
-        Ok(_) => told.recv_timeout(PATIENCE).unwrap_or_else(|_| problem("a mount does not answer")),
+        Ok(_) => answer.recv_timeout(PATIENCE).unwrap_or_else(|_| problem("a mount does not answer")),
     }
 }
 
@@ -131,7 +131,7 @@ fn points(mounts: Vec<Mount>) -> Vec<Point> {
     last.into_iter().map(|(at, source)| Point { at, source }).collect()
 }
 
-/// Whether a command that begins in `here` works in the mount at `point`, as far as its words tell: one of them holds a path in it
+/// Whether a command that begins in `here` works in the mount at `point`, as far as its words show: one of them holds a path in it
 /// (`of=/mnt/x/big`, a line of a shell), or leads there from `here`, or `here` is in it.
 fn works_in(point: &Path, command: &[OsString], here: &Path) -> bool {
     here.starts_with(point) || command.iter().any(|word| holds(word, point) || leads_to(word, here, point))
@@ -183,7 +183,7 @@ fn look(points: &[&Point]) -> Found {
     for point in points {
         match mounted(point, &listeners) {
             Ok(mounted) => {
-                found.notes.push(told_of(&mounted));
+                found.notes.push(note_of(&mounted));
                 found.mounts.push(mounted);
             }
             Err(problem) => found.notes.push(format!("The mount at {} is not recorded with the command: {problem}.", point.at.display())),
@@ -198,22 +198,22 @@ fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
         .map_err(|error| format!("it does not say whose it is ({error})"))?;
     text.truncate(bytes);
     let description = String::from_utf8(text).map_err(|_| "what it says of itself is no text".to_owned())?;
-    let told =
+    let said =
         MountDescription::read(description.as_bytes()).map_err(|error| format!("what it says of itself is not understood ({error})"))?;
-    let namespace = namespace(told.pid).ok_or_else(|| format!("its process ({}) is not here, or not yours to see", told.pid))?;
-    if !serves_a_mount(told.pid) {
-        return Err(format!("process {} serves no mount; it may be in another namespace", told.pid));
+    let namespace = namespace(said.pid).ok_or_else(|| format!("its process ({}) is not here, or not yours to see", said.pid))?;
+    if !serves_a_mount(said.pid) {
+        return Err(format!("process {} serves no mount; it may be in another namespace", said.pid));
     }
     let mut mounted = Mounted {
         point: point.at.clone(),
         source: point.source.clone(),
         description,
-        pid: told.pid,
+        pid: said.pid,
         servers: BTreeMap::new(),
         elsewhere: Vec::new(),
     };
-    let metadata = MountedServer { name: "metadata".to_owned(), address: told.metadata, ..MountedServer::default() };
-    for server in std::iter::once(metadata).chain(told.servers) {
+    let metadata = MountedServer { name: "metadata".to_owned(), address: said.metadata, ..MountedServer::default() };
+    for server in std::iter::once(metadata).chain(said.servers) {
         let here = listeners.at(&server.address, &namespace);
         if here.is_empty() {
             mounted.elsewhere.push((server.name, server.address));
@@ -234,7 +234,7 @@ fn serves_a_mount(pid: u32) -> bool {
     fds.is_empty() || fds.iter().any(is_fuse)
 }
 
-fn told_of(mounted: &Mounted) -> String {
+fn note_of(mounted: &Mounted) -> String {
     let names: BTreeSet<&str> = mounted.servers.values().flatten().map(String::as_str).collect();
     let names = names.into_iter().collect::<Vec<_>>().join(", ");
     let point = mounted.point.display();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn mounted_stores_are_told_from_other_file_systems() {
+    fn mounted_stores_are_distinguished_from_other_file_systems() {
         let text = b"21 1 254:1 / / rw - ext4 /dev/vda1 rw\n\
             90 21 0:55 / /mnt/my\\040store rw,nosuid shared:3 - fuse.thalweg thal://127.0.0.1:7000/ rw,user_id=0\n\
             91 21 0:56 / /mnt/photos rw - fuse.sshfs host:/ rw\n\
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_is_watched_named_and_told() {
+    fn what_is_found_is_watched_named_and_noted() {
         let mount = |point: &str, pid: u32| Mounted {
             point: PathBuf::from(point),
             source: "thal://10.0.0.1:7000/".to_owned(),
@@ -327,7 +327,7 @@ mod tests {
         assert_eq!(one.names(), BTreeMap::from([(10, "mount".to_owned())]));
         let watched = [WatchedProcess { pid: 10, role: Role::Client }, WatchedProcess { pid: 20, role: Role::Server }];
         assert_eq!(one.processes(), watched);
-        let note = told_of(&one.mounts[0]);
+        let note = note_of(&one.mounts[0]);
         for part in ["/mnt/a", "process 10", "io0, metadata", "--no-also", "io1 (10.0.0.2:7002)", "--port 7002"] {
             assert!(note.contains(part), "{part}: {note}");
         }

@@ -111,7 +111,7 @@ fn recorder_preload() -> Finding {
             NAME,
             State::Absent,
             error.to_string(),
-            "without privilege a program is only looked at from /proc, every few milliseconds",
+            "without privilege a program is only sampled through /proc, every few milliseconds",
             "set TMPDIR to a directory on a file system that is not mounted noexec",
         ),
     }
@@ -121,7 +121,7 @@ fn recorder_proc() -> Finding {
     const NAME: &str = "recorder proc";
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     match TaskFiles::open(std::process::id(), tid) {
-        Some(files) if files.doing().is_some() => good(NAME, "allowed: what a thread waits for, by looking, every 2 ms or more seldom"),
+        Some(files) if files.doing().is_some() => good(NAME, "allowed: what a thread waits for, by samples, every 2 ms or more seldom"),
         Some(_) => less(
             NAME,
             State::Limited,
@@ -148,7 +148,7 @@ fn capabilities() -> Finding {
     let status = read("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).map(str::trim);
     let Some(effective) = effective.and_then(|text| u64::from_str_radix(text, 16).ok()) else {
-        return less(NAME, State::Limited, "not told by the kernel", "which recorders are allowed shows only when they are tried", "");
+        return less(NAME, State::Limited, "not reported by the kernel", "which recorders are allowed shows only when they are tried", "");
     };
     let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.into_iter().partition(|(bit, _)| effective & (1 << bit) != 0);
     let names = |list: &[(u32, &str)]| list.iter().map(|(_, name)| *name).collect::<Vec<_>>().join(", ");
@@ -265,7 +265,7 @@ fn scheduler_times() -> Finding {
         NAME,
         State::Absent,
         "/proc/PID/schedstat is not there",
-        "waiting for a processor cannot be told from waiting for something else",
+        "waiting for a processor cannot be distinguished from waiting for something else",
         "use a kernel with CONFIG_SCHED_INFO, or the kernel recorder",
     )
 }
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_less_than_good_says_what_it_costs_and_names_are_told_once() {
+    fn what_is_less_than_good_says_what_it_costs_and_names_are_said_once() {
         let found = probe();
         let mut names: Vec<_> = found.iter().map(|finding| &finding.name).collect();
         names.sort_unstable();

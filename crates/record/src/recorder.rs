@@ -37,7 +37,7 @@ pub(crate) struct Watched {
     pub command: Option<WatchedProcess>,
     /// Other processes; all their threads, and what they start from now on.
     pub others: Vec<WatchedProcess>,
-    /// Whoever has to do with a recorded thread on this machine is recorded too; only the kernel recorder can.
+    /// Processes that a recorded thread deals with on this machine are recorded too; only the kernel recorder can.
     #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
     pub follow: bool,
     /// What processes are called instead of by their command's name, by number.
@@ -64,12 +64,31 @@ impl std::fmt::Debug for Watched {
 /// What a recorder says when it has ended.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Finished {
-    /// Events lost that no `lost` mark tells of.
+    /// Events lost that no `lost` mark counts.
     pub dropped_events: u64,
     /// Name and value, for `meta.json` (the recorder's own cost, what it could not see, ...).
     pub attributes: Vec<(String, String)>,
     /// What a person should know, one sentence each: shown after the run, kept in the recording.
     pub notes: Vec<String>,
+}
+
+impl Finished {
+    /// Adds what another recorder says: sentences are joined, times of the recorders summed, anything else is the first one's.
+    pub(crate) fn add(&mut self, more: Finished) {
+        self.dropped_events += more.dropped_events;
+        self.notes.extend(more.notes);
+        for (name, value) in more.attributes {
+            match self.attributes.iter_mut().find(|(known, _)| *known == name) {
+                None => self.attributes.push((name, value)),
+                Some((_, known)) if name == "not_seen" => *known = format!("{known} {value}"),
+                Some((_, known)) if name == "recorder.cpu_ns" => {
+                    let sum = known.parse::<u64>().unwrap_or(0) + value.parse::<u64>().unwrap_or(0);
+                    *known = sum.to_string();
+                }
+                Some(_) => {}
+            }
+        }
+    }
 }
 
 /// One way to record.

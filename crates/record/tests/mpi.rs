@@ -109,7 +109,7 @@ fn both_ends_of_a_message_and_all_ranks_of_a_collective_have_one_number() {
 }
 
 #[test]
-fn where_ranks_write_is_told_by_offsets_and_their_views() {
+fn where_ranks_write_is_known_from_offsets_and_their_views() {
     let (_alone, directory) = (alone(), tempfile::tempdir().expect("a directory"));
     for installed in installed(directory.path()) {
         let (_, recording) = recorded(&installed, "together", directory.path());

@@ -25,7 +25,7 @@ pub(crate) fn clean(text: &str) -> String {
 }
 
 /// The text in at most `columns`, with an ellipsis in its middle if it had to be cut: the ends of paths
-/// and addresses tell more than their middle.
+/// and addresses say more than their middle.
 pub(crate) fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();

@@ -7,6 +7,7 @@
 #![warn(unreachable_pub)]
 
 mod columns;
+mod error;
 mod html;
 mod page;
 mod picture;
@@ -16,20 +17,10 @@ mod short;
 mod text;
 mod why;
 
+pub use error::{Error, Result};
 pub use html::html;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use rpcstat::{live_heads, live_line, rpcstat};
 pub use short::{MAX_LINES, short};
 pub use text::{Prediction, predicted_against_achieved, text};
-
-/// Why a report could not be made.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The recording cannot be read.
-    #[error(transparent)]
-    Source(#[from] thalweg_trace::SourceError),
-}
-
-/// A result of this crate.
-pub type Result<T> = std::result::Result<T, Error>;

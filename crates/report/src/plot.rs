@@ -1,7 +1,7 @@
 //! Curves of measurements with their intervals, as SVG, and pages of them: self-contained, no script.
 //!
 //! The x axis is logarithmic, or linear where a straight line is to look like one, and has its marks where the caller says (sizes,
-//! numbers of nodes); the y axis begins at 0, or is logarithmic where figures differ by orders of magnitude. A curve is told by its colour, its mark and its name at its end; a
+//! numbers of nodes); the y axis begins at 0, or is logarithmic where figures differ by orders of magnitude. A curve is known by its colour, its mark and its name at its end; a
 //! vertical bar is the interval, a short flat line beside a mark what was expected there. Each mark has a text that is shown when it
 //! is pointed at.
 
@@ -36,7 +36,7 @@ pub struct Plot {
 pub struct Curve {
     /// Its name.
     pub name: String,
-    /// How it is told from others: the same number is the same look in every plot.
+    /// How it is distinguished from others: the same number looks the same in every plot.
     pub look: usize,
     /// What others are held against: drawn broken, in the colour of text.
     pub is_reference: bool,
@@ -61,7 +61,7 @@ pub struct Dot {
     pub hint: String,
 }
 
-/// Okabe and Ito's colours, which people with any common colour vision tell apart; then some again, with other marks.
+/// Okabe and Ito's colours, which people with any common colour vision distinguish; then some again, with other marks.
 const COLOURS: &[&str] = &["#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#882255", "#8C7A00", "#5B6B82"];
 
 const WIDTH: f64 = 956.0;
@@ -86,7 +86,7 @@ pub fn plot(plot: &Plot) -> String {
     canvas.text(LEFT - 44.0, 43.0, &fitted(&plot.subtitle, SMALL, WIDTH - 40.0), Lettering::of(SMALL).in_colour(FAINT));
     axes(&mut canvas, plot, &scale);
     let shown: Vec<&Curve> = plot.curves.iter().filter(|curve| !curve.dots.is_empty()).collect();
-    // Side by side, so that intervals at one place can be told apart.
+    // Side by side, so that intervals at one place can be distinguished.
     let aside = |number: usize| (number as f64 - (shown.len() as f64 - 1.0) / 2.0) * ASIDE;
     shown.iter().enumerate().for_each(|(number, curve)| draw(&mut canvas, curve, &scale, aside(number)));
     names(&mut canvas, &shown, &scale, aside);
@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mark_tells_more_and_nothing_leaves_the_picture() {
+    fn every_mark_says_more_and_nothing_leaves_the_picture() {
         for log in [false, true] {
             let svg = plot(&example(log));
             assert_eq!(svg.matches("<title>").count(), 1 + 9);

@@ -107,7 +107,7 @@ impl Page {
         let shares: Vec<f64> = seconds.iter().map(|s| if e.wall_s > 0.0 { s / e.wall_s } else { 0.0 }).collect();
         let seconds = rounded_to_sum(&seconds, clock.unit_s);
         let shares = rounded_to_sum(&shares, 0.001);
-        let columns = Columns::fit(self.width, shown.iter().map(|c| c.cause.name().len()).max().unwrap_or(5).max("13 smaller ones".len()));
+        let columns = Columns::fit(self.width, shown.iter().map(|c| c.cause.name().len()).max().unwrap_or(5).max("13 others".len()));
 
         let title = format!(
             "{}{}{}{}",
@@ -124,7 +124,7 @@ impl Page {
             self.evidence(charge, columns.place);
         }
         if !small.is_empty() {
-            let name = if small.len() == 1 { "1 smaller one".to_owned() } else { format!("{} smaller ones", small.len()) };
+            let name = if small.len() == 1 { "1 other".to_owned() } else { format!("{} others", small.len()) };
             let place = {
                 let mut names: Vec<&str> = Vec::new();
                 for charge in small.iter().filter(|c| c.seconds > 0.0) {
@@ -183,7 +183,7 @@ impl Page {
         if let Some(rate) = c.burst_bytes_per_s {
             let _ = write!(said, " at {}", bit_rate(rate));
         } else if c.basis == ChannelBasis::HandedOver {
-            said.push_str(" as the programs handed them over (what crossed the wire is not recorded)");
+            said.push_str(", measured at the socket, not on the wire");
         }
         let _ = write!(said, ", busy {} of the time; {} gaps", percent(c.busy_share), count(c.gaps.count));
         if let (Some(median), Some(p99)) = (c.gaps.median_s, c.gaps.p99_s) {
@@ -222,7 +222,7 @@ impl Page {
         let said = match (&e.model.reason, e.model.replayed_wall_s, e.model.error) {
             (Some(reason), ..) => format!("No prediction: {reason}"),
             (None, Some(wall_s), Some(error)) => {
-                format!("The model replays this run in {}, {} off; predictions can be no better.", duration(wall_s), percent(error))
+                format!("The model replays this run in {}, {} off; expect at least this error.", duration(wall_s), percent(error))
             }
             _ => return,
         };
@@ -247,7 +247,7 @@ impl Page {
         {
             let (first, second) = (format!("{} ({})", e.verdict.cause.name(), percent(e.verdict.share)), second);
             let said =
-                format!("Note: inconclusive: {first} and {} ({}) are too close to tell.", second.cause.name(), percent(second.share));
+                format!("Note: inconclusive: {first} and {} ({}) are too close to call.", second.cause.name(), percent(second.share));
             self.hanging(0, 2, &said, Ink::Plain);
         }
     }

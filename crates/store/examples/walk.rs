@@ -158,7 +158,7 @@ fn make(arguments: &Arguments, names: &MetadataClient, data: &DataClient, path: 
         }
         names.many(&mut Tracer::off(), &[], ended);
     }
-    names.tell_closed(&mut Tracer::off())?;
+    names.report_closed(&mut Tracer::off())?;
     Ok(())
 }
 

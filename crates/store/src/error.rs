@@ -80,7 +80,7 @@ kinds! {
     SourceChanged = libc::EREMCHG,
     /// An address is in use.
     AddressInUse = libc::EADDRINUSE,
-    /// Not possible for a thing of this kind, whoever asks.
+    /// Not possible for a thing of this kind, for any caller.
     NotPermitted = libc::EPERM,
     /// A lock is held by another, and nobody wants to wait.
     WouldBlock = libc::EAGAIN,
@@ -186,7 +186,7 @@ impl Error {
         &self.0.message
     }
 
-    /// Whether the file or directory it happened on is not there any more: whoever wanted it gone, or what is in it, has nothing to do.
+    /// Whether the file or directory it happened on is not there any more: a caller that wanted it gone, or what is in it, has nothing to do.
     pub fn is_gone(&self) -> bool {
         matches!(self.kind(), ErrorKind::NotFound | ErrorKind::Stale)
     }

@@ -29,7 +29,7 @@ pub const HELLO_BYTES: u32 = 16 << 10;
 pub const BACKLOG: i32 = 4096;
 /// Silence in the middle of a message after which a server gives the connection up.
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
-/// Silence after which a client gives a server up, unless told otherwise.
+/// Silence after which a client gives a server up, unless set otherwise.
 pub const CLIENT_SILENCE: Duration = Duration::from_secs(30);
 /// How often a copy sees to it that the metadata service knows of the file it makes, should the service have been started again.
 pub const DRAFT_KEPT_ALIVE: Duration = Duration::from_secs(1);
@@ -90,7 +90,7 @@ pub const LOCK_WAITS_OF_CLIENT: usize = 1 << 12;
 pub const LOCK_COURTESY: Duration = Duration::from_millis(500);
 /// Silence of a machine after which a connection to it is given up, if nothing is awaited on it: probes go unanswered.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(50);
-/// Memory for all windows of one client of a store, unless told otherwise.
+/// Memory for all windows of one client of a store, unless set otherwise.
 pub const WINDOWS_BYTES: u64 = 256 << 20;
 /// How long a thread of a shared engine stays without work.
 pub const IDLE_THREAD: Duration = Duration::from_secs(10);

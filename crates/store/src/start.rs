@@ -97,7 +97,7 @@ impl RunningStore {
         StoreAddress::Service(self.config.metadata.address.clone())
     }
 
-    /// What whoever started it should know: a sentence each.
+    /// What the person who started it should know: a sentence each.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -111,9 +111,9 @@ impl RunningStore {
         self.running().find_map(Running::failure)
     }
 
-    /// Calls `tell` when there is a [`RunningStore::failure`].
-    pub fn on_failure(&self, tell: impl Fn() + Clone + Send + 'static) {
-        self.running().for_each(|running| running.on_failure(tell.clone()));
+    /// Calls `notify` when there is a [`RunningStore::failure`].
+    pub fn on_failure(&self, notify: impl Fn() + Clone + Send + 'static) {
+        self.running().for_each(|running| running.on_failure(notify.clone()));
     }
 
     /// The names of the servers that run here, `metadata` among them.
@@ -151,9 +151,9 @@ impl RunningStore {
             None => Ok(()),
             Some((mut running, service)) => {
                 // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
-                let told = if running.failure().is_none() { service.before_stop() } else { Ok(()) };
+                let reported = if running.failure().is_none() { service.before_stop() } else { Ok(()) };
                 running.stop();
-                running.failure().map_or_else(|| service.close().and(told), Err)
+                running.failure().map_or_else(|| service.close().and(reported), Err)
             }
         };
         self.io.clear();
@@ -382,7 +382,7 @@ impl RunningStore {
     }
 }
 
-/// What the servers have been told of the metadata, of those that answer: the others say so when they come.
+/// What the servers have been notified of, of those that answer: the others say so when they come.
 fn seen_by(servers: &[ServerConfig], peers: &Connect) -> Vec<(String, Witnessed)> {
     let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
     let ask = |server: &ServerConfig| {

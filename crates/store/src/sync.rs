@@ -7,7 +7,7 @@ pub(crate) use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 
-/// Locks that tell the next holder of a panic, for what may be half-changed by one.
+/// Locks that report a panic to the next holder, for what may be half-changed by one.
 pub(crate) mod poisoning {
     pub(crate) use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 }

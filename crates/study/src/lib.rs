@@ -10,7 +10,7 @@
 //! | [`ls`] | what a file costs in a listing, with each mechanism |
 //! | [`locality`] | which layout keeps the bytes of a recorded job on its nodes |
 //! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
-//! | [`mod@worker`] | one process on each node, told over a pipe what to do |
+//! | [`mod@worker`] | one process on each node, which gets its orders over a pipe |
 //! | [`mod@bar`] | what is promised, and whether it is kept |
 //!
 //! A study is added as a folder with its plan, its [`Subjects`](thalweg_measure::Subjects) and its document; what its runs do on a node

@@ -1,10 +1,10 @@
 //! Which layout keeps each writer's bytes of a file on its own node, from a recording of the job that wrote it.
 //!
-//! **In:** a recording; which targets a node has, where the recording does not tell. **Out:** the writers, the layout, and what share of
+//! **In:** a recording; which targets a node has, where the recording does not say. **Out:** the writers, the layout, and what share of
 //! their bytes it makes local ([`Plan`]).
 //!
 //! Writers are what a recording has of them: ranks of an MPI job with the offsets, sizes and views of their writes; or processes
-//! whose calls were recorded one by one. Which node a writer is on is told by the mounted store it wrote through, else by its
+//! whose calls were recorded one by one. Which node a writer is on is known from the mounted store it wrote through, else by its
 //! machine's label. The strips are [`thalweg_layout::plan`]'s.
 
 use serde::Serialize;
@@ -84,7 +84,7 @@ impl LaidOut {
     }
 }
 
-/// A file that was written to, as a recording tells.
+/// A file that was written to, as a recording shows.
 pub struct Written {
     /// As the program named it.
     pub path: String,

@@ -66,7 +66,7 @@ impl Random {
     }
 }
 
-/// One thread: its track, and until when its time is told.
+/// One thread: its track, and until when its time is recorded.
 #[derive(Clone, Copy)]
 struct Thread {
     track: TrackId,

@@ -3,7 +3,7 @@
 //! ```text
 //! tcp_sendmsg+0x27 [kernel]
 //! memcpy+0x12 [/usr/lib/libc.so.6 5792…d1+0x9f120]      symbol, module, build identifier, offset in the module's file
-//! [/usr/bin/gzip 77ab…02+0x5120]                        not symbolised: whoever has the file can do it later
+//! [/usr/bin/gzip 77ab…02+0x5120]                        not symbolised: that can be done later where the file is
 //! render [jit]    __vdso_gettime+0x8 [vdso]    [unknown]
 //! ```
 //!

@@ -1,4 +1,4 @@
-//! Knobs: parameters of the recorded program, told by whoever knows them: name, value, and how to set another.
+//! Knobs: parameters of the recorded program, recorded by whatever knows them: name, value, and how to set another.
 //!
 //! A recording has them as attributes: `knob.NAME` is the value, `knob.NAME.flags` the flags that set it, and `knob.NAME.how` the whole command
 //! with them; in both, [`PLACE`] stands for the value.
@@ -43,7 +43,7 @@ impl Knob {
         [(format!("{name}.flags"), self.flags.clone()), (format!("{name}.how"), self.how.clone()), (name, self.value.clone())]
     }
 
-    /// The knob of this name, where the recording tells of it.
+    /// The knob of this name, where the recording has it.
     pub fn of(meta: &Meta, name: &str) -> Option<Knob> {
         let attribute = |what: &str| {
             let wanted = format!("knob.{name}{what}");

@@ -3,7 +3,7 @@
 use crate::{CounterOf, Event, Mark, MarkKind, Time, TrackId};
 use std::collections::BTreeMap;
 
-/// Tracks whose losses are told apart; of more, only how many there were in all.
+/// Tracks whose losses are counted apart; of more, only how many there were in all.
 const TRACKS: usize = 1 << 12;
 
 /// Events that could not be kept.

@@ -1,7 +1,7 @@
 //! This machine, as recordings name it: its host name, its label as a node, and which clock this process' times are on.
 //!
 //! A clock is that of one boot of one machine, and of a time namespace. `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
-//! ahead; where the kernel does not tell how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
+//! ahead; where the kernel does not say how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
 
 use crate::{Host, HostId};
 
@@ -36,7 +36,7 @@ impl Host {
 }
 
 /// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead. `unknown` where the
-/// kernel does not tell. [`Host::clock`] has it after `monotonic:`.
+/// kernel does not say. [`Host::clock`] has it after `monotonic:`.
 pub fn boot_id() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };
@@ -53,24 +53,24 @@ fn clock() -> String {
 enum Namespace {
     /// So many nanoseconds; 0: it is the machine's own.
     Ahead(i64),
-    /// It is not told; its name.
-    Untold(String),
+    /// It is not known; its name.
+    Unknown(String),
 }
 
 fn suffix(namespace: Namespace) -> String {
     match namespace {
         Namespace::Ahead(0) => String::new(),
         Namespace::Ahead(ns) => format!("@{ns:+}"),
-        Namespace::Untold(name) => format!("@{name}"),
+        Namespace::Unknown(name) => format!("@{name}"),
     }
 }
 
 /// How far the monotonic clock here is ahead of the machine's own (and of what the kernel stamps its events with), in nanoseconds; 0
-/// where that is not told.
+/// where that is not known.
 pub fn ahead_ns() -> i64 {
     match namespace_here() {
         Namespace::Ahead(ns) => ns,
-        Namespace::Untold(_) => 0,
+        Namespace::Unknown(_) => 0,
     }
 }
 
@@ -78,11 +78,11 @@ fn namespace_here() -> Namespace {
     let link = |name: &str| std::fs::read_link(format!("/proc/self/ns/{name}")).ok().map(|link| link.display().to_string());
     // A kernel without time namespaces has one clock.
     let Some(here) = link("time") else { return Namespace::Ahead(0) };
-    let told = std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| offset_ns(&text));
-    match told {
+    let offset = std::fs::read_to_string("/proc/self/timens_offsets").ok().and_then(|text| offset_ns(&text));
+    match offset {
         // The offsets are those of the namespace that children are born into.
         Some(ns) if link("time_for_children").is_none_or(|children| children == here) => Namespace::Ahead(ns),
-        _ => Namespace::Untold(here),
+        _ => Namespace::Unknown(here),
     }
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
     if reference == other { Some(0) } else { other_ns?.checked_sub(reference_ns?) }
 }
 
-/// The boot, and what its time namespace adds where that is told.
+/// The boot, and what its time namespace adds where that is known.
 fn parts(clock: &str) -> Option<(&str, Option<i64>)> {
     let name = clock.strip_prefix(PREFIX)?;
     Some(match name.split_once('@') {
@@ -123,8 +123,8 @@ mod tests {
         assert_eq!(between(BOOT, BOOT), Some(0));
         assert_eq!(between(BOOT, &ahead(5_000)), Some(5_000));
         assert_eq!(between(&ahead(5_000), &ahead(-2_000)), Some(-7_000));
-        let untold = format!("{BOOT}{}", suffix(Namespace::Untold("time:[4026532277]".into())));
-        assert_eq!((between(BOOT, &untold), between(&untold, &untold)), (None, Some(0)));
+        let unknown = format!("{BOOT}{}", suffix(Namespace::Unknown("time:[4026532277]".into())));
+        assert_eq!((between(BOOT, &unknown), between(&unknown, &unknown)), (None, Some(0)));
         assert_eq!(between(BOOT, "monotonic:d2f1a9b0-0000-4000-8000-000000000002"), None);
         for nobodys in ["monotonic:unknown", "monotonic:", "capture:a.pcapng", "monotonic:boot"] {
             assert_eq!(between(nobodys, nobodys), None, "{nobodys}");

@@ -24,7 +24,7 @@ impl Memory {
     }
 
     /// Takes out what is there, with a `lost` mark for each track that lost events since the last call;
-    /// and how many events were lost that no mark can tell of (for [`crate::Ending::dropped_events`]).
+    /// and how many events were lost that no mark counts (for [`crate::Ending::dropped_events`]).
     pub fn drain(&self) -> (Vec<Event>, u64) {
         let mut inner = self.inner.lock();
         let mut events = std::mem::take(&mut inner.0);
@@ -65,6 +65,6 @@ mod tests {
         assert_eq!((mark.kind, Some(mark.track)), (MarkKind::Lost, tracer.track()));
         // A thread that loses its processor between spans has more of them.
         assert!(mark.value >= Some(90), "{mark:?}");
-        assert_eq!(sink.drain(), (Vec::new(), 0), "told once");
+        assert_eq!(sink.drain(), (Vec::new(), 0), "handed over once");
     }
 }

@@ -201,7 +201,7 @@ impl On {
         }
     }
 
-    /// Run-queue time since it was `start_ns`, as far as asked; `None` where the kernel does not tell.
+    /// Run-queue time since it was `start_ns`, as far as asked; `None` where the kernel does not say.
     fn runqueue_since(&self, start_ns: u64, off_cpu_ns: u64) -> Option<u64> {
         self.schedstat.as_ref().map(|_| self.runqueue_seen_ns.saturating_sub(start_ns).min(off_cpu_ns))
     }

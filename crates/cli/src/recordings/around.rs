@@ -65,9 +65,9 @@ impl RecordingFlags {
         attributes.push(("servers".to_owned(), recorded.iter().map(|s| s.data.links().len()).sum::<usize>().to_string()));
         let exit_code = i32::from(done.is_err());
         let finished = recorder.finish(Time::now(), exit_code, attributes).map_err(Failure::failed);
-        let told = finished.and_then(|path| if self.explain { self.explain(&path, json) } else { Ok(()) });
+        let explained = finished.and_then(|path| if self.explain { self.explain(&path, json) } else { Ok(()) });
         let done = done?;
-        told.map(|()| done)
+        explained.map(|()| done)
     }
 
     /// Explains a recording: for a program on standard output, for a person where the result is not.

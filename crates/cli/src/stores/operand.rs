@@ -49,7 +49,7 @@ pub(crate) struct BytePath {
     pub store: StoreAddress,
     /// The path, absolute.
     pub path: Vec<u8>,
-    /// As it was given: what paths below it begin with when they are told.
+    /// As it was given: what paths below it begin with when they are printed.
     pub given: Vec<u8>,
 }
 
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn store_paths_are_told_from_local_ones() {
+    fn store_paths_are_distinguished_from_local_ones() {
         let at = |store: &str, path: &str| StorePath { store: StoreAddress::Service(store.into()), path: path.into() };
         let none = flags(None);
         assert_eq!(none.operand("thal://h:1/a/b").unwrap(), Operand::Store(at("h:1", "/a/b")));

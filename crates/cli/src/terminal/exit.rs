@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use thalweg_record::Exit;
 
 /// Says on standard error why a verb failed, and gives the exit code.
-pub(crate) fn tell(failure: &Failure, verb: &str) -> ExitCode {
+pub(crate) fn report(failure: &Failure, verb: &str) -> ExitCode {
     let (message, code) = match failure {
         Failure::Usage(message) => (message, 2),
         Failure::Failed(message) => (message, 1),
         Failure::Interrupted(message) => (message, 130),
         Failure::NotRun(message, code) => (message, *code),
         Failure::Ended(exit) => return as_the_command(*exit),
-        Failure::Told => return ExitCode::from(1),
+        Failure::Reported => return ExitCode::from(1),
         Failure::NobodyReads => return as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
     };
     output::note(&format!("thalweg {verb}: {message}"));

@@ -26,8 +26,8 @@ pub(crate) enum Failure {
     /// The command that was run ended so; everything else went well.
     Ended(Exit),
     /// Something was not done, and everything that is to be said about it has been.
-    Told,
-    /// Whoever reads the standard output went away (`| head`): nothing to say. Ends by SIGPIPE, as other programs do.
+    Reported,
+    /// The reader of the standard output went away (`| head`): nothing to say. Ends by SIGPIPE, as other programs do.
     NobodyReads,
 }
 

@@ -24,7 +24,7 @@ pub(crate) fn json(document: &impl serde::Serialize) -> Result<(), Failure> {
 
 /// Results of which there may be many, gathered in memory and handed on in large pieces.
 pub(crate) struct Lines {
-    /// What is to be written next. Whoever appends calls [`Lines::due`] now and then.
+    /// What is to be written next. The thread that appends calls [`Lines::due`] now and then.
     pub buffer: Vec<u8>,
     nowhere: bool,
 }

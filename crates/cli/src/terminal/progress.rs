@@ -131,7 +131,7 @@ fn lines(counts: &Arc<Counts>) -> Shown {
     let ended: Arc<(Mutex<bool>, Condvar)> = Arc::default();
     let (counts, heard) = (Arc::clone(counts), Arc::clone(&ended));
     let begun = Instant::now();
-    let told = move || {
+    let report = move || {
         let mut end = heard.0.lock();
         while !*end {
             if heard.1.wait_while_for(&mut end, |end| !*end, LINE_EVERY).timed_out() && !*end {
@@ -140,7 +140,7 @@ fn lines(counts: &Arc<Counts>) -> Shown {
         }
     };
     // Without a thread there are no lines, and the copy goes on.
-    let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(told).ok();
+    let thread = std::thread::Builder::new().name("progress".to_owned()).spawn(report).ok();
     Shown::Lines { ended, thread }
 }
 

@@ -27,7 +27,7 @@ pub(super) struct Carried<'a> {
 
 impl Carried<'_> {
     /// Whether bytes over time are the channel's own speed. What a socket takes at once is not its link's; a file's writes are done when
-    /// they return. A burst that is over in less than the grain of what is told of arrivals is a message, and no measure.
+    /// they return. A burst that is over in less than the grain of what is recorded of arrivals is a message, and no measure.
     pub(super) fn has_rate(&self) -> bool {
         let bursts = self.gathered.gaps.len() as i64 + 1;
         !self.on_connections

@@ -13,15 +13,15 @@ pub(crate) struct Reached {
     /// Which part of its ceiling it reached.
     pub part: f64,
     /// What, and what it can, as the end of a sentence.
-    pub told: String,
+    pub statement: String,
 }
 
 /// What the largest cause's own device or path, or the busiest machine's processors, reached, where it is [`limits::WELL`] or more.
 pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
-        let told = format!("the processors were {} busy with it", whole_percent(part));
-        Some(Reached { part, told })
+        let statement = format!("the processors were {} busy with it", whole_percent(part));
+        Some(Reached { part, statement })
     };
     let reached = match cause {
         Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue => processors(),
@@ -49,8 +49,9 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
         let (first, last) = did.all.extent()?;
         let bytes = if reading { did.read_bytes } else { did.written_bytes };
         let achieved = bytes as f64 * 1e9 / (last - first).max(1) as f64;
-        let told = format!("{name} was {verb} at {}, of the {} that were measured as its best", byte_rate(achieved), byte_rate(ceiling));
-        Some(Reached { part: achieved / ceiling, told })
+        let statement =
+            format!("{name} was {verb} at {}, of the {} that were measured as its best", byte_rate(achieved), byte_rate(ceiling));
+        Some(Reached { part: achieved / ceiling, statement })
     });
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
 }
@@ -63,8 +64,8 @@ fn path(parts: &Parts<'_>, meta: &Meta) -> Option<Reached> {
     let paths = meta.attributes.iter().filter_map(|(name, _)| Some((name.strip_prefix("ceiling.path.")?, number(meta, name)?)));
     let nearest = paths.map(|(name, ceiling)| {
         let (carried, best) = (bit_rate(achieved), bit_rate(ceiling));
-        let told = format!("{} carried {carried}, of the {best} that were measured as its best", name.replace('>', " > "));
-        Reached { part: achieved / ceiling, told }
+        let statement = format!("{} carried {carried}, of the {best} that were measured as its best", name.replace('>', " > "));
+        Reached { part: achieved / ceiling, statement }
     });
     nearest.min_by(|a, b| (a.part - 1.0).abs().total_cmp(&(b.part - 1.0).abs()))
 }

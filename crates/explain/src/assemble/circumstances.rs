@@ -18,7 +18,7 @@ pub(crate) struct Circumstances {
     classes: HashMap<u16, String>,
     /// By end: what a processor quota did to it.
     quotas: [Quota; 2],
-    /// By track: which part of its running samples found in calls that make data durable; where there are enough to tell.
+    /// By track: which part of its running samples found in calls that make data durable; where there are enough.
     syncing: HashMap<u32, f64>,
 }
 
@@ -27,7 +27,7 @@ pub(crate) struct Circumstances {
 pub(crate) struct Quota {
     /// How long it stopped it.
     pub stopped_ns: u64,
-    /// How many processors it allows, where that was told.
+    /// How many processors it allows, where that was recorded.
     pub processors: Option<f64>,
 }
 
@@ -79,12 +79,12 @@ impl Circumstances {
         self.quotas[end as usize]
     }
 
-    /// Which part of a track's running was in calls that make data durable; `None` where too few samples tell.
+    /// Which part of a track's running was in calls that make data durable; `None` where samples are too few.
     pub(crate) fn syncing(&self, track: u32) -> Option<f64> {
         self.syncing.get(&track).copied()
     }
 
-    /// Which part of these entries' running samples found in calls on names and attributes, and in which, most first; `None` where too few tell.
+    /// Which part of these entries' running samples found in calls on names and attributes, and in which, most first; `None` where they are too few.
     pub(crate) fn on_names(&self, members: &[usize]) -> Option<(f64, Vec<(&str, f64)>)> {
         let mut sums: HashMap<u16, u64> = HashMap::new();
         for sampled in members.iter().filter_map(|&i| self.sampled.get(&(i as u32))) {
@@ -111,8 +111,8 @@ impl Circumstances {
 
 /// What quotas did to each end: all its processes' together.
 fn quotas(source: &dyn Source, tables: &mut Tables) -> Result<[Quota; 2], ExplainError> {
-    let told = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
-    let mut ends = [Quota { processors: told, ..Quota::default() }, Quota::default()];
+    let quota = source.meta().attributes.iter().find(|(n, _)| n == "cgroup.cpu_quota").and_then(|(_, v)| v.parse().ok());
+    let mut ends = [Quota { processors: quota, ..Quota::default() }, Quota::default()];
     let mut values: HashMap<u32, (i64, i64)> = HashMap::new();
     for counter in source.counters(CounterName::CpuThrottledNs)? {
         if let CounterOf::Track(track) = counter.of {

@@ -98,7 +98,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientRead | C::ServerRead, _) => "blocking read",
         (C::ClientWrite | C::ServerWrite, _) => "blocking write",
         (C::ClientSync | C::ServerSync, _) => "wait for stable storage",
-        (C::ClientRunqueue | C::ServerRunqueue, _) => "wait for a CPU",
+        (C::ClientRunqueue | C::ServerRunqueue, _) => "run-queue wait",
         (C::ClientLock | C::ServerLock, _) => "wait for a lock",
         (C::NetworkLatency, _) => "transit",
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Still(_), .. }) => {

@@ -101,7 +101,7 @@ impl Parts<'_> {
         list.sort_by(|(a, _), (b, _)| b.seconds.total_cmp(&a.seconds).then(a.cause.cmp(&b.cause)));
         let mut of_entry = vec![0; self.ledger.entries.len()];
         for (position, (_, group)) in list.iter().enumerate().rev() {
-            // (A group's larger part comes last here: the path is told by it.)
+            // (A group's larger part comes last here: the path is named by it.)
             groups[*group].1.iter().for_each(|&i| of_entry[i] = position);
         }
         let idle = |members: &[usize]| members.iter().map(|&i| idle_within[i]).sum::<i64>() as f64 / total(members).max(1) as f64;

@@ -42,11 +42,11 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
     };
     let rate = if first.cause.is_network() { bit_rate } else { byte_rate };
     let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
-    sentence.push_str(&told(&sums));
+    sentence.push_str(&causes(&sums));
     if status == Status::Unsure {
         sentence.push_str(&doubt(charges, &sums));
     } else if let Some(reached) = reached {
-        sentence.push_str(&format!(" This is what the machine gives: {}.", reached.told));
+        sentence.push_str(&format!(" This is what the machine gives: {}.", reached.statement));
     }
     Verdict {
         status,
@@ -114,14 +114,14 @@ fn sums(charges: &[Charge]) -> Vec<Sum<'_>> {
 }
 
 /// The largest causes in words: as many as it takes to account for four fifths, three at most.
-fn told(sums: &[Sum<'_>]) -> String {
+fn causes(sums: &[Sum<'_>]) -> String {
     let mut parts = Vec::new();
-    let mut told = 0.0;
+    let mut named = 0.0;
     for sum in sums.iter().take(3) {
-        if told >= limits::NAMED_ENOUGH || sum.share < limits::NAMED_LEAST {
+        if named >= limits::NAMED_ENOUGH || sum.share < limits::NAMED_LEAST {
             break;
         }
-        told += sum.share;
+        named += sum.share;
         let head = if parts.is_empty() { "of the time it was" } else { "" };
         let words = format!("for {} {head} {} ({})", whole_percent(sum.share), sum.cause.phrase(), of_which(sum));
         parts.push(words.replace("  ", " "));

@@ -65,7 +65,7 @@ pub(crate) const MOST_BYTES_EACH: u64 = 32 << 10;
 pub(crate) const NEARLY_ALL: f64 = 0.95;
 /// Parts below this share of a round trip go without mention. The same 5 points by which a cause must lead. Instead: nothing; it is
 /// wording.
-pub(crate) const WORTH_TELLING: f64 = 0.05;
+pub(crate) const WORTH_NAMING: f64 = 0.05;
 /// Bound: parts of a round trip that a sentence names.
 pub(crate) const PARTS: usize = 3;
 

@@ -29,7 +29,7 @@ pub(crate) const MATTERS_PART: f64 = 0.005;
 
 /// A quota is worth mentioning unseen where threads queued for this part of the run. Less queueing than this is what busy machines have
 /// without a quota. Instead: the quota's own count.
-pub(crate) const LEAST_UNTOLD_QUOTA: f64 = 0.2;
+pub(crate) const LEAST_UNRECORDED_QUOTA: f64 = 0.2;
 
 // changes/walk.rs
 
@@ -76,7 +76,7 @@ pub(crate) const FEWEST_READS: usize = 8;
 pub(crate) const MOST_HOPS: usize = 16;
 /// Bound: operations looked through on each of them.
 pub(crate) const MOST_OPS_BACK: usize = 1024;
-/// Bound: answers whose questions are looked for; as many as tell a median.
+/// Bound: answers whose questions are looked for; as many as a median takes.
 pub(crate) const MOST_ASKED_ABOUT: usize = 16_384;
 
 // facts.rs
@@ -93,7 +93,7 @@ pub(crate) const MOST_ERROR: f64 = 0.10;
 pub(crate) const WHOLE_RUN: f64 = 0.999;
 /// A change that gains less than this is not worth a line. Runs of one command differ by more. Instead: the spread of repeated runs.
 pub(crate) const LEAST_SPEEDUP: f64 = 1.02;
-/// Of proposals of one kind, the first that is this near the best is taken. The replay cannot tell closer ones apart. Instead: an interval
+/// Of proposals of one kind, the first that is this near the best is taken. The replay cannot distinguish closer ones. Instead: an interval
 /// for each prediction.
 pub(crate) const NEAR_BEST: f64 = 1.02;
 /// A machine of which others have more of a processor than this shows it in its own counters. Instead: the processors' busy time by other

@@ -66,8 +66,8 @@ pub(crate) const BUSY_BINS: usize = 8192;
 /// An interval is pause and burst, not one slow burst, from so many times the usual pace on. Between the pace of a steady interval (noise
 /// of a fifth) and twice as long, where as much pause as burst is in it. Instead: a point at both ends of each pause.
 pub(crate) const SLOWER: f64 = 1.5;
-/// From which length on recorders tell both ends of a pause: a shorter one is part of its burst. The recorders' own: from here on they tell
-/// both ends of a pause. Instead: recorders that tell shorter ones.
+/// From which length on recorders emit both ends of a pause: a shorter one is part of its burst. The recorders' own: from here on they emit
+/// both ends of a pause. Instead: recorders that emit shorter ones.
 pub(crate) const GRAIN_NS: i64 = 100_000;
 /// Two points at almost one instant are one point. The grain of the recorders' stamps. Instead: nothing; it is a fact.
 pub(crate) const POINTS_APART_NS: i64 = 1_000;

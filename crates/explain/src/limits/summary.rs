@@ -6,9 +6,9 @@
 pub(crate) const LEAST_BYTES: u64 = 64 << 10;
 /// So many files or more are a tree, and the time for each matters. Instead: nothing; it is wording.
 pub(crate) const TREE_FILES: u64 = 16;
-/// So many syncs or more are a load of them. Instead: transactions, told by the database.
+/// So many syncs or more are a load of them. Instead: transactions, recorded by the database.
 pub(crate) const LOAD_SYNCS: u64 = 16;
-/// With more bytes than this for each sync, it is data that is moved. Instead: transactions, told by the database.
+/// With more bytes than this for each sync, it is data that is moved. Instead: transactions, recorded by the database.
 pub(crate) const MOST_BYTES_EACH: u64 = 64 << 10;
 
 // figures.rs

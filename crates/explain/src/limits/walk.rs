@@ -14,13 +14,13 @@ pub(crate) const JUST_SENT_NS: i64 = 1_000_000;
 
 // doubts.rs
 
-/// A thread's wait for a processor from this much on that no count of the kernel's tells of may be something else. A fair scheduler gives a
+/// A thread's wait for a processor from this much on that no count of the kernel's shows may be something else. A fair scheduler gives a
 /// runnable thread its turn within a few ms; longer queueing that the kernel counts nowhere may be another wait. Instead: run-queue times
 /// of recorders without privilege (schedstat of each thread at each wait).
-pub(crate) const UNTOLD_QUEUE_NS: u64 = 4_000_000;
+pub(crate) const UNCOUNTED_QUEUE_NS: u64 = 4_000_000;
 /// From this much on, a stretch between calls of which nobody says that the thread ran may be something else. Programs compute longer than
 /// this between calls only when they are busy, and then processor time says so. Instead: `cpu.run` spans in every recording.
-pub(crate) const UNTOLD_RUN_NS: i64 = 20_000_000;
+pub(crate) const UNCOUNTED_RUN_NS: i64 = 20_000_000;
 /// TCP delays an acknowledgement for 40 ms at most, and with it what waits for that; a tick more. Instead: marks of delayed
 /// acknowledgements.
 pub(crate) const HELD_BACK_NS: i64 = 50_000_000;

@@ -8,7 +8,7 @@ use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
 use super::queueing::{Busy, stopped_from_ns};
 use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
-use super::services::{full_ways, reading_ns, time_services};
+use super::services::{LinkedWait, full_ways, reading_ns, time_services};
 use super::streams::{Streams, ways};
 use super::timeline::{Makers, Piece, Timeline, Wait, timelines};
 use crate::cause::End;
@@ -32,8 +32,8 @@ pub(crate) struct Facts {
     pub syncing: HashMap<u32, f64>,
     /// Who made threads, and when.
     pub makers: Makers,
-    /// Whether the recording tells of lives: then it tells of queueing behind a quota, too, where there was any.
-    pub tells_quotas: bool,
+    /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
+    pub records_quotas: bool,
 }
 
 impl Facts {
@@ -42,22 +42,6 @@ impl Facts {
         let each = self.receive_window_bytes.iter().filter_map(|(c, bytes)| Some(self.min_rtt_ns.get(c)? / bytes));
         each.reduce(f64::min).unwrap_or(0.0)
     }
-}
-
-/// A wait with what it depends on.
-pub(crate) struct Linked {
-    /// The timeline that it is in.
-    timeline: usize,
-    /// Its place there.
-    piece: usize,
-    /// What it waits for.
-    pub op: Op,
-    /// When its blocked part ended.
-    pub woken: f64,
-    /// When the thread ran again.
-    pub end: f64,
-    /// When what it waited for was sent or asked for.
-    pub since: f64,
 }
 
 struct Builder<'a> {
@@ -144,13 +128,13 @@ impl Builder<'_> {
         (instant - self.from) as f64
     }
 
-    fn link(&mut self) -> Vec<Linked> {
+    fn link(&mut self) -> Vec<LinkedWait> {
         let mut linked = Vec::new();
         for timeline in 0..self.timelines.len() {
             for piece in 0..self.timelines[timeline].pieces.len() {
                 let Piece::Wait(wait) = self.timelines[timeline].pieces[piece] else { continue };
                 let (op, since) = self.dependency(timeline, piece, &wait);
-                linked.push(Linked {
+                linked.push(LinkedWait {
                     timeline,
                     piece,
                     op,
@@ -250,7 +234,7 @@ impl Builder<'_> {
         if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
             return Class::Quota;
         }
-        if !self.facts.tells_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
+        if !self.facts.records_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
             return Class::LongQueue;
         }
         match self.tables.actors.get(wait.row.waker as usize).map(|a| a.role) {
@@ -371,7 +355,7 @@ impl Builder<'_> {
         }
     }
 
-    /// A wait that somebody unknown ended, and after which the thread used a connection: whoever that was (a relay, a tunnel, the
+    /// A wait that somebody unknown ended, and after which the thread used a connection: whatever that was (a relay, a tunnel, the
     /// kernel), the bytes, or the room for them, are what was waited for.
     fn bytes_by_stranger(&mut self, timeline: usize, piece: usize, wait: &Wait) -> Option<(Op, Option<i64>)> {
         let (object, sent) = self.streams.used_next(wait.row.track, wait.woken, self.next_wait(timeline, piece))?;
@@ -416,7 +400,7 @@ impl Builder<'_> {
         self.facts.min_rtt_ns.get(&(way / 2)).map_or(0.0, |ns| ns / 2.0)
     }
 
-    /// Something ended the wait that is not known: whoever ran last at the other end.
+    /// Something ended the wait that is not known: the thread that ran last at the other end.
     fn some_event(&mut self, timeline: usize, wait: &Wait) -> (Op, Option<i64>) {
         let ns = (wait.end - wait.start) as f64;
         let own = self.tables.actors[wait.row.track as usize].end;
@@ -489,7 +473,7 @@ impl Builder<'_> {
     }
 
     /// The least time bytes took, by direction.
-    fn latencies(&self, linked: &[Linked]) -> Vec<f64> {
+    fn latencies(&self, linked: &[LinkedWait]) -> Vec<f64> {
         let mut least = vec![f64::INFINITY; self.streams.streams.len()];
         for l in linked {
             if let Op::Arrive { way, mark, polls: false, .. } = l.op
@@ -499,11 +483,15 @@ impl Builder<'_> {
                 least[way as usize] = least[way as usize].min(l.woken - l.since);
             }
         }
-        let told = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
-        told.zip(least).map(|(told, least)| told.unwrap_or(f64::INFINITY).min(least)).map(|l| if l.is_finite() { l } else { 0.0 }).collect()
+        let recorded = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
+        recorded
+            .zip(least)
+            .map(|(recorded, least)| recorded.unwrap_or(f64::INFINITY).min(least))
+            .map(|l| if l.is_finite() { l } else { 0.0 })
+            .collect()
     }
 
-    fn programs(&mut self, linked: Vec<Linked>) -> Vec<Program> {
+    fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {
         let starts = self.starts();
         let mut ops: Vec<Vec<Op>> = self.timelines.iter().map(|t| vec![Op::Run(0.0); t.pieces.len()]).collect();
         for l in linked {
@@ -555,7 +543,7 @@ impl Builder<'_> {
         Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
     }
 
-    /// What threads that began during the run waited for: who made them; where that is not told, whoever of their process, or else of the client,
+    /// What threads that began during the run waited for: who made them; where that is not known, a thread of their process, or else of the client,
     /// ran then.
     fn starts(&mut self) -> Vec<Option<Op>> {
         let mut starts = Vec::new();

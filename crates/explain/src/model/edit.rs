@@ -301,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn how_many_were_under_way_is_told_by_how_long_before_its_answer_each_was_asked() {
+    fn how_many_were_under_way_is_known_from_how_long_before_its_answer_each_was_asked() {
         assert_eq!(under_way(&asking(40, 4, 1.0)), Some(1));
         assert_eq!(under_way(&graph(1, vec![vec![Op::Run(1.0)]])), None);
         let mut ahead = asking(40, 4, 1.0);

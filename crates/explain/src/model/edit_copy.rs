@@ -254,7 +254,7 @@ mod tests {
         let mut copy = graph(4, vec![vec![follow(over)], asker, mover, server]);
         copy.programs[3] = Program { end: End::Server, ..program(copy.programs[3].ops.clone()) };
         (copy.marks, copy.flows) = (14 * count as usize, flows);
-        // Whoever waits for the last request's end waits for a mark of its own.
+        // A wait for the last request's end waits for a mark of its own.
         let last = copy.marks as u32;
         copy.marks += 1;
         copy.programs[0].ops = vec![follow(last)];

@@ -3,7 +3,6 @@
 
 use super::rows::Rows;
 use std::collections::{HashMap, HashSet};
-use thalweg_trace::{SpanBatch, SpanKind};
 
 /// A request, by program and marks.
 #[derive(Clone, Copy, Debug)]
@@ -40,43 +39,16 @@ pub(crate) struct Flows {
     in_flight: (usize, usize),
 }
 
-/// The same by instants: what the recording says.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
-    asked: HashMap<u64, (u32, i64, i64)>,
-    /// Track, start, end, the span that it is a part of, the request's number.
-    calls: Vec<(u32, i64, i64, u64, u64)>,
-    /// By track and request: when the last of it had been handed over.
-    sent: HashMap<(u32, u64), i64>,
-}
-
-impl Told {
-    /// Takes in a span, if it says anything of them.
-    pub(crate) fn note(&mut self, batch: &SpanBatch, row: usize, track: u32) {
-        let (start, end, request) = (batch.start_ns[row], batch.end_ns[row], batch.request[row]);
-        match batch.kind[row] {
-            SpanKind::AppRequest => {
-                self.asked.insert(batch.span[row], (track, start, end));
-            }
-            SpanKind::RpcCall if batch.parent[row] != 0 => self.calls.push((track, start, end, batch.parent[row], request)),
-            SpanKind::NetSend if request != 0 => {
-                let latest = self.sent.entry((track, request)).or_insert(end);
-                *latest = end.max(*latest);
-            }
-            _ => {}
-        }
-    }
-}
-
 impl Flows {
-    /// From what was told, with `mark` putting a mark on a track's time; nothing where requests' messages are not other threads' doing.
+    /// From what was recorded, with `mark` putting a mark on a track's time; nothing where requests' messages are not other threads' doing.
     pub(crate) fn of(rows: &Rows, mut mark: impl FnMut(u32, i64) -> Option<(u32, u32)>) -> Flows {
-        let told = &rows.told;
-        let mut asked: Vec<(u64, u32, i64, i64)> = told.asked.iter().map(|(&id, &(track, start, end))| (id, track, start, end)).collect();
+        let recorded = &rows.copies;
+        let mut asked: Vec<(u64, u32, i64, i64)> =
+            recorded.asked.iter().map(|(&id, &(track, start, end))| (id, track, start, end)).collect();
         asked.sort_by_key(|a| (a.2, a.0));
         let tracks: HashSet<u32> = asked.iter().map(|a| a.1).collect();
         let number: HashMap<u64, u32> = asked.iter().enumerate().map(|(i, a)| (a.0, i as u32)).collect();
-        let mut calls: Vec<_> = told.calls.iter().filter(|c| number.contains_key(&c.3) && !tracks.contains(&c.0)).collect();
+        let mut calls: Vec<_> = recorded.calls.iter().filter(|c| number.contains_key(&c.3) && !tracks.contains(&c.0)).collect();
         calls.sort_by_key(|c| (c.1, c.2));
         let has_calls: HashSet<u32> = calls.iter().map(|c| number[&c.3]).collect();
         if asked.iter().any(|a| a.2 < rows.from) || has_calls.len() < asked.len() || calls.is_empty() {
@@ -92,7 +64,7 @@ impl Flows {
             flows.asked.push(Asked { program, begin, end });
         }
         for &&(track, _, end, parent, request) in &calls {
-            let Some(&sent) = told.sent.get(&(track, request)) else { return Flows::default() };
+            let Some(&sent) = recorded.sent.get(&(track, request)) else { return Flows::default() };
             let (Some((program, sent)), Some((_, answered))) = (mark(track, sent), mark(track, end)) else { return Flows::default() };
             flows.messages.push(Message { program, sent, answered, of: number[&parent] });
         }

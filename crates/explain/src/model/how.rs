@@ -70,7 +70,7 @@ fn in_mount(id: &str, mount: &Mount) -> Option<&'static str> {
     Some(match id {
         "requests.x4" if mount.store.strict => "mount it without --strict: then the mount reads ahead and writes behind",
         "requests.x4" => "larger reads and writes (for dd: bs=16M), or several files at once: the mount then has more requests in flight",
-        "no_lock" => "whoever has the lock holds it for less, or only for the part of the file that it works on (fcntl ranges)",
+        "no_lock" => "its holder has the lock for less, or only for the part of the file that it works on (fcntl ranges)",
         _ => return None,
     })
 }

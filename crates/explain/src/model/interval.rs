@@ -1,4 +1,4 @@
-//! Between what a change will come to lie, as far as the laboratory's changes that were made tell.
+//! Between what a change will come to lie, as far as the laboratory's changes that were made show.
 //!
 //! What is uncertain is the gain: a change that gives little cannot be wrong by much. So the interval is the gain, more and less by the part
 //! of it by which four of five predictions of that kind were missed in the laboratory (85 that were held against a run with the change made), and

@@ -24,7 +24,7 @@ pub(crate) enum Class {
     Lock,
     /// Stopped by a processor quota.
     Quota,
-    /// Waiting for a processor for so long that only a quota explains it, where none was told of.
+    /// Waiting for a processor for so long that only a quota explains it, where none was recorded.
     LongQueue,
     /// A processor held by another program.
     Foreign,
@@ -80,7 +80,7 @@ pub(crate) enum Op {
         regime: Regime,
         /// From their arrival to running again.
         lag: f64,
-        /// Whether that was a matter of looking now and then.
+        /// Whether that was a matter of polling.
         polls: bool,
     },
     /// Waits for room in a connection: for the far end to take what was sent before.
@@ -113,7 +113,7 @@ pub(crate) enum Op {
     },
     /// Goes on when no other program has this thread, and has it from then on ([`super::edit`]).
     Take(u32),
-    /// Gives the thread to whoever has waited longest for it.
+    /// Gives the thread to the one that has waited longest for it.
     Leave(u32),
 }
 

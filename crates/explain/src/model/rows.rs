@@ -1,10 +1,10 @@
 //! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
 //! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
 
-use super::flows::Told;
 use crate::ExplainError;
 use crate::limits::model as limits;
 use crate::observe::index::{DenseIndex, NONE};
+use std::collections::HashMap;
 use thalweg_trace::{ABSENT, ABSENT_RESULT};
 use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
@@ -66,6 +66,34 @@ pub(crate) struct Request {
     pub reads: bool,
 }
 
+/// Requests of copies and their messages, by instants, as they were recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecordedRequests {
+    pub asked: HashMap<u64, (u32, i64, i64)>,
+    /// Track, start, end, the span that it is a part of, the request's number.
+    pub calls: Vec<(u32, i64, i64, u64, u64)>,
+    /// By track and request: when the last of it had been handed over.
+    pub sent: HashMap<(u32, u64), i64>,
+}
+
+impl RecordedRequests {
+    /// Takes in a span, where it is one of these.
+    pub(crate) fn note(&mut self, batch: &SpanBatch, row: usize, track: u32) {
+        let (start, end, request) = (batch.start_ns[row], batch.end_ns[row], batch.request[row]);
+        match batch.kind[row] {
+            SpanKind::AppRequest => {
+                self.asked.insert(batch.span[row], (track, start, end));
+            }
+            SpanKind::RpcCall if batch.parent[row] != 0 => self.calls.push((track, start, end, batch.parent[row], request)),
+            SpanKind::NetSend if request != 0 => {
+                let latest = self.sent.entry((track, request)).or_insert(end);
+                *latest = end.max(*latest);
+            }
+            _ => {}
+        }
+    }
+}
+
 /// What was read.
 #[derive(Debug)]
 pub(crate) struct Rows {
@@ -76,7 +104,7 @@ pub(crate) struct Rows {
     /// Whether anybody listed names.
     pub lists: bool,
     /// Requests of copies, and their messages.
-    pub told: Told,
+    pub copies: RecordedRequests,
     /// Spans that others are parts of.
     pub parents: std::collections::HashSet<u64>,
     /// From where on everything was read; the start, unless there was too much.
@@ -88,8 +116,14 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
     let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
     let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
-    let mut read =
-        Rows { rows: Vec::new(), requests: Vec::new(), lists: false, told: Told::default(), parents: Default::default(), from: start };
+    let mut read = Rows {
+        rows: Vec::new(),
+        requests: Vec::new(),
+        lists: false,
+        copies: RecordedRequests::default(),
+        parents: Default::default(),
+        from: start,
+    };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
@@ -104,7 +138,7 @@ pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Re
                 }
                 continue;
             }
-            read.told.note(&batch, row, track);
+            read.copies.note(&batch, row, track);
             read.lists |= batch.kind[row] == SpanKind::FileList;
             let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
             if batch.parent[row] != 0 && kept.waits() {

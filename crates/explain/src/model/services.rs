@@ -1,14 +1,29 @@
 //! How long connections and devices took for what was waited for, from when each wait began, ended, and was asked for.
 
-use super::build::Linked;
 use super::program::{Class, Device, Op};
 use super::regime::Regime;
 use super::rows::Request;
 use crate::limits::model as limits;
 use std::collections::HashMap;
 
+/// A wait with what it depends on.
+pub(crate) struct LinkedWait {
+    /// The timeline that it is in.
+    pub timeline: usize,
+    /// Its place there.
+    pub piece: usize,
+    /// What it waits for.
+    pub op: Op,
+    /// When its blocked part ended.
+    pub woken: f64,
+    /// When the thread ran again.
+    pub end: f64,
+    /// When what it waited for was sent or asked for.
+    pub since: f64,
+}
+
 /// Where senders waited for room again and again, what looks like the way's latency is the window's: a window's worth each round trip.
-pub(crate) fn full_ways(linked: &mut [Linked], ways: usize) {
+pub(crate) fn full_ways(linked: &mut [LinkedWait], ways: usize) {
     let mut rooms = vec![0; ways];
     for l in linked.iter() {
         if let Op::Room { way, .. } = l.op {
@@ -27,7 +42,7 @@ pub(crate) fn full_ways(linked: &mut [Linked], ways: usize) {
 
 /// Gives connections and devices their service times, in the order in which waits ended: what lay between the
 /// later of being asked and having done what came before, and being done.
-pub(crate) fn time_services(linked: &mut [Linked], latency: &[f64], devices: usize) {
+pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices: usize) {
     let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
     let mut device_free = vec![f64::NEG_INFINITY; devices];
     for l in linked {
@@ -57,7 +72,7 @@ pub(crate) fn time_services(linked: &mut [Linked], latency: &[f64], devices: usi
 
 /// How long reading was under way that threads of ours waited for, also before and after they did, at the device where that was longest: however
 /// things are ordered, it takes that long. What others read there meanwhile is not ours to wait for.
-pub(crate) fn reading_ns(linked: &[Linked], devices: &[Device], requests: &HashMap<Device, Vec<Request>>, from: i64) -> f64 {
+pub(crate) fn reading_ns(linked: &[LinkedWait], devices: &[Device], requests: &HashMap<Device, Vec<Request>>, from: i64) -> f64 {
     let at_device = |number: usize| {
         let waits = linked.iter().filter(|l| matches!(l.op, Op::Serve { device, class: Class::Read, .. } if device as usize == number));
         let mut waits: Vec<(f64, f64)> = waits.map(|l| (l.since, l.woken)).collect();

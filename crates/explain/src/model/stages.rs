@@ -16,7 +16,7 @@ pub(crate) struct Stages {
     pub regimes: [f64; REGIMES],
     /// The way there, all waits together.
     pub latency: f64,
-    /// Waits for bytes by looking now and then.
+    /// Waits for bytes by polling.
     pub polls: f64,
     /// Waits for locks.
     pub locks: f64,

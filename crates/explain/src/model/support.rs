@@ -99,7 +99,7 @@ impl Support {
         for entry in &parts.ledger.entries {
             shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
         }
-        // A server of files whose client asks small questions: what those are the kernel does not tell.
+        // A server of files whose client asks small questions: what those are the kernel does not say.
         let serves_files = |name: &str| name.contains("nfs");
         let asks_server = parts.tables.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
         let named = meta.command.iter().any(|word| word.starts_with("nfs://"));

@@ -23,7 +23,7 @@ pub(crate) struct Wait {
     pub woken: i64,
     /// Where the thread ran again.
     pub end: i64,
-    /// Looked now and then, or all the time, instead of waiting to be told.
+    /// Polled now and then, or all the time, instead of waiting to be notified.
     pub polls: bool,
 }
 
@@ -186,7 +186,7 @@ fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> 
     pieces
 }
 
-/// Whether a wait is only a pause before looking again.
+/// Whether a wait is only a pause before polling again.
 fn is_look(wait: &Wait) -> bool {
     wait.row.fruitless || matches!(wait.row.kind, SpanKind::WaitNetwork | SpanKind::WaitLock) && wait.row.by_timer
 }

@@ -47,7 +47,7 @@ pub(crate) struct Asking {
 }
 
 impl Asking {
-    /// Tells of a span; of those of one thread or device, none before may end earlier.
+    /// Takes in a span; of those of one thread or device, none before may end earlier.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         match span.kind {

@@ -67,7 +67,7 @@ pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Life>
     Ok(lives)
 }
 
-/// Who was taken into the recording later was reached from who was in it, and so was whoever those made. The command's own process is not.
+/// Who was taken into the recording later was reached from who was in it, and so was what those made. The command's own process is not.
 fn note_reached(start: i64, lives: &[Life], tables: &mut Tables) {
     let command = tables.actors.get(tables.main as usize).map(|main| (main.machine, main.pid));
     let mut order: Vec<usize> = (0..lives.len()).filter(|&i| lives[i].from.is_some()).collect();

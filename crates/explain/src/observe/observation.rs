@@ -191,11 +191,11 @@ impl Observation {
         let actor = &tables.actors[span.track as usize];
         let on_wire = matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive);
         if actor.mount && !on_wire {
-            // Requests and replies between the kernel and a mount: what the program that uses it does tells of these bytes.
+            // Requests and replies between the kernel and a mount: what the program that uses it does accounts for these bytes.
             return;
         }
         if actor.reached && actor.end == End::Client {
-            // A helper's: what it hands on the command's own calls tell of.
+            // A helper's: what it hands on the command's own calls account for.
             return;
         }
         if span.object != NONE && !actor.mount {

@@ -191,7 +191,7 @@ mod tests {
     const MS: i64 = 1_000_000;
 
     #[test]
-    fn a_pause_told_at_both_ends_is_no_part_of_a_burst() {
+    fn a_pause_emitted_at_both_ends_is_no_part_of_a_burst() {
         // Two bursts of 3 ms at 1 MB/ms, 10 ms apart: points each millisecond, and at both ends.
         let points: Vec<(i64, i64)> =
             [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();

@@ -1,6 +1,6 @@
 //! Ranks of an MPI job: what parts of messages and collectives went by, and on whom a rank that polls depends.
 //!
-//! Libraries that implement MPI spin: a rank in a receive runs at full speed, and what it does is no work. What it waits for is told by the
+//! Libraries that implement MPI spin: a rank in a receive runs at full speed, and what it does is no work. What it waits for is known from the
 //! part that another rank has in the same message or collective, which has the same `request`. A wait has *a* provider: the rank
 //! without which it would not have ended, and the instant since which it had what it waited for: when the message was posted; when
 //! the receive was, for one who sends what is too large to be sent before; when the last rank came to a collective.

@@ -75,7 +75,7 @@ impl LiveSpan {
         Some((cpu, runqueue, all - cpu - runqueue))
     }
 
-    /// Whether whoever recorded it saw how it was ended. Then stops, timers and queueing are told by spans of their own,
+    /// Whether its recorder saw how it was ended. Then stops, timers and queueing are recorded as spans of their own,
     /// and need not be guessed at.
     pub(crate) fn ending_seen(&self) -> bool {
         self.context != ABSENT_CONTEXT
@@ -117,7 +117,7 @@ pub(crate) fn is_mpi(kind: SpanKind) -> bool {
     )
 }
 
-/// Who is told of every span once, as it is read.
+/// Who gets every span once, as it is read.
 pub(crate) trait Observer {
     /// A span, in order of descending end.
     fn span(&mut self, tables: &Tables, span: &LiveSpan);

@@ -63,7 +63,7 @@ impl Stalls {
         self.all.iter_mut().filter(of_it).for_each(|s| s.end = until);
     }
 
-    /// All marks were taken. Of a listener that dropped requests since one was sent first, that one was not lost. (What it dropped is told with the
+    /// All marks were taken. Of a listener that dropped requests since one was sent first, that one was not lost. (What it dropped is recorded with the
     /// next connection that it takes, whosesoever that is.)
     pub(crate) fn settle(&mut self) {
         self.all.sort_by_key(|s| s.end);
@@ -177,7 +177,7 @@ mod tests {
     #[test]
     fn a_request_that_a_full_listener_dropped_was_not_lost() {
         let (again, full) = (MarkKind::TcpSynRetransmit, MarkKind::TcpAcceptQueue);
-        // Two wait for the listener of the thirties, whose drops are told with the first that it takes; one for another's.
+        // Two wait for the listener of the thirties, whose drops are recorded with the first that it takes; one for another's.
         let all = stalls(&[(again, 100, 90, 31), (again, 100, 90, 32), (again, 100, 90, 41), (full, 50, 2, 31)]);
         assert_eq!(all.connecting(31, 10, 100), Some(Stall::AcceptQueue));
         assert_eq!(all.connecting(32, 10, 100), Some(Stall::AcceptQueue));

@@ -13,13 +13,13 @@ pub(crate) struct Actor {
     pub id: u64,
     /// Its name in the recording.
     pub name: String,
-    /// What a place calls it: its name without what tells it from its likes (numbers, peers' addresses).
+    /// What a place calls it: its name without what distinguishes it from its likes (numbers, peers' addresses).
     pub label: String,
     /// On whose behalf it works.
     pub role: Role,
     /// At which end.
     pub end: End,
-    /// Whether it is a thread of a mount: a client that works for whoever uses the mount.
+    /// Whether it is a thread of a mount: a client that works for the mount's users.
     pub mount: bool,
     /// Whether it is a thread; device and link tracks are never walked on.
     pub thread: bool,
@@ -82,12 +82,12 @@ pub(crate) struct Tables {
     pub main: u32,
     /// Whether any thread works for a server: without one, what a server did was not recorded.
     pub has_servers: bool,
-    /// Whether threads were only looked at from time to time: then nobody knows what ended their waits.
-    pub looked_at: bool,
-    /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are told by spans of their own.
+    /// Whether threads were only sampled: then nobody knows what ended their waits.
+    pub sampled: bool,
+    /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are recorded as spans of their own.
     pub wakers_inferred: bool,
-    /// Whether the recording tells what locks threads wait for: then no other wait is for one.
-    pub tells_locks: bool,
+    /// Whether the recording says what locks threads wait for: then no other wait is for one.
+    pub records_locks: bool,
     /// Track number → actor.
     pub tracks: DenseIndex,
     /// Object number → thing.
@@ -157,9 +157,9 @@ impl Tables {
             })
             .collect();
         Tables {
-            tells_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
+            records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
-            looked_at: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
+            sampled: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),
             wakers_inferred: source.meta().attributes.iter().any(|(name, value)| name == "wakers" && value == "inferred"),
             has_servers: actors.iter().any(|a| a.thread && a.end == End::Server),
             tracks: DenseIndex::new(source.tracks().iter().map(|t| t.track.number())),
@@ -177,7 +177,7 @@ impl Tables {
         self.objects.get(object as usize).map_or(NONE, |t| t.connection)
     }
 
-    /// Whether both ends of a connection are on one machine, as far as its addresses tell.
+    /// Whether both ends of a connection are on one machine, as far as its addresses show.
     pub(crate) fn is_within_machine(&self, connection: u32) -> bool {
         let Some((client, server)) = self.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) else {
             return false;
@@ -259,7 +259,7 @@ mod tests {
     use super::label;
 
     #[test]
-    fn a_label_leaves_out_what_tells_a_thread_from_its_likes() {
+    fn a_label_leaves_out_what_distinguishes_a_thread_from_its_likes() {
         assert_eq!(label("request 3"), "request");
         assert_eq!(label("io0 connection 127.0.0.1:51234"), "io0 connection");
         assert_eq!(label("connection io0#2"), "connection io0");

@@ -345,7 +345,7 @@ impl WireFacts {
         if let Some(limit) = tcp.limit(way) {
             return limit;
         }
-        // Bytes of which the size is not known: what TCP had in hand tells.
+        // Bytes of which the size is not known: what TCP had in hand shows it.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
         let by_hand = match way.bytes {
             0 if in_hand(&tcp.in_flight).max(in_hand(&tcp.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
@@ -361,7 +361,7 @@ impl WireFacts {
     pub(crate) fn seen_from_one_end(&self, way: &Transit, for_room: bool, asked: bool) -> Option<Cause> {
         let tcp = self.of(way.connection, way.sender)?;
         if !for_room {
-            // Only what it sent itself can have been lost as far as this end can tell.
+            // Only what it sent itself can have been lost as far as this end can know.
             let lost = asked && (any_within(&tcp.timeouts, way.start, way.end) || any_within(&tcp.retransmits, way.start, way.end));
             return lost.then_some(Cause::NetworkLoss);
         }
@@ -384,7 +384,7 @@ impl WireFacts {
         least(end).or_else(|| least(other)).filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)
     }
 
-    /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures tell; `None` where they do not.
+    /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures show; `None` where they do not.
     /// A transit takes its round trips; what fills a window goes window by window; a link carries as long as there was something to carry.
     pub(crate) fn longest_ns(&self, cause: Cause, connection: u32, (start, end): (i64, i64)) -> Option<i64> {
         let both = self.series.get(connection as usize)?;
@@ -407,7 +407,7 @@ impl WireFacts {
         }
     }
 
-    /// Whether a connection's shortest round trip is a machine's own, so that there is no path to speak of; `None` where that was not told.
+    /// Whether a connection's shortest round trip is a machine's own, so that there is no path to speak of; `None` where that is not known.
     pub(crate) fn is_no_path(&self, connection: u32) -> Option<bool> {
         let both = self.series.get(connection as usize)?;
         let least = both.iter().flat_map(|s| &s.min_rtt_us).map(|&(_, us)| us).filter(|&us| us > 0).min()?;
@@ -428,7 +428,7 @@ impl WireFacts {
 
     /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
-    /// parts, which round trips tell. Remembers what is usual.
+    /// parts, which round trips show. Remembers what is usual.
     pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
         let cause = self.cause(way);
         let Some(both) = self.series.get_mut(way.connection as usize) else { return false };

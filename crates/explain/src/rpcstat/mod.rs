@@ -143,7 +143,7 @@ fn marks(source: &dyn Source) -> Result<Vec<Mark>, ExplainError> {
     Ok(marks)
 }
 
-/// Why there is nothing to say, and what would tell.
+/// Why there is nothing to say, and what would show it.
 fn no_rpcs(source: &dyn Source) -> String {
     let serves = |o: &&thalweg_trace::Object| o.kind == ObjectKind::Connection && o.name.contains(" > ");
     let ports = source.objects().iter().filter(serves).filter_map(|o| o.name.rsplit_once(':').map(|(_, port)| port));

@@ -2,7 +2,7 @@
 //!
 //! While nothing moves, somebody is waited for. If the pending queue is as full as the client lets it become, it is the
 //! server; if it is empty, it is the client; in between, what comes next shows it: a reply was waited for, or a call. Where a
-//! message stopped on its way, it is whoever stopped it: a receiver that closed its window, a network that lost a part of it,
+//! message stopped on its way, it is what stopped it: a receiver that closed its window, a network that lost a part of it,
 //! or its sender. A stall is such an interval that is long against the others.
 
 use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};

@@ -1,4 +1,4 @@
-//! Calls that lay in an accept queue. Whoever calls waits for the thread that was to accept, whatever that does meanwhile: from there on the walk
+//! Calls that lay in an accept queue. A caller waits for the thread that was to accept, whatever that does meanwhile: from there on the walk
 //! is with that thread, until the wait began. What it did before the call delayed nobody, and there the walk goes on with the caller.
 
 use super::*;

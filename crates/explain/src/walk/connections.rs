@@ -29,7 +29,7 @@ impl Walk<'_, '_> {
             under_way(send.size_bytes, blocked.span.bytes())
         };
         let (connection, by) = (blocked.span.connection, blocked.span.side.other());
-        if self.tables.looked_at && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
+        if self.tables.sampled && self.is_no_networks(Cause::NetworkLatency, (connection, sender), from) {
             // It was sent between two looks, and may have been at the second.
             return self.meet(blocked, sender);
         }
@@ -57,7 +57,7 @@ impl Walk<'_, '_> {
         })
     }
 
-    /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are told.
+    /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are recorded.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         !blocked.span.ending_seen() && self.wire.is_stall(way, same_machine)
@@ -87,7 +87,7 @@ impl Walk<'_, '_> {
         }
     }
 
-    /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to whoever
+    /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to the thread that
     /// was to accept it.
     pub(super) fn connect(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
         if self.was_to_accept(span)? {
@@ -111,7 +111,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// Blocked on a connection: to whoever is at its other end, whatever that is doing now.
+    /// Blocked on a connection: to the thread at its other end, whatever that is doing now.
     pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         if self.was_to_accept(&blocked.span)? {
             return Ok(());
@@ -184,7 +184,7 @@ impl Walk<'_, '_> {
             let (cause, rule) = self.wire.decided(&way);
             self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
         }
-        // Whoever came to the connection later is who was waited for.
+        // The thread that came to the connection later is who was waited for.
         self.jump(if theirs.start > blocked.span.start { peer } else { blocked.span.track });
         Ok(())
     }

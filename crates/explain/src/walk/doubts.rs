@@ -12,10 +12,10 @@ impl Walk<'_, '_> {
             return false;
         }
         let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
-        // Who does not read acknowledges late, and makes round trips long that are not: the shortest one tells.
+        // Who does not read acknowledges late, and makes round trips long that are not: the shortest one shows it.
         let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
         let no_path = self.tables.is_within_machine(connection) && is_short;
-        let nothing_under_way = self.tables.looked_at && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
+        let nothing_under_way = self.tables.sampled && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
         let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
             _ if cause == Cause::NetworkLoss => i64::MAX,
             _ if no_path && nothing_under_way => 0,
@@ -24,9 +24,9 @@ impl Walk<'_, '_> {
             Some(ns) => ns,
             None => i64::MAX,
         };
-        let grain_ns = if self.tables.looked_at { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
+        let grain_ns = if self.tables.sampled { limits::SAMPLED_WIRE_NS } else { limits::STAMPED_WIRE_NS };
         let may_hold_back = cause == Cause::NetworkLatency && peer != NONE && !nothing_under_way;
-        let held_back_ns = if may_hold_back && (no_path || !self.tables.looked_at) { limits::HELD_BACK_NS } else { grain_ns };
+        let held_back_ns = if may_hold_back && (no_path || !self.tables.sampled) { limits::HELD_BACK_NS } else { grain_ns };
         self.at - from > longest_ns.saturating_add(held_back_ns)
     }
 
@@ -85,7 +85,7 @@ impl Walk<'_, '_> {
     /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the
     /// kernel and moving nothing.
     pub(super) fn charge_running(&mut self, activity: Activity, span: &LiveSpan, from: i64) {
-        if self.tables.looked_at && activity == Activity::Metadata && span.object == NONE && from < self.at {
+        if self.tables.sampled && activity == Activity::Metadata && span.object == NONE && from < self.at {
             self.infer(from);
         }
         let what = if span.kind == SpanKind::CpuRun { What::OwnWork } else { What::Running(span.kind) };
@@ -138,7 +138,7 @@ impl Walk<'_, '_> {
     /// nothing lay yet. That may be how it looks for them.
     pub(super) fn looks_for_bytes(&self, span: &LiveSpan) -> bool {
         let (receive, send) = (self.lane().passed.receive, self.lane().passed.send);
-        if !self.tables.looked_at || receive.1 == NONE || send.0 < receive.0 {
+        if !self.tables.sampled || receive.1 == NONE || send.0 < receive.0 {
             return false;
         }
         let side = self.feed.side_of(self.tables, self.track, receive.1);
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
     /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
     /// looks at threads, or what ending one takes.
     pub(super) fn ended_about_now(&self, track: u32) -> bool {
-        let grain_ns = if self.tables.looked_at { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
+        let grain_ns = if self.tables.sampled { limits::SAMPLED_WAIT_NS } else { limits::STAMPED_WAIT_NS };
         let theirs = self.feed.lanes[track as usize].innermost().filter(|span| self.tables.wakers_inferred && is_idle_wait(span));
         theirs.is_some_and(|span| span.end > self.at && span.end - self.at <= grain_ns)
     }
@@ -169,15 +169,15 @@ impl Walk<'_, '_> {
         let Some(theirs) = theirs.filter(|t| t.waker == self.track && t.object == span.object && is_idle_wait(t)) else { return false };
         let from = self.piece_start(span).max(theirs.start).max(self.start).min(self.at - 1);
         self.charge_thread_as(RuleId::EachOther, Cause::Unknown, What::Blocked(span.kind), span.object, from);
-        // Whoever began to wait later did something before.
+        // A thread that began to wait later did something before.
         if theirs.start > span.start {
             self.jump(waker);
         }
         true
     }
 
-    /// Whether nobody says that this thread ran from an instant until now: it did not call, and what it runs is told by spans of their own.
-    pub(super) fn is_untold(&self, from: i64) -> bool {
-        self.tables.wakers_inferred && !self.tables.looked_at && self.at - from >= limits::UNTOLD_RUN_NS
+    /// Whether nobody says that this thread ran from an instant until now: it did not call, and runs are recorded as spans of their own.
+    pub(super) fn is_unrecorded(&self, from: i64) -> bool {
+        self.tables.wakers_inferred && !self.tables.sampled && self.at - from >= limits::UNCOUNTED_RUN_NS
     }
 }

@@ -1,6 +1,6 @@
 //! The ledger: every instant the walk passes, charged once. Entries are summed by cause and place; the
 //! path is kept in order of time, exactly as long as it is short, and after that in steps so fine that
-//! neither a picture nor the cause of a gap can tell.
+//! neither a picture nor the cause of a gap can show.
 
 use crate::cause::{Activity, Cause, End};
 use crate::limits::walk as limits;
@@ -27,7 +27,7 @@ pub(crate) enum What {
     Still(SpanKind),
     /// Stopped by a signal or a debugger.
     Stopped,
-    /// Asleep between looks for something, again and again; what it looked for is not known.
+    /// Polls in a sleep loop; what for is not known.
     Looking,
 }
 
@@ -353,7 +353,7 @@ impl Ledger {
                     What::Blocked(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), false)),
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),
-                    What::Looking => format!("{who}: asleep, and it looks for something again and again"),
+                    What::Looking => format!("{who}: polling in a sleep loop; target unknown"),
                 }
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
@@ -462,7 +462,7 @@ fn served_by(label: &str) -> Option<&str> {
     label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
 }
 
-/// Who is at the end that was not recorded: the address of its server, where the connection tells.
+/// Who is at the end that was not recorded: the address of its server, where the connection says.
 fn far_end_name(tables: &Tables, seen_by: u32, connection: u32) -> String {
     let seen_from = tables.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
     match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
@@ -511,7 +511,7 @@ fn work_name(tables: &Tables, kind: SpanKind, object: u32, named: bool, running:
     let device = file.and_then(|t| t.attribute("device"));
     let device = device.or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
     if let Some(file) = file.filter(|_| named) {
-        // A file of a known device is named in full; a store's datafile by what tells it from the others.
+        // A file of a known device is named in full; a store's datafile by what distinguishes it from the others.
         let whole = device.is_some() || file.name.ends_with('/');
         name.push(' ');
         name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });

@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
         self.ensure(self.at)?;
         self.settle(waiter);
         let waits = self.feed.lanes[waiter as usize].innermost().filter(|s| is_idle_wait(s) && s.end >= self.at);
-        // Of a wait that somebody else ended its own end tells.
+        // Of a wait that somebody else ended its own end shows it.
         let waits = waits.filter(|s| s.waker == unseen || !self.is_walkable_from(waiter, s.waker)).map(|s| s.start);
         let from = if self.circling() { Some(self.feed.position) } else { waits };
         if let Some(from) = from {

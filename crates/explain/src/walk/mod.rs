@@ -37,6 +37,7 @@ use ledger::{Ledger, Place, What};
 use rules::{Rule, device_activity, for_metadata, grain_ns, in_blocked, is_idle_wait, rule, wait_parts};
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{Role, SpanKind};
+use why::StandsIn;
 
 /// A walk under way.
 pub(crate) struct Walk<'a, 'o> {
@@ -54,7 +55,7 @@ pub(crate) struct Walk<'a, 'o> {
     observer: &'o mut dyn Observer,
     start: i64,
     track: u32,
-    /// For which end the thread works: its own, or, of a kernel thread, that of whoever waited for it.
+    /// For which end the thread works: its own, or, of a kernel thread, that of the thread that waited for it.
     end: End,
     at: i64,
     jumps: usize,
@@ -70,9 +71,9 @@ pub(crate) struct Walk<'a, 'o> {
     /// Calls that were not accepted, as long as the walk is with who was to accept them: innermost last.
     calls: Vec<accepting::Called>,
     /// Who looked at intervals, and for whose end.
-    looked_at: Option<(u32, u32)>,
+    polled_for: Option<(u32, u32)>,
     /// Who looked at intervals for what is not known, when the last pause of it began that the walk has come to, and how long it was.
-    looks_for_unknown: Option<(u32, i64, i64)>,
+    polls_for_unknown: Option<(u32, i64, i64)>,
     /// From which thread the walk last came to a thread that had woken it.
     came_from: HashMap<u32, u32>,
     /// Of the call last stood in: whether it is made of parts.
@@ -146,14 +147,20 @@ impl<'a, 'o> Walk<'a, 'o> {
             lock_handoff: None,
             clients: lock_handoff::Clients::default(),
             calls: Vec::new(),
-            looked_at: None,
-            looks_for_unknown: None,
+            polled_for: None,
+            polls_for_unknown: None,
             came_from: HashMap::new(),
             parts_of: (0, false),
             unrecorded: None,
             unrecorded_ranks: BTreeMap::new(),
             looked_for: HashMap::new(),
         }
+    }
+
+    /// Where the walk stands.
+    fn stands_in(&self) -> StandsIn {
+        let (span, kind) = self.lane().innermost().map_or((0, SpanKind::CpuRun), |span| (span.id, span.kind));
+        StandsIn { span, kind, track: self.track }
     }
 
     /// Walks to the start, and reads what is left of the recording, for the observer's sake.
@@ -235,8 +242,8 @@ impl<'a, 'o> Walk<'a, 'o> {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
-            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_look(&span)? => {
-                self.charge_looking(&span);
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_poll(&span)? => {
+                self.charge_polling(&span);
             }
             Rule::Wait(activity) => self.charge_wait(&span, activity),
             Rule::Device => {
@@ -519,7 +526,7 @@ impl<'a, 'o> Walk<'a, 'o> {
     }
 
     /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
-    /// stops are told by spans of their own, it is not known what that was.
+    /// stops are recorded as spans of their own, it is not known what that was.
     fn charge_still(&mut self, kind: SpanKind, from: i64) {
         if self.tables.wakers_inferred {
             return self.charge_thread_as(RuleId::StillUnknown, Cause::Unknown, What::Blocked(kind), NONE, from);

@@ -1,21 +1,21 @@
 //! Programs that look at intervals whether something has come about: a thread or a process that was to end, a job that a server was to have
-//! done. Nobody wakes them, so no wait says whom they wait for. But the looks stop when it has come about: whoever ended, or was done,
-//! since the last look in vain is what was waited for.
+//! done. Nobody wakes them, so no wait says whom they wait for. But the polls stop when it has come about: the one that ended, or was done,
+//! since the last poll in vain is what was waited for.
 
 use super::*;
 use crate::limits::walk as limits;
 use crate::observe::lives::Beginning;
 use std::collections::BTreeSet;
 
-/// The last pauses of who looks at intervals.
-struct Looks {
-    /// Who looks.
+/// The last pauses of a thread that polls at intervals.
+struct Polls {
+    /// Who polls.
     track: u32,
-    /// The end of the pause before the last look in vain: what is looked for came about since.
+    /// The end of the pause before the last poll in vain: what is looked for came about since.
     since: i64,
-    /// Since when it had looked at least.
+    /// Since when it had polled at least.
     from: i64,
-    /// Whether it had looked so often that what came about in the last pause is no chance.
+    /// Whether it had polled so often that what came about in the last pause is no chance.
     often: bool,
 }
 
@@ -23,37 +23,37 @@ struct Looks {
 type Process = (u32, u32);
 
 impl Walk<'_, '_> {
-    /// Stands in a pause: whether the thread looked at intervals for the end of something, and the walk has gone there.
+    /// Stands in a pause: whether the thread polled at intervals for the end of something, and the walk has gone there.
     pub(super) fn polled(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         if self.circling() || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
             return Ok(false);
         }
-        if self.back_to_what_is_looked_for(pause)? {
+        if self.back_to_what_is_polled_for(pause)? {
             return Ok(true);
         }
-        let Some(looks) = self.looks(pause)? else { return Ok(false) };
-        let Some((done, at)) = self.looked_for(&looks)? else { return Ok(false) };
-        if !looks.often {
-            self.infer(looks.from);
+        let Some(polls) = self.polls(pause)? else { return Ok(false) };
+        let Some((done, at)) = self.looked_for(&polls)? else { return Ok(false) };
+        if !polls.often {
+            self.infer(polls.from);
         }
         self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at);
         if self.at > at {
-            // It had ended by the last look already, which came too early: that ran, or waited for what it looks with.
-            self.jump(looks.track);
+            // It had ended by the last poll already, which came too early: that ran, or waited for what it polls with.
+            self.jump(polls.track);
             self.infer(at);
             self.charge_thread(RuleId::PollWork, Activity::Cpu, What::OwnWork, NONE, at);
         }
-        self.came_from.insert(done, looks.track);
-        self.looked_at = Some((looks.track, done));
+        self.came_from.insert(done, polls.track);
+        self.polled_for = Some((polls.track, done));
         self.jump(done);
         Ok(true)
     }
 
-    /// In an earlier pause of who looks: whoever it looked for had waited for it for a moment (for a lock that it needs to look), and works on.
-    fn back_to_what_is_looked_for(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
-        let Some((looks, done)) = self.looked_at else { return Ok(false) };
+    /// In an earlier pause of the poller: what it polled for had waited for it for a moment (for a lock that polling needs), and works on.
+    fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
+        let Some((polls, done)) = self.polled_for else { return Ok(false) };
         let made_by = self.lives[self.track as usize].from;
-        let pauses = self.track == looks || matches!(made_by, Some((_, Beginning::Made(by))) if by == looks);
+        let pauses = self.track == polls || matches!(made_by, Some((_, Beginning::Made(by))) if by == polls);
         if !pauses || done == self.track || self.is_outside_its_life(done) {
             return Ok(false);
         }
@@ -65,22 +65,22 @@ impl Walk<'_, '_> {
         let works = idle.is_none() && (lane.innermost().is_some() || lane.previous().is_some() || self.lives[done as usize].from.is_some());
         if works {
             self.jump(done);
-        } else if idle.is_some_and(|wait| wait.waker == looks && wait.start <= pause.start) {
-            // It was given something to do by who looked later: before that, pauses were something else.
-            self.looked_at = None;
+        } else if idle.is_some_and(|wait| wait.waker == polls && wait.start <= pause.start) {
+            // It was given something to do by the later poller: before that, pauses were something else.
+            self.polled_for = None;
         }
         Ok(works)
     }
 
     /// The pauses before this one, where they are like it, little was done in between, and this is the last.
-    fn looks(&mut self, pause: &LiveSpan) -> Result<Option<Looks>, ExplainError> {
+    fn polls(&mut self, pause: &LiveSpan) -> Result<Option<Polls>, ExplainError> {
         // Most pauses are not the last, and that costs nothing to ask.
         let next = self.feed.lanes[self.track as usize].passed.next_pause;
         if next != i64::MAX && next - pause.end <= pause.end - pause.start {
             return Ok(None);
         }
-        if let Some(looks) = self.pauses(self.track, pause.start, &is_like(pause))? {
-            return Ok(Some(looks));
+        if let Some(polls) = self.pauses(self.track, pause.start, &is_like(pause))? {
+            return Ok(Some(polls));
         }
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
         let life = self.lives[self.track as usize];
@@ -96,18 +96,18 @@ impl Walk<'_, '_> {
             return Ok(None);
         };
         let alike = |tables: &Tables, s: &LiveSpan| tables.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
-        let Some(looks) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
+        let Some(polls) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
         let soon = pause.end + 2 * (pause.end - pause.start);
         let again = self.tables.actors.iter().zip(&self.lives).any(|(actor, life)| {
             actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
         });
-        Ok((!again).then_some(looks))
+        Ok((!again).then_some(polls))
     }
 
-    /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a look.
-    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Result<Option<Looks>, ExplainError> {
+    /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a poll.
+    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Result<Option<Polls>, ExplainError> {
         let length = self.at - before;
-        // What is shorter belongs to a look.
+        // What is shorter belongs to a poll.
         let shortest = (length / limits::ALIKE_TIMES).max(limits::SHORTEST_PAUSE_NS);
         let oldest = before - limits::FURTHEST_PAUSES_NS.min(length.saturating_mul(limits::EARLIER_PAUSES));
         self.settle(track);
@@ -119,14 +119,14 @@ impl Walk<'_, '_> {
             if let [later, earlier, ..] = found[..] {
                 let (one, other) = (later.end - later.start, earlier.end - earlier.start);
                 let between = [(later.end, before), (earlier.end, later.start)];
-                let looks = between.iter().all(|&(from, until)| {
+                let polls = between.iter().all(|&(from, until)| {
                     let since = lane.ahead.iter().take_while(|s| s.end >= from);
                     let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
                     until - from <= one.max(other) && bytes <= limits::POLL_BYTES
                 });
                 let steady = alike(length, one) && alike(one, other);
                 let often = found.len() == limits::MANY_PAUSES;
-                return Ok((looks && steady).then_some(Looks { track, since: later.end, from: earlier.start, often }));
+                return Ok((polls && steady).then_some(Polls { track, since: later.end, from: earlier.start, often }));
             }
             if self.feed.position < oldest.max(self.lives[track as usize].floor()) || self.cannot_look_further() {
                 return Ok(None);
@@ -136,74 +136,74 @@ impl Walk<'_, '_> {
     }
 
     /// Stands in a pause of which nothing says what it was for, where nobody saw who ended waits: whether it is one of many, alike, between which
-    /// somebody was asked, or while all of which another thread that it can look at was at work. Then it may be that for which it paused.
-    pub(super) fn seems_to_look(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
+    /// somebody was asked, or while all of which another thread that it can poll was at work. Then it may be that for which it paused.
+    pub(super) fn seems_to_poll(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
         let length = self.at - pause.start;
-        // (Who sleeps with a lock is waited for whatever it looks for.)
+        // (Who sleeps with a lock is waited for whatever it polls for.)
         if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling() {
             return Ok(false);
         }
         // The first pauses of a series are like those after them.
-        let goes_on = self.looks_for_unknown.is_some_and(|(track, later, usual)| {
+        let goes_on = self.polls_for_unknown.is_some_and(|(track, later, usual)| {
             track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
         });
-        let looks = if goes_on {
+        let polls = if goes_on {
             true
         } else {
             match self.pauses(self.track, pause.start, &is_like(pause))? {
-                Some(looks) => looks.often && (self.asks_between(&looks, pause.start) || self.somebody_works(&looks)?),
+                Some(polls) => polls.often && (self.asks_between(&polls, pause.start) || self.somebody_works(&polls)?),
                 None => false,
             }
         };
-        self.looks_for_unknown = looks.then_some((self.track, pause.start, length));
-        Ok(looks)
+        self.polls_for_unknown = polls.then_some((self.track, pause.start, length));
+        Ok(polls)
     }
 
-    pub(super) fn charge_looking(&mut self, pause: &LiveSpan) {
+    pub(super) fn charge_polling(&mut self, pause: &LiveSpan) {
         let from = self.piece_start(pause);
         self.infer(from);
         self.charge_thread(RuleId::PollUnknown, Activity::Think, What::Looking, NONE, from);
     }
 
-    /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only looked at, it
+    /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only sampled, it
     /// waited for something, and moved nothing.
-    fn asks_between(&self, looks: &Looks, until: i64) -> bool {
-        let since = self.lane().ahead.iter().take_while(|s| s.end >= looks.since);
-        let between: Vec<&LiveSpan> = since.filter(|s| s.start >= looks.since && s.end <= until).collect();
+    fn asks_between(&self, polls: &Polls, until: i64) -> bool {
+        let since = self.lane().ahead.iter().take_while(|s| s.end >= polls.since);
+        let between: Vec<&LiveSpan> = since.filter(|s| s.start >= polls.since && s.end <= until).collect();
         let sent: u64 = between.iter().filter(|s| s.kind == SpanKind::NetSend).map(|s| s.bytes()).sum();
         let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
-        // When bytes were moved is known to within the looks only.
-        let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= looks.from).map(LiveSpan::bytes).sum();
-        let waits = self.tables.looked_at && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
+        // When bytes were moved is known to within the samples only.
+        let moved: u64 = self.lane().ahead.iter().take_while(|s| s.end >= polls.from).map(LiveSpan::bytes).sum();
+        let waits = self.tables.sampled && moved <= limits::MANY_PAUSES as u64 * limits::QUESTION_BYTES;
         let waited = waits && between.iter().any(|s| s.kind == SpanKind::WaitOther);
         waited || answered && sent > 0 && sent <= limits::QUESTION_BYTES
     }
 
-    /// Whether a thread of those that are looked at was at work, or slept, through all of the pauses.
-    fn somebody_works(&mut self, looks: &Looks) -> Result<bool, ExplainError> {
-        self.ensure(looks.from)?;
-        let (processes, _) = self.asked(looks.track);
+    /// Whether a thread of those that are polled was at work, or slept, through all of the pauses.
+    fn somebody_works(&mut self, polls: &Polls) -> Result<bool, ExplainError> {
+        self.ensure(polls.from)?;
+        let (processes, _) = self.asked(polls.track);
         for track in 0..self.tables.actors.len() as u32 {
             let actor = &self.tables.actors[track as usize];
             let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
-            if !works || track == looks.track || !processes.contains(&(actor.machine, actor.pid)) {
+            if !works || track == polls.track || !processes.contains(&(actor.machine, actor.pid)) {
                 continue;
             }
             let life = self.lives[track as usize];
-            if life.is_before(looks.from) || life.is_over(self.at) {
+            if life.is_before(polls.from) || life.is_over(self.at) {
                 continue;
             }
             self.settle(track);
             let lane = &self.feed.lanes[track as usize];
-            let mut seen = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > looks.from));
+            let mut seen = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > polls.from));
             let rested = |s: &LiveSpan| {
-                let sleeps = matches!(rule(s.kind), Rule::Wait(_)) && s.start > looks.from;
+                let sleeps = matches!(rule(s.kind), Rule::Wait(_)) && s.start > polls.from;
                 (sleeps || matches!(rule(s.kind), Rule::Thread | Rule::Receive))
                     && s.cpu_ns == 0
                     && s.end - s.start > limits::SHORTEST_PAUSE_NS
             };
-            // Computing shows where it is told, or where nothing else was seen.
-            let there = self.tables.looked_at && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
+            // Computing shows where it is recorded, or where nothing else was seen.
+            let there = self.tables.sampled && (life.from.is_some() || lane.previous().is_some()) || seen.clone().next().is_some();
             if there && !seen.any(rested) {
                 return Ok(true);
             }
@@ -211,24 +211,24 @@ impl Walk<'_, '_> {
         Ok(false)
     }
 
-    /// Who came to an end while it was looked for, and when: a thread or a process that this one, or a server that it asked, had made; else
+    /// Who came to an end while it was polled for, and when: a thread or a process that this one, or a server that it asked, had made; else
     /// one of theirs that had been at work all the while, and has nothing to do any more.
-    fn looked_for(&mut self, looks: &Looks) -> Result<Option<(u32, i64)>, ExplainError> {
-        self.ensure(looks.from)?;
+    fn looked_for(&mut self, polls: &Polls) -> Result<Option<(u32, i64)>, ExplainError> {
+        self.ensure(polls.from)?;
         let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
         for track in 0..self.tables.actors.len() as u32 {
             let actor = &self.tables.actors[track as usize];
             let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
-            if !works || track == looks.track || track == self.track {
+            if !works || track == polls.track || track == self.track {
                 continue;
             }
             let leads = actor.leads();
             let life = self.lives[track as usize];
-            let there = life.from.is_none_or(|(from, _)| from < looks.from);
-            let ended = life.until.filter(|&until| there && until > looks.since && until <= self.at);
+            let there = life.from.is_none_or(|(from, _)| from < polls.from);
+            let ended = life.until.filter(|&until| there && until > polls.since && until <= self.at);
             let done = match ended {
                 Some(until) => Some((true, until)),
-                None if there && life.until.is_none_or(|until| until > self.at) => self.idle_since(track, looks).map(|at| (false, at)),
+                None if there && life.until.is_none_or(|until| until > self.at) => self.idle_since(track, polls).map(|at| (false, at)),
                 None => None,
             };
             found.extend(done.map(|(ended, at)| (ended, at, leads, track)));
@@ -236,7 +236,7 @@ impl Walk<'_, '_> {
         if found.is_empty() {
             return Ok(None);
         }
-        let (processes, answering) = self.asked(looks.track);
+        let (processes, answering) = self.asked(polls.track);
         found.retain(|&(ended, _, _, track)| {
             let actor = &self.tables.actors[track as usize];
             processes.contains(&(actor.machine, actor.pid)) && (ended || !answering.contains(&track))
@@ -244,19 +244,19 @@ impl Walk<'_, '_> {
         Ok(found.into_iter().max().map(|(_, at, _, track)| (track, at)))
     }
 
-    /// Since when a thread waits for something to do that was at work before, from one look to the next at least.
-    fn idle_since(&mut self, track: u32, looks: &Looks) -> Option<i64> {
+    /// Since when a thread waits for something to do that was at work before, from one poll to the next at least.
+    fn idle_since(&mut self, track: u32, polls: &Polls) -> Option<i64> {
         let idle = |s: &LiveSpan| matches!(rule(s.kind), Rule::Thread | Rule::Receive) && s.cpu_ns == 0;
         self.settle(track);
         let lane = &self.feed.lanes[track as usize];
-        let since = lane.innermost().filter(|s| idle(s)).map(|s| s.start).filter(|&at| at > looks.since && at < self.at)?;
-        let mut meanwhile = lane.ahead.iter().take_while(|s| s.end > looks.from);
+        let since = lane.innermost().filter(|s| idle(s)).map(|s| s.start).filter(|&at| at > polls.since && at < self.at)?;
+        let mut meanwhile = lane.ahead.iter().take_while(|s| s.end > polls.from);
         let rested = meanwhile.any(|s| idle(s) && s.end - s.start > limits::SHORTEST_PAUSE_NS);
         let worked = lane.ahead.front().is_some_and(|s| since - s.end <= limits::SHORTEST_PAUSE_NS);
         (worked && !rested).then_some(since)
     }
 
-    /// The processes that a thread looks at: its own, those that it asks over connections, and all that these made; and who answers it.
+    /// The processes that a thread polls: its own, those that it asks over connections, and all that these made; and who answers it.
     fn asked(&self, track: u32) -> (BTreeSet<Process>, BTreeSet<u32>) {
         let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
         let mut processes: BTreeSet<Process> = process(track).into_iter().collect();

@@ -1,5 +1,5 @@
 //! What a span says of its thread, before anyone looks further: pure functions from a span to the rule
-//! that applies. `MODEL.md` tells the same in words.
+//! that applies. `MODEL.md` says the same in words.
 
 use crate::cause::Activity;
 use crate::limits::walk as limits;

@@ -1,11 +1,11 @@
-//! Waits for other threads: to whoever ended them, or started the thread; and whose time it is while a lock is held.
+//! Waits for other threads: to the thread that ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
 use crate::limits::walk as limits;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl Walk<'_, '_> {
-    /// Between spans a thread runs; before its first it was not there, and whoever it works for is asked.
+    /// Between spans a thread runs; before its first it was not there, and the one it works for is asked.
     pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
         let is_there = self.track == self.tables.main || self.has_begun(self.track)?;
         let before = self.lane().previous().map(|p| p.end);
@@ -20,14 +20,14 @@ impl Walk<'_, '_> {
             return self.go_to_starter();
         }
         let from = before.unwrap_or(self.feed.position).max(self.start);
-        if let Some(waiting) = self.untold_wait(from)
+        if let Some(waiting) = self.unrecorded_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
             self.infer(from);
             return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
         }
         if let Some(from) = self.outside_holes(from) {
-            if self.is_untold(from) {
+            if self.is_unrecorded(from) {
                 self.infer(from);
             }
             self.charge_thread(RuleId::Running, Activity::Cpu, What::OwnWork, NONE, from);
@@ -98,7 +98,7 @@ impl Walk<'_, '_> {
 
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
-    fn untold_wait(&self, from: i64) -> Option<LiveSpan> {
+    fn unrecorded_wait(&self, from: i64) -> Option<LiveSpan> {
         if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling() {
             return None;
         }
@@ -277,8 +277,8 @@ impl Walk<'_, '_> {
         self.tables.actors.get(waker as usize).filter(|a| user(a)).is_some_and(|a| a.role == Role::None || self.is_before_its_life(waker))
     }
 
-    /// Blocked on another thread: to whoever ended the wait, when it did. What ended by a timer was looked for in vain, and is
-    /// waited for by whoever ended the next wait.
+    /// Blocked on another thread: to the thread that ended the wait, when it did. What ended by a timer was looked for in vain, and is
+    /// waited for by the thread that ended the next wait.
     pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
         let span = blocked.span;
         let (in_vain, waker) = (span.timed_out(), span.waker);
@@ -297,7 +297,7 @@ impl Walk<'_, '_> {
         }
         if !self.is_walkable(waker) || self.circling() {
             if span.ending_seen() && self.end == End::Server && self.circling() && !self.jumps.is_multiple_of(8) {
-                // Threads of a pool that only woke each other: they wait for whoever they serve.
+                // Threads of a pool that only woke each other: they wait for those they serve.
                 let starter = self.starter();
                 if starter != self.track && starter != NONE {
                     self.jump(starter);
@@ -323,13 +323,13 @@ impl Walk<'_, '_> {
         if lag >= limits::STILL_NS {
             self.charge_still(span.kind, woken_at);
         } else {
-            if self.tables.wakers_inferred && lag >= limits::UNTOLD_QUEUE_NS {
+            if self.tables.wakers_inferred && lag >= limits::UNCOUNTED_QUEUE_NS {
                 self.infer(woken_at);
             }
             self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
         let waiter = self.track;
-        // A mount waits for whoever uses it: none of those was started for it.
+        // A mount waits for its users: none of those was started for it.
         if !self.tables.actors[waiter as usize].mount || self.tables.actors[waker as usize].mount {
             self.came_from.insert(waker, waiter);
         }
@@ -342,7 +342,7 @@ impl Walk<'_, '_> {
         Ok(())
     }
 
-    /// A wait of which it is not known which thread ended it: what it was on tells, where that is known.
+    /// A wait of which it is not known which thread ended it: what it was on says, where that is known.
     fn ended_by_nobody_known(&mut self, span: &LiveSpan, in_vain: bool) {
         let from = self.piece_start(span);
         let kind = self.tables.objects.get(span.object as usize).map(|object| object.kind);
@@ -360,8 +360,8 @@ impl Walk<'_, '_> {
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => {
                 self.charge_thread_as(RuleId::NoWakerPipe, Cause::Unknown, what, span.object, from)
             }
-            // A lock, a queue of work, a child: whoever had it was not seen, so what it waited for is not known.
-            _ if span.waker == NONE && by_thread && (self.tables.looked_at || self.tables.wakers_inferred) => {
+            // A lock, a queue of work, a child: its holder was not seen, so what it waited for is not known.
+            _ if span.waker == NONE && by_thread && (self.tables.sampled || self.tables.wakers_inferred) => {
                 self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ if span.kind == SpanKind::WaitNetwork && self.tables.wakers_inferred && !span.timed_out() => {
@@ -403,10 +403,10 @@ impl Walk<'_, '_> {
         let helper = matches!(other.role, Role::Kernel | Role::Recorder);
         let ended = lane.passed.last_end <= self.at;
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        // A mutex is told, by who sees wakers from the futex operation; who posts a semaphore or tells a condition held nothing.
+        // A mutex is known, where wakers are seen, from the futex operation; who posts a semaphore or signals a condition held nothing.
         let on = self.tables.objects.get(span.object as usize);
         let named = |name: &str| on.is_some_and(|object| object.kind == ObjectKind::Lock && object.name == name);
-        let has_holder = named("mutex") || !self.tables.wakers_inferred && (named("futex") || !self.tables.tells_locks);
+        let has_holder = named("mutex") || !self.tables.wakers_inferred && (named("futex") || !self.tables.records_locks);
         let may_be_lock =
             has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
         let followed = helper && span.ending_seen() || may_be_lock;

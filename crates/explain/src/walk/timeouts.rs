@@ -1,5 +1,5 @@
 //! Waits that their own time limit ended. A program that sleeps for a while by `poll`, a condition with a time limit or `sem_timedwait` pauses; one
-//! that looks for something at intervals waits for what it looks for.
+//! that polls at intervals waits for what it polls for.
 
 use super::*;
 use crate::limits::walk as limits;
@@ -9,7 +9,7 @@ impl Walk<'_, '_> {
     /// A wait for anything that its time limit ended: as a wait for what was looked for; `None`: it is charged, or the walk has gone on.
     pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Result<Option<LiveSpan>, ExplainError> {
         if let Some(looked_for) = self.looked_for_in_vain(span, passed)? {
-            // Of locks it is no guess where whoever gave it at last had been at work.
+            // Of locks it is no guess where the thread that gave it at last had been at work.
             if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.tables.wakers_inferred {
                 self.infer(span.start);
             }
@@ -18,8 +18,8 @@ impl Walk<'_, '_> {
         if self.polled(span)? {
             return Ok(None);
         }
-        if self.seems_to_look(span)? {
-            self.charge_looking(span);
+        if self.seems_to_poll(span)? {
+            self.charge_polling(span);
             return Ok(None);
         }
         let earliest = self.piece_start(span);

@@ -1,7 +1,6 @@
 //! By which rules, and on which spans, the entries of the ledger rest. It is gathered where it is asked for only: a few comparisons for each
 //! charge, and a few stretches for each entry, however long the recording is.
 
-use super::Walk;
 use crate::rule::{MAX_STRETCHES, RuleId};
 use thalweg_trace::SpanKind;
 
@@ -14,14 +13,6 @@ pub(crate) struct StandsIn {
     pub kind: SpanKind,
     /// Its thread.
     pub track: u32,
-}
-
-impl Walk<'_, '_> {
-    /// Where the walk stands.
-    pub(super) fn stands_in(&self) -> StandsIn {
-        let (span, kind) = self.lane().innermost().map_or((0, SpanKind::CpuRun), |span| (span.id, span.kind));
-        StandsIn { span, kind, track: self.track }
-    }
 }
 
 /// A stretch that was charged by one rule while the thread was in one span.

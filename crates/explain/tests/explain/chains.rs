@@ -3,7 +3,7 @@
 use crate::common::*;
 use thalweg_trace::{Role, SpanKind as K};
 
-/// A client asks a proxy, the proxy asks a backend, and the backend does `work` from 2 to 8 ms; all waits as a kernel tells them.
+/// A client asks a proxy, the proxy asks a backend, and the backend does `work` from 2 to 8 ms; all waits as a kernel records them.
 fn three_tiers(roles: [Role; 2], work: impl FnOnce(&mut Tale, thalweg_trace::TrackId)) -> Tale {
     let mut tale = Tale::new(10_000, 4);
     let client = tale.client("curl");

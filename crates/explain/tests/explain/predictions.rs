@@ -434,7 +434,7 @@ fn a_thread_begins_when_the_one_that_made_it_has_come_so_far() {
 }
 
 /// A client that computes for 4 ms, queues for 6 and is held back by its group's quota for 10, five times.
-fn held_back(tale: &mut Tale, told: bool) {
+fn held_back(tale: &mut Tale, recorded: bool) {
     let main = tale.client("main");
     let other = tale.track(thalweg_trace::Role::None, "somebody");
     let group = tale.object(ObjectKind::Cgroup, "/slow", &[]);
@@ -443,7 +443,7 @@ fn held_back(tale: &mut Tale, told: bool) {
         let t = n * 20_000;
         tale.span(main, K::WaitRunqueue, t + 4_000, t + 10_000).blocked().held_by(other).end();
         let by = tale.span(main, K::WaitRunqueue, t + 10_000, t + 20_000).blocked();
-        if told { by.on(group).end() } else { by.held_by(other).end() }
+        if recorded { by.on(group).end() } else { by.held_by(other).end() }
     }
 }
 
@@ -456,7 +456,7 @@ fn without_a_quota_what_the_recording_says_was_its_doing_is_gone_and_no_more() {
 }
 
 #[test]
-fn where_quotas_would_have_been_told_none_is_guessed() {
+fn where_quotas_would_have_been_recorded_none_is_guessed() {
     let mut tale = Tale::new(100_000, 2);
     held_back(&mut tale, false);
     let e = tale.explain();

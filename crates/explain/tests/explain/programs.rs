@@ -1,4 +1,4 @@
-//! Each rule for programs whose waits a kernel told: a recording made by hand, of which the truth is known.
+//! Each rule for programs whose waits a kernel recorded: a recording made by hand, of which the truth is known.
 
 use crate::common::*;
 use thalweg_explain::{Explanation, document::Status};
@@ -36,7 +36,7 @@ fn a_cold_copy_waits_for_its_source_on_its_device() {
 
 #[test]
 fn a_device_at_its_measured_best_is_healthy_and_a_slow_one_is_not() {
-    let told = |ceiling: &str| {
+    let explained = |ceiling: &str| {
         let mut tale = Tale::new(20_000, 2);
         tale.meta.attributes.push(("ceiling.device.vda.read".into(), ceiling.into()));
         let cp = tale.thread(Role::Client, "cp", 100, 100);
@@ -48,10 +48,10 @@ fn a_device_at_its_measured_best_is_healthy_and_a_slow_one_is_not() {
         }
         tale.explain()
     };
-    let best = told("530000000");
+    let best = explained("530000000");
     assert_eq!(best.verdict.status, Status::Healthy);
     assert!(best.verdict.sentence.contains("vda was read at 503 MiB/s, of the 505 MiB/s"), "{}", best.verdict.sentence);
-    assert_eq!(told("800000000").verdict.status, Status::Limited);
+    assert_eq!(explained("800000000").verdict.status, Status::Limited);
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn a_quota_is_said_where_it_stopped_somebody() {
     assert!(evidence_of(&e, "client.runqueue").contains("a quota of 0.5 processors stopped it for 60.0 ms"));
 }
 
-/// A client that asks over `CONNECTION` and waits, as `waiting` tells; the server has the request at 1 ms, syncs until 8 ms and
+/// A client that asks over `CONNECTION` and waits, as `waiting` says; the server has the request at 1 ms, syncs until 8 ms and
 /// replies.
 fn asks(waiting: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
     let mut tale = Tale::new(10_000, 2);

@@ -38,13 +38,13 @@ impl Mounted {
     fn read(&mut self, at: u64, disk_us: u64) -> u64 {
         let Mounted { program, mount, server, file, ends, disk, datafile, idle, .. } = *self;
         let tale = &mut self.tale;
-        let (asked, sent, told, read) = (at + 100, at + 200, at + 300, at + 300 + disk_us);
+        let (asked, sent, looked_up, read) = (at + 100, at + 200, at + 300, at + 300 + disk_us);
         let (replied, back, answered) = (read + 100, read + 200, read + 300);
         tale.wait(mount, K::WaitLock, idle.0, asked).woken_by(program).end();
         tale.span(mount, K::NetSend, sent - 50, sent).on(ends.0).bytes(600).end();
-        tale.wait(server, K::NetReceive, idle.1, told).on(ends.1).by_packet().end();
-        tale.wait(server, K::FileRead, told, read).on(datafile).by_device(disk).end();
-        tale.span(disk, K::DiskRead, told, read).bytes(1 << 20).end();
+        tale.wait(server, K::NetReceive, idle.1, looked_up).on(ends.1).by_packet().end();
+        tale.wait(server, K::FileRead, looked_up, read).on(datafile).by_device(disk).end();
+        tale.span(disk, K::DiskRead, looked_up, read).bytes(1 << 20).end();
         tale.span(server, K::NetSend, replied - 50, replied).on(ends.1).bytes(1 << 20).end();
         tale.wait(mount, K::NetReceive, sent, back).on(ends.0).by_packet().end();
         tale.wait(program, K::FileRead, asked, answered).on(file).woken_by(mount).end();

@@ -1,4 +1,4 @@
-//! The causes at the network, for programs whose waits a kernel told: recordings made by hand, of which the truth is known.
+//! The causes at the network, for programs whose waits a kernel recorded: recordings made by hand, of which the truth is known.
 
 use crate::common::*;
 use thalweg_explain::Explanation;
@@ -11,7 +11,7 @@ fn mark(tale: &mut Tale, track: TrackId, kind: MarkKind, at_us: u64, object: tha
     tale.event(Event::Mark(Mark { track, kind, at, object: Some(object), value: Some(1448) }));
 }
 
-/// A client that has more to send than fits, and a server that only receives; `said` tells of TCP at the client's end.
+/// A client that has more to send than fits, and a server that only receives; `said` describes TCP at the client's end.
 fn streams(said: impl FnOnce(&mut Tale, TrackId, thalweg_trace::ObjectId)) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let client = tale.thread(Role::Client, "curl", 100, 100);
@@ -42,7 +42,7 @@ fn tcp(tale: &mut Tale, near: thalweg_trace::ObjectId, values: &[(CounterName, i
 }
 
 #[test]
-fn the_networks_causes_are_told_apart() {
+fn the_networks_causes_are_distinguished() {
     use CounterName as N;
     let path = |rtt: i64, srtt: i64, in_flight: i64, cwnd: i64| {
         [(N::TcpMinRttUs, rtt), (N::TcpSrttUs, srtt), (N::TcpInFlightBytes, in_flight), (N::TcpCwndBytes, cwnd)]

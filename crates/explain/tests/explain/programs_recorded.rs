@@ -58,7 +58,7 @@ fn little_of_a_real_program_is_unknown() {
 }
 
 #[test]
-fn the_transfer_of_a_real_program_is_the_file_it_was_told_to_move() {
+fn the_transfer_of_a_real_program_is_the_file_it_was_asked_to_move() {
     for (name, from, to, mib) in [
         ("cp-source-disk", "source-96Mi", "sink/cp-source-disk", 96.0),
         ("nfs-read-server-unrecorded", "127.0.0.1:59785", "sink/nfs-read-server-unrecorded", 96.0),

@@ -23,7 +23,7 @@ fn collective(tale: &mut Tale, call: &str, size: &str, root: Option<&str>) -> Ob
 }
 
 #[test]
-fn a_rank_that_receives_waits_for_whoever_sends_and_is_charged_with_what_comes_after() {
+fn a_rank_that_receives_waits_for_the_sender_and_is_charged_with_what_comes_after() {
     let mut tale = Tale::new(10_000, 2);
     let (zero, one) = (rank(&mut tale, 0), rank(&mut tale, 1));
     let object = message(&mut tale, 1, 0);

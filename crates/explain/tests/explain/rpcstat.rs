@@ -1,4 +1,4 @@
-//! The stories that RPCs tell, made up with known figures, and what the analysis must say of each.
+//! The stories of RPCs, made up with known figures, and what the analysis must say of each.
 
 use thalweg_explain::rpcstat::document::{EndedBy, Queue, RpcStat, Who};
 use thalweg_explain::rpcstat::rpcstat;
@@ -9,7 +9,7 @@ const MS: i64 = 1_000_000;
 const CONNECTION: u64 = 10;
 const WRITE: u64 = 11;
 
-/// A client on one connection, which posts calls and gets replies when it is told to.
+/// A client on one connection, which posts calls and gets replies on demand.
 struct Client {
     events: Vec<Event>,
     next: u64,
@@ -291,7 +291,7 @@ fn time_in_which_tcp_recovers_is_the_networks() {
 }
 
 #[test]
-fn slow_first_seconds_are_told_with_how_full_the_queue_was() {
+fn slow_first_seconds_are_reported_with_how_full_the_queue_was() {
     let mut client = Client::new();
     let end = client.steady(MS, 400, 16, 80 * MS);
     client.steady(end, 20_000, 16, 8 * MS);

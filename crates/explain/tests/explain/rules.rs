@@ -31,7 +31,7 @@ fn a_send_or_receive_that_only_waited_for_a_cpu_is_charged_to_the_run_queue() {
 }
 
 #[test]
-fn writing_and_syncing_are_told_apart() {
+fn writing_and_syncing_are_distinguished() {
     let mut tale = Tale::new(10_000, 2);
     let main = tale.client("main");
     tale.span(main, K::FileWrite, 0, 4_000).blocked().end();

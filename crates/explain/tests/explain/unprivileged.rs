@@ -133,7 +133,7 @@ fn who_does_not_read_makes_no_path_of_a_machines_own_connection() {
 }
 
 #[test]
-fn a_poll_that_timed_out_may_have_waited_for_whoever_the_program_deals_with() {
+fn a_poll_that_timed_out_may_have_waited_for_those_the_program_deals_with() {
     for deals in [false, true] {
         let (mut tale, client) = unprivileged(100_000, false);
         let pipe = tale.object(ObjectKind::Pipe, "pipe:[7]", &[]);
@@ -213,7 +213,7 @@ fn work_on_names_that_was_only_seen_from_outside_is_not_certain() {
 }
 
 #[test]
-fn queueing_that_no_count_tells_of_is_not_certain() {
+fn queueing_that_no_count_shows_is_not_certain() {
     let (mut tale, client) = unprivileged(100_000, false);
     let helper = tale.thread(Role::Client, "helper", 100, 1001);
     // It gave the lock up at 20 ms, and waits for something else since.
@@ -263,7 +263,7 @@ fn children_one_after_another_are_each_followed() {
 }
 
 #[test]
-fn a_lock_on_a_file_is_a_lock_whoever_has_it() {
+fn a_lock_on_a_file_is_a_lock_whatever_has_it() {
     let (mut tale, client) = unprivileged(100_000, false);
     let lock = tale.object(ObjectKind::Lock, "flock /data/lock", &[]);
     tale.wait(client, K::WaitLock, 0, 99_000).on(lock).end();
@@ -356,7 +356,7 @@ fn what_a_program_looks_for_again_and_again_is_not_its_pauses() {
     is_limited_by(&sleeps_again_and_again(false, |_, _, _| {}), "client.think");
     let e = sleeps_again_and_again(true, |_, _, _| {});
     is_unsure(&e);
-    assert!(e.verdict.place.contains("looks for something again and again"), "{}", e.verdict.place);
+    assert!(e.verdict.place.contains("polling in a sleep loop; target unknown"), "{}", e.verdict.place);
     // A question, and its answer: a job elsewhere may be what it asks after. Bytes that only come, or go, are paced.
     let asks = |question: u64, answer: u64| {
         let (mut tale, client) = unprivileged(220_000, false);

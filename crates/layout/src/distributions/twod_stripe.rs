@@ -10,7 +10,7 @@
 //! The groups are of equal size but the last, which takes the remainder. There are never more groups than datafiles:
 //! `num_groups` is clamped once, when the layout is made, and the parameter keeps the value it was given.
 //!
-//! In each cycle every datafile receives `group_strip_factor` strips, so a physical offset alone tells its cycle.
+//! In each cycle every datafile receives `group_strip_factor` strips, so a physical offset alone gives its cycle.
 
 use crate::divisor::Divisor;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};

@@ -20,7 +20,8 @@ use std::sync::Arc;
 use crate::divisor::Divisor;
 use crate::error::shortened;
 use crate::spec::{Arguments, ParameterInfo, ParameterType};
-use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, MAX_STRIPS, Piece};
+use crate::limits::MAX_STRIPS;
+use crate::{Distribution, Kind, Layout, LayoutError, MAX_OFFSET, Piece};
 
 /// Registration.
 pub(super) const KIND: Kind = Kind {

@@ -1,6 +1,6 @@
 //! What came of a plan of commands. It serialises to the JSON that benchmarks keep; every run is in it.
 
-use super::{Amount, CommandPlan, filled};
+use super::plan::{Amount, CommandPlan, Subject, filled};
 use crate::engine::{Measured, StopReason};
 use crate::machine::load_now;
 use crate::{CacheState, Estimate, Machine, Usage};
@@ -107,7 +107,7 @@ impl Outcome {
             Some(Ratio { of: of.clone(), to: to.clone(), figure: figure.to_owned(), ratio, pairs })
         };
         let printed: BTreeSet<&str> = plan.commands.iter().flat_map(|subject| &subject.figures).map(String::as_str).collect();
-        let result = |subject: &super::Subject| {
+        let result = |subject: &Subject| {
             let estimate = |figure: &str| runs.estimate(&plan.name, &subject.name, |run| run.figure(figure));
             let rate = |amount: &Amount| runs.estimate(&plan.name, &subject.name, |run| [amount.count / run.usage.wall_s]);
             let all: Vec<CommandRun> = runs.of(&plan.name, &subject.name).into_iter().map(|(_, run)| run.clone()).collect();

@@ -1,130 +1,26 @@
 //! Commands as the subjects of a plan: each is run as a whole process, in turn with the others, until the ratios are known well enough.
 //!
-//! The plan is a document of its own ([`CommandPlan`]), so whoever can write JSON can have commands measured. A command is compared by
+//! The plan is a document of its own ([`CommandPlan`]), so any program that writes JSON can have commands measured. A command is compared by
 //! its wall time, and by any number that it prints: where the last line (or all) of its output is a JSON object, that object's numbers
 //! are its figures, and so are those that its cleanup prints.
 
 mod document;
 mod markdown;
+mod plan;
 
 use document::CommandRun;
 pub use document::Outcome;
+pub use plan::CommandPlan;
+use plan::{Subject, Words, filled};
 
 use crate::engine::{Failure, Observer, Subjects, measure};
 use crate::plan::{Batch, Case, Header, Limits, OnFailure, Plan};
 use crate::runs::Runs;
 use crate::{CacheState, Error, Machine, Process, Result, evict, warm};
-use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
-
-/// A command and its arguments. In each word `{run}` stands for the repetition (0: the warm-up), `{name}` for the subject's name.
-type Words = Vec<String>;
-
-/// Which commands are measured, how, and how often.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct CommandPlan {
-    /// What is measured.
-    pub name: String,
-    /// The commands.
-    pub commands: Vec<Subject>,
-    /// The command that is compared with each of the others: how many times as fast it is.
-    #[serde(default)]
-    pub baseline: Option<String>,
-    /// Further pairs: how many times as fast the first is as the second.
-    #[serde(default)]
-    pub pairs: Vec<(String, String)>,
-    /// What one run moves, for rates.
-    #[serde(default)]
-    pub amount: Option<Amount>,
-    /// How often.
-    #[serde(default)]
-    pub repeat: Repeat,
-    /// Whether each command is run once before anything counts.
-    #[serde(default = "yes")]
-    pub warm_up: bool,
-    /// Run before each repetition, untimed.
-    #[serde(default)]
-    pub before_repetition: Vec<Words>,
-    /// Whether what commands print is kept with each run.
-    #[serde(default)]
-    pub keep_output: bool,
-    /// After so long a command is killed, and has failed.
-    #[serde(default = "five_minutes")]
-    pub limit_s: f64,
-    /// A path whose file system belongs into the description of the machine.
-    #[serde(default)]
-    pub directory: Option<PathBuf>,
-    /// Equal seeds give equal orders.
-    #[serde(default)]
-    pub seed: u64,
-}
-
-/// One command.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Subject {
-    /// Its name.
-    pub name: String,
-    /// What is timed.
-    pub command: Words,
-    /// Names of numbers that it or its cleanup prints, to be reported and compared like the wall time.
-    #[serde(default)]
-    pub figures: Vec<String>,
-    /// Run before it, untimed.
-    #[serde(default)]
-    pub prepare: Vec<Words>,
-    /// Files that are put out of the page cache before it; whether they were is kept with the run.
-    #[serde(default)]
-    pub cold: Vec<PathBuf>,
-    /// Files that are read into the page cache before it; whether they are in it is kept with the run.
-    #[serde(default)]
-    pub warm: Vec<PathBuf>,
-    /// Run after it, untimed, whatever came of it. One that fails says that the run did not do what it should have.
-    #[serde(default)]
-    pub cleanup: Vec<Words>,
-}
-
-/// What one run moves.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Amount {
-    /// How much.
-    pub count: f64,
-    /// Of what: `bytes`, `files`.
-    pub unit: String,
-}
-
-/// How often commands are run.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct Repeat {
-    /// At least so often.
-    pub least: usize,
-    /// At most so often.
-    pub most: usize,
-    /// Between those, until every ratio's interval (without pairs: every command's) is narrower than this part of its median.
-    pub narrow: f64,
-    /// And no longer than this.
-    pub seconds: Option<f64>,
-}
-
-impl Default for Repeat {
-    fn default() -> Repeat {
-        Repeat { least: 10, most: 40, narrow: 0.05, seconds: None }
-    }
-}
-
-fn yes() -> bool {
-    true
-}
-
-fn five_minutes() -> f64 {
-    300.0
-}
 
 impl CommandPlan {
     /// Runs it. With a path, each run is kept in a raw log there; `resume`: what that has already is not run again.
@@ -198,7 +94,7 @@ impl Subjects for Commands<'_> {
         let known = self.plan.commands.iter().find(|subject| subject.name == case.subject);
         let subject = known.ok_or("a case of no command: a bug")?;
         let ran = self.once(subject, repeat);
-        // Whatever happened, nothing is left; what went wrong first is what is told.
+        // Whatever happened, nothing is left; what went wrong first is what is reported.
         let cleaned = self.each(&subject.cleanup, &subject.name, repeat);
         let mut run = ran?;
         for output in cleaned? {
@@ -250,10 +146,6 @@ impl Commands<'_> {
     }
 }
 
-fn filled(words: &[String], name: &str, repeat: usize) -> Words {
-    words.iter().map(|word| word.replace("{run}", &repeat.to_string()).replace("{name}", name)).collect()
-}
-
 /// The numbers of the JSON object that a command printed: all of its output, or else its last line.
 fn numbers(output: &str) -> BTreeMap<String, f64> {
     let last = || output.trim_end().rsplit('\n').next().unwrap_or_default();
@@ -264,6 +156,7 @@ fn numbers(output: &str) -> BTreeMap<String, f64> {
 
 #[cfg(test)]
 mod tests {
+    use super::plan::Repeat;
     use super::*;
 
     fn plan(text: &str) -> CommandPlan {

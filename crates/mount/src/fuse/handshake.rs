@@ -15,8 +15,8 @@ const READAHEAD_BYTES: u32 = 8 << 20;
 
 /// Pages of one request at most, as the kernel is set.
 fn pages_limit() -> usize {
-    let told = std::fs::read_to_string("/proc/sys/fs/fuse/max_pages_limit").ok().and_then(|t| t.trim().parse::<usize>().ok());
-    told.unwrap_or(256).clamp(32, MOST_PAGES)
+    let limit = std::fs::read_to_string("/proc/sys/fs/fuse/max_pages_limit").ok().and_then(|t| t.trim().parse::<usize>().ok());
+    limit.unwrap_or(256).clamp(32, MOST_PAGES)
 }
 
 /// Answers the kernel's first request; how many bytes one write has at most.

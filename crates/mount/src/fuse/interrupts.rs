@@ -97,7 +97,7 @@ impl InFlight {
         !std::mem::replace(&mut state.answered, true) && self.device.answer(self.unique, errno, bytes).is_ok()
     }
 
-    /// Whether its program has left; for whoever works on it.
+    /// Whether its program has left; for the thread that works on it.
     pub(crate) fn is_abandoned(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.is_abandoned)
     }
@@ -186,7 +186,7 @@ impl Interrupts {
         self.abandoned.end(unique);
     }
 
-    /// The kernel says that whoever waits for this request was sent a signal.
+    /// The kernel says that the thread that waits for this request was sent a signal.
     pub(crate) fn interrupt(&self, unique: u64) {
         let mut requests = self.requests();
         match requests.under_way.get(&unique).cloned() {
@@ -264,7 +264,7 @@ fn is_ending(tid: u32) -> bool {
     }
 }
 
-/// Whether the thread of a line of /proc ends, and by a signal. (One that ends by itself is waited for: whoever waits for it may
+/// Whether the thread of a line of /proc ends, and by a signal. (One that ends by itself is waited for: the thread that waits for it may
 /// look at what it wrote.)
 fn is_killed(stat: &str) -> bool {
     const PF_EXITING: u64 = 0x4;

@@ -2,7 +2,7 @@
 //!
 //! It is spoken here directly because three things that programs rely on need parts of it that libraries keep to themselves:
 //! which of the two kinds of lock is meant (`flock` and `fcntl` locks of one program must not meet), interrupts (a wait for a
-//! lock ends when its program is told to), and `syncfs`.
+//! lock ends when its program closes it), and `syncfs`.
 //!
 //! | room | what is in it |
 //! |---|---|

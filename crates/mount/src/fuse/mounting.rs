@@ -65,7 +65,7 @@ fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
     }
     let mut flags = libc::MS_NODEV | libc::MS_NOSUID;
     if rustix::process::geteuid().is_root() {
-        // Whoever may make a device elsewhere may make one here.
+        // A user who may make a device elsewhere may make one here.
         flags = 0;
     }
     if how.read_only {
@@ -223,7 +223,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mounts_are_told_by_their_type_and_their_names_read_back() {
+    fn mounts_are_known_from_their_type_and_their_names_read_back() {
         let line = b"36 35 0:52 / /mnt/a\\040b rw,nosuid shared:1 - fuse.thalweg thal://127.0.0.1:7400/d rw,user_id=0";
         let expected = Mounted { at: PathBuf::from("/mnt/a b"), source: "thal://127.0.0.1:7400/d".into(), device: "0:52".into() };
         assert_eq!(mounted(line), Some(expected));

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn an_operation_that_is_not_known_is_told_apart_from_nonsense() {
+    fn an_operation_that_is_not_known_is_distinguished_from_nonsense() {
         assert!(matches!(decode(&request(999, &[])), Ok((_, None))));
     }
 }

@@ -59,11 +59,11 @@ impl FileSystem {
         Ok(attr(attributes, self.size_of(tracer, attributes, shared)?))
     }
 
-    /// Asks for a file's or directory's attributes and tells the kernel.
+    /// Asks for a file's or directory's attributes and answers the kernel.
     pub(crate) fn get_attributes(&self, w: &mut Worker, inode: u64, _handle: Option<u64>) -> Answered<Answer> {
         let known = self.inode(inode)?;
         if let Some(shared) = known.shared().filter(|shared| shared.has_unreported_write()) {
-            // A time that a program is told must not be another one after its close: `git` and `make` compare them.
+            // A time that a program gets must not be another one after its close: `git` and `make` compare them.
             self.write_back(&mut w.tracer, &known, &shared);
         }
         if let Some(answer) = self.cached_attributes(w, &known).or_else(|| self.batched_attributes(w, &known)) {
@@ -81,7 +81,7 @@ impl FileSystem {
         }
     }
 
-    /// What the kernel was told not long ago, and has forgotten because the file was read: times of reading are not kept.
+    /// What the kernel was given not long ago, and has forgotten because the file was read: times of reading are not kept.
     fn cached_attributes(&self, w: &mut Worker, inode: &Inode) -> Option<Answered<Answer>> {
         let lifetime = self.options.lifetime();
         let (attr, asked) = {

@@ -1,7 +1,7 @@
 //! Close-to-open coherence: when what is kept of a file, by the kernel and here, is still of the file that a program means.
 //!
 //! When a file is opened, the service is asked for its change counter: if it is the one that what is kept is of, that is kept, else
-//! forgotten. When it is closed, everything is written back, and the service is told, which counts one up.
+//! forgotten. When it is closed, everything is written back, and the service is notified, which counts one up.
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{FileSystem, Worker};
@@ -42,9 +42,9 @@ impl FileSystem {
         let Some(last) = places.pop() else {
             return ask(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
         };
-        let stale = |told: Refusal| {
-            if told.errno == libc::EIO {
-                return told;
+        let stale = |refusal: Refusal| {
+            if refusal.errno == libc::EIO {
+                return refusal;
             }
             self.retries.went_stale(w.thread, inode.id);
             // Whatever else is behind the name now, such as a directory, it is not what was found there.
@@ -61,7 +61,7 @@ impl FileSystem {
             }
         }
         match ask(&mut w.tracer, &last) {
-            Ok(told) if which(&told) == inode.id => Ok(told),
+            Ok(found) if which(&found) == inode.id => Ok(found),
             Ok(_) => Err(stale(Refusal::plain(libc::ESTALE))),
             Err(error) => Err(stale(Refusal::from(error).of_known_file())),
         }
@@ -71,18 +71,18 @@ impl FileSystem {
     pub(crate) fn revalidate_on_open(&self, inode: &Inode, shared: &SharedFile, attributes: &Attributes) -> bool {
         let state = inode.state();
         let same = state.data_change == Some(attributes.change);
-        let told = state.attr_change == Some(attributes.change);
+        let is_known = state.attr_change == Some(attributes.change);
         drop(state);
         if !same {
             self.forget_bytes(inode, Some(shared), attributes.change);
-        } else if !told {
+        } else if !is_known {
             self.device.forget_cached(self.table.number(inode.id), false);
         }
         same && !self.options.strict
     }
 
     /// Forgets everything that is kept of a file, here and in the kernel. Only then is what will be kept called that of `change`:
-    /// whoever compares meanwhile must not find the old bytes under the new name.
+    /// a program that compares meanwhile must not find the old bytes under the new name.
     fn forget_bytes(&self, inode: &Inode, shared: Option<&SharedFile>, change: u64) {
         if let Some(shared) = shared {
             shared.file.forget_all();
@@ -107,14 +107,14 @@ impl FileSystem {
         if let Err(error) = shared.file.flush(tracer) {
             self.note_loss(inode, shared, &error);
         }
-        self.tell_losses(tracer, inode, shared);
+        self.report_losses(tracer, inode, shared);
         let Some(end) = shared.take_unreported() else { return };
         match self.names.written(tracer, inode.id, end) {
             Ok(attributes) => inode.changed_here(&attributes),
-            // It has no name any more, and nobody to be told of its times.
+            // It has no name any more, and nobody to report its times to.
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
             Err(error) => {
-                self.log.line(format_args!("the time of a write could not be told: {error}"));
+                self.log.line(format_args!("the time of a write could not be reported: {error}"));
                 shared.was_written(end);
             }
         }
@@ -127,62 +127,62 @@ impl FileSystem {
         self.losses.note(inode.id);
     }
 
-    /// Tells the service what an open file has lost, or got again, since it was told last.
-    pub(crate) fn tell_losses(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
-        let untold = shared.file.untold();
-        if untold.is_empty() {
+    /// Reports to the service what an open file has lost, or got again, since the last report.
+    pub(crate) fn report_losses(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
+        let unreported = shared.file.unreported();
+        if unreported.is_empty() {
             return;
         }
-        match self.names.lost(tracer, inode.id, &untold.lost, &untold.mended) {
+        match self.names.lost(tracer, inode.id, &unreported.lost, &unreported.mended) {
             Ok(attributes) => {
-                shared.file.told(&untold, Some(&attributes));
+                shared.file.reported(&unreported, Some(&attributes));
                 inode.changed_here(&attributes);
-                self.losses.told(inode.id, attributes.lost.is_none());
+                self.losses.reported(inode.id, attributes.lost.is_none());
             }
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
-                shared.file.told(&untold, None);
-                self.losses.told(inode.id, true);
+                shared.file.reported(&unreported, None);
+                self.losses.reported(inode.id, true);
             }
             Err(error) => {
-                self.log.line(format_args!("a loss could not be told: {error}"));
-                self.losses.keep(inode.id, untold);
+                self.log.line(format_args!("a loss could not be reported: {error}"));
+                self.losses.keep(inode.id, unreported);
             }
         }
     }
 
-    /// Tells the service of a file's losses, where it could not be told before.
+    /// Reports a file's losses to the service, where that was not possible before.
     ///
     /// # Errors
     /// The service's: the file is not opened, since it would not be known which of its bytes are lost.
-    pub(crate) fn tell_kept_losses(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
-        if self.losses.untold(inode.id).is_none() {
+    pub(crate) fn report_kept_losses(&self, tracer: &mut Tracer, inode: &Inode) -> Answered<()> {
+        if self.losses.unreported(inode.id).is_none() {
             return Ok(());
         }
         if let Some(shared) = inode.shared() {
-            self.tell_losses(tracer, inode, &shared);
+            self.report_losses(tracer, inode, &shared);
         }
-        self.tell_kept(tracer, inode.id)
+        self.report_kept(tracer, inode.id)
     }
 
     /// The same of a file that nobody has open.
-    fn tell_kept(&self, tracer: &mut Tracer, file: FileId) -> Answered<()> {
-        let Some(untold) = self.losses.untold(file) else { return Ok(()) };
-        match self.names.lost(tracer, file, &untold.lost, &untold.mended) {
-            Ok(attributes) => self.losses.told(file, attributes.lost.is_none()),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => self.losses.told(file, true),
+    fn report_kept(&self, tracer: &mut Tracer, file: FileId) -> Answered<()> {
+        let Some(unreported) = self.losses.unreported(file) else { return Ok(()) };
+        match self.names.lost(tracer, file, &unreported.lost, &unreported.mended) {
+            Ok(attributes) => self.losses.reported(file, attributes.lost.is_none()),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => self.losses.reported(file, true),
             Err(error) => return Err(error.into()),
         }
         Ok(())
     }
 
     /// The same of all files, until the service does not answer.
-    pub(crate) fn tell_all_kept(&self, tracer: &mut Tracer) {
-        for file in self.losses.files_untold() {
-            let told = match self.table.get(self.table.number(file)) {
-                Some(inode) => self.tell_kept_losses(tracer, &inode),
-                None => self.tell_kept(tracer, file),
+    pub(crate) fn report_all_kept(&self, tracer: &mut Tracer) {
+        for file in self.losses.files_unreported() {
+            let reported = match self.table.get(self.table.number(file)) {
+                Some(inode) => self.report_kept_losses(tracer, &inode),
+                None => self.report_kept(tracer, file),
             };
-            if told.is_err() {
+            if reported.is_err() {
                 return;
             }
         }
@@ -200,7 +200,7 @@ impl FileSystem {
         };
         done.map_err(|e| Refusal::from(e).of_known_file())?;
         // What it had lost is accepted.
-        self.losses.told(inode.id, true);
+        self.losses.reported(inode.id, true);
         Ok(())
     }
 }

@@ -21,7 +21,7 @@ const COUNTERS: &[u8] = b"user.thalweg.counters";
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// Labels are not kept either. Where they are in force, the kernel gives all files of a mount one, and asks here for none; elsewhere `ls -l`
-/// asks for each file's, unless it is told that there are no labels here at all.
+/// asks for each file's, unless the answer is that there are no labels here at all.
 const LABEL: &[u8] = b"security.selinux";
 
 impl FileSystem {

@@ -72,7 +72,7 @@ impl FileSystem {
         self.write_back(tracer, &handle.inode, shared);
         if let Err(error) = shared.file.sync(tracer) {
             self.note_loss(&handle.inode, shared, &error);
-            self.tell_losses(tracer, &handle.inode, shared);
+            self.report_losses(tracer, &handle.inode, shared);
         }
         handle.report_at_sync()?;
         if !(data_only && shared.name_synced.load(Ordering::Relaxed)) {

@@ -11,7 +11,7 @@ use thalweg_store::client::walk::WalkEntry;
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
 
 impl FileSystem {
-    /// Tells the kernel of a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
+    /// Answers the kernel with a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
     /// for when somebody wants it.
     pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
         let inode = self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
@@ -82,7 +82,7 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    /// What the kernel may be told of an entry of a walk, and how long it may believe that. `None`: it has to ask.
+    /// What the kernel may be given of an entry of a walk, and how long it may believe that. `None`: it has to ask.
     pub(crate) fn walked_attr(&self, entry: &WalkEntry, directory: FileId, changes: &Changes) -> Option<(Attr, Lifetimes)> {
         let attributes = entry.attributes.as_ref()?;
         let size = match (&entry.size, entry.kind) {

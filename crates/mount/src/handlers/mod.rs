@@ -79,7 +79,7 @@ impl FileSystem {
         let operation = OneOperation::begin(began, under_way.is_abandoned());
         let touched = Touched::by(header, &asked);
         if matches!(asked, Operation::Release { .. }) {
-            // Its program has gone on: whoever looks meanwhile must not be told of the time before it was written.
+            // Its program has gone on: a program that looks meanwhile must not get the time before it was written.
             self.local_changes.note(&touched, |inode| self.table.id(inode));
         }
         let answer = self.answer(w, header, asked, under_way);

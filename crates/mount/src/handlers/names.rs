@@ -19,7 +19,7 @@ impl FileSystem {
         Owner { mode: mode & 0o7777 | bit, uid: header.uid, gid: if inherits { state.gid } else { header.gid } }
     }
 
-    /// What is asked of a new file's layout: what the mount was told, unless the directory says something itself.
+    /// What is asked of a new file's layout: what the mount was started with, unless the directory says something itself.
     fn layout_in(&self, w: &mut Worker, directory: u64) -> Answered<LayoutChoice> {
         if self.options.layout == LayoutChoice::default() {
             return Ok(LayoutChoice::default());
@@ -119,7 +119,7 @@ impl FileSystem {
         let number = self.table.number(attributes.id);
         let empty = flags & libc::O_TRUNC as u32;
         if empty != 0 {
-            // The kernel is told of it as it is then.
+            // The kernel is given it as it is then.
             match self.table.get(number).and_then(|inode| Some((inode.shared()?, inode))) {
                 Some((shared, inode)) => {
                     self.write_back(&mut w.tracer, &inode, &shared);
@@ -139,7 +139,7 @@ impl FileSystem {
                 Ok(Answer::Out)
             }
             Err(refusal) => {
-                // The kernel is not told of it after all.
+                // The kernel is not given it after all.
                 self.table.forget(number, 1);
                 w.out.clear();
                 Err(refusal)

@@ -32,7 +32,7 @@ impl FileSystem {
     /// The same, where it may be known what is meant: its handle, and how it behaves.
     pub(crate) fn opened(&self, w: &mut Worker, inode: &Arc<Inode>, flags: u32, meant: Option<OpenTarget>) -> Answered<(u64, u32)> {
         let (writes, truncates) = (flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32, flags & libc::O_TRUNC as u32 != 0);
-        self.tell_kept_losses(&mut w.tracer, inode)?;
+        self.report_kept_losses(&mut w.tracer, inode)?;
         let (shared, mut attributes) = match inode.shared() {
             Some(shared) => {
                 let attributes =
@@ -122,10 +122,10 @@ impl FileSystem {
     /// that others wait for, has nothing to wait for.
     pub(crate) fn flush(&self, w: &mut Worker, handle: u64, owner: u64) -> Answered<Answer> {
         let handle = self.handles.get(handle)?;
-        // Whoever comes with the same number of the kernel's from here on is another: this one may be gone before its locks are freed.
+        // An owner with the same number of the kernel's from here on is another: this one may be gone before its locks are freed.
         let held = handle.inode.state().lock_owners.close(owner);
         if held.is_some() {
-            // What a killed program was writing under its lock must not come after whoever has the lock next.
+            // What a killed program was writing under its lock must not come after the lock's next owner.
             self.abandoned.wait();
         }
         if handle.writes || held.is_some() {

@@ -24,7 +24,7 @@ use thalweg_store::protocol::metadata::{FileId, Place};
 const DOTS: u64 = 2;
 /// Entries that are taken from a walk at a time.
 const BATCH: usize = 1024;
-/// After so long, the kernel is told what has come, though there is room for more.
+/// After so long, the kernel is given what has come, though there is room for more.
 const LONG: Duration = Duration::from_millis(100);
 
 /// Where names are put for the kernel.
@@ -83,7 +83,7 @@ impl FileSystem {
         let done = self.go_to(w, &page, &mut reading, at - DOTS).and_then(|()| self.fill_page(w, &page, &mut reading));
         reading.left_at = Some(Instant::now());
         match done {
-            // What there is already is told first; the error comes when it is asked again.
+            // What there is already is listed first; the error comes when it is asked again.
             Err(refusal) if w.out.is_empty() => Err(refusal),
             _ => Ok(Answer::Out),
         }
@@ -105,7 +105,7 @@ impl FileSystem {
             let changes = self.local_changes.changes();
             while let Some(entry) = reading.came.front() {
                 let next = DOTS + reading.cursor.count() + 1;
-                if !self.tell_entry(&mut w.out, page, entry, next, &changes) {
+                if !self.emit_entry(&mut w.out, page, entry, next, &changes) {
                     return Ok(());
                 }
                 if let Some(entry) = reading.came.pop_front() {
@@ -116,7 +116,7 @@ impl FileSystem {
     }
 
     /// Appends one entry, if there is room for it.
-    fn tell_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &Changes) -> bool {
+    fn emit_entry(&self, out: &mut Vec<u8>, page: &Page, entry: &WalkEntry, next: u64, changes: &Changes) -> bool {
         let name = Name { number: entry.id.0, next, name: &entry.name, kind: kind_bits(entry.kind) >> 12 };
         if !page.plus {
             return reply::name(out, page.room, &name);
@@ -132,7 +132,7 @@ impl FileSystem {
         fits
     }
 
-    /// Takes more from the walk, which begins if there is none: after what was told last.
+    /// Takes more from the walk, which begins if there is none: after what was listed last.
     fn bring(&self, w: &mut Worker, reading: &mut Reading) -> Answered<()> {
         let Some(walk) = &mut reading.walk else { return Ok(()) };
         let batch = walk.next_batch(&mut w.tracer, BATCH).map_err(|e| Refusal::from(e).of_known_file());
@@ -152,7 +152,7 @@ impl FileSystem {
 
     /// Sees to it that the entry that comes next is number `at`, and that it comes with what is asked for.
     fn go_to(&self, w: &mut Worker, page: &Page, reading: &mut Reading, at: u64) -> Answered<()> {
-        // Beside a server that does not answer, names are told, and who asks for one file waits for its servers only.
+        // Beside a server that does not answer, names are listed, and who asks for one file waits for its servers only.
         let wanted = page.plus && !self.options.strict && !self.breaker.is_tripped();
         if at == reading.cursor.count() {
             let is_late = reading.left_at.is_some_and(|left| left.elapsed() >= self.options.lifetime() / 2);
@@ -187,7 +187,7 @@ impl FileSystem {
         Ok(())
     }
 
-    /// Begins a walk after what was told last; what came of another is let go.
+    /// Begins a walk after what was listed last; what came of another is let go.
     fn begin(&self, page: &Page, reading: &mut Reading, with_attributes: bool) {
         let walker = if with_attributes { &self.walkers.whole } else { &self.walkers.names };
         reading.came.clear();

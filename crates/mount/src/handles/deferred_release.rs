@@ -1,8 +1,8 @@
-//! Deferred release: telling the service of closed files when no other request does.
+//! Deferred release: notifying the service of closed files when no other request does.
 //!
 //! The service learns of closed files with the next request. If there is none for a while, the bytes of a file whose last name was removed
-//! while it was open would stay, and the size of a file that was written would not be known: so a thread tells it, [`AFTER`] the first
-//! close that it was not told of. The thread sleeps as long as nothing is closed.
+//! while it was open would stay, and the size of a file that was written would not be known: so a thread notifies it, [`AFTER`] the first
+//! close that it was not notified of. The thread sleeps as long as nothing is closed.
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 /// How long a close waits for a request that takes it along.
 const AFTER: Duration = Duration::from_millis(100);
 
-/// What is closed and not told yet.
+/// What is closed and not reported yet.
 #[derive(Debug, Default)]
 pub(crate) struct DeferredReleases {
     state: Mutex<State>,
@@ -39,8 +39,8 @@ impl DeferredReleases {
         self.changed.notify_all();
     }
 
-    /// Calls `tell` for what was closed, until [`DeferredReleases::finish`].
-    pub(crate) fn run(&self, mut tell: impl FnMut()) {
+    /// Calls `report` for what was closed, until [`DeferredReleases::finish`].
+    pub(crate) fn run(&self, mut report: impl FnMut()) {
         let mut state = self.state.lock();
         while !state.ended {
             let due = state.first.map(|first| (first + AFTER).saturating_duration_since(Instant::now()));
@@ -49,7 +49,7 @@ impl DeferredReleases {
                 Some(left) if !left.is_zero() => drop(self.changed.wait_for(&mut state, left)),
                 Some(_) => {
                     state.first = None;
-                    MutexGuard::unlocked(&mut state, &mut tell);
+                    MutexGuard::unlocked(&mut state, &mut report);
                 }
             }
         }

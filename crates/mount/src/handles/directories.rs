@@ -22,9 +22,9 @@ pub(crate) struct Reading {
     /// What runs ahead, and whether it brings attributes.
     pub walk: Option<Walk>,
     pub with_attributes: bool,
-    /// What it has brought and the kernel has not been told.
+    /// What it has brought and the kernel has not been given.
     pub came: VecDeque<WalkEntry>,
-    /// What the kernel has been told: where it may go on.
+    /// What the kernel has been given: where it may go on.
     pub cursor: ReaddirCursor,
     /// When the kernel was last here.
     pub left_at: Option<Instant>,

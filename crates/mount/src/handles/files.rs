@@ -43,7 +43,7 @@ impl Handle {
     }
 
     /// Whether a loss is owed to this open file, as the errno of the last one. A sync that reports it is the last to: everybody who has
-    /// the file open is told by a sync of their own, whatever the others were told.
+    /// the file open is reported by a sync of their own, whatever the others got.
     fn owed(&self) -> Option<i32> {
         let (_, now) = self.shared.losses();
         let is_new = self.inherited.is_none_or(|inherited| now > inherited) || self.shared.file.has_lost();

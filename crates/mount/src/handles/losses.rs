@@ -1,12 +1,12 @@
 //! Files that have lost acknowledged bytes through this mount.
 //!
-//! The metadata service is told of a loss before the program that flushes or syncs is answered. Where it cannot be, what it is to be told
+//! The metadata service is notified of a loss before the program that flushes or syncs is answered. Where it cannot be, what it is to be notified of
 //! stays here, the file cannot be opened through this mount, and a thread tries again every [`AGAIN`], until the mount ends.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use thalweg_store::client::Untold;
+use thalweg_store::client::Unreported;
 use thalweg_store::protocol::metadata::FileId;
 
 /// How long after an attempt the next one is made.
@@ -21,7 +21,7 @@ pub(crate) struct Losses {
 
 #[derive(Debug, Default)]
 struct State {
-    untold: BTreeMap<FileId, Untold>,
+    unreported: BTreeMap<FileId, Unreported>,
     /// All that have lost bytes, as far as they are not known to be mended.
     lost: BTreeSet<FileId>,
     /// Something was lost since the last sync of the whole mount.
@@ -37,30 +37,30 @@ impl Losses {
         state.is_unsynced = true;
     }
 
-    /// The service could not be told this.
-    pub(crate) fn keep(&self, file: FileId, untold: Untold) {
-        self.state.lock().untold.insert(file, untold);
+    /// The service could not be notified of this.
+    pub(crate) fn keep(&self, file: FileId, unreported: Unreported) {
+        self.state.lock().unreported.insert(file, unreported);
         self.changed.notify_all();
     }
 
     /// The service knows; `is_whole`: nothing of the file is lost any more.
-    pub(crate) fn told(&self, file: FileId, is_whole: bool) {
+    pub(crate) fn reported(&self, file: FileId, is_whole: bool) {
         let mut state = self.state.lock();
-        state.untold.remove(&file);
+        state.unreported.remove(&file);
         if is_whole {
             state.lost.remove(&file);
         }
     }
 
-    /// What the service is still to be told of a file.
-    pub(crate) fn untold(&self, file: FileId) -> Option<Untold> {
+    /// What the service is still to be notified of for a file.
+    pub(crate) fn unreported(&self, file: FileId) -> Option<Unreported> {
         let state = self.state.lock();
-        state.untold.get(&file).cloned()
+        state.unreported.get(&file).cloned()
     }
 
-    /// The files of which it is to be told something.
-    pub(crate) fn files_untold(&self) -> Vec<FileId> {
-        self.state.lock().untold.keys().copied().collect()
+    /// The files of which it is to be notified.
+    pub(crate) fn files_unreported(&self) -> Vec<FileId> {
+        self.state.lock().unreported.keys().copied().collect()
     }
 
     /// The files that have lost bytes.
@@ -79,13 +79,13 @@ impl Losses {
         self.changed.notify_all();
     }
 
-    /// Calls `tell` for what is to be told, until [`Losses::finish`].
-    pub(crate) fn run(&self, mut tell: impl FnMut()) {
+    /// Calls `report` for what is to be reported, until [`Losses::finish`].
+    pub(crate) fn run(&self, mut report: impl FnMut()) {
         loop {
             let mut state = self.state.lock();
             let due = Instant::now() + AGAIN;
-            while !state.ended && (state.untold.is_empty() || Instant::now() < due) {
-                if state.untold.is_empty() {
+            while !state.ended && (state.unreported.is_empty() || Instant::now() < due) {
+                if state.unreported.is_empty() {
                     self.changed.wait(&mut state);
                 } else {
                     self.changed.wait_until(&mut state, due);
@@ -95,7 +95,7 @@ impl Losses {
                 return;
             }
             drop(state);
-            tell();
+            report();
         }
     }
 }

@@ -14,7 +14,7 @@ const ANCHORS: usize = 1024;
 /// The least distance between two of those.
 const SPACING: u64 = 64;
 
-/// Names that were told.
+/// Names that were cursor.
 pub(crate) struct ReaddirCursor {
     /// How many in all.
     count: u64,
@@ -32,17 +32,17 @@ impl Default for ReaddirCursor {
 }
 
 impl ReaddirCursor {
-    /// How many names were told.
+    /// How many names were cursor.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The name that was told last. `None`: none was.
+    /// The name that was listed last. `None`: none was.
     pub(crate) fn last(&self) -> Option<&[u8]> {
         self.last.back().or(self.anchors.last().map(|(_, name)| name)).map(Vec::as_slice)
     }
 
-    /// One more is told.
+    /// One more is cursor.
     pub(crate) fn push(&mut self, name: Vec<u8>) {
         self.count += 1;
         self.last_bytes += name.len();
@@ -62,7 +62,7 @@ impl ReaddirCursor {
         }
     }
 
-    /// Goes back to where `count` names had been told, or to the last place before it that is known. A count that was never
+    /// Goes back to where `count` names had been listed, or to the last place before it that is known. A count that was never
     /// reached: nothing changes.
     pub(crate) fn go_back(&mut self, count: u64) {
         let first_of_last = self.count - self.last.len() as u64;
@@ -88,18 +88,18 @@ mod tests {
         format!("name {number:09}").into_bytes()
     }
 
-    fn told(count: u64) -> ReaddirCursor {
-        let mut told = ReaddirCursor::default();
-        (1..=count).for_each(|number| told.push(name(number)));
-        told
+    fn cursor(count: u64) -> ReaddirCursor {
+        let mut cursor = ReaddirCursor::default();
+        (1..=count).for_each(|number| cursor.push(name(number)));
+        cursor
     }
 
-    fn place(told: &ReaddirCursor) -> (u64, Option<Vec<u8>>) {
-        (told.count(), told.last().map(<[u8]>::to_vec))
+    fn place(cursor: &ReaddirCursor) -> (u64, Option<Vec<u8>>) {
+        (cursor.count(), cursor.last().map(<[u8]>::to_vec))
     }
 
-    fn is_true(told: &ReaddirCursor) -> bool {
-        let (count, last) = place(told);
+    fn is_true(cursor: &ReaddirCursor) -> bool {
+        let (count, last) = place(cursor);
         last == (count > 0).then(|| name(count))
     }
 
@@ -108,18 +108,18 @@ mod tests {
         for count in [1, 2, 100, LAST as u64, LAST as u64 * 3] {
             for back in [1, 2, 50, LAST as u64 - 1] {
                 let Some(to) = u64::checked_sub(count, back) else { continue };
-                let mut told = told(count);
-                told.go_back(to);
-                assert_eq!(told.count(), to, "from {count}");
-                assert!(is_true(&told), "from {count} to {to}");
+                let mut cursor = cursor(count);
+                cursor.go_back(to);
+                assert_eq!(cursor.count(), to, "from {count}");
+                assert!(is_true(&cursor), "from {count} to {to}");
             }
         }
     }
 
     #[test]
-    fn going_far_back_comes_to_a_name_that_was_told_before_it_and_going_on_to_where_it_was() {
+    fn going_far_back_comes_to_a_name_that_was_listed_before_it_and_going_on_to_where_it_was() {
         let count = 3_000_000;
-        let mut now = told(count);
+        let mut now = cursor(count);
         assert!(now.anchors.len() <= ANCHORS && now.last.len() <= LAST);
         for to in [2_900_000, 2_000_001, 1_000_000, 77_777, 4096, 63, 1, 0] {
             now.go_back(to);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_count_that_was_never_reached_changes_nothing() {
-        let mut now = told(10);
+        let mut now = cursor(10);
         now.go_back(11);
         assert_eq!(place(&now), (10, Some(name(10))));
         let mut none = ReaddirCursor::default();
@@ -142,10 +142,10 @@ mod tests {
 
     #[test]
     fn long_names_take_no_more_memory_than_others() {
-        let mut told = ReaddirCursor::default();
-        (0..100_000).for_each(|_| told.push(vec![b'x'; 255]));
-        assert!(told.last_bytes <= LAST_BYTES);
-        assert_eq!(told.last_bytes, told.last.iter().map(Vec::len).sum::<usize>());
-        assert!(told.anchors.len() <= ANCHORS);
+        let mut cursor = ReaddirCursor::default();
+        (0..100_000).for_each(|_| cursor.push(vec![b'x'; 255]));
+        assert!(cursor.last_bytes <= LAST_BYTES);
+        assert_eq!(cursor.last_bytes, cursor.last.iter().map(Vec::len).sum::<usize>());
+        assert!(cursor.anchors.len() <= ANCHORS);
     }
 }

@@ -14,16 +14,16 @@ pub(crate) const NAMES_CHECKED: usize = 8;
 pub(crate) struct Dentries(Vec<(Place, Instant)>);
 
 impl Dentries {
-    /// The kernel is told that this name is the file's.
+    /// The kernel is answered that this name is the file's.
     pub(crate) fn add(&mut self, directory: FileId, name: &[u8], lifetime: Duration) {
         let now = Instant::now();
-        if let Some((place, told)) = self.0.last_mut()
+        if let Some((place, since)) = self.0.last_mut()
             && is(place, directory, name)
         {
-            *told = now;
+            *since = now;
             return;
         }
-        self.0.retain(|(place, told)| !is(place, directory, name) && now.duration_since(*told) <= lifetime + SLACK);
+        self.0.retain(|(place, since)| !is(place, directory, name) && now.duration_since(*since) <= lifetime + SLACK);
         self.0.push((Place { from: directory, path: name.to_vec() }, now));
     }
 
@@ -40,7 +40,7 @@ impl Dentries {
     /// The names that the kernel may still take for the file, the last one last; that one however long ago it was.
     pub(crate) fn cached(&self, lifetime: Duration) -> Vec<Place> {
         let last = self.0.len().saturating_sub(1);
-        let is_believed = |(i, (_, told)): &(usize, &(Place, Instant))| *i == last || told.elapsed() <= lifetime + SLACK;
+        let is_believed = |(i, (_, since)): &(usize, &(Place, Instant))| *i == last || since.elapsed() <= lifetime + SLACK;
         self.0.iter().enumerate().filter(is_believed).map(|(_, (place, _))| place.clone()).collect()
     }
 }
@@ -71,7 +71,7 @@ mod tests {
         names.remove(FileId(1), b"c");
         assert_eq!(names.last(), Some(&place("a")));
         let long_ago = Instant::now().checked_sub(Duration::from_secs(60)).unwrap();
-        names.0.iter_mut().for_each(|(_, told)| *told = long_ago);
+        names.0.iter_mut().for_each(|(_, since)| *since = long_ago);
         assert_eq!(names.cached(LIFETIME), [place("a")], "the last one is asked for all the same");
         names.add(FileId(1), b"d", LIFETIME);
         assert_eq!(names.cached(LIFETIME), [place("d")]);

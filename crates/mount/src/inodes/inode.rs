@@ -34,7 +34,7 @@ pub(crate) struct InodeState {
     pub attr_change: Option<u64>,
     /// The change counter that the kernel's copies of its bytes are of.
     pub data_change: Option<u64>,
-    /// What the kernel was told of a file last, with its size.
+    /// What the kernel was last given of a file, with its size.
     pub cached_attr: Option<Box<CachedAttr>>,
     /// Who of the programs here has locks on it: `close` has to free them.
     pub lock_owners: LockOwners,
@@ -54,7 +54,7 @@ pub(crate) struct InodeState {
     pub layout_error: Option<Box<str>>,
 }
 
-/// Attributes as the kernel was told them.
+/// Attributes as the kernel was given them.
 pub(crate) struct CachedAttr {
     /// The attributes.
     pub attr: Attr,
@@ -65,7 +65,7 @@ pub(crate) struct CachedAttr {
 }
 
 impl InodeState {
-    /// Whether nobody has had it open since the kernel was told of it: then the kernel has none of its bytes.
+    /// Whether nobody has had it open since the kernel was given it: then the kernel has none of its bytes.
     pub(crate) fn was_never_open(&self) -> bool {
         self.open.ptr_eq(&Weak::new())
     }
@@ -87,11 +87,11 @@ impl Inode {
         self.state().open.upgrade()
     }
 
-    /// Attributes that the kernel is going to be told, and that were asked for at `asked`.
+    /// Attributes that the kernel is going to be given, and that were asked for at `asked`.
     pub(crate) fn update(&self, attributes: &Attributes, asked: Instant) {
         let mut state = self.state();
         if self.kind == FileKind::File && state.was_never_open() {
-            // Of nothing, all is of any change; and the kernel need not forget what it was told when the file is opened.
+            // Of nothing, all is of any change; and the kernel need not forget what it was given when the file is opened.
             state.data_change = Some(attributes.change);
         }
         state.no_xattrs_at = (attributes.extended_bytes == 0).then_some(asked);

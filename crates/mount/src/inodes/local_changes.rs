@@ -2,8 +2,8 @@
 //!
 //! What a walk has fetched ahead of its reader is older than the question it answers. A change by another machine may be seen a second
 //! late; one by a program here may not: a program that changes a file and then looks sees the change. So every change is
-//! noted when it is done, before the program that asked for it is answered, and what the servers were asked before that is not told to
-//! the kernel. What is older than a lifetime is not told anyway, so no change is remembered for longer.
+//! noted when it is done, before the program that asked for it is answered, and what the servers were asked before that is not given to
+//! the kernel. What is older than a lifetime is not given anyway, so no change is remembered for longer.
 
 use crate::fuse::request::{Header, Operation, RangeCopied};
 use parking_lot::{Mutex, MutexGuard};
@@ -43,7 +43,7 @@ pub(crate) struct Touched<'a> {
 }
 
 impl<'a> Touched<'a> {
-    /// By what is asked. Bytes that are written count when the file is closed: as long as it is open, its attributes are not told from a
+    /// By what is asked. Bytes that are written count when the file is closed: as long as it is open, its attributes are not answered from a
     /// listing.
     pub(crate) fn by(header: &Header, operation: &Operation<'a>) -> Touched<'a> {
         use Operation as O;
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn changes_are_forgotten_when_nothing_from_before_them_is_told_any_more() {
+    fn changes_are_forgotten_when_nothing_from_before_them_is_given_any_more() {
         let recent = LocalChanges::new(Duration::ZERO);
         for file in 0..10 * SWEEP as u64 {
             recent.note(&Touched { nodes: [Some(file), None], ..Touched::default() }, id);

@@ -3,7 +3,7 @@
 //! The kernel makes an owner's number from the address of what the owner has open. When a program ends, that address is free for the next one,
 //! and the next one has the same number: before what the first had under way has ended here, and before its locks are freed, if it was killed
 //! and is not waited for. Its locks would be taken for the next one's, and freed with it. So each owner has a number of its own at the
-//! service, and has left it when its file is closed: whoever comes with the kernel's number then gets another.
+//! service, and has left it when its file is closed: an owner with the kernel's number then gets another.
 
 /// The owners that hold locks of one file, or ask for some.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ impl LockOwners {
         self.0.iter().find(|owner| (owner.kernel, owner.flock) == (kernel, flock)).map(|owner| owner.number)
     }
 
-    /// An owner asks for a lock: its number; `fresh`, if it is not known. What comes of it is told by [`LockOwners::answered`].
+    /// An owner asks for a lock: its number; `fresh`, if it is not known. What comes of it is noted by [`LockOwners::answered`].
     pub(crate) fn ask(&mut self, kernel: u64, flock: Option<u64>, fresh: u64) -> u64 {
         if let Some(known) = self.0.iter_mut().find(|owner| (owner.kernel, owner.flock) == (kernel, flock)) {
             known.asking += 1;

@@ -119,7 +119,7 @@ impl DirectoryLookups {
         while brought < FAR {
             let batch = self.walk.as_mut()?.next_batch(tracer, BATCH).inspect_err(Operation::met).unwrap_or_default();
             if batch.is_empty() {
-                // It has ended, or an error that who asks for a name by itself is told.
+                // It has ended, or an error that the caller that asks for the name by itself gets.
                 self.walk = None;
                 return None;
             }

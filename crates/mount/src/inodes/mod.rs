@@ -1,4 +1,4 @@
-//! The inodes that the kernel knows, and what may be told of them without asking a server.
+//! The inodes that the kernel knows, and what may be answered of them without asking a server.
 
 pub(crate) mod attributes;
 pub(crate) mod dentries;

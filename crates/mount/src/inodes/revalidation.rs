@@ -1,6 +1,6 @@
 //! Revalidating names: which of the names that a file was found under a program means when it opens the file.
 //!
-//! The kernel takes a name for the file it was last told of until the name's lifetime has passed, though another client may have moved the
+//! The kernel takes a name for the file it was last given until the name's lifetime has passed, though another client may have moved the
 //! file away meanwhile; and it opens files, not names. A program that opens a name to empty it must not empty a file that was moved
 //! away from there. So when a file is opened, all names that the kernel may take for it must still be its own. If one is not, the file is
 //! stale (ESTALE): the kernel then looks the name up once more, whatever it has cached, and what the same thread opens next is the name
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use thalweg_store::protocol::metadata::{FileId, Place};
 
-/// What a thread means that retries after it was told that a file is stale.
+/// What a thread means that retries after it got that a file is stale.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum OpenTarget {
     /// The file itself: it did not use a name.
@@ -23,7 +23,7 @@ pub(crate) enum OpenTarget {
     Name(Place),
 }
 
-/// Threads that were told that a file is stale, and have not retried yet.
+/// Threads that got that a file is stale, and have not retried yet.
 #[derive(Default)]
 pub(crate) struct StaleRetries {
     /// How many there are below: mostly none, and then nobody waits for the lock.
@@ -32,7 +32,7 @@ pub(crate) struct StaleRetries {
 }
 
 struct Retry {
-    /// What it was told is stale.
+    /// The file that is stale.
     file: FileId,
     /// What it has looked up since, and found: a file is where its path ends.
     arrived: Option<(Place, FileId)>,
@@ -50,7 +50,7 @@ impl StaleRetries {
         Some(done)
     }
 
-    /// This thread is told that the file is stale.
+    /// This thread gets that the file is stale.
     pub(crate) fn went_stale(&self, thread: u32, file: FileId) {
         let mut threads = self.threads.lock();
         threads.retain(|_, retry| retry.at.elapsed() < SLACK);
@@ -83,7 +83,7 @@ impl StaleRetries {
         self.with(|threads| threads.remove(&thread));
     }
 
-    /// This thread opens or truncates a file: what it means, if it was just told that a file is stale.
+    /// This thread opens or truncates a file: what it means, if it just got that a file is stale.
     pub(crate) fn resume(&self, thread: u32, file: FileId) -> Option<OpenTarget> {
         let retry = self.with(|threads| threads.remove(&thread))?.filter(|retry| retry.at.elapsed() < SLACK)?;
         match retry.arrived {
@@ -107,7 +107,7 @@ mod tests {
         let (file, other) = (FileId(7), FileId(8));
         assert_eq!(retries.resume(1, file), None);
         retries.went_stale(1, file);
-        assert_eq!(retries.resume(2, file), None, "another thread was told nothing");
+        assert_eq!(retries.resume(2, file), None, "another thread got nothing");
         assert_eq!(retries.resume(1, file), Some(OpenTarget::File));
         assert_eq!(retries.resume(1, file), None, "only once");
         retries.went_stale(1, file);

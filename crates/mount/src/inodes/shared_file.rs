@@ -5,8 +5,8 @@
 //! each open file that there was then, once, by its next sync, and by each of its flushes (`close`) before that. That is what the kernel does for local file
 //! systems (`errseq_t`), but that those report nothing at `close`. A loss that no sync has reported yet is owed to the next one who opens the file, too.
 //!
-//! The service is told who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
-//! open any more. Then it is told how that has ended, and if every byte is at the servers it knows the file's size.
+//! The service is notified who may write: the first program that opens a file for writing opens it for writing there, until nobody here has it
+//! open any more. Then it is notified how that has ended, and if every byte is at the servers it knows the file's size.
 //!
 //! Servers can begin to make bytes durable when they arrive, so that a sync at the end finds most of it done, at the price of
 //! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
@@ -59,11 +59,11 @@ pub(crate) struct SharedFile {
     /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
-    /// Held by who flushes and tells the service of it: another who must have that done waits for it.
+    /// Held by the thread that flushes and notifies the service: another who must have that done waits for it.
     writing_back: Mutex<()>,
 }
 
-/// A file that is open at the service; whoever drops it has written nothing.
+/// A file that is open at the service; the one that drops it has written nothing.
 #[derive(Debug)]
 pub(crate) struct OpenAtService(Option<OpenFile>);
 
@@ -99,7 +99,7 @@ impl Drop for OpenAtService {
 
 #[derive(Default)]
 struct State {
-    /// Where the last byte ends that was written since the service was told.
+    /// Where the last byte ends that was written since the service was notified.
     unreported_end: Option<u64>,
     /// How many losses there were; and the last one's errno.
     losses: u64,
@@ -120,7 +120,7 @@ impl SharedFile {
         (strict, will_be_synced): (bool, bool),
     ) -> Result<SharedFile> {
         let handle = FileHandle::from_attributes(path, opened.attributes())?.for_mending();
-        // Who lost them has gone, and may have been told nothing.
+        // Who lost them has gone, and may have got no error.
         let state = match opened.attributes().lost {
             Some(_) => State { losses: 1, errno: libc::EIO, unseen: true, unreported_end: None },
             None => State::default(),
@@ -163,7 +163,7 @@ impl SharedFile {
         Ok(Some(attributes))
     }
 
-    /// Whether something was written that the service was not told of.
+    /// Whether something was written that the service was not notified of.
     pub(crate) fn has_unreported_write(&self) -> bool {
         self.state().unreported_end.is_some()
     }
@@ -196,23 +196,23 @@ impl SharedFile {
     fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let written = write();
-        // Even of a write that fails a part may be there. Noted only now: who tells the service has flushed these bytes.
+        // Even of a write that fails a part may be there. Noted only now: the thread that notifies the service has flushed these bytes.
         self.was_written(offset.saturating_add(bytes.len() as u64));
         written
     }
 
-    /// Bytes have changed, up to `end`: the service is told at the next flush.
+    /// Bytes have changed, up to `end`: the service is notified at the next flush.
     pub(crate) fn was_written(&self, end: u64) {
         let mut state = self.state();
         state.unreported_end = state.unreported_end.max(Some(end));
     }
 
-    /// One at a time flushes and tells the service: who finds nothing to tell must not go on while another is telling it.
+    /// One at a time flushes and notifies the service: one that finds nothing to report must not go on while another reports.
     pub(crate) fn writing_back(&self) -> MutexGuard<'_, ()> {
         self.writing_back.lock()
     }
 
-    /// Where the last byte ends that was written since the service was told; it is being told now.
+    /// Where the last byte ends that was written since the service was notified; it is being notified now.
     pub(crate) fn take_unreported(&self) -> Option<u64> {
         self.state().unreported_end.take()
     }
@@ -250,7 +250,7 @@ impl SharedFile {
 }
 
 impl Drop for SharedFile {
-    /// Tells the service how the writing has ended; what has not left yet is not known to have arrived.
+    /// Notifies the service how the writing has ended; what has not left yet is not known to have arrived.
     fn drop(&mut self) {
         let end = self.file.take_end();
         let writing = self.writing.get_mut().take();

@@ -18,7 +18,7 @@ const FAR_TOO_MANY: usize = 4;
 /// A file, and the table's number for it: one that was forgotten and found again is another.
 type Listed = (FileId, u64);
 
-/// What the kernel knows, in the order in which it was told.
+/// What the kernel knows, in the order in which it was given.
 pub(crate) struct Shrinker {
     limit: usize,
     state: Mutex<State>,
@@ -45,7 +45,7 @@ impl Shrinker {
         self.state.lock()
     }
 
-    /// The kernel is told of a file that it did not know.
+    /// The kernel is given a file that it did not know.
     pub(crate) fn added(&self, inode: &Inode) {
         let mut state = self.state();
         state.order.push_back((inode.id, inode.serial));

@@ -73,7 +73,7 @@ impl InodeTable {
         self.part(id).get(&id).map(|entry| Arc::clone(&entry.inode))
     }
 
-    /// One that the kernel is told of now, by what was asked for at `asked`, under a name in a directory, which it believes for `lifetime`.
+    /// One that the kernel is given now, by what was asked for at `asked`, under a name in a directory, which it believes for `lifetime`.
     pub(crate) fn insert(
         &self,
         (attributes, asked): (&Attributes, Instant),
@@ -118,7 +118,7 @@ impl InodeTable {
         if names.is_empty() { id.to_string() } else { format!("/{}", names.join("/")) }
     }
 
-    /// The kernel was told of it so many times, and has forgotten that.
+    /// The kernel was given it so many times, and has forgotten that.
     pub(crate) fn forget(&self, number: u64, lookups: u64) {
         self.forget_all(vec![(number, lookups)]);
     }

@@ -16,7 +16,7 @@ pub(crate) struct Process {
     pub what: String,
 }
 
-/// At most so many are told.
+/// At most so many are listed.
 const MOST: usize = 10;
 
 /// Processes that have something under `mountpoint` open, mapped, or as a directory of theirs; not the one `except`.
@@ -66,7 +66,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Asks a mount for its process. A mount can be silent for ever, so it is asked on a thread of its own.
 pub fn mount_state(mountpoint: &Path) -> MountState {
-    let (tell, told) = std::sync::mpsc::channel();
+    let (sender, answer) = std::sync::mpsc::channel();
     let mountpoint = mountpoint.to_owned();
     std::thread::spawn(move || {
         let mut value = [0; MountDescription::MOST_BYTES];
@@ -78,9 +78,9 @@ pub fn mount_state(mountpoint: &Path) -> MountState {
             Err(rustix::io::Errno::NOTCONN | rustix::io::Errno::CONNABORTED) => MountState::Dead,
             Err(_) => MountState::Unknown,
         };
-        let _ = tell.send(state);
+        let _ = sender.send(state);
     });
-    told.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
+    answer.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
 }
 
 /// A process in whose mount namespace a mount is, by its number among the kernel's devices (`MAJOR:MINOR`).

@@ -25,7 +25,7 @@ use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::{TraceHandle, Tracer};
 
 /// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it
-/// is told must not be old.
+/// is given must not be old.
 const WINDOW: (u32, u32) = (512, 2048);
 /// The same of those who ask for one file after another.
 const WINDOW_SINGLY: (u32, u32) = (64, 256);
@@ -190,12 +190,12 @@ fn watchers(requests: &Arc<Requests>) -> Vec<std::thread::JoinHandle<()>> {
         start("interrupts", |requests| requests.interrupts.watch()),
         start("releases", |requests| {
             let files = &requests.files;
-            // What cannot be told now is told with the next request.
-            files.deferred_releases.run(|| drop(files.names.tell_closed(&mut Tracer::off())));
+            // What cannot be reported now is reported with the next request.
+            files.deferred_releases.run(|| drop(files.names.report_closed(&mut Tracer::off())));
         }),
         start("losses", |requests| {
             let files = &requests.files;
-            files.losses.run(|| files.tell_all_kept(&mut Tracer::off()));
+            files.losses.run(|| files.report_all_kept(&mut Tracer::off()));
         }),
         start("shrinker", |requests| {
             let files = &requests.files;
@@ -219,7 +219,7 @@ fn write_back_all(files: &FileSystem) -> Result<()> {
     for handle in files.handles.all() {
         files.write_back(tracer, &handle.inode, &handle.shared);
     }
-    files.tell_all_kept(tracer);
+    files.report_all_kept(tracer);
     let is_lost = |file: &FileId| match files.names.stat(tracer, &Place::of(*file)) {
         Ok(attributes) => attributes.lost.is_some(),
         Err(error) => !matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale),

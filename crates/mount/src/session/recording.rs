@@ -60,7 +60,7 @@ pub(super) fn wait(tracer: &mut Tracer) -> Option<OpenSpan> {
     tracer.is_on().then(|| tracer.begin())
 }
 
-/// Ends it. Whoever makes requests is not recorded, so it is a pause of theirs.
+/// Ends it. The threads that make requests are not recorded, so it is a pause of theirs.
 pub(super) fn waited(tracer: &mut Tracer, begun: Option<OpenSpan>) {
     if let Some(begun) = begun {
         tracer.end(begun, SpanKind::WaitTimer, SpanFields::default());

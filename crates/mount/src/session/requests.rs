@@ -52,7 +52,7 @@ pub(super) fn spawn(requests: &Arc<Requests>, device: Arc<Device>) -> std::io::R
     let mut threads = requests.threads.lock();
     let number = *threads;
     let ours = Arc::clone(requests);
-    // It waits for a request from now on, so that whoever started it need not think it must start one more.
+    // It waits for a request from now on, so that its starter need not think it must start one more.
     requests.idle.fetch_add(1, Ordering::SeqCst);
     let spawned = std::thread::Builder::new().name(format!("mount {number}")).spawn(move || {
         let ending = Ending(ours);

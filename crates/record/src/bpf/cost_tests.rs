@@ -18,7 +18,7 @@ use thalweg_trace::{HostId, IdSpace, Memory, Role};
 const MOST_VERIFIED: u32 = 24_000;
 const MOST_VERIFIED_IN_ALL: u32 = 60_000;
 
-/// As a recording of a command that follows whoever its path reaches: everything is switched on.
+/// As a recording of a command that follows every process its path reaches: everything is switched on.
 fn all_on(calls: bool, ring_bytes: u32) -> Settings {
     Settings { follow: 1, command_pid: std::process::id(), ..settings(calls, ring_bytes) }
 }

@@ -8,8 +8,9 @@ use super::raw::{self, Settings};
 use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
 use super::symbols::Symbols;
-use super::system::{Facts, System};
+use super::system::System;
 use super::tracepoints::Tracepoints;
+use super::translate::facts::Facts;
 use super::translate::{Calls, Class, Translator, now_ns};
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
@@ -30,7 +31,7 @@ const MERGE_NS: u32 = 1_000_000;
 const COUNT_PERIOD: Duration = Duration::from_secs(2);
 const COUNTED: Duration = Duration::from_millis(200);
 
-/// How often files that are open are looked at; quotas where there are any.
+/// How often files that are open are polled; quotas where there are any.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_AT_QUOTAS: Duration = Duration::from_millis(50);
 
@@ -74,7 +75,7 @@ impl Reader {
         }
     }
 
-    /// Has the thread tell what is left, and waits for it.
+    /// Has the thread record what is left, and waits for it.
     pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.ending.ask();
         self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
@@ -121,7 +122,7 @@ fn role_number(role: Role) -> u32 {
     if role == Role::Server { raw::ROLE_SERVER } else { raw::ROLE_CLIENT }
 }
 
-/// What the programs are told before they are verified; nobody is followed.
+/// The programs' settings, before they are verified; nobody is followed.
 pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
     Settings {
         trace_calls: calls.into(),
@@ -156,8 +157,8 @@ impl Work {
         let prompt = !watched.drain.is_zero() && rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE).is_ok();
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
-        let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
-        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
+        let settings = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
+        let mut programs = Programs::load(&settings, tracepoints, ring_bytes)?;
         programs.count_cost(true);
         let mut system = System::default();
         system.symbols = Symbols::of(&programs);
@@ -196,7 +197,7 @@ impl Work {
 
     fn run(mut self) -> Result<Finished, RecordError> {
         let cpu_before = own_cpu_ns();
-        let (mut looked, mut refreshed, mut counting) = (Instant::now(), Instant::now(), Some(Instant::now()));
+        let (mut polled, mut refreshed, mut counting) = (Instant::now(), Instant::now(), Some(Instant::now()));
         let mut period = Instant::now();
         let mut ending = false;
         loop {
@@ -212,9 +213,9 @@ impl Work {
                 self.both.borrow_mut().translator.end();
             }
             let now = Instant::now();
-            if ending || now - looked >= self.look_every() {
-                looked = now;
-                self.look();
+            if ending || now - polled >= self.poll_every() {
+                polled = now;
+                self.poll();
                 self.hand_on();
             }
             if ending {
@@ -245,7 +246,7 @@ impl Work {
         self.finish(cpu_before)
     }
 
-    fn look_every(&self) -> Duration {
+    fn poll_every(&self) -> Duration {
         if self.quotas.is_empty() { LOOK } else { LOOK_AT_QUOTAS }
     }
 
@@ -254,7 +255,7 @@ impl Work {
         let more = self.ring.take()?;
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
-        let longest = self.watched.drain.saturating_mul(SELDOM).min(self.look_every()).max(self.watched.drain);
+        let longest = self.watched.drain.saturating_mul(SELDOM).min(self.poll_every()).max(self.watched.drain);
         self.pause = self.pause.saturating_mul(2).min(longest);
         for pid in std::mem::take(&mut translator.threads.fresh) {
             self.pause = self.watched.drain;
@@ -289,11 +290,11 @@ impl Work {
         }
     }
 
-    /// What only looking tells: files that are open, processor time that a quota took.
-    fn look(&mut self) {
+    /// What is only known from /proc: files that are open, processor time that a quota took.
+    fn poll(&mut self) {
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
-        self.snapshots.look(translator, system);
+        self.snapshots.poll(translator, system);
         for (pid, quota) in &mut self.quotas {
             let Some(throttled_ns) = quota.changed() else { continue };
             let now = now_ns();
@@ -328,7 +329,7 @@ impl Work {
         let mut not_seen = Vec::new();
         not_seen.extend(self.peers.not_followed(&self.programs.control()));
         if !self.programs.missing.is_empty() {
-            not_seen.push(format!("This kernel does not tell of {}.", self.programs.missing.join(", ")));
+            not_seen.push(format!("This kernel does not report {}.", self.programs.missing.join(", ")));
         }
         if translator.used_uring {
             not_seen.push("What io_uring reads and writes is known by its waits and its devices only.".to_owned());

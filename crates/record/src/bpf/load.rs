@@ -41,8 +41,8 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
 /// Programs of the tier `syscall`, with their tracepoints.
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
 
-/// How often a running thread is looked at.
-const SAMPLE_PERIOD_NS: u64 = super::translate::SAMPLE_NS;
+/// How often a running thread is sampled.
+const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 
 /// The programs at work.
 pub(crate) struct Programs {
@@ -139,7 +139,7 @@ impl Programs {
         Ok(())
     }
 
-    /// A clock on each processor that looks at what runs.
+    /// A clock on each processor that samples what runs.
     fn sample(&self, links: &mut Vec<Link>) -> Result<(), String> {
         let program = self.object.progs_mut().find(|p| p.name() == OsStr::new("on_sample")).ok_or("no program")?;
         for cpu in online_processors() {
@@ -174,7 +174,7 @@ impl Programs {
         map.update(&pid.to_ne_bytes(), &role.to_ne_bytes(), MapFlags::ANY).map_err(failed("cannot say whom to watch"))
     }
 
-    /// Requests of this disk are told of from now on.
+    /// Requests of this disk are recorded from now on.
     pub(crate) fn watch_disk(&self, number: u32) {
         if let Some(map) = self.map("devices") {
             let _ = map.update(&number.to_ne_bytes(), &1_u32.to_ne_bytes(), MapFlags::ANY);
@@ -206,7 +206,7 @@ impl Programs {
         }
     }
 
-    /// Nothing is told from now on.
+    /// Nothing is recorded from now on.
     pub(crate) fn stop(&self) {
         if let Some(map) = self.variables()
             && let Ok(Some(mut value)) = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY)

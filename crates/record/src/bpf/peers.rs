@@ -1,4 +1,4 @@
-//! Whoever the path reaches on this machine: the reader's part of what `bpf/follow.bpf.h` does.
+//! Processes that the path reaches on this machine: the reader's part of what `bpf/follow.bpf.h` does.
 //!
 //! The programs take hold of single threads, where they have to do with a recorded one. Here the rest of such a process is taken hold of,
 //! what it is (a server, if it listens, serves a file system, or was made by one) is looked up, and the other ends of the pipes and

@@ -5,6 +5,9 @@
 
 #![allow(missing_docs)]
 
+/// What one [`Sample`] stands for: how long a thread runs from one to the next.
+pub(crate) const SAMPLE_NS: u64 = 1_000_000;
+
 /// Declares a structure as C lays it out, made of integers only (so that any bytes are a valid value).
 macro_rules! plain {
     ($($(#[$doc:meta])* $name:ident { $($field:ident : $type:ty),+ $(,)? })+) => {

@@ -12,7 +12,7 @@ use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-/// What a ring has on a machine with [`FEW_PROCESSORS`] or fewer; it doubles with them. Eight threads of which each system call is told
+/// What a ring has on a machine with [`FEW_PROCESSORS`] or fewer; it doubles with them. Eight threads of which each system call is recorded
 /// fill 120 MB/s, and thirty pairs that wake each other 100; half of it has held, the rest is for a reader that waits for a disk.
 const LEAN_BYTES: u64 = 8 << 20;
 const CALLS_BYTES: u64 = 16 << 20;
@@ -25,7 +25,7 @@ const PATIENT: u64 = 4;
 /// So many records are taken from the ring before the reader looks at anything else.
 const ROUND: usize = 65_536;
 
-/// How large the ring is on a machine with so many processors: with each system call told or not, for a reader that is prompt or not. A power of
+/// How large the ring is on a machine with so many processors: with each system call recorded or not, for a reader that is prompt or not. A power of
 /// two, as the kernel wants it.
 pub(crate) fn size_bytes(processors: usize, calls: bool, prompt: bool) -> u32 {
     let least = if calls { CALLS_BYTES } else { LEAN_BYTES } * if prompt { 1 } else { PATIENT };

@@ -1,11 +1,11 @@
 //! Files that watched processes have open, looked at now and then.
 //!
 //! The programs see a file when a thread waits in a call on it, or is sampled in one. A file that is only ever found in the
-//! page cache, by a program that is quick, may be missed: /proc/PID/fd has it. Looking is bounded, and gets rarer for a
+//! page cache, by a program that is quick, may be missed: /proc/PID/fd has it. Polling is bounded, and gets rarer for a
 //! process that shows nothing new.
 
 use super::raw::{FdObject, MODE_FILE, MODE_KIND};
-use super::system::Facts;
+use super::translate::facts::Facts;
 use super::translate::{OpenFile, Translator};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxFlags};
 use std::collections::HashMap;
@@ -91,15 +91,15 @@ impl Snapshots {
         self.fresh.push(pid);
     }
 
-    /// Looks at the processes that are new.
+    /// Polls the processes that are new.
     pub(crate) fn fresh(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         for pid in std::mem::take(&mut self.fresh).into_iter().rev().take(MOST_FRESH) {
             self.one(pid, translator, facts);
         }
     }
 
-    /// Looks at those whose turn it is.
-    pub(crate) fn look(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    /// Polls those whose turn it is.
+    pub(crate) fn poll(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
         let mut turn = Vec::new();
         for (pid, process) in &mut self.processes {
             process.left = process.left.saturating_sub(1);

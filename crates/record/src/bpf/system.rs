@@ -2,6 +2,7 @@
 //! through [`Facts`], so that it can be tested without a system.
 
 use super::symbols::Symbols;
+use super::translate::facts::{Facts, FileSystem};
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
 use crate::proc::mountinfo::{self, Mount};
@@ -10,37 +11,6 @@ use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-
-/// A file system, by the device number its files carry.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct FileSystem {
-    /// `ext4`, `nfs4`, ...; empty: not known.
-    pub kind: String,
-    /// The disk under it, as in /sys/block; empty: none, or several.
-    pub disk: String,
-    /// The kernel's number of that disk; 0: none.
-    pub disk_number: u32,
-    /// Where its top is mounted; empty: not known.
-    pub mounted_on: String,
-}
-
-/// What the translator asks of the system. Answers may be remembered by who answers.
-pub(crate) trait Facts {
-    /// A disk's name by the kernel's number (major << 20 | minor).
-    fn disk_name(&mut self, number: u32) -> Option<String>;
-    /// The file system whose files carry this device number, seen by `pid`.
-    fn file_system(&mut self, device: u32) -> FileSystem;
-    /// Whether somebody listens on this TCP port in this network namespace.
-    fn is_listened_on(&mut self, namespace: u32, port: u16) -> bool;
-    /// Whether somebody listens on this TCP port in any network namespace of a process that is watched.
-    fn is_listened_on_anywhere(&mut self, port: u16) -> bool;
-    /// The name of the kernel's function at this address; empty: not known.
-    fn function(&mut self, address: u64) -> &str;
-    /// The control group whose quota stops this process.
-    fn quota_group(&mut self, pid: u32) -> Option<String>;
-    /// A process is watched from now on (its namespaces can be asked about).
-    fn watching(&mut self, pid: u32);
-}
 
 /// The answers of this machine.
 #[derive(Debug, Default)]

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// A call that was not answered for so long is looked into.
 const PATIENCE_NS: u64 = 20_000_000;
 
-/// Between two looks lies so many times as long as the last one took.
-const LOOK_PART: u32 = 50;
+/// Between two polls lies so many times as long as the last one took.
+const POLL_PART: u32 = 50;
 
 /// Calls that are looked into together; addresses of other machines that are remembered.
 const MOST_CALLS: usize = 256;
@@ -30,7 +30,7 @@ struct Found {
     call: Unanswered,
     pid: u32,
     /// When nobody had accepted it.
-    looked_ns: u64,
+    polled_ns: u64,
     /// Until when it has to be met.
     until_ns: u64,
 }
@@ -39,14 +39,14 @@ struct Found {
 #[derive(Debug, Default)]
 pub(crate) struct Unaccepted {
     pending: Vec<Unanswered>,
-    /// Whoever was to accept calls, and has to be met before that can be told.
+    /// Processes that were to accept calls, which have to be met before that can be recorded.
     found: Vec<Found>,
     reached: BTreeSet<u32>,
     /// There were more to be reached than may be.
     pub left_out: bool,
     /// Who is called on other machines, from which network namespace.
     elsewhere: HashSet<(u32, SocketAddr)>,
-    next_look: Option<Instant>,
+    next_poll: Option<Instant>,
 }
 
 impl Unaccepted {
@@ -57,12 +57,12 @@ impl Unaccepted {
 
     /// Once in each of the reader's rounds: processes that are to be recorded from now on.
     pub(crate) fn round(&mut self, translator: &mut Translator) -> BTreeSet<u32> {
-        self.tell(translator);
+        self.emit(translator);
         let fresh = translator.connections.take_unanswered(now_ns().saturating_sub(PATIENCE_NS));
         let room = MOST_CALLS.saturating_sub(self.pending.len());
         self.pending.extend(fresh.into_iter().filter(|call| !self.elsewhere.contains(&(call.namespace, call.remote))).take(room));
-        let (begun, looked_ns) = (Instant::now(), now_ns());
-        if self.pending.is_empty() || self.next_look.is_some_and(|at| begun < at) {
+        let (begun, polled_ns) = (Instant::now(), now_ns());
+        if self.pending.is_empty() || self.next_poll.is_some_and(|at| begun < at) {
             return BTreeSet::new();
         }
         let pending = std::mem::take(&mut self.pending);
@@ -76,15 +76,15 @@ impl Unaccepted {
                 Callee::Waiting(mut by) => {
                     by.retain(|pid| may_be_reached(*pid));
                     let until_ns = now_ns() + MEETING_NS;
-                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| Found { call: call.clone(), pid: *pid, looked_ns, until_ns }));
+                    self.found.extend(by.iter().take(MOST_CALLS).map(|pid| Found { call: call.clone(), pid: *pid, polled_ns, until_ns }));
                     processes.extend(by);
                 }
             }
         }
-        self.next_look = Some(begun + begun.elapsed().max(Duration::from_micros(1)) * LOOK_PART);
+        self.next_poll = Some(begun + begun.elapsed().max(Duration::from_micros(1)) * POLL_PART);
         let met = translator.threads.recorded_main_tracks(&processes, &mut translator.output);
         processes.retain(|pid| !met.contains_key(pid));
-        self.tell(translator);
+        self.emit(translator);
         self.within_bounds(processes)
     }
 
@@ -98,8 +98,8 @@ impl Unaccepted {
         processes
     }
 
-    /// Tells of each process that was met by now, and gives up who was not met for long.
-    fn tell(&mut self, translator: &mut Translator) {
+    /// Records each process that was met by now, and gives up who was not met for long.
+    fn emit(&mut self, translator: &mut Translator) {
         if self.found.is_empty() {
             return;
         }
@@ -108,7 +108,7 @@ impl Unaccepted {
         let now = now_ns();
         self.found.retain(|found| {
             let Some(track) = met.get(&found.pid) else { return now < found.until_ns };
-            connections.not_accepted(&found.call, *track, (found.looked_ns, now), output);
+            connections.not_accepted(&found.call, *track, (found.polled_ns, now), output);
             false
         });
         self.found.truncate(MOST_CALLS);
@@ -131,7 +131,7 @@ mod tests {
 
     fn found(pid: u32, until_ns: u64) -> Found {
         let address = || "127.0.0.1:7000".parse().expect("an address");
-        Found { call: Unanswered { id: 1, namespace: 1, local: address(), remote: address(), asked_ns: 0 }, pid, looked_ns: 0, until_ns }
+        Found { call: Unanswered { id: 1, namespace: 1, local: address(), remote: address(), asked_ns: 0 }, pid, polled_ns: 0, until_ns }
     }
 
     #[test]
@@ -142,7 +142,7 @@ mod tests {
         let mut calls = Unaccepted { found, ..Unaccepted::default() };
         assert!(calls.round(&mut translator).is_empty() && calls.is_busy());
         assert_eq!(calls.found.iter().map(|found| found.pid).collect::<Vec<_>>(), [1_001]);
-        assert!(translator.output.events.is_empty(), "nothing is told of who was not met");
+        assert!(translator.output.events.is_empty(), "nothing is recorded of processes that were not met");
     }
 
     #[test]

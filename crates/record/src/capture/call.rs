@@ -1,6 +1,6 @@
 //! One call, from its last byte on.
 
-use super::Counts;
+use super::counts::Counts;
 use super::emit::{About, Out};
 use super::rpc::Procedure;
 use thalweg_trace::{ObjectId, RequestId, SpanKind, TrackId};

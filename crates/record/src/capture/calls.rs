@@ -45,9 +45,9 @@ pub(super) struct Calls {
     /// Pending calls that are doubted.
     doubted: usize,
     window: Window,
-    told_pending: usize,
-    told_pending_ns: i64,
-    told_window: usize,
+    emitted_pending: usize,
+    emitted_pending_ns: i64,
+    emitted_window: usize,
 }
 
 /// The window, as far as it shows: the most that was pending during the last completions.
@@ -169,7 +169,7 @@ impl Calls {
             other.without_answer(&mut shared.counts, &mut shared.out, message.last_ns);
         }
         self.window.posted(self.surely_pending());
-        self.tell(message.last_ns, place, &mut shared.out);
+        self.emit(message.last_ns, place, &mut shared.out);
     }
 
     /// A reply was seen whole.
@@ -191,7 +191,7 @@ impl Calls {
         moved(message, place, call.request, &mut shared.out);
         self.settle_doubts(call.posted_ns, shared);
         self.window.completed(self.surely_pending());
-        self.tell(message.last_ns, place, &mut shared.out);
+        self.emit(message.last_ns, place, &mut shared.out);
     }
 
     /// A call with this number has got its answer.
@@ -203,15 +203,15 @@ impl Calls {
     }
 
     /// What is pending, and how many may be, as counters of the connection.
-    fn tell(&mut self, at_ns: i64, place: Place, out: &mut Out) {
+    fn emit(&mut self, at_ns: i64, place: Place, out: &mut Out) {
         let pending = self.surely_pending();
-        if pending != self.told_pending && (pending == 0 || self.told_pending == 0 || at_ns - self.told_pending_ns >= COUNTER_NS) {
-            (self.told_pending, self.told_pending_ns) = (pending, at_ns);
+        if pending != self.emitted_pending && (pending == 0 || self.emitted_pending == 0 || at_ns - self.emitted_pending_ns >= COUNTER_NS) {
+            (self.emitted_pending, self.emitted_pending_ns) = (pending, at_ns);
             out.counter(place.connection, CounterName::RpcPending, at_ns, pending as i64);
         }
-        if self.window.value() != self.told_window {
-            self.told_window = self.window.value();
-            out.counter(place.connection, CounterName::RpcWindow, at_ns, self.told_window as i64);
+        if self.window.value() != self.emitted_window {
+            self.emitted_window = self.window.value();
+            out.counter(place.connection, CounterName::RpcWindow, at_ns, self.emitted_window as i64);
         }
     }
 

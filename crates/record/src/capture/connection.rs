@@ -9,7 +9,7 @@ use super::shared::Shared;
 use super::stream::{Piece, Stream, Verdict};
 use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId};
 
-/// TCP's counters are told at most so often for each direction.
+/// TCP's counters are recorded at most so often for each direction.
 const COUNTERS_NS: i64 = 1_000_000;
 
 /// A burst of bytes that are no RPC ends where nothing follows for so long.
@@ -18,7 +18,7 @@ const BURST_NS: i64 = 1_000_000;
 /// The same packet, captured again within so long, is one packet.
 const TWICE_NS: i64 = 10_000_000;
 
-/// Ports that are a server's, whoever spoke first.
+/// Ports that are a server's, whichever end spoke first.
 const WELL_KNOWN: [u16; 4] = [2049, 111, 20048, 4045];
 
 /// How a connection is known in the trace.
@@ -39,19 +39,19 @@ struct Burst {
     segments: u32,
 }
 
-/// What counters were last told.
+/// What counters were last last.
 #[derive(Clone, Copy)]
-struct Told {
+struct Counters {
     at_ns: i64,
     in_flight: u64,
     window: Option<u64>,
     srtt_us: i64,
 }
 
-impl Default for Told {
-    fn default() -> Told {
-        // Far enough back that the first value is told, near enough to subtract.
-        Told { at_ns: i64::MIN / 4, in_flight: u64::MAX, window: None, srtt_us: -1 }
+impl Default for Counters {
+    fn default() -> Counters {
+        // Far enough back that the first value is recorded, near enough to subtract.
+        Counters { at_ns: i64::MIN / 4, in_flight: u64::MAX, window: None, srtt_us: -1 }
     }
 }
 
@@ -71,7 +71,7 @@ pub(super) struct Connection {
     /// Its packets.
     segments: u64,
     bursts: [Burst; 2],
-    told: [Told; 2],
+    last_counters: [Counters; 2],
     last_segment: [(u64, u32, u64, i64); 2],
     ids: Option<Ids>,
     messages: Vec<(usize, Message)>,
@@ -99,7 +99,7 @@ impl Connection {
             called: false,
             segments: 0,
             bursts: Default::default(),
-            told: Default::default(),
+            last_counters: Default::default(),
             last_segment: Default::default(),
             ids: None,
             messages: Vec::new(),
@@ -201,9 +201,9 @@ impl Connection {
         let place = u64::from(tcp.flags) << 48 | u64::from(tcp.window) << 32 | u64::from(tcp.acknowledgement);
         let now = (tcp.fingerprint ^ place.rotate_left(17), tcp.sequence, segment.payload_bytes, at_ns);
         let before = std::mem::replace(&mut self.last_segment[direction], now);
-        // Without an identification and without time stamps two packets cannot be told from one.
-        let telling = tcp.fingerprint >> 48 != 0 || tcp.fingerprint as u32 != 0;
-        telling && before.0 == now.0 && before.1 == now.1 && before.2 == now.2 && (0..TWICE_NS).contains(&(at_ns - before.3))
+        // Without an identification and without time stamps two packets cannot be distinguished from one.
+        let is_marked = tcp.fingerprint >> 48 != 0 || tcp.fingerprint as u32 != 0;
+        is_marked && before.0 == now.0 && before.1 == now.1 && before.2 == now.2 && (0..TWICE_NS).contains(&(at_ns - before.3))
     }
 
     fn synchronise(&mut self, direction: usize, tcp: &Tcp) {
@@ -337,7 +337,7 @@ impl Connection {
         }
     }
 
-    /// Until when calls of this end passed whose heads the capture lacks, as a reply to one of them tells; `None`: there were none.
+    /// Until when calls of this end passed whose heads the capture lacks, as a reply to one of them shows; `None`: there were none.
     fn calls_missed_ns(&self, caller: usize, reply: &Message) -> Option<i64> {
         let before = |ns: i64| ns.min(reply.first_ns);
         if !self.called {
@@ -353,27 +353,27 @@ impl Connection {
     /// TCP's counters of what one end sends.
     fn counters(&mut self, at_ns: i64, direction: usize, shared: &mut Shared) {
         let stream = &self.streams[direction];
-        let told = self.told[direction];
-        if stream.highest == 0 || at_ns.saturating_sub(told.at_ns) < COUNTERS_NS {
+        let last = self.last_counters[direction];
+        if stream.highest == 0 || at_ns.saturating_sub(last.at_ns) < COUNTERS_NS {
             return;
         }
-        let now = Told {
+        let now = Counters {
             at_ns,
             in_flight: stream.in_flight_bytes(),
             window: self.streams[1 - direction].window_bytes,
             srtt_us: stream.srtt_ns.map_or(-1, |ns| ns / 1000),
         };
         let object = self.ids(shared).objects[direction];
-        if now.in_flight != told.in_flight {
+        if now.in_flight != last.in_flight {
             shared.out.counter(object, CounterName::TcpInFlightBytes, at_ns, now.in_flight as i64);
         }
-        if let Some(window) = now.window.filter(|_| now.window != told.window) {
+        if let Some(window) = now.window.filter(|_| now.window != last.window) {
             shared.out.counter(object, CounterName::TcpReceiveWindowBytes, at_ns, window as i64);
         }
-        if now.srtt_us >= 0 && now.srtt_us != told.srtt_us {
+        if now.srtt_us >= 0 && now.srtt_us != last.srtt_us {
             shared.out.counter(object, CounterName::TcpSrttUs, at_ns, now.srtt_us);
         }
-        self.told[direction] = now;
+        self.last_counters[direction] = now;
     }
 
     fn client_end(&self) -> usize {

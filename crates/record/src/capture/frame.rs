@@ -30,7 +30,7 @@ pub(super) struct Tcp {
     pub window: u16,
     /// The window's scale; only a SYN says it.
     pub scale: Option<u8>,
-    /// What tells a packet captured twice from one sent twice: IP's identification, and checksum and time stamps of TCP.
+    /// What distinguishes a packet captured twice from one sent twice: IP's identification, and checksum and time stamps of TCP.
     pub fingerprint: u64,
 }
 
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn extension_headers_are_passed_over_and_later_fragments_told() {
+    fn extension_headers_are_passed_over_and_later_fragments_recorded() {
         let tcp = &tcp_packet(b"x")[20..];
         let mut p = vec![0x60, 0, 0, 0, 0, (tcp.len() + 16) as u8, 0, 64];
         p.extend_from_slice(&[0xfd; 32]);

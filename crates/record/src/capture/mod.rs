@@ -11,170 +11,29 @@
 mod call;
 mod calls;
 mod connection;
+mod counts;
 mod emit;
 mod file;
 mod frame;
 mod live;
+mod options;
 mod rpc;
 mod shared;
 mod stream;
 mod table;
 
+pub use counts::Counts;
 pub use live::{Live, LiveOptions};
+pub use options::Options;
 
 use crate::RecordError;
 use file::{NotACapture, Packets};
-use frame::Unused;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
 use thalweg_trace::numbers::{count, duration, size};
-use thalweg_trace::{Host, HostId, IdSpace, Sink, Time};
-
-/// What of a capture is taken, and how it is numbered.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Only packets from or to these ports, which are the servers'; all, where there are none.
-    pub ports: Vec<u16>,
-    /// The number of the capturing machine in the recording.
-    pub host: HostId,
-    /// Identifiers that may be given.
-    pub space: IdSpace,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { ports: Vec::new(), host: HostId(0), space: IdSpace(1) }
-    }
-}
-
-/// What was seen, in numbers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub struct Counts {
-    pub packets: u64,
-    pub captured_bytes: u64,
-    pub wire_bytes: u64,
-    /// Packets of which not all was captured.
-    pub cut_packets: u64,
-    pub tcp_segments: u64,
-    pub udp_datagrams: u64,
-    /// Packets that are neither TCP over IP nor RPC over UDP.
-    pub other_packets: u64,
-    /// Packets from and to other ports than those asked for.
-    pub other_ports: u64,
-    /// Segments of connections that carry something else than RPC.
-    pub other_segments: u64,
-    pub fragments: u64,
-    pub broken_packets: u64,
-    /// Packets of a link type that is not known, and the first such type.
-    pub unknown_link: u64,
-    pub link_type: Option<u32>,
-    pub captured_twice: u64,
-    pub tcp_retransmissions: u64,
-    pub tcp_timeouts: u64,
-    pub reordered: u64,
-    pub keepalives: u64,
-    pub zero_windows: u64,
-    /// Bytes that the ends exchanged and the capture lacks.
-    pub missing_bytes: u64,
-    /// How often the place in a stream of RPCs was lost and found again.
-    pub resynchronised: u64,
-    /// Messages whose head was not captured.
-    pub headless: u64,
-    pub calls: u64,
-    pub replies: u64,
-    pub rpc_retransmissions: u64,
-    pub unanswered: u64,
-    /// Bytes of messages whose heads are not known.
-    pub loose_bytes: u64,
-    /// Calls whose heads the capture lacks, known from their replies.
-    pub calls_not_captured: u64,
-    /// Replies to calls that ought to have been captured and were not.
-    pub unmatched_replies: u64,
-    pub duplicate_replies: u64,
-    /// Calls whose replies were among what the capture lacks.
-    pub replies_not_captured: u64,
-    pub connections: u64,
-    /// Connections whose beginning was not captured.
-    pub half_seen: u64,
-    /// Connections given up because there were too many.
-    pub forgotten_connections: u64,
-    first_ns: Option<i64>,
-    last_ns: i64,
-    /// From the first RPC's first byte to the last one's last.
-    rpc_ns: Option<(i64, i64)>,
-}
-
-impl Counts {
-    fn packet(&mut self, at_ns: i64, captured_bytes: u64, wire_bytes: u64) {
-        self.packets += 1;
-        self.captured_bytes += captured_bytes;
-        self.wire_bytes += wire_bytes;
-        self.cut_packets += u64::from(captured_bytes < wire_bytes);
-        self.first_ns = Some(self.first_ns.map_or(at_ns, |first| first.min(at_ns)));
-        self.last_ns = self.last_ns.max(at_ns);
-    }
-
-    /// Bytes of RPCs passed, or a call was pending, between these instants.
-    fn rpc(&mut self, from_ns: i64, to_ns: i64) {
-        let (first, last) = self.rpc_ns.unwrap_or((from_ns, to_ns));
-        self.rpc_ns = Some((first.min(from_ns), last.max(to_ns)));
-    }
-
-    fn unused(&mut self, why: Unused, link: u32) {
-        match why {
-            Unused::Other => self.other_packets += 1,
-            Unused::Fragment => self.fragments += 1,
-            Unused::Broken => self.broken_packets += 1,
-            Unused::Link => {
-                self.unknown_link += 1;
-                self.link_type.get_or_insert(link);
-            }
-        }
-    }
-
-    /// Name and value, for the recording's attributes; what did not occur is left out.
-    fn attributes(&self) -> Vec<(String, String)> {
-        let all = [
-            ("packets", self.packets),
-            ("captured_bytes", self.captured_bytes),
-            ("wire_bytes", self.wire_bytes),
-            ("cut_packets", self.cut_packets),
-            ("tcp_segments", self.tcp_segments),
-            ("udp_datagrams", self.udp_datagrams),
-            ("other_packets", self.other_packets),
-            ("other_ports", self.other_ports),
-            ("other_segments", self.other_segments),
-            ("fragments", self.fragments),
-            ("broken_packets", self.broken_packets),
-            ("unknown_link", self.unknown_link),
-            ("captured_twice", self.captured_twice),
-            ("tcp_retransmissions", self.tcp_retransmissions),
-            ("tcp_timeouts", self.tcp_timeouts),
-            ("reordered", self.reordered),
-            ("keepalives", self.keepalives),
-            ("zero_windows", self.zero_windows),
-            ("missing_bytes", self.missing_bytes),
-            ("resynchronised", self.resynchronised),
-            ("headless", self.headless),
-            ("calls", self.calls),
-            ("replies", self.replies),
-            ("rpc_retransmissions", self.rpc_retransmissions),
-            ("unanswered", self.unanswered),
-            ("loose_bytes", self.loose_bytes),
-            ("calls_not_captured", self.calls_not_captured),
-            ("unmatched_replies", self.unmatched_replies),
-            ("duplicate_replies", self.duplicate_replies),
-            ("replies_not_captured", self.replies_not_captured),
-            ("connections", self.connections),
-            ("half_seen", self.half_seen),
-            ("forgotten_connections", self.forgotten_connections),
-        ];
-        all.iter().filter(|(_, n)| *n > 0).map(|(name, n)| (format!("capture.{name}"), n.to_string())).collect()
-    }
-}
+use thalweg_trace::{Host, Sink, Time};
 
 /// What a capture says when it has been read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -317,13 +176,15 @@ fn incomplete(counts: &Counts) -> Vec<String> {
             (0, _) => format!("{cut}, and no RPC's head is in what was. Capture whole packets (tcpdump -s 0)."),
             (_, 0) => format!("{cut}: bytes and calls are complete all the same."),
             _ => {
-                format!("{cut}: bytes are complete (TCP's headers tell them), heads of RPCs are not. Capture whole packets (tcpdump -s 0).")
+                format!(
+                    "{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0)."
+                )
             }
         });
     }
     if counts.missing_bytes > 0 {
         notes.push(format!(
-            "The capture lacks {} that the two ends exchanged, which TCP's sequence numbers tell: it was too slow for the traffic \
+            "The capture lacks {} that the two ends exchanged, as TCP's sequence numbers show: it was too slow for the traffic \
              (tcpdump -B gives it a larger buffer).",
             size(counts.missing_bytes)
         ));
@@ -331,7 +192,7 @@ fn incomplete(counts: &Counts) -> Vec<String> {
     if counts.loose_bytes > 0 {
         let both = if counts.resynchronised + counts.headless > 0 { "; calls that lack both are not counted" } else { "" };
         notes.push(format!(
-            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies tell of them; what they were is not \
+            "{} are of messages whose heads were not captured: of {} calls the head is missing (their replies show that they were made; what they were is not \
              known), of {} the reply. How long these took is not known{both}.",
             size(counts.loose_bytes),
             count(counts.calls_not_captured),

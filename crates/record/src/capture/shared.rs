@@ -1,8 +1,8 @@
 //! What the connections of a capture share: where rows go, what is counted, the servers' procedures, and calls that outlived their
 //! connection.
 
-use super::Counts;
 use super::call::Call;
+use super::counts::Counts;
 use super::emit::Out;
 use super::frame::End;
 use super::rpc::Procedure;

@@ -355,7 +355,7 @@ mod tests {
     }
 
     #[test]
-    fn sending_again_coming_late_and_asking_are_told_apart() {
+    fn sending_again_coming_late_and_asking_are_distinguished() {
         let (mut stream, mut out) = (stream(0), Vec::new());
         let sink = &mut collect(&mut out);
         stream.segment(0, 1, &[0; 10], 10, ROOM, sink);

@@ -1,9 +1,9 @@
 //! All connections of a capture, in bounded memory.
 
-use super::Options;
 use super::connection::Connection;
 use super::emit::Out;
 use super::frame::{self, End, Segment, Transport, Unused};
+use super::options::Options;
 use super::rpc::{Heading, datagram};
 use super::shared::Shared;
 use std::collections::HashMap;

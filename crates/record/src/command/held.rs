@@ -114,7 +114,7 @@ impl Held {
         let mut errno = [0_u8; 4];
         let mut status = std::fs::File::from(self.status.try_clone().map_err(|e| RecordError::Failed(e.to_string()))?);
         match status.read_exact(&mut errno) {
-            // Closed by a successful execve, or by a signal that ended the process first: which, waiting for it tells.
+            // Closed by a successful execve, or by a signal that ended the process first: which of the two is known from waiting for it.
             Err(_) => Ok(()),
             Ok(()) => {
                 self.reap_now();
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_signal_that_ends_a_command_is_told() {
+    fn the_signal_that_ends_a_command_is_recorded() {
         let mut held = Held::spawn(&words(&["sleep", "1000"]), &[]).expect("held");
         held.release(&[]).expect("released");
         held.signal(libc::SIGTERM);

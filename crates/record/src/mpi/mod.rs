@@ -1,7 +1,7 @@
 //! MPI jobs: what each rank called, beside whatever else is recorded of its threads.
 //!
 //! A library that stands in front of MPI's functions (`mpi/`, built for each implementation) is loaded into the ranks; each writes what it
-//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is told in `mpi/record/record.h`). When the command
+//! calls into a file of its own in the recording's directory (`mpi/rank-N.mpi`; the format is described in `mpi/record/record.h`). When the command
 //! has ended the files become `mpi.*` spans on the tracks that the other recorders gave those threads ([`Threads`] remembers them),
 //! and ranks give their tracks their names. Messages and collectives are matched here, rank by rank: a number that all ranks arrive
 //! at by themselves ([`matching`]), so that it does not matter which recording a rank is in.
@@ -11,12 +11,14 @@
 mod file;
 mod implementation;
 mod matching;
+mod rank;
+mod threads;
 mod translate;
 
 pub use implementation::{Implementation, rank_here};
 
 use crate::{Finished, RecordError};
-use parking_lot::Mutex;
+use rank::Rank;
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::OsString;
 use std::fs;
@@ -24,6 +26,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{Event, HostId, IdSpace, Role, Sink, Track, TrackId, TrackKind};
+use threads::Threads;
 
 /// Of MPI, in this run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,42 +49,6 @@ pub(crate) struct MpiRecording {
     threads: Arc<Threads>,
 }
 
-/// The tracks of threads, as they go by on their way to the recording.
-pub(crate) struct Threads {
-    inner: Arc<dyn Sink>,
-    known: Mutex<HashMap<(u32, u32), Track>>,
-}
-
-impl std::fmt::Debug for Threads {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Threads").finish_non_exhaustive()
-    }
-}
-
-impl Sink for Threads {
-    fn take(&self, batch: &mut Vec<Event>) {
-        let mut tracks = batch.iter().filter_map(|event| match event {
-            Event::Track(track) if track.kind == TrackKind::Thread => Some(track),
-            _ => None,
-        });
-        if let Some(first) = tracks.next() {
-            let mut known = self.known.lock();
-            for track in std::iter::once(first).chain(tracks) {
-                if let (Some(pid), Some(tid)) = (track.pid, track.tid) {
-                    known.insert((pid, tid), track.clone());
-                }
-            }
-        }
-        self.inner.take(batch);
-    }
-}
-
-impl Threads {
-    fn get(&self, pid: u32, tid: u32) -> Option<Track> {
-        self.known.lock().get(&(pid, tid)).cloned()
-    }
-}
-
 impl MpiRecording {
     /// Makes the ranks' directory within the recording at `output`, and finds the library.
     ///
@@ -102,7 +69,7 @@ impl MpiRecording {
         let problem = |path: &Path, error: std::io::Error| RecordError::File { path: path.to_owned(), problem: error.to_string() };
         let directory = std::path::absolute(output).map_err(|error| problem(output, error))?.join("mpi");
         fs::DirBuilder::new().mode(0o700).create(&directory).map_err(|error| problem(&directory, error))?;
-        let threads = Arc::new(Threads { inner: sink, known: Mutex::default() });
+        let threads = Arc::new(Threads::new(sink));
         Ok(MpiRecording { directory, library, limit_bytes: LIMIT_BYTES.min(limit_bytes / 4), threads })
     }
 
@@ -143,8 +110,8 @@ impl MpiRecording {
         let mut translator = translate::Translator::new(host, space, self.sink());
         let tracks = self.name_ranks(&ranks, &mut translator);
         for rank in &ranks {
-            let told = translator.rank(rank, &tracks, &self.threads);
-            match told {
+            let recorded = translator.rank(rank, &tracks, &self.threads);
+            match recorded {
                 Ok(lost) if lost > 0 => {
                     finished.dropped_events += lost;
                     finished.notes.push(format!(
@@ -211,7 +178,7 @@ impl MpiRecording {
                 name: String::new(),
             });
             tracks.insert((rank.job, header.rank), (track.track, name.clone()));
-            translator.tell(Event::Track(Track { name, ..track }));
+            translator.emit(Event::Track(Track { name, ..track }));
         }
         tracks
     }
@@ -241,16 +208,7 @@ impl Drop for MpiRecording {
     }
 }
 
-/// One rank's file.
-#[derive(Debug)]
-pub(crate) struct Rank {
-    pub path: PathBuf,
-    pub header: file::Header,
-    /// Which of the recording's jobs it belongs to, from 0 on.
-    pub job: u32,
-}
-
-/// Which job each rank is of. Launchers tell their jobs apart by name; where they do not, a rank's nth file is of the nth job.
+/// Which job each rank is of. Launchers distinguish their jobs by name; where they do not, a rank's nth file is of the nth job.
 fn number_jobs(ranks: &mut [Rank]) {
     ranks.sort_by_key(|a| (a.header.start_ns, a.header.rank));
     let mut seen: HashMap<(String, i32, i32), u32> = HashMap::new();
@@ -278,11 +236,11 @@ mod tests {
     }
 
     #[test]
-    fn jobs_one_after_the_other_are_told_apart() {
+    fn jobs_one_after_the_other_are_distinguished() {
         let mut ranks = vec![rank("", 1, 2, 30), rank("", 0, 2, 31), rank("", 0, 2, 10), rank("", 1, 2, 12), rank("", 0, 4, 5)];
         number_jobs(&mut ranks);
-        let told: Vec<(u32, i32, u64)> = ranks.iter().map(|r| (r.job, r.header.rank, r.header.start_ns)).collect();
-        assert_eq!(told, [(0, 0, 5), (1, 0, 10), (1, 1, 12), (2, 0, 31), (2, 1, 30)]);
+        let recorded: Vec<(u32, i32, u64)> = ranks.iter().map(|r| (r.job, r.header.rank, r.header.start_ns)).collect();
+        assert_eq!(recorded, [(0, 0, 5), (1, 0, 10), (1, 1, 12), (2, 0, 31), (2, 1, 30)]);
         let mut ranks = vec![rank("b", 0, 1, 30), rank("a", 0, 1, 31)];
         number_jobs(&mut ranks);
         assert_eq!(ranks.iter().map(|r| r.header.job.as_str()).collect::<Vec<_>>(), ["b", "a"]);

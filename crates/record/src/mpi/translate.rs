@@ -2,7 +2,8 @@
 
 use super::file::{FRUITLESS, POSTED, RECEIVE, Record, Records, SEND};
 use super::matching::{Messages, of_text};
-use super::{Rank, Threads};
+use super::rank::Rank;
+use super::threads::Threads;
 use std::collections::HashMap;
 use std::sync::Arc;
 use thalweg_trace::{
@@ -19,7 +20,7 @@ const EAGAIN: i64 = 11;
 /// Ranks' main threads, by job and rank: track and name.
 type Ranks = HashMap<(u32, i32), (TrackId, String)>;
 
-/// What tells objects apart: kind, name and attributes.
+/// What distinguishes objects: kind, name and attributes.
 type ObjectKey = (ObjectKind, String, Vec<(String, String)>);
 
 /// Makes rows.
@@ -81,7 +82,7 @@ impl Translator {
         TrackId::new(self.fresh()).expect("numbers begin at 1")
     }
 
-    pub(crate) fn tell(&mut self, event: Event) {
+    pub(crate) fn emit(&mut self, event: Event) {
         self.batch.push(event);
         if self.batch.len() >= BATCH {
             self.sink.take(&mut self.batch);
@@ -100,7 +101,7 @@ impl Translator {
         }
         let object = ObjectId::new(self.fresh()).expect("numbers begin at 1");
         let (_, name, attributes) = key.clone();
-        self.tell(Event::Object(Object { object, host: self.host, kind, name, attributes }));
+        self.emit(Event::Object(Object { object, host: self.host, kind, name, attributes }));
         self.objects.insert(key, object);
         object
     }
@@ -202,7 +203,7 @@ impl Translator {
             class => Some(-i64::from(class)),
         };
         let moves = !matches!(kind, SpanKind::MpiWait | SpanKind::MpiIo | SpanKind::MpiOther);
-        self.tell(Event::Span(Span {
+        self.emit(Event::Span(Span {
             span,
             track,
             kind,
@@ -265,7 +266,7 @@ impl Reading<'_> {
                     let track = translator.fresh_track();
                     let name = format!("{}/{tid}", own.map_or("rank", |(_, name)| name));
                     let (host, kind, role) = (translator.host, TrackKind::Thread, Role::Client);
-                    translator.tell(Event::Track(Track { track, host, kind, role, pid: Some(header.pid), tid: Some(tid), name }));
+                    translator.emit(Event::Track(Track { track, host, kind, role, pid: Some(header.pid), tid: Some(tid), name }));
                     track
                 },
                 |known| known.track,

@@ -1,4 +1,4 @@
-//! A library in the program's own processes, for whoever may not ask the kernel.
+//! A library in the program's own processes, for users who may not ask the kernel.
 //!
 //! The library (`preload/*.c`) stands in front of the C library's calls and writes what blocked, and what was merged, into
 //! rings: one file for each process, in a private directory ([`place`]). Here they are drained, and turned into
@@ -18,7 +18,6 @@ use crate::proc::diagnostics::{Diagnostics, LISTEN};
 use crate::proc::recorder::thread_cpu;
 use crate::proc::strangers::{Strangers, Tracks};
 use crate::proc::system::System;
-use crate::run::add;
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
 use place::Place;
@@ -36,7 +35,7 @@ use translate::Translator;
 /// The library, as it was built.
 const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
-/// How often the machine is looked at.
+/// How often the machine is polled.
 const SYSTEM_PART: Duration = Duration::from_millis(50);
 
 /// How long the processor's counter is compared with the clock.
@@ -112,7 +111,7 @@ fn library_with_settings(place: &Place) -> Result<Vec<u8>, String> {
     Ok(library)
 }
 
-/// How many filters of system calls (seccomp) this process is under; `None`: the kernel does not tell.
+/// How many filters of system calls (seccomp) this process is under; `None`: the kernel does not say.
 fn filters_here() -> Option<u32> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
@@ -177,7 +176,7 @@ impl Recorder for PreloadRecorder {
         let strangers = self.strangers.take().map(|mut strangers| strangers.finish()).transpose()?;
         let mut finished = Worker::finish_any(&mut self.running)?;
         if let Some(strangers) = strangers {
-            add(&mut finished, strangers);
+            finished.add(strangers);
         }
         Ok(finished)
     }
@@ -271,7 +270,7 @@ impl Drain {
             process.find_objects(&mut self.translator);
         }
         if last || self.system_at.elapsed() >= SYSTEM_PART {
-            self.look_at_machine();
+            self.poll_machine();
         }
         let now = Time::now();
         for (key, process) in &mut self.processes {
@@ -294,12 +293,12 @@ impl Drain {
         self.sink.take(&mut self.batch);
     }
 
-    /// Devices and quotas, before what threads did meanwhile is told.
-    fn look_at_machine(&mut self) {
+    /// Devices and quotas, before what threads did meanwhile is recorded.
+    fn poll_machine(&mut self) {
         self.system_at = Instant::now();
-        self.system.look(&mut self.batch);
+        self.system.poll(&mut self.batch);
         for process in self.processes.values() {
-            process.look_at_quota(&mut self.translator);
+            process.poll_quota(&mut self.translator);
         }
         self.translator.quotas.read(&mut self.batch);
     }

@@ -1,7 +1,7 @@
 //! The recorder's own directory, on a file system from which code may be run.
 //!
 //! ```text
-//! thalweg-preload-PID-TIME/   0711   whoever the program becomes may load the library
+//! thalweg-preload-PID-TIME/   0711   any user the program becomes may load the library
 //!   recorder                  0600   the marker: known content, locked for as long as the recorder lives
 //!   libthalweg-preload.so     0555
 //!   rings/                    0700   one file for each process; gone when the recording ends
@@ -214,7 +214,7 @@ fn remove_rings(directory: BorrowedFd<'_>) -> bool {
     false
 }
 
-/// Removes a directory of ours, if nothing is in it but what recorders put there. Whoever calls this holds its lock.
+/// Removes a directory of ours, if nothing is in it but what recorders put there. The caller holds its lock.
 fn remove(base: BorrowedFd<'_>, name: &str, directory: BorrowedFd<'_>) {
     let Ok(found) = names(directory) else { return };
     let known = |name: &CString| {

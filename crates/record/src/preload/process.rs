@@ -9,7 +9,7 @@ use std::path::Path;
 use thalweg_trace::{Event, MarkKind, ObjectId, Time, TrackId};
 
 /// A shorter call that was never finished is left out.
-const WORTH_TELLING_NS: u64 = 20_000;
+const WORTH_RECORDING_NS: u64 = 20_000;
 
 /// A thread in a slot.
 #[derive(Debug)]
@@ -117,14 +117,14 @@ impl Process {
         }
     }
 
-    /// Looks which control group's quota it is under.
-    pub(crate) fn look_at_quota(&self, translator: &mut Translator) {
+    /// Finds which control group's quota it is under.
+    pub(crate) fn poll_quota(&self, translator: &mut Translator) {
         if let Some(track) = self.main.or_else(|| self.threads.first().map(|thread| thread.track)) {
-            translator.quotas.look_at(self.pid, track, &mut translator.objects);
+            translator.quotas.poll(self.pid, track, &mut translator.objects);
         }
     }
 
-    /// A slot's losses are counted through its threads: what the ones before lost was told.
+    /// A slot's losses are counted through its threads: what the ones before lost was reported.
     fn lost_before(&self, slot: usize) -> u64 {
         self.threads.iter().filter(|thread| thread.slot == slot).map(|thread| thread.lost).max().unwrap_or(0)
     }
@@ -193,7 +193,7 @@ impl Process {
             let place = Place { pid: self.pid, track: thread.track, objects: &self.objects };
             let covered_ns = self.shared.covered_ns(thread.slot).min(now_ns);
             let call = self.shared.call(thread.slot);
-            let call = call.filter(|(_, _, since)| *since <= now_ns && now_ns - *since >= WORTH_TELLING_NS);
+            let call = call.filter(|(_, _, since)| *since <= now_ns && now_ns - *since >= WORTH_RECORDING_NS);
             let mut end_ns = call.map_or(now_ns, |(_, _, since)| since.max(covered_ns));
             let call_start_ns = end_ns;
             for run in self.shared.runs(thread.slot) {

@@ -204,7 +204,7 @@ impl Shared {
         (ticks != 0).then(|| (ticks, self.atomic_u32(PARENT).load(Ordering::Relaxed)))
     }
 
-    /// State of a slot; only of one that is not free the rest may be looked at.
+    /// State of a slot; only of one that is not free the rest may be read.
     pub(crate) fn state(&self, slot: usize) -> State {
         match self.atomic_u32(STATES + 4 * slot).load(Ordering::Acquire) {
             1 => State::Used,
@@ -256,7 +256,7 @@ impl Shared {
         self.u64(Shared::place(slot, LOST))
     }
 
-    /// Up to when the thread's time is told.
+    /// Up to when the thread's time is recorded.
     pub(crate) fn covered_ns(&self, slot: usize) -> u64 {
         self.u64(Shared::place(slot, COVERED))
     }

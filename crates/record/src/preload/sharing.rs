@@ -1,4 +1,4 @@
-//! Who has which side of pipes and of the machine's own sockets, by what the library's records name: a wait for one is ended by whoever has the other
+//! Who has which side of pipes and of the machine's own sockets, by what the library's records name: a wait for one is ended by the process with the other
 //! side, where that is one process only.
 
 use crate::proc::diagnostics::Diagnostics;

@@ -54,7 +54,7 @@ pub(super) struct Translator {
     pub sharing: Sharing,
     /// Threads that only /proc shows.
     strangers: Tracks,
-    /// Retransmissions and timeouts of each connection, when last told.
+    /// Retransmissions and timeouts of each connection, when last recorded.
     troubles: HashMap<ObjectId, (u32, u16)>,
 }
 
@@ -167,7 +167,7 @@ impl Translator {
     /// Translates one record; `false`: it makes no sense.
     pub(crate) fn record(&mut self, place: Place<'_>, record: &Record, more: &[Record], out: &mut Vec<Event>) -> bool {
         match record.kind_of_record() {
-            SPAN | RUN => self.span(place, record).map(|span| self.tell(place, span, out)).is_some(),
+            SPAN | RUN => self.span(place, record).map(|span| self.emit(place, span, out)).is_some(),
             OBJECT => true,
             TCP => self.tcp(place, record, more, out).is_some(),
             LISTEN => u16::try_from(record.size()).map(|port| self.objects.listening.insert(port)).is_ok(),
@@ -177,7 +177,7 @@ impl Translator {
 
     /// Hands a span over. What a quota took of the time that the thread was runnable in it is a wait of its own: at its end, after whatever it
     /// was blocked for.
-    fn tell(&mut self, place: Place<'_>, span: Span, out: &mut Vec<Event>) {
+    fn emit(&mut self, place: Place<'_>, span: Span, out: &mut Vec<Event>) {
         let queued_ns = span.runqueue_ns.unwrap_or(0).min(span.duration_ns);
         let quota = self.quotas.took(place.pid, place.track, span.start, queued_ns);
         let Some(((group, took_ns), id)) = quota.zip(SpanId::new(self.mode.fresh())) else { return out.push(Event::Span(span)) };

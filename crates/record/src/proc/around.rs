@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use thalweg_trace::{ObjectId, ObjectKind, SpanKind, WakerContext};
 
-/// Descriptors of one call that are looked at.
+/// Descriptors of one call that are read.
 const MOST_WAITED_FOR: usize = 64;
 
 /// Flags of a futex operation that do not say which it is.
@@ -25,9 +25,9 @@ pub(super) struct Own<'a> {
     pub ends: &'a Ends,
     /// Nobody but time ends its waits for itself.
     pub alone: bool,
-    /// Since the last look the thread had to read pages of a mapped file, or of its program, from a disk.
+    /// Since the last sample the thread had to read pages of a mapped file, or of its program, from a disk.
     pub faulted: bool,
-    /// Since the last look it went to sleep more than once.
+    /// Since the last sample it went to sleep more than once.
     pub often: bool,
 }
 
@@ -44,12 +44,12 @@ pub(super) struct Around {
     datagrams: BTreeMap<u64, String>,
     /// Inodes of sockets that are of no kind that is known here.
     strange: BTreeSet<u64>,
-    /// How long the sleep that was looked at last lasts, at least.
+    /// How long the sleep that was sampled last lasts, at least.
     pub slept_ns: Option<u64>,
 }
 
 impl Around {
-    /// Nothing looked at yet.
+    /// Nothing sampled yet.
     pub(super) fn new(objects: Objects) -> Around {
         let diagnostics = Diagnostics::open().ok();
         let (sockets, unix, datagrams, strange) = Default::default();
@@ -57,7 +57,7 @@ impl Around {
     }
 
     /// Asks the kernel for TCP's figures.
-    pub(super) fn look_at_connections(&mut self) {
+    pub(super) fn read_connections(&mut self) {
         let Some(Ok(sockets)) = self.diagnostics.as_mut().map(Diagnostics::sockets) else { return };
         self.objects.listening.extend(sockets.iter().filter(|s| s.state == LISTEN).map(|s| s.local.port()));
         self.sockets = sockets.into_iter().filter(|s| s.inode != 0 && s.state != LISTEN).map(|s| (s.inode, s)).collect();
@@ -70,7 +70,7 @@ impl Around {
             return self.sockets.values().find(|s| s.local == peer && s.peer == local && s.inode != inode).map(|s| s.inode);
         }
         if !self.unix.contains_key(&inode) && !self.strange.contains(&inode) {
-            // (A kernel that does not tell of them is not asked again for each of its sockets.)
+            // (A kernel that does not report them is not asked again for each of its sockets.)
             if let Some(Ok(peers)) = self.diagnostics.as_mut().map(Diagnostics::unix_peers) {
                 self.unix = peers;
             }
@@ -106,7 +106,7 @@ impl Around {
             && self.other_side(inode).is_none()
         {
             // Perhaps it was made since the kernel was asked.
-            self.look_at_connections();
+            self.read_connections();
             target = self.objects.target(pid, fd, &self.sockets)?;
         }
         match target {
@@ -248,7 +248,7 @@ impl Around {
         Reason { object, ender, ..Reason::of(SpanKind::WaitLock) }
     }
 
-    /// Which of several descriptors are ready: it is told where only one of them can be meant.
+    /// Which of several descriptors are ready: known where only one of them can be meant.
     fn ready(&mut self, own: &Own<'_>, number: i64, arguments: &[u64; 6]) -> Reason {
         let pid = own.pid;
         let Some(fds) = memory::waited_for(pid, number, arguments) else { return Reason::of(SpanKind::WaitNetwork) };
@@ -329,7 +329,7 @@ mod tests {
     use thalweg_trace::{HostId, IdSpace, Memory, Role, TraceHandle};
 
     #[test]
-    fn a_kernel_that_does_not_tell_of_unix_sockets_is_not_asked_for_one_again() {
+    fn a_kernel_that_does_not_report_unix_sockets_is_not_asked_for_one_again() {
         let sink = Arc::new(Memory::new(10));
         let mode = TraceHandle::on(sink, HostId(0), Role::Client, IdSpace(1));
         let mut around = Around::new(Objects::new(mode, HostId(0)));

@@ -167,15 +167,15 @@ impl Socket {
         (info.sent_bytes? + unsent).checked_sub(info.retransmitted_bytes?)
     }
 
-    /// Whether this end accepted the connection; `None` where TCP's figures do not tell. The end that connected has had its SYN acknowledged,
+    /// Whether this end accepted the connection; `None` where TCP's figures do not show it. The end that connected has had its SYN acknowledged,
     /// and counts that as a byte; the other end's SYN is acknowledged before its socket is made.
     pub(crate) fn accepted(&self) -> Option<bool> {
         if self.state == SYN_SENT {
             return Some(false);
         }
-        // A FIN counts as well: only an end that has sent none tells.
+        // A FIN counts as well: only an end that has sent none proves anything.
         let info = self.info.filter(|_| matches!(self.state, ESTABLISHED | CLOSE_WAIT))?;
-        // (What is queued is read a moment later than TCP's own figures: where nothing is under way they tell by themselves.)
+        // (What is queued is read a moment later than TCP's own figures: where nothing is under way they are enough by themselves.)
         let acknowledged = match info.unacked_segments {
             0 => info.sent_bytes?.checked_sub(info.retransmitted_bytes?)?,
             _ => self.written_bytes()?.checked_sub(u64::from(self.queued_bytes))?,
@@ -355,7 +355,7 @@ mod tests {
     use super::*;
     use std::io::{Read, Write};
 
-    /// Both ends of a connection, as the kernel tells of them after `bytes` went one way and 5 the other.
+    /// Both ends of a connection, as the kernel reports them after `bytes` went one way and 5 the other.
     fn both_ends(bytes: usize) -> (Socket, Socket) {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
         let address = listener.local_addr().expect("an address");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn which_end_accepted_a_connection_is_told_by_what_was_acknowledged() {
+    fn which_end_accepted_a_connection_is_known_from_what_was_acknowledged() {
         for bytes in [0, 1, 65_536] {
             let (client, server) = both_ends(bytes);
             assert_eq!((client.accepted(), server.accepted()), (Some(false), Some(true)), "{bytes}: {client:?} {server:?}");

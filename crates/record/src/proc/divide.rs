@@ -1,9 +1,9 @@
-//! What a thread did between two looks, as far as that follows from them.
+//! What a thread did between two samples, as far as that follows from them.
 //!
 //! Known exactly are sums: how long it ran and how long it was runnable (what is left it was blocked), and how often it went to
-//! sleep. Known at single instants is what it was blocked in. So a thread's time is divided from one look at which it was blocked
-//! to the next such look: then its sums are up to date (the kernel brings those of a running thread up to date at its ticks only),
-//! and the looks in between, at which it ran, bound how long the first wait went on and when the last one began.
+//! sleep. Known at single instants is what it was blocked in. So a thread's time is divided from one sample at which it was blocked
+//! to the next such sample: then its sums are up to date (the kernel brings those of a running thread up to date at its ticks only),
+//! and the samples in between, at which it ran, bound how long the first wait went on and when the last one began.
 //!
 //! What must stay true: no piece is longer than the sums allow; a wait that nobody saw is of unknown reason; a thread
 //! that did not go to sleep did not wait.
@@ -15,21 +15,21 @@ use thalweg_trace::Time;
 const TICK_NS: u64 = 10_000_000;
 
 /// A shorter piece is left out.
-const WORTH_TELLING_NS: u64 = 20_000;
+const WORTH_RECORDING_NS: u64 = 20_000;
 
-/// A thread, at one look.
+/// A thread, at one sample.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Seen {
     pub at: Time,
     pub run_ns: u64,
     pub runqueue_ns: u64,
-    /// How often it went to sleep; not always told.
+    /// How often it went to sleep; not always known.
     pub sleeps: Option<u64>,
     /// What it is blocked in; `None`: it runs, or could.
     pub reason: Option<Reason>,
 }
 
-/// From a look on; the thread was seen running from the first to the second instant, if at all.
+/// From a sample on; the thread was seen running from the first to the second instant, if at all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     pub from: Seen,
@@ -52,12 +52,12 @@ pub(super) struct Division {
 }
 
 impl Window {
-    /// One that begins with this look.
+    /// One that begins with this sample.
     pub(super) fn new(from: Seen) -> Window {
         Window { from, running: None }
     }
 
-    /// Notes a look at which the thread ran.
+    /// Notes a sample at which the thread ran.
     pub(super) fn saw_running(&mut self, at: Time) {
         let first = self.running.map_or(at, |(first, _)| first);
         self.running = Some((first, at));
@@ -75,10 +75,10 @@ impl Window {
             Some((first, last)) => (first.since(from.at), to.at.since(last)),
             None => (length_ns, length_ns),
         };
-        let told = |ns: u64| if ns >= WORTH_TELLING_NS { ns } else { 0 };
+        let worth = |ns: u64| if ns >= WORTH_RECORDING_NS { ns } else { 0 };
         // A running thread's sums are behind; what they lack it ran.
-        let unseen = |ns: u64| told(if to.reason.is_none() { ns.saturating_sub(TICK_NS) } else { ns });
-        let runqueue_ns = told(runqueue_ns);
+        let unseen = |ns: u64| worth(if to.reason.is_none() { ns.saturating_sub(TICK_NS) } else { ns });
+        let runqueue_ns = worth(runqueue_ns);
         match (from.reason.is_some(), to.reason.is_some()) {
             (true, true) if slept == Some(0) => Division { first_ns: length_ns - cpu_ns, ..Division::default() },
             (true, true) => {
@@ -103,11 +103,11 @@ impl Window {
         }
     }
 
-    /// The window after this one, which was told as `division`: what its sums lack yet has been told as running.
+    /// The window after this one, which was recorded as `division`: what its sums lack yet has been recorded as running.
     pub(super) fn next(&self, to: Seen, division: &Division) -> Window {
         let waited_ns = division.first_ns + division.unseen_ns + division.runqueue_ns + division.last_ns;
-        let told_ns = to.at.since(self.from.at).saturating_sub(waited_ns);
-        let run_ns = if to.reason.is_none() { to.run_ns.max(self.from.run_ns + told_ns) } else { to.run_ns };
+        let emitted_ns = to.at.since(self.from.at).saturating_sub(waited_ns);
+        let run_ns = if to.reason.is_none() { to.run_ns.max(self.from.run_ns + emitted_ns) } else { to.run_ns };
         Window::new(Seen { run_ns, ..to })
     }
 }
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_running_threads_sums_lack_is_not_told_twice() {
+    fn what_a_running_threads_sums_lack_is_not_recorded_twice() {
         let window = Window::new(seen(0, 0, 0, 5, None));
         let to = seen(100, 92, 0, 5, None);
         let next = window.next(to, &window.divide(&to));

@@ -1,4 +1,4 @@
-//! What descriptors are: files, connections, pipes. Named once for a recording, whoever has them open.
+//! What descriptors are: files, connections, pipes. Named once for a recording, however many have them open.
 
 use super::diagnostics::Socket;
 use super::disks::whole_disk;
@@ -159,7 +159,7 @@ impl Objects {
     }
 
     /// The object of a file. One that is opened another way than before is described once more, with both ways. `direct`: past the page cache,
-    /// which is told where it was never opened otherwise.
+    /// which is recorded where it was never opened otherwise.
     pub(crate) fn file(&mut self, path: &str, device: Option<u64>, opened: Opened, direct: bool) -> Option<ObjectId> {
         if let Some((object, known, was_direct)) = self.files.get(path)
             && (*known == opened || *known == Opened::Both || opened == Opened::Unknown)
@@ -190,7 +190,7 @@ impl Objects {
     }
 
     /// The object of one end of a connection. `accepted`: whether this end is the server's; not known: the end whose port is
-    /// listened on, else, of two ends on this machine, the one with the smaller port. (Whoever accepts here has listened here.)
+    /// listened on, else, of two ends on this machine, the one with the smaller port. (An accepting process has listened here.)
     pub(crate) fn connection(&mut self, local: SocketAddr, peer: SocketAddr, accepted: Option<bool>) -> Option<ObjectId> {
         if let Some((object, known)) = self.connections.get(&(local, peer))
             && accepted.is_none_or(|accepted| accepted == *known)
@@ -213,7 +213,7 @@ impl Objects {
         Some(object)
     }
 
-    /// The object of a connection that the kernel told of. What it is called it stays.
+    /// The object of a connection that the kernel reported. It keeps its first name.
     pub(crate) fn socket(&mut self, socket: &Socket) -> Option<ObjectId> {
         let (local, peer) = (socket.local, socket.peer);
         let accepted = if self.connections.contains_key(&(local, peer)) { None } else { socket.accepted() };
@@ -248,7 +248,7 @@ impl Objects {
         self.mode.event(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
     }
 
-    /// What descriptor `fd` of a process is; `None` where it may not be looked at.
+    /// What descriptor `fd` of a process is; `None` where it may not be read.
     pub(crate) fn target(&mut self, pid: u32, fd: u32, sockets: &BTreeMap<u64, Socket>) -> Option<Target> {
         let link = fs::read_link(format!("/proc/{pid}/fd/{fd}")).ok()?;
         let text = link.to_str()?;
@@ -301,7 +301,7 @@ pub(crate) struct FdInfo {
 }
 
 impl FdInfo {
-    /// Opens it; `None` where the descriptor is closed or may not be looked at.
+    /// Opens it; `None` where the descriptor is closed or may not be read.
     pub(crate) fn open(pid: u32, fd: u32) -> Option<FdInfo> {
         Some(FdInfo { file: fs::File::open(format!("/proc/{pid}/fdinfo/{fd}")).ok()? })
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn how_a_file_is_written_is_told_by_its_flags() {
+    fn how_a_file_is_written_is_known_from_its_flags() {
         use std::os::fd::AsRawFd;
         use std::os::unix::fs::OpenOptionsExt;
         let directory = tempfile::tempdir().expect("a directory");
@@ -387,12 +387,12 @@ mod tests {
         for direct in [true, true, false] {
             objects.file("/tmp/file", None, Opened::Write, direct);
         }
-        let told: Vec<bool> = names(&sink).iter().map(|(_, of)| of.iter().any(|(name, _)| name == "direct")).collect();
-        assert_eq!(told, [true, false], "one that is also written through the cache is not direct");
+        let recorded: Vec<bool> = names(&sink).iter().map(|(_, of)| of.iter().any(|(name, _)| name == "direct")).collect();
+        assert_eq!(recorded, [true, false], "one that is also written through the cache is not direct");
     }
 
     #[test]
-    fn descriptors_are_told_apart() {
+    fn descriptors_are_distinguished() {
         let (mut objects, sink) = objects();
         let file = tempfile::NamedTempFile::new().expect("a file");
         let fd = |fd: &dyn std::os::fd::AsRawFd| fd.as_raw_fd() as u32;

@@ -1,10 +1,10 @@
 //! What a thread works on in the kernel, as far as it shows from outside: of its time there, what neither bytes nor page faults nor
-//! turns account for was for calls on names and attributes, most likely. It is told as that, and whoever reads it knows that it is inferred.
+//! turns account for was for calls on names and attributes, most likely. It is recorded as that, and marked as inferred.
 
 /// The clock tick in which the kernel counts it.
 const TICK_NS: f64 = 10_000_000.0;
 
-/// So many ticks are enough to tell.
+/// So many ticks are enough to judge by.
 const ENOUGH_TICKS: u64 = 4;
 
 /// More than a byte, a call that moves some, a fault or a turn takes.
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn a_few_ticks_tell_nothing() {
+    fn a_few_ticks_prove_nothing() {
         let mut kernel = InKernel::default();
         kernel.note(Some(Default::default()), 0, false);
         kernel.note(Some((Work { user_ticks: 0, system_ticks: 3, faults: 0 }, Calls::default())), 0, false);

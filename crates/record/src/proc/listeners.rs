@@ -38,7 +38,7 @@ fn sockets_of(pid: u32) -> impl Iterator<Item = u64> {
     links.filter_map(|target| socket_inode(target.to_str()?))
 }
 
-/// Sockets that listen, in every network namespace that may be looked at, and whose they are.
+/// Sockets that listen, in every network namespace that may be read, and whose they are.
 #[derive(Debug, Default)]
 pub(crate) struct Listeners {
     spaces: Vec<Space>,
@@ -46,7 +46,7 @@ pub(crate) struct Listeners {
     owners: BTreeMap<u64, BTreeSet<u32>>,
 }
 
-/// Every network namespace that may be looked at.
+/// Every network namespace that may be read.
 fn spaces(table: &BTreeMap<u32, Process>) -> Vec<Space> {
     let mut spaces: Vec<Space> = Vec::new();
     for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
@@ -133,7 +133,7 @@ struct Space {
 }
 
 impl Listeners {
-    /// Looks at the namespaces of these processes.
+    /// Reads the namespaces of these processes.
     pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listeners {
         let spaces = spaces(table);
         let inodes = spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode)).collect();

@@ -3,7 +3,7 @@
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 
-/// The process that has the lock which a call on descriptor `fd` of `pid` waits for; `None` where that is not one, or not told.
+/// The process that has the lock which a call on descriptor `fd` of `pid` waits for; `None` where that is not one, or not known.
 pub(super) fn holder(pid: u32, fd: u32) -> Option<u32> {
     let file = fs::metadata(format!("/proc/{pid}/fd/{fd}")).ok()?;
     holder_in(&fs::read_to_string("/proc/locks").ok()?, pid, (libc::major(file.dev()), libc::minor(file.dev()), file.ino()))

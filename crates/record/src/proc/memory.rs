@@ -1,4 +1,4 @@
-//! What calls point to in the memory of a process that may be looked at: the descriptors of a poll, the owner of a mutex.
+//! What calls point to in the memory of a process that may be read: the descriptors of a poll, the owner of a mutex.
 
 use super::files::{Objects, Opened};
 use std::fs::{self, File};
@@ -39,7 +39,7 @@ pub(super) fn sleeps_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<
     }
 }
 
-/// The descriptors that a poll, a select or an epoll set waits for; `None` where that may not be looked at.
+/// The descriptors that a poll, a select or an epoll set waits for; `None` where that may not be read.
 pub(super) fn waited_for(pid: u32, number: i64, arguments: &[u64; 6]) -> Option<Vec<u32>> {
     match number {
         libc::SYS_ppoll => polled(pid, arguments),

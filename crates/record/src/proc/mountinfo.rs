@@ -27,7 +27,7 @@ pub(crate) fn here() -> Vec<Mount> {
     parse(&fs::read("/proc/self/mountinfo").unwrap_or_default())
 }
 
-/// The mounts of a process' namespace; none where it is gone or may not be looked at.
+/// The mounts of a process' namespace; none where it is gone or may not be read.
 #[cfg(feature = "bpf")]
 pub(crate) fn of(pid: u32) -> Vec<Mount> {
     parse(&fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default())

@@ -1,7 +1,7 @@
-//! Bytes that processes moved, by what moved on between two looks: the positions of descriptors (files), and what TCP counts
+//! Bytes that processes moved, by what moved on between two samples: the positions of descriptors (files), and what TCP counts
 //! (connections). They are spans without length at the end of the interval: when in it they were moved is not known.
 //!
-//! A position tells of bytes only where it follows reading and writing. Whoever seeks moves it too, so no more is told than
+//! A position counts bytes only where it follows reading and writing. Seeking moves it too, so no more is recorded than
 //! the process read or wrote in all, where the kernel says how much that was.
 
 use super::around::Around;
@@ -18,10 +18,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use thalweg_trace::{Event, Mark, MarkKind, ObjectId, Span, SpanId, SpanKind, Time, TraceHandle, TrackId};
 
-/// Descriptors of one process that are looked at.
+/// Descriptors of one process that are sampled.
 const MOST_DESCRIPTORS: usize = 1024;
 
-/// A descriptor that is a file, at the last look.
+/// A descriptor that is a file, at the last sample.
 #[derive(Debug)]
 struct Position {
     info: FdInfo,
@@ -50,12 +50,12 @@ pub(super) struct Files {
     positions: BTreeMap<u32, Position>,
     /// /proc/PID/io, where it may be read.
     io: Option<File>,
-    /// Bytes read and written, and not told yet.
+    /// Bytes read and written, and not recorded yet.
     left: Option<(u64, u64)>,
     counted: (u64, u64),
 }
 
-/// Bytes written and read on a connection, at the last look.
+/// Bytes written and read on a connection, at the last sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Moved {
     written: u64,
@@ -89,7 +89,7 @@ impl Files {
     }
 
     /// Finds what the process has open now.
-    pub(super) fn look(&mut self, pid: u32, around: &mut Around, ours: bool) -> Ends {
+    pub(super) fn sample(&mut self, pid: u32, around: &mut Around, ours: bool) -> Ends {
         let mut fds = processes::numbers_in(&format!("/proc/{pid}/fd"));
         fds.truncate(MOST_DESCRIPTORS);
         let mut ends = Ends::default();
@@ -116,7 +116,7 @@ impl Files {
         ends
     }
 
-    /// How much the process had moved at the last look, and what it was moving.
+    /// How much the process had moved at the last sample, and what it was moving.
     pub(super) fn unfinished(&self, track: TrackId, at: Time) -> ((u64, u64), Vec<Unfinished>) {
         let of = |position: &Position| {
             let kind = match position.opened {
@@ -142,8 +142,8 @@ impl Files {
         self.positions.insert(fd, Position { info, bytes, object, opened, path: path.to_owned(), moves: false });
     }
 
-    /// Tells what was moved since the last look.
-    pub(super) fn tell(&mut self, mode: &TraceHandle, track: TrackId, now: Time, out: &mut Vec<Event>) {
+    /// Records what was moved since the last sample.
+    pub(super) fn emit(&mut self, mode: &TraceHandle, track: TrackId, now: Time, out: &mut Vec<Event>) {
         if let (Some((reads, writes)), Some(current)) = (&mut self.left, self.io.as_ref().and_then(counted)) {
             *reads += current.0.saturating_sub(self.counted.0);
             *writes += current.1.saturating_sub(self.counted.1);
@@ -189,7 +189,7 @@ fn fields(io: &File, one: &str, other: &str) -> Option<(u64, u64)> {
 }
 
 /// Bytes that ended threads of ours, and processes that we waited for, have read and written: what the process as a whole has, and its
-/// living threads do not. What the command did after the last look at it is told by that alone.
+/// living threads do not. What the command did after the last sample of it is known from that alone.
 pub(super) fn inherited() -> Option<(u64, u64)> {
     let of = |path: String| counted(&File::open(path).ok()?);
     let tasks = processes::numbers_in("/proc/self/task");
@@ -199,8 +199,8 @@ pub(super) fn inherited() -> Option<(u64, u64)> {
     Some((whole.0.saturating_sub(sum(|t| t.0)), whole.1.saturating_sub(sum(|t| t.1))))
 }
 
-/// Tells what was moved after the last look: where one file only can be meant, and not more than it holds.
-pub(super) fn tell_rest(mode: &TraceHandle, (read, written): (u64, u64), files: &[Unfinished], out: &mut Vec<Event>) {
+/// Records what was moved after the last sample: where one file only can be meant, and not more than it holds.
+pub(super) fn emit_rest(mode: &TraceHandle, (read, written): (u64, u64), files: &[Unfinished], out: &mut Vec<Event>) {
     for (kind, rest) in [(SpanKind::FileRead, read), (SpanKind::FileWrite, written)] {
         let mut candidates = files.iter().filter(|file| file.kind == kind);
         let (Some(file), None) = (candidates.next(), candidates.next()) else { continue };
@@ -213,10 +213,10 @@ pub(super) fn tell_rest(mode: &TraceHandle, (read, written): (u64, u64), files: 
     }
 }
 
-/// Tells what moved on a connection since `before`, and how it stands now.
+/// Records what moved on a connection since `before`, and how it stands now.
 ///
 /// Bytes sent had not been sent at `since`, and bytes received had been at `now`: so a message never comes before it was sent.
-pub(super) fn tell_connection(
+pub(super) fn emit_connection(
     (mode, track, since, now): (&TraceHandle, TrackId, Time, Time),
     (object, socket): (ObjectId, &Socket),
     before: Moved,
@@ -254,13 +254,13 @@ mod tests {
         let (track, object) = (TrackId::new(1).expect("not zero"), ObjectId::new(2).expect("not zero"));
         let (path, at) = (file.path().to_owned(), Time::from_monotonic_ns(5));
         let one = Unfinished { track, object, kind: SpanKind::FileRead, path, position: 900, at };
-        let told = |rest, files: &[Unfinished]| -> Vec<(Option<u64>, Option<u64>)> {
+        let recorded = |rest, files: &[Unfinished]| -> Vec<(Option<u64>, Option<u64>)> {
             let mut out = Vec::new();
-            tell_rest(&mode, rest, files, &mut out);
+            emit_rest(&mode, rest, files, &mut out);
             out.iter().filter_map(|e| if let Event::Span(s) = e { Some((s.offset_bytes, s.size_bytes)) } else { None }).collect()
         };
-        assert_eq!(told((40, 7), std::slice::from_ref(&one)), [(Some(900), Some(40))]);
-        assert_eq!(told((4000, 0), std::slice::from_ref(&one)), [(Some(900), Some(100))]);
-        assert_eq!(told((40, 0), &[one.clone(), one]), [], "one of two, nobody knows which");
+        assert_eq!(recorded((40, 7), std::slice::from_ref(&one)), [(Some(900), Some(40))]);
+        assert_eq!(recorded((4000, 0), std::slice::from_ref(&one)), [(Some(900), Some(100))]);
+        assert_eq!(recorded((40, 0), &[one.clone(), one]), [], "one of two, nobody knows which");
     }
 }

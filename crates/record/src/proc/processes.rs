@@ -73,7 +73,7 @@ impl Process {
     }
 }
 
-/// The moment of a clock tick since boot; the kernel tells it to a hundredth of a second.
+/// The moment of a clock tick since boot; the kernel gives it to a hundredth of a second.
 pub(crate) fn started_at(ticks: u64) -> Time {
     const TICK_NS: u64 = 10_000_000;
     // Asked first: what passes between the two clocks makes the moment earlier, and not later than what was done after it.

@@ -1,8 +1,8 @@
 //! Time that processor quotas took: what a thread was runnable and may not have run.
 //!
-//! The kernel counts how long a thread was runnable and did not run, whoever kept it from that, and for each control group how long its quota
+//! The kernel counts how long a thread was runnable and did not run, whatever kept it from that, and for each control group how long its quota
 //! stopped it. So of a thread's queueing in an interval as much is the quota's as the group was stopped meanwhile, and no time twice. Groups
-//! are looked at now and then, and whenever a thread of theirs has queued: what was read last before an interval is where it begins.
+//! are polled now and then, and whenever a thread of theirs has queued: what was read last before an interval is where it begins.
 
 use super::files::Objects;
 use crate::quota::Quota;
@@ -21,7 +21,7 @@ const WORTH_ASKING_NS: u64 = 200_000;
 struct Group {
     quota: Quota,
     object: ObjectId,
-    /// Of whoever was found in it first.
+    /// Of the first process found in it.
     track: TrackId,
     /// How long it had been stopped, and when that was read; later ones last.
     readings: VecDeque<(Time, u64)>,
@@ -52,13 +52,13 @@ pub(crate) struct Quotas {
     known: BTreeMap<String, Option<usize>>,
     /// By process.
     of: BTreeMap<u32, usize>,
-    /// Up to which of its group's stopped time a thread's queueing is told.
-    told: BTreeMap<TrackId, u64>,
+    /// Up to which of its group's stopped time a thread's queueing is recorded.
+    recorded: BTreeMap<TrackId, u64>,
 }
 
 impl Quotas {
-    /// Looks which group a process is in: it may have joined another.
-    pub(crate) fn look_at(&mut self, pid: u32, track: TrackId, objects: &mut Objects) {
+    /// Finds which group a process is in: it may have joined another.
+    pub(crate) fn poll(&mut self, pid: u32, track: TrackId, objects: &mut Objects) {
         let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return };
         let group = match self.known.get(&text) {
             Some(known) => *known,
@@ -98,10 +98,10 @@ impl Quotas {
     pub(crate) fn took(&mut self, pid: u32, track: TrackId, since: Time, queued_ns: u64) -> Option<(ObjectId, u64)> {
         let group = self.of.get(&pid).filter(|_| queued_ns >= WORTH_ASKING_NS).and_then(|group| self.groups.get_mut(*group))?;
         let stopped_ns = group.read(Time::now());
-        let told = self.told.entry(track).or_default();
-        let from_ns = group.stopped_ns_at(since).max(*told);
+        let recorded = self.recorded.entry(track).or_default();
+        let from_ns = group.stopped_ns_at(since).max(*recorded);
         let took_ns = stopped_ns.saturating_sub(from_ns).min(queued_ns);
-        *told = from_ns + took_ns;
+        *recorded = from_ns + took_ns;
         (took_ns > 0).then_some((group.object, took_ns))
     }
 }

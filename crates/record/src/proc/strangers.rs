@@ -22,7 +22,7 @@ impl Strangers {
         Strangers { library, tracks }
     }
 
-    /// Whether the process has no library of ours. One that may not be looked at is another user's by now, and has none.
+    /// Whether the process has no library of ours. One that may not be read is another user's by now, and has none.
     pub(super) fn is_one(&self, pid: u32) -> bool {
         let Some(library) = self.library.to_str() else { return false };
         // A command that has not begun yet is a copy of us.

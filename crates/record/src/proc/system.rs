@@ -52,7 +52,7 @@ struct Device {
     row: Option<(TrackId, ObjectId)>,
 }
 
-/// Looks at the machine from time to time.
+/// Polls the machine from time to time.
 #[derive(Debug)]
 pub(crate) struct System {
     mode: TraceHandle,
@@ -65,15 +65,15 @@ impl System {
     /// Remembers how things stand now.
     pub(crate) fn new(mode: TraceHandle, host: HostId) -> System {
         let mut system = System { mode, host, devices: BTreeMap::new(), cpus: Vec::new() };
-        system.look_at_disks(Time::now(), &mut Vec::new());
+        system.poll_disks(Time::now(), &mut Vec::new());
         system
     }
 
-    /// Adds what has happened since the last look.
-    pub(crate) fn look(&mut self, out: &mut Vec<Event>) {
+    /// Adds what has happened since the last sample.
+    pub(crate) fn poll(&mut self, out: &mut Vec<Event>) {
         let now = Time::now();
-        self.look_at_disks(now, out);
-        self.look_at_softirqs(now, out);
+        self.poll_disks(now, out);
+        self.poll_softirqs(now, out);
     }
 
     fn track(&self, kind: TrackKind, name: &str, out: &mut Vec<Event>) -> Option<TrackId> {
@@ -83,7 +83,7 @@ impl System {
         Some(track)
     }
 
-    fn look_at_disks(&mut self, now: Time, out: &mut Vec<Event>) {
+    fn poll_disks(&mut self, now: Time, out: &mut Vec<Event>) {
         let text = fs::read_to_string("/proc/diskstats").unwrap_or_default();
         for (name, disk) in text.lines().filter_map(disk) {
             let Some(device) = self.devices.get_mut(name) else {
@@ -149,7 +149,7 @@ impl System {
         }
     }
 
-    fn look_at_softirqs(&mut self, now: Time, out: &mut Vec<Event>) {
+    fn poll_softirqs(&mut self, now: Time, out: &mut Vec<Event>) {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
         let per_cpu = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
         for (index, line) in per_cpu.enumerate() {

@@ -25,14 +25,14 @@ impl Scheduling {
     }
 }
 
-/// What a thread does at the moment it is looked at.
+/// What a thread does at the moment it is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Doing {
     /// It runs, or could.
     Running,
     /// Blocked in a system call: its number and arguments.
     Call(i64, [u64; 6]),
-    /// Blocked outside any (a page fault, stopped, ...), or it may not be looked at.
+    /// Blocked outside any (a page fault, stopped, ...), or it may not be read.
     Other,
 }
 
@@ -56,7 +56,7 @@ impl Doing {
     }
 }
 
-/// What a thread is, at a look.
+/// What a thread is, at a sample.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     /// Its state's letter.
@@ -73,7 +73,7 @@ pub(crate) struct TaskFiles {
     schedstat: File,
     stat: File,
     status: File,
-    /// Absent where only the thread's owner, or nobody, may look.
+    /// Absent where only the thread's owner, or nobody, may read it.
     syscall: Option<File>,
     /// Absent where the kernel has no names of its functions.
     wchan: Option<File>,
@@ -110,7 +110,7 @@ impl TaskFiles {
         Some(State { letter, name: name.to_owned(), disk_faults: fields.get(9)?.parse().ok()? })
     }
 
-    /// The kernel's function that it sleeps in; `None` where that is not told.
+    /// The kernel's function that it sleeps in; `None` where that is not known.
     pub(crate) fn sleeps_in(&self) -> Option<String> {
         let mut buffer = [0; 128];
         let name = read(self.wchan.as_ref()?, &mut buffer)?;

@@ -37,17 +37,17 @@ pub(super) enum Ender {
     Sibling,
     /// This thread of the same process, if it has the lock when the wait ends; else another of them.
     Holder(u32),
-    /// Whoever has a pipe's other side.
+    /// The processes at a pipe's other side.
     Pipe { inode: u64, writes: bool },
-    /// Whoever has this socket.
+    /// The processes with this socket.
     Socket(u64),
-    /// Whoever writes to one of these pipes, or has one of these sockets; 0: no more.
+    /// The processes that write to one of these pipes, or have one of these sockets; 0: no more.
     Any([u64; MOST_SIDES]),
     /// This process (it has the lock).
     Process(u32),
 }
 
-/// What a call works on, before its descriptor is looked at.
+/// What a call works on, before its descriptor is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Call {
     /// Takes bytes from the descriptor that is its first argument.

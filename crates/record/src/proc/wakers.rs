@@ -1,6 +1,6 @@
 //! Who ended a wait, as far as only one thread can have.
 //!
-//! A thread that ended a wait ran between the two looks within which it ended, or was gone at the second. So of those who could have
+//! A thread that ended a wait ran between the two samples within which it ended, or was gone at the second. So of those who could have
 //! ended it (the writers of the pipe, the other threads of the process, the child), the ones that did not run are none; where one
 //! thread is left, it is the one. Where several are, nobody is named.
 
@@ -20,14 +20,14 @@ pub(super) struct Ends {
     pub sockets: BTreeSet<u64>,
 }
 
-/// A thread that ran since the last look, or is gone.
+/// A thread that ran since the last sample, or is gone.
 #[derive(Clone, Debug)]
 pub(super) struct Acted {
     pub pid: u32,
     pub tid: u32,
     pub track: TrackId,
     pub gone: bool,
-    /// At the last look it waited for another thread of its process.
+    /// At the last sample it waited for another thread of its process.
     pub waited_for_sibling: bool,
     pub ends: Rc<Ends>,
 }
@@ -38,7 +38,7 @@ pub(super) fn ended_by(ender: Ender, pid: u32, tid: u32, acted: &[Acted]) -> Opt
     match ender {
         Ender::Unknown => None,
         Ender::Thread(thread) => only(others.filter(|other| other.gone && other.tid == thread)),
-        // Of several that ended between two looks any is it, to within that time: the last one started is at the end of their pipe.
+        // Of several that ended between two samples any is it, to within that time: the last one started is at the end of their pipe.
         Ender::Child(0) => others.filter(|other| is_gone(other) && other.ends.parent == pid).max_by_key(|other| other.pid).map(|o| o.track),
         Ender::Child(child) => only(others.filter(|other| is_gone(other) && other.pid == child)),
         Ender::Holder(holder) => {

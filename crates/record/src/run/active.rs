@@ -109,28 +109,11 @@ impl Active {
         let beside = self.beside.as_mut().map(|beside| beside.finish());
         for finished in std::iter::once(self.main.finish()).chain(beside) {
             match finished {
-                Ok(finished) => add(&mut all, finished),
+                Ok(finished) => all.add(finished),
                 Err(error) => all.notes.push(format!("The recorder failed, and the recording is not complete: {error}.")),
             }
         }
         all
-    }
-}
-
-/// Adds up what two recorders say: sentences are joined, times of the recorders summed, anything else is the first one's.
-pub(crate) fn add(all: &mut Finished, more: Finished) {
-    all.dropped_events += more.dropped_events;
-    all.notes.extend(more.notes);
-    for (name, value) in more.attributes {
-        match all.attributes.iter_mut().find(|(known, _)| *known == name) {
-            None => all.attributes.push((name, value)),
-            Some((_, known)) if name == "not_seen" => *known = format!("{known} {value}"),
-            Some((_, known)) if name == "recorder.cpu_ns" => {
-                let sum = known.parse::<u64>().unwrap_or(0) + value.parse::<u64>().unwrap_or(0);
-                *known = sum.to_string();
-            }
-            Some(_) => {}
-        }
     }
 }
 

@@ -15,18 +15,18 @@
 
 mod active;
 mod attributes;
+mod options;
 mod signals;
 
 use crate::also::Others;
 use crate::command::{Executable, Exit, Held};
-use crate::mpi::{Mpi, MpiRecording};
-use crate::{RecordError, Tier, Watched, WatchedProcess, also, mounted, quota};
+use crate::mpi::MpiRecording;
+use crate::{RecordError, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
-pub(crate) use active::add;
+pub use options::{Method, Options};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use signals::Signals;
-use std::ffi::OsString;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -35,81 +35,6 @@ use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, 
 
 /// Identifiers of what ranks recorded themselves.
 const MPI_SPACE: IdSpace = IdSpace(9);
-
-/// Which recorder.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Method {
-    /// The best one this machine allows: `Bpf`, else `Preload` for a dynamic program, else `Proc`.
-    #[default]
-    Auto,
-    /// The kernel's tracepoints. Needs privilege.
-    Bpf,
-    /// A library in the program's processes; others are watched as by `Proc`.
-    Preload,
-    /// Looking at /proc every few milliseconds.
-    Proc,
-}
-
-/// What to record, and where to.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// The command's words; empty: none, only others are watched.
-    pub command: Vec<OsString>,
-    /// Other processes: number, command name, port they listen on, or a path in a mounted store.
-    pub also: Vec<String>,
-    /// Also watch the mounts of stores that the command works in, and who serves them here.
-    pub also_mounts: bool,
-    /// Record the command and what `also` names alone: nobody that they have to do with on this machine.
-    pub only: bool,
-    /// Watch who listens on `ports`, as servers; without a command.
-    pub server: bool,
-    /// The ports of `server`.
-    pub ports: Vec<u16>,
-    /// How much is recorded.
-    pub tier: Tier,
-    /// With what.
-    pub method: Method,
-    /// Where the recording is made: must not exist, or be an empty directory.
-    pub output: PathBuf,
-    /// The most it may take on disk while it is made.
-    pub limit_bytes: u64,
-    /// Ends the recording after this time. A command goes on, and is waited for.
-    pub duration: Option<Duration>,
-    /// How often events are fetched.
-    pub drain: Duration,
-    /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
-    pub node: Option<String>,
-    /// Called once everything is watched: without a command, whoever waits may now begin.
-    pub begun: Option<fn()>,
-    /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
-    pub ceilings: Option<PathBuf>,
-    /// MPI calls of the command's ranks too.
-    pub mpi: Option<Mpi>,
-}
-
-impl Options {
-    /// Records `command` into `output`, with everything else as it is best for most.
-    pub fn new(command: Vec<OsString>, output: PathBuf) -> Options {
-        Options {
-            command,
-            also: Vec::new(),
-            also_mounts: true,
-            only: false,
-            server: false,
-            ports: Vec::new(),
-            tier: Tier::default(),
-            method: Method::default(),
-            output,
-            limit_bytes: 4 << 30,
-            duration: None,
-            drain: Duration::from_millis(10),
-            node: None,
-            begun: None,
-            ceilings: None,
-            mpi: None,
-        }
-    }
-}
 
 /// How it went.
 #[derive(Clone, Debug)]
@@ -301,7 +226,7 @@ impl Session {
         }
         let mut finished = active.finish();
         if let Some(mpi) = &self.mpi {
-            active::add(&mut finished, mpi.finish(HostId(0), MPI_SPACE));
+            finished.add(mpi.finish(HostId(0), MPI_SPACE));
         }
         let mut notes = std::mem::take(&mut ended.notes);
         notes.splice(0..0, std::mem::take(&mut self.notes).into_iter().chain(finished.notes));

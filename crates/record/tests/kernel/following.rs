@@ -1,5 +1,5 @@
 //! What the kernel recorder promises of lives, and of whom it records besides the command: each thread's time is divided without a
-//! hole, and whoever the path reaches on this machine is there from the first request on. Each needs BPF; without it, it is
+//! hole, and processes that the path reaches on this machine are there from the first request on. Each needs BPF; without it, it is
 //! skipped and says so.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
@@ -233,7 +233,7 @@ fn who_listens_and_does_not_accept_is_recorded_too() {
         let slept = slept_ns(&recording, server.pid());
         assert!(slept >= 200_000_000, "full: {full}: of two seconds, it slept for {slept} ns");
         let marks = recording.marks().expect("read");
-        let mark = marks.iter().find(|mark| mark.kind == MarkKind::TcpNotAccepted).expect("told that it did not accept");
+        let mark = marks.iter().find(|mark| mark.kind == MarkKind::TcpNotAccepted).expect("a mark that it did not accept");
         assert_eq!(mark.track, threads[0].track);
         let called = recording.objects().iter().find(|row| Some(row.object) == mark.object).expect("an object");
         assert!(called.name.ends_with(&format!(" > {address}")), "{called:?}");

@@ -1,5 +1,5 @@
 //! What the kernel recorder promises of real programs: every interval off the processor has its reason, every byte is
-//! counted, and who ended a wait is told. Each needs BPF; without it, it is skipped and says so.
+//! counted, and who ended a wait is recorded. Each needs BPF; without it, it is skipped and says so.
 
 use crate::bounded::{BoundedChild, LIMIT};
 use crate::common::{Ran, run, spans};
@@ -84,7 +84,7 @@ fn make_cold(path: &Path, bytes: usize) {
 }
 
 #[test]
-fn a_cold_copy_waits_for_the_source_on_its_disk_and_every_byte_is_told() {
+fn a_cold_copy_waits_for_the_source_on_its_disk_and_every_byte_is_recorded() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
     let (source, sink) = (directory.path().join("source"), directory.path().join("sink"));
@@ -225,7 +225,7 @@ fn both_ends_of_a_connection_agree_on_every_byte() {
 }
 
 #[test]
-fn where_calls_are_traced_they_tell_the_same_bytes_and_their_waits_are_theirs() {
+fn where_calls_are_traced_they_count_the_same_bytes_and_their_waits_are_theirs() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
     let server = Server::start("4");
@@ -300,7 +300,7 @@ for operation, value in ((137, 2), (137, 3), (137 | 256, 2), (128, 2)):
     t.join()";
 
 #[test]
-fn mutexes_of_every_library_are_told_from_conditions() {
+fn mutexes_of_every_library_are_distinguished_from_conditions() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
     let recording = python(directory.path(), &[], FUTEXES, &[&libc::SYS_futex.to_string()]);
@@ -357,7 +357,7 @@ for _ in range(20):
 }
 
 #[test]
-fn a_poll_that_times_out_and_one_that_a_connection_ends_are_told_apart() {
+fn a_poll_that_times_out_and_one_that_a_connection_ends_are_distinguished() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
     let server = Server::start("4");
@@ -384,7 +384,7 @@ p.poll(5)";
 }
 
 #[test]
-fn being_stopped_is_told_with_the_signal() {
+fn being_stopped_is_recorded_with_the_signal() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();
     let program = "
@@ -478,9 +478,9 @@ finally: os.kill(os.getppid(), signal.SIGCONT)"
     );
     let ran = record(directory.path(), &[], &[PYTHON, "-c", &program, "100000"]);
     let recording = ran.recording();
-    let told: i64 = recording.marks().expect("read").iter().filter(|m| m.kind == MarkKind::Lost).filter_map(|m| m.value).sum();
-    assert!(told > 0, "200,000 intervals of 264 bytes do not fit into the ring");
-    assert!(recording.meta().dropped_events >= u64::try_from(told).expect("a count"));
+    let recorded: i64 = recording.marks().expect("read").iter().filter(|m| m.kind == MarkKind::Lost).filter_map(|m| m.value).sum();
+    assert!(recorded > 0, "200,000 intervals of 264 bytes do not fit into the ring");
+    assert!(recording.meta().dropped_events >= u64::try_from(recorded).expect("a count"));
 }
 
 /// Threads that sleep for a millisecond again and again, and say at the end how long each ran.

@@ -38,20 +38,20 @@ int main(int n, char **words)
 {
     if (n < 2)
         return 2;
-    int file = open(words[1], O_RDWR | O_CREAT, 0666), tell[2];
+    int file = open(words[1], O_RDWR | O_CREAT, 0666), sides[2];
     struct flock whole = { .l_type = F_WRLCK };
-    if (file < 0 || pipe(tell) != 0)
+    if (file < 0 || pipe(sides) != 0)
         return 3;
     /* A child has the lock for a while. */
     pid_t child = fork();
     if (child == 0) {
         int locked = fcntl(file, F_SETLKW, &whole);
-        write(tell[1], "!", 1);
+        write(sides[1], "!", 1);
         usleep(300000);
         _exit(locked != 0);
     }
     char byte;
-    read(tell[0], &byte, 1);
+    read(sides[0], &byte, 1);
     if (fcntl(file, F_SETLKW, &whole) != 0)
         return 4;
     waitpid(child, NULL, 0);
@@ -67,7 +67,7 @@ int main(int n, char **words)
     struct timespec until = in_ms(200);
     if (sem_timedwait(&semaphore, &until) == 0 || errno != ETIMEDOUT)
         return 5;
-    /* Another process could have posted or told these. */
+    /* Another process could have posted or signalled these. */
     sem_init(&semaphore, 1, 0);
     until = in_ms(200);
     if (sem_timedwait(&semaphore, &until) == 0 || errno != ETIMEDOUT)
@@ -83,7 +83,7 @@ int main(int n, char **words)
     if (pthread_cond_timedwait(&condition, &mutex, &until) != ETIMEDOUT)
         return 7;
     pthread_mutex_unlock(&mutex);
-    /* A child that works, and ends without anybody's being told. */
+    /* A child that works, and ends without notifying anybody. */
     child = fork();
     if (child == 0) {
         usleep(1000);

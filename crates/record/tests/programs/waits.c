@@ -17,7 +17,7 @@
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;
-static int begun, told;
+static int begun, signalled;
 static struct sockaddr_in address = {.sin_family = AF_INET};
 
 static void rest(long ms) {
@@ -34,11 +34,11 @@ static void *holder(void *unused) {
     pthread_mutex_unlock(&mutex);
     return unused;
 }
-static void *teller(void *unused) {
-    name("teller");
+static void *signaller(void *unused) {
+    name("signaller");
     rest(30);
     pthread_mutex_lock(&mutex);
-    told = 1;
+    signalled = 1;
     pthread_cond_signal(&condition);
     pthread_mutex_unlock(&mutex);
     return unused;
@@ -81,9 +81,9 @@ int main(void) {
     pthread_mutex_lock(&mutex); /* lock: holder */
     pthread_mutex_unlock(&mutex);
     pthread_join(a, NULL);
-    pthread_create(&b, NULL, teller, NULL);
+    pthread_create(&b, NULL, signaller, NULL);
     pthread_mutex_lock(&mutex);
-    while (!told) pthread_cond_wait(&condition, &mutex); /* lock: teller */
+    while (!signalled) pthread_cond_wait(&condition, &mutex); /* lock: signaller */
     pthread_mutex_unlock(&mutex);
     pthread_join(b, NULL);
 

@@ -38,7 +38,7 @@ fn name_of(recording: &Recording, track: Option<TrackId>) -> Option<String> {
 }
 
 #[test]
-fn what_threads_wait_for_is_told_with_who_ended_it() {
+fn what_threads_wait_for_is_recorded_with_who_ended_it() {
     let directory = directory();
     let Some(program) = compile(directory.path(), "waits", &[]) else { return };
     let ran = run(directory.path(), &PRELOAD, &[&program.to_string_lossy()]);
@@ -51,8 +51,8 @@ fn what_threads_wait_for_is_told_with_who_ended_it() {
             main.iter().filter(|span| span.kind == SpanKind::WaitLock && name_of(&recording, span.waker_track).as_deref() == Some(name));
         of_it.map(|span| span.duration_ns).max().unwrap_or(0)
     };
-    // The lock's holder and the condition's teller sleep 30 ms first; the one who waits began a little later.
-    for (who, least) in [("waits/holder", 5 * MS), ("waits/teller", 5 * MS), ("waits", 0)] {
+    // The lock's holder and the condition's signaller sleep 30 ms first; the one who waits began a little later.
+    for (who, least) in [("waits/holder", 5 * MS), ("waits/signaller", 5 * MS), ("waits", 0)] {
         assert!(woken_by(who) >= least, "{who}: {all:#?}");
     }
     let child_waits = main.iter().any(|span| {
@@ -92,7 +92,7 @@ fn bytes_of_a_connection_and_their_places_are_the_same_at_both_ends() {
     let big: Vec<_> = streams.iter().filter(|(_, (size, _))| *size == 3_000_000).collect();
     assert_eq!(big.len(), 2, "{streams:#?}");
     assert_eq!(big[0].0.0, big[1].0.0, "one name at both ends");
-    assert_ne!(big[0].0.1, big[1].0.1, "told apart by their ends");
+    assert_ne!(big[0].0.1, big[1].0.1, "distinguished by their ends");
     for (stream, (size, end)) in &streams {
         assert!(end >= size, "{stream:?}: merged calls have the place of their first");
     }
@@ -168,7 +168,7 @@ fn the_private_directory_is_gone_when_the_recording_is() {
 }
 
 #[test]
-fn waits_with_a_limit_locks_on_files_and_work_without_calls_are_told_as_what_they_are() {
+fn waits_with_a_limit_locks_on_files_and_work_without_calls_are_recorded_as_what_they_are() {
     let directory = directory();
     let Some(program) = compile(directory.path(), "limits", &[]) else { return };
     let locked = directory.path().join("locked");
@@ -186,7 +186,7 @@ fn waits_with_a_limit_locks_on_files_and_work_without_calls_are_told_as_what_the
     let of_kind = |kind| own.iter().filter(limited).filter(move |span| span.kind == kind).collect::<Vec<_>>();
     let (paused, shared) = (of_kind(SpanKind::WaitTimer), of_kind(SpanKind::WaitLock));
     assert!(matches!(paused.as_slice(), [span] if span.waker_track.is_none()), "the semaphore: {own:#?}");
-    assert_eq!(shared.len(), 2, "what another process could have posted or told is no pause: {own:#?}");
+    assert_eq!(shared.len(), 2, "what another process could have posted or signalled is no pause: {own:#?}");
     let worked: u64 = others.iter().filter(|span| span.kind == SpanKind::CpuRun).filter_map(|span| span.cpu_ns).sum();
     assert!(worked >= 40 * MS, "the child's work: {others:#?}");
 }
@@ -205,7 +205,7 @@ fn a_program_under_a_filter_of_its_own_runs_as_it_would_alone() {
 }
 
 #[test]
-fn processes_are_told_when_they_began_and_who_made_them() {
+fn processes_are_recorded_with_when_they_began_and_who_made_them() {
     let directory = directory();
     let Some(program) = compile(directory.path(), "limits", &[]) else { return };
     let ran = run(directory.path(), &PRELOAD, &[&program.to_string_lossy(), &directory.path().join("locked").to_string_lossy()]);

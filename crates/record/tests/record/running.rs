@@ -1,4 +1,4 @@
-//! What a run promises the command, whatever the recorder: it runs as it would alone, and its end is told as it was.
+//! What a run promises the command, whatever the recorder: it runs as it would alone, and its end is recorded as it was.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines};
 use crate::common::{self, command, compile, is_root, run, spans, until};
@@ -14,7 +14,7 @@ fn directory() -> tempfile::TempDir {
 }
 
 #[test]
-fn the_commands_own_exit_code_is_told_and_its_output_is_its_own() {
+fn the_commands_own_exit_code_is_returned_and_its_output_is_its_own() {
     for method in METHODS {
         let directory = directory();
         let ran = run(directory.path(), &["--method", method], &["sh", "-c", "echo out; echo err >&2; exit 42"]);
@@ -46,7 +46,7 @@ fn a_command_that_cannot_be_run_has_a_shells_exit_code_and_leaves_no_recording()
 }
 
 #[test]
-fn the_signal_that_ends_the_command_is_told() {
+fn the_signal_that_ends_the_command_is_recorded() {
     for method in METHODS {
         let directory = directory();
         let ran = run(directory.path(), &["--method", method], &["sh", "-c", "kill -KILL $$"]);
@@ -59,7 +59,7 @@ fn the_signal_that_ends_the_command_is_told() {
 
 #[test]
 fn a_signal_to_the_recorder_reaches_the_command_once() {
-    // SAFETY: the default action of a signal, which whoever runs this may ignore (nohup), and the command would inherit that.
+    // SAFETY: the default action of a signal, which the caller may ignore (nohup), and the command would inherit that.
     unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
     let directory = directory();
     let script = "n=0; trap 'n=$((n+1)); echo got $n' TERM; trap 'exit 7' HUP; echo ready; while :; do sleep 0.05; done";
@@ -105,7 +105,7 @@ fn descriptors_and_environment_are_as_without_us() {
 }
 
 #[test]
-fn what_goes_on_after_the_command_is_told_and_not_harmed() {
+fn what_goes_on_after_the_command_is_recorded_and_not_harmed() {
     let directory = directory();
     let file = directory.path().join("later");
     let script = format!("exec 3<&0; (read line <&3; echo done > {}) & exit 0", file.display());
@@ -209,7 +209,7 @@ fn a_recording_may_end_before_the_command_which_is_waited_for() {
 }
 
 #[test]
-fn a_program_that_takes_other_rights_is_not_preloaded_and_the_reason_is_told() {
+fn a_program_that_takes_other_rights_is_not_preloaded_and_the_reason_is_given() {
     if !is_root() {
         return println!("SKIPPED: making a set-user-ID program of another user needs root");
     }

@@ -134,7 +134,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<rect x="{}" y="{}" width="{w}" height="{h}" fill="{fill}"{opacity}/>"#, number(x), number(y));
     }
 
-    /// An invisible rectangle that tells more when pointed at.
+    /// An invisible rectangle that says more when pointed at.
     pub(crate) fn hint(&mut self, x: f64, y: f64, width: f64, height: f64, text: &str) {
         let (w, h) = (number(width), number(height));
         let _ = writeln!(

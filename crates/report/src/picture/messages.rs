@@ -1,4 +1,4 @@
-//! Messages from rank to rank, as arrows between their lanes: where there are so few that they can be told apart.
+//! Messages from rank to rank, as arrows between their lanes: where there are so few that they can be distinguished.
 
 use super::canvas::{Canvas, Path};
 use super::lanes::{LaneKind, Plan};

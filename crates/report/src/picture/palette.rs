@@ -1,4 +1,4 @@
-//! The colours: one place. They are Okabe and Ito's, which people with any common colour vision tell
+//! The colours: one place. They are Okabe and Ito's, which people with any common colour vision distinguish
 //! apart, on white. What works is a bar; what waits is a thin line, so that an idle lane looks idle and
 //! the shade of a gap shows behind it.
 
@@ -55,7 +55,7 @@ classes! {
     /// A request or RPC: what the spans below it are parts of.
     Enclosing = "request, RPC", "#5B6B82", false;
     /// Held back: a queue, or the run queue for most of the span.
-    Queue = "waiting for a CPU, queued", "#7A3B3B", true;
+    Queue = "runnable, queued", "#7A3B3B", true;
     /// Blocked on the network.
     AwaitNetwork = "waiting for the network", "#6FB7DE", true;
     /// Blocked on another thread, a timer, memory, a device.

@@ -92,9 +92,9 @@ fn the_examples_in_the_documents_are_what_is_printed() {
     const PROMPT: &str = "$ thalweg explain crates/";
     for document in ["README.md", "docs/EXPLAIN.md"] {
         let path = root().join(document);
-        let told = std::fs::read_to_string(&path).unwrap();
+        let document = std::fs::read_to_string(&path).unwrap();
         let mut made = String::new();
-        let mut rest = told.as_str();
+        let mut rest = document.as_str();
         while let Some(at) = rest.find(PROMPT) {
             let start = at + rest[at..].find('\n').unwrap() + 1;
             let end = start + rest[start..].find("```").unwrap();

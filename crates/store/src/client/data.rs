@@ -19,6 +19,11 @@ use std::sync::{Arc, OnceLock};
 use thalweg_layout::Distribution;
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
+/// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
+pub(crate) const NEAR_DEPTH: u32 = 2;
+/// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
+pub(crate) const FAR_DEPTH: u32 = 8;
+
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {
     map: StoreMap,
@@ -72,7 +77,7 @@ impl DataClient {
     }
 
     fn shared_engine(&self, name: &'static str) -> Engine {
-        let depth = if self.is_near() { crate::copy::NEAR_DEPTH } else { crate::copy::FAR_DEPTH };
+        let depth = if self.is_near() { NEAR_DEPTH } else { FAR_DEPTH };
         let options = EngineOptions {
             name,
             depth: Arc::new(AtomicU32::new(depth)),

@@ -77,7 +77,7 @@ fn is_within(map: &DataMap, range: Range<u64>) -> bool {
 /// The logical ranges of a datafile's map, at most `most`. Where the map does not reach to `to`, or there are more: the first logical
 /// offset of the datafile that nothing is known of.
 ///
-/// Strips that are shorter than a block are not told apart: the ranges of a datafile that lie within a block of the file are one.
+/// Strips that are shorter than a block are not distinguished: the ranges of a datafile that lie within a block of the file are one.
 fn logical_data(layout: &Layout, index: u32, map: &DataMap, to: u64, most: usize, data: &mut Vec<Range<u64>>) -> Option<u64> {
     let mut left = most;
     for (start, length) in &map.data {

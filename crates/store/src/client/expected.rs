@@ -5,18 +5,18 @@ use crate::protocol::metadata::{Attributes, Lengths, Settled};
 use crate::sync::Mutex;
 use thalweg_layout::{Distribution, Layout};
 
-/// What was last told of a file, with the file's change counter then.
+/// What was last answered of a file, with the file's change counter then.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Told {
+pub(super) struct LastKnown {
     pub settled: Settled,
     pub change: u64,
 }
 
 /// What a file's datafiles are expected to be.
 #[derive(Debug, Default)]
-pub(super) struct Expected(Mutex<Option<Told>>);
+pub(super) struct Expected(Mutex<Option<LastKnown>>);
 
-/// Two handles of one file are the same, whatever their owners were told of it.
+/// Two handles of one file are the same, whatever their owners know of it.
 impl PartialEq for Expected {
     fn eq(&self, _: &Expected) -> bool {
         true
@@ -36,22 +36,22 @@ pub(super) struct Misfit {
 impl Expected {
     pub(super) fn of(attributes: &Attributes) -> Expected {
         let settled = attributes.settled.clone();
-        Expected(Mutex::new(settled.map(|settled| Told { settled, change: attributes.change })))
+        Expected(Mutex::new(settled.map(|settled| LastKnown { settled, change: attributes.change })))
     }
 
-    /// What was told last.
-    pub(super) fn told(&self) -> Option<Told> {
+    /// What was answered last.
+    pub(super) fn last_known(&self) -> Option<LastKnown> {
         self.0.lock().clone()
     }
 
-    /// This was told now.
-    pub(super) fn set(&self, told: &Option<Told>) {
-        self.0.lock().clone_from(told);
+    /// This was answered now.
+    pub(super) fn set(&self, known: &Option<LastKnown>) {
+        self.0.lock().clone_from(known);
     }
 
     /// Whether a datafile that ends here may be whole.
     pub(super) fn allows_end(&self, layout: &Layout, index: u32, end_bytes: u64) -> bool {
-        self.0.lock().as_ref().is_none_or(|told| least(layout, &told.settled, index) <= end_bytes)
+        self.0.lock().as_ref().is_none_or(|known| least(layout, &known.settled, index) <= end_bytes)
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hole_is_told_from_bytes_that_are_lost() {
+    fn a_hole_is_distinguished_from_bytes_that_are_lost() {
         let layout = striped();
         let first = |settled: &Settled, each| misfit(&layout, settled, &sizes(each)).map(|m| (m.index, m.is_bytes, m.expected_bytes));
         let whole = of(450, Lengths::Whole);

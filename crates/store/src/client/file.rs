@@ -27,7 +27,7 @@ pub struct StoreFile {
     verifiers: Arc<Verifiers>,
     /// What is asked of the servers for each flow buffer written.
     durability: Durability,
-    /// Who is told when it is closed.
+    /// Who is notified when it is closed.
     names: Option<Arc<dyn Names>>,
     changes: Mutex<Changes>,
 }
@@ -103,14 +103,14 @@ impl StoreFile {
         self
     }
 
-    /// Tells these names when it is closed.
+    /// Notifies these names when it is closed.
     #[must_use]
     pub(crate) fn closing(mut self, names: Arc<dyn Names>) -> StoreFile {
         self.names = Some(names);
         self
     }
 
-    /// How what was written through this has ended, since the last time this was asked: what to tell the metadata service when
+    /// How what was written through this has ended, since the last time this was asked: what to report to the metadata service when
     /// it is closed.
     pub fn take_end(&self) -> End {
         let mut changes = self.changes.lock();
@@ -273,7 +273,7 @@ impl StoreFile {
     /// many bytes there were.
     ///
     /// Servers are asked for sizes only where it matters: a datafile that comes short either ends before the file does,
-    /// and what is missing is a hole, or the file ends there. Bytes that came from behind the missing ones tell, and if there
+    /// and what is missing is a hole, or the file ends there. Bytes that came from behind the missing ones prove it, and if there
     /// are none, the sizes do; those are asked for too where the metadata service says that the datafile is longer. A datafile that has grown between the two is read again, so that what another client writes
     /// meanwhile is seen, or not, but never as 0.
     ///

@@ -19,7 +19,7 @@ pub struct FileHandle {
     expected: Arc<Expected>,
     /// What of it is lost.
     losses: Arc<Losses>,
-    /// Whoever has it open may mend what is lost, and asks for each range whether it is.
+    /// Any handle may mend what is lost, and asks for each range whether it is.
     is_for_mending: bool,
 }
 

@@ -1,12 +1,12 @@
 //! What the metadata service says of a file's datafiles, held against what there is.
 //!
-//! A datafile that comes short is a hole, or the end of the file, or has lost bytes: only the metadata service can tell, which knows how
+//! A datafile that comes short is a hole, or the end of the file, or has lost bytes: only the metadata service can say which, since it knows how
 //! long the datafiles of a file are that nobody writes. It has said so when the file was opened; by now others may have written
 //! or truncated it. So what does not fit is asked for again, the datafiles and then the service: only if it says the same before and after,
 //! and what there is does not fit either time, is it an error. Nothing is asked where everything fits.
 
 use super::data::DataClient;
-use super::expected::{Misfit, Told, misfit};
+use super::expected::{LastKnown, Misfit, misfit};
 use super::handle::FileHandle;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileSize;
@@ -21,33 +21,33 @@ impl DataClient {
     /// # Errors
     /// As [`DataClient::glimpse`]; [`ErrorKind::Lost`] when bytes of the file are not there any more, or may not be.
     pub fn sizes(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Vec<DatafileSize>> {
-        let mut told = file.expected().told();
-        self.check_doubt(file, told.as_ref())?;
+        let mut known = file.expected().last_known();
+        self.check_doubt(file, known.as_ref())?;
         for _ in 0..TRIES {
             let sizes = self.glimpse(tracer, file)?;
-            let Some(problem) = told.as_ref().and_then(|told| misfit(file.layout(), &told.settled, &sizes)) else { return Ok(sizes) };
-            let now = self.tell(tracer, file)?;
+            let Some(problem) = known.as_ref().and_then(|known| misfit(file.layout(), &known.settled, &sizes)) else { return Ok(sizes) };
+            let now = self.ask(tracer, file)?;
             self.check_doubt(file, now.as_ref())?;
-            if now == told {
+            if now == known {
                 return Err(self.lost(file, problem));
             }
-            told = now;
+            known = now;
         }
         // Somebody changes it all the time: what was true when it was opened says nothing.
         self.glimpse(tracer, file)
     }
 
     /// What the metadata service says now; it is expected from now on.
-    fn tell(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Option<Told>> {
+    fn ask(&self, tracer: &mut Tracer, file: &FileHandle) -> Result<Option<LastKnown>> {
         let Some(names) = self.names() else { return Ok(None) };
-        let told = match names.attributes(tracer, file.id()) {
-            Ok(attributes) => attributes.and_then(|a| Some(Told { settled: a.settled?, change: a.change })),
+        let known = match names.attributes(tracer, file.id()) {
+            Ok(attributes) => attributes.and_then(|a| Some(LastKnown { settled: a.settled?, change: a.change })),
             // It was removed, and so were its datafiles.
             Err(error) if error.is_gone() => None,
             Err(error) => return Err(error.on_file(file.path())),
         };
-        file.expected().set(&told);
-        Ok(told)
+        file.expected().set(&known);
+        Ok(known)
     }
 
     /// Whether bytes of the file are lost, or may have been with a machine's power.
@@ -58,11 +58,11 @@ impl DataClient {
         if file.is_lost() {
             return Err(lost_bytes().on_file(file.path()));
         }
-        self.check_doubt(file, file.expected().told().as_ref())
+        self.check_doubt(file, file.expected().last_known().as_ref())
     }
 
-    fn check_doubt(&self, file: &FileHandle, told: Option<&Told>) -> Result<()> {
-        let Some(place) = told.and_then(|told| told.settled.doubtful) else { return Ok(()) };
+    fn check_doubt(&self, file: &FileHandle, known: Option<&LastKnown>) -> Result<()> {
+        let Some(place) = known.and_then(|known| known.settled.doubtful) else { return Ok(()) };
         let server = self.map().servers.get(place as usize).map_or_else(|| format!("server {place}"), |server| server.name.clone());
         let problem = "was not synced before this server's machine was restarted: bytes of it may be lost. Copy it again, or truncate it to its \
                        size to accept what there is";

@@ -1,8 +1,8 @@
 //! What of a file's bytes is lost, as far as this client knows: what the metadata service has said, and what has failed here since.
 //!
 //! A write behind that fails was acknowledged long before, so its bytes are lost. They are remembered here by range until they are written
-//! again or the file is truncated, and the service is told ([`Untold`]), so that every other reader gets an error instead of zeros.
-//! Whoever had the file open when it happened goes on reading what it wrote, as from a local file system's page cache: the last
+//! again or the file is truncated, and the service is notified ([`Unreported`]), so that every other reader gets an error instead of zeros.
+//! A client that had the file open when it happened goes on reading what it wrote, as from a local file system's page cache: the last
 //! [`KEPT_BYTES`] or so are kept for it here. (A database rolls back by what it reads.)
 
 use super::handle::FileHandle;
@@ -27,23 +27,23 @@ pub(super) struct Losses {
 #[derive(Debug, Default)]
 struct State {
     lost: Lost,
-    untold: Untold,
+    unreported: Unreported,
     /// The file's change counter when the service was last heard.
     change: u64,
     kept: Kept,
 }
 
-/// What the metadata service is still to be told of a file's losses.
+/// What the metadata service has not been notified of: a file's losses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Untold {
+pub struct Unreported {
     /// Lost here.
     pub lost: Lost,
     /// Written again here.
     pub mended: Lost,
 }
 
-impl Untold {
-    /// Whether there is nothing to tell.
+impl Unreported {
+    /// Whether there is nothing to report.
     pub fn is_empty(&self) -> bool {
         self.lost.is_empty() && self.mended.is_empty()
     }
@@ -131,7 +131,7 @@ impl Losses {
             }
             state.change = attributes.change;
             state.lost = attributes.lost.as_deref().cloned().unwrap_or_default();
-            let Untold { lost, mended } = &state.untold;
+            let Unreported { lost, mended } = &state.unreported;
             state.lost.subtract(mended);
             state.lost.merge(lost);
         });
@@ -144,8 +144,8 @@ impl Losses {
         self.with(|state| {
             for range in &ranges {
                 state.lost.add(*range, end);
-                state.untold.lost.add(*range, end);
-                state.untold.mended.remove(range);
+                state.unreported.lost.add(*range, end);
+                state.unreported.mended.remove(range);
             }
             state.kept.put(offset, bytes);
         });
@@ -162,8 +162,8 @@ impl Losses {
             for range in &ranges {
                 if state.lost.overlaps(range) {
                     state.lost.remove(range);
-                    state.untold.lost.remove(range);
-                    state.untold.mended.add(*range, end);
+                    state.unreported.lost.remove(range);
+                    state.unreported.mended.add(*range, end);
                 }
             }
             state.kept.remove(range);
@@ -178,16 +178,16 @@ impl Losses {
         });
     }
 
-    /// What the service is to be told.
-    pub(super) fn untold(&self) -> Untold {
-        self.state.lock().untold.clone()
+    /// What is to be reported to the service.
+    pub(super) fn unreported(&self) -> Unreported {
+        self.state.lock().unreported.clone()
     }
 
-    /// It was told this, and has answered.
-    pub(super) fn told(&self, what: &Untold, answer: Option<&Attributes>) {
+    /// This was reported, and answered.
+    pub(super) fn reported(&self, what: &Unreported, answer: Option<&Attributes>) {
         self.with(|state| {
-            state.untold.lost.subtract(&what.lost);
-            state.untold.mended.subtract(&what.mended);
+            state.unreported.lost.subtract(&what.lost);
+            state.unreported.mended.subtract(&what.mended);
         });
         if let Some(answer) = answer {
             self.heard(answer);
@@ -272,18 +272,18 @@ mod tests {
     }
 
     #[test]
-    fn the_service_is_told_each_change_until_it_has_answered() {
+    fn the_service_is_sent_each_change_until_it_has_answered() {
         let (file, losses) = (striped(), Losses::default());
         losses.lose(&file, 0, &[1; 300]);
-        let first = losses.untold();
+        let first = losses.unreported();
         losses.mend(&file, &(0..50));
-        losses.told(&first, None);
-        let second = losses.untold();
+        losses.reported(&first, None);
+        let second = losses.unreported();
         assert!(second.lost.is_empty());
         assert_eq!(second.mended.ranges(), [LostRange { index: 0, start: 0, end: 50 }]);
-        losses.told(&second, None);
-        assert!(losses.untold().is_empty() && losses.overlaps(&file, &(50..51)));
+        losses.reported(&second, None);
+        assert!(losses.unreported().is_empty() && losses.overlaps(&file, &(50..51)));
         losses.accept();
-        assert!(losses.is_empty() && losses.untold().is_empty());
+        assert!(losses.is_empty() && losses.unreported().is_empty());
     }
 }

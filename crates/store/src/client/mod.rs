@@ -7,7 +7,7 @@
 //! | `data` | all I/O servers of a store; calls to many at a time |
 //! | `handle`, `expected` | where a file's bytes are, and what the metadata service says of them |
 //! | `lengths` | what it says, held against what there is |
-//! | `request`, `payload` | one request on the thread of whoever asks; a flow buffer's bytes |
+//! | `request`, `payload` | one request on the caller's thread; a flow buffer's bytes |
 //! | `file` | one file: read, write, size, sync, allocate, seek |
 //! | `link` | one server, and the connections to it that are not in use |
 //! | `engine` | threads, one for each connection, that work on flow buffers |
@@ -39,10 +39,11 @@ pub mod walk;
 pub use budget::Budget;
 pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, Reader, View, WriteBehind};
 pub use data::{DataClient, Outgoing};
+pub(crate) use data::{FAR_DEPTH, NEAR_DEPTH};
 pub use engine::memory::RequestMemory;
 pub use file::StoreFile;
 pub use handle::FileHandle;
 pub use link::{Link, SessionOf};
-pub use losses::Untold;
+pub use losses::Unreported;
 pub use names::Names;
 pub use store::Store;

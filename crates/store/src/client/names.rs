@@ -47,7 +47,7 @@ pub trait Names: Send + Sync {
     /// A file that [`Names::create`] or [`Names::open`] has opened is of no more use to the caller, and how its use has ended.
     fn close(&self, _file: FileId, _end: End) {}
 
-    /// What is known of a file, by its number; `None`: whoever this is does not know numbers.
+    /// What is known of a file, by its number; `None`: this one does not know numbers.
     ///
     /// # Errors
     /// The service's.
@@ -61,7 +61,7 @@ pub trait Names: Send + Sync {
         None
     }
 
-    /// Tells the service that a file which is open for writing is in use still, should it have been started again meanwhile. Called now and
+    /// Reminds the service that a file which is open for writing is in use still, should it have been started again meanwhile. Called now and
     /// then while a long copy has nothing else to say; an error is found by who asks next.
     fn keep_alive(&self, _file: FileId) {}
 

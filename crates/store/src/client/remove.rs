@@ -2,7 +2,7 @@
 //!
 //! Names come in an order in which a directory follows everything in it. A request's operations are done in their order, so a directory may be
 //! removed by the very request that empties it; only while names of it are in other requests that are unanswered does it wait. So a deep tree
-//! takes no more round trips than a flat one. The caller is told of what cannot be removed; of the directories above it, which cannot be
+//! takes no more round trips than a flat one. What cannot be removed is reported; of the directories above it, which cannot be
 //! empty then, it is not.
 
 use super::walk::{TreeOptions, Visit, Walker};

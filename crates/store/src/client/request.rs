@@ -1,4 +1,4 @@
-//! One request, on the thread of whoever asks: its flow buffers are posted to all servers, a few on each connection, and
+//! One request, on the caller's thread: its flow buffers are posted to all servers, a few on each connection, and
 //! the answers taken as they are due, so that all servers work at the same time.
 //!
 //! Every request to an I/O server may be made twice. A connection that turns out to be closed (the server has gone, and may

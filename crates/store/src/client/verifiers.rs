@@ -16,7 +16,7 @@ pub(crate) struct Verifiers(Mutex<Seen>);
 #[derive(Debug, Default)]
 struct Seen {
     unsynced: Unsynced,
-    /// A server has started anew since it took unsynced bytes, and nobody was told yet.
+    /// A server has started anew since it took unsynced bytes, and nobody was notified yet.
     lost: Option<Error>,
 }
 
@@ -36,19 +36,19 @@ fn lost(name: &str) -> Error {
 }
 
 impl Verifiers {
-    /// Notes the answer to a write. That bytes may be lost is for the next sync to tell.
+    /// Notes the answer to a write. That bytes may be lost is for the next sync to report.
     pub(crate) fn note(&self, server: usize, name: &str, verifier: BootVerifier) {
         self.0.lock().note(server, name, verifier);
     }
 
-    /// The same for whoever stops at the first loss: an error when there was one, now or before.
+    /// The same for callers that stop at the first loss: an error when there was one, now or before.
     pub(crate) fn note_strictly(&self, server: usize, name: &str, verifier: BootVerifier) -> Result<()> {
         let mut seen = self.0.lock();
         seen.note(server, name, verifier);
         seen.lost.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether bytes may be lost, told once.
+    /// Whether bytes may be lost, reported once.
     pub(crate) fn take_lost(&self) -> Result<()> {
         self.0.lock().lost.take().map_or(Ok(()), Err)
     }
@@ -77,10 +77,10 @@ impl Verifiers {
     /// was known before.
     pub(crate) fn synced(&self, before: &Unsynced, by: &[(usize, BootVerifier)], name: impl Fn(usize) -> String) -> Result<()> {
         let changed = by.iter().find(|(server, verifier)| before.get(server).is_some_and(|b| b != verifier));
-        let told = self.take_lost();
+        let reported = self.take_lost();
         match changed {
-            Some((server, _)) => told.and(Err(lost(&name(*server)))),
-            None => told,
+            Some((server, _)) => reported.and(Err(lost(&name(*server)))),
+            None => reported,
         }
     }
 }
@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_that_starts_anew_between_write_and_sync_is_told_once() {
+    fn a_server_that_starts_anew_between_write_and_sync_is_reported_once() {
         let seen = Verifiers::default();
         seen.note(0, "io0", A);
         let before = seen.begin_sync();
@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_start_between_two_writes_is_told_by_the_sync_after_them() {
+    fn a_start_between_two_writes_is_known_from_the_sync_after_them() {
         let seen = Verifiers::default();
         seen.note(0, "io0", A);
         seen.note(0, "io0", B);

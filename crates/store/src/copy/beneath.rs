@@ -54,7 +54,7 @@ pub(super) fn split(path: &[u8]) -> (&[u8], &[u8]) {
     path.iter().rposition(|b| *b == b'/').map_or((&[], path), |at| (&path[..at], &path[at + 1..]))
 }
 
-/// An error without a name, which whoever knows one adds.
+/// An error without a name, which a caller that knows one adds.
 pub(super) fn failure(error: Errno) -> Error {
     let problem = Error::system("", error);
     Error::new(problem.kind(), problem.message().trim_start_matches(": ").to_owned())

@@ -40,7 +40,7 @@ impl Reading {
     }
 }
 
-/// The host's row of `clocks`, from its reading at the beginning and, if it could still be asked, at the end. Drift is only told where
+/// The host's row of `clocks`, from its reading at the beginning and, if it could still be asked, at the end. Drift is only recorded where
 /// it is larger than what is not known.
 pub(super) fn clock(host: HostId, first: Reading, last: Option<Reading>) -> Clock {
     let mut clock = Clock { host, from_ns: first.host_ns, offset_ns: first.offset_ns, drift_ppb: 0, error_ns: first.error_ns };

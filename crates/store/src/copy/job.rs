@@ -1,6 +1,6 @@
-//! What a copy is told, and what it tells.
+//! What a copy is asked for, and what it reports.
 
-use crate::client::Store;
+use crate::client::{FAR_DEPTH, NEAR_DEPTH, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::LayoutChoice;
 use std::path::PathBuf;
@@ -271,11 +271,6 @@ const REQUEST_BYTES: u64 = 10 << 20;
 const DIRECT_REQUEST_BYTES: u64 = 64 << 20;
 /// Bytes of a flow buffer: as much as stays in a processor's second-level cache.
 const BUFFER_BYTES: u64 = 1 << 20;
-
-/// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
-pub(crate) const NEAR_DEPTH: u32 = 2;
-/// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
-pub(crate) const FAR_DEPTH: u32 = 8;
 
 impl Chosen {
     /// Checks what was asked for, and chooses the rest. `direct_possible`: exactly one end is a store and the other one

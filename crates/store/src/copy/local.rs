@@ -99,7 +99,7 @@ impl LocalSource {
     }
 }
 
-/// What `cachestat` tells of a range of a file. Five numbers of pages; only the first is of interest here.
+/// What `cachestat` returns for a range of a file. Five numbers of pages; only the first is of interest here.
 #[repr(C)]
 #[derive(Default)]
 struct CacheStat {
@@ -116,9 +116,9 @@ impl LocalSource {
         let mut found = CacheStat::default();
         // SAFETY: the kernel reads two numbers and writes five, which is what both pointers point to; both outlive the
         // call. A kernel that does not know the call says so.
-        let told = unsafe { libc::syscall(CACHESTAT, self.file.as_raw_fd(), range.as_ptr(), &raw mut found, 0) };
+        let status = unsafe { libc::syscall(CACHESTAT, self.file.as_raw_fd(), range.as_ptr(), &raw mut found, 0) };
         let page_bytes = rustix::param::page_size() as u64;
-        if told == 0 && found.cached_pages >= length / page_bytes {
+        if status == 0 && found.cached_pages >= length / page_bytes {
             return;
         }
         let advice = rustix::fs::Advice::WillNeed;
@@ -224,7 +224,7 @@ pub(super) struct LocalPlace<'a> {
     /// The bits to make it with.
     pub mode: u32,
     pub finish: Finish<'a>,
-    /// Is told that what has the name `NAME.partial` was left alone.
+    /// Is notified that what has the name `NAME.partial` was left alone.
     pub left_alone: &'a dyn Fn(),
 }
 

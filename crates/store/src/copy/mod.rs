@@ -4,7 +4,7 @@
 //!
 //! **Buffered** is the way of `pvfs2-cp`: a request's bytes are read into memory, sent from there, and when every server
 //! has answered, the next request is read. `requests` of them overlap; with one, disk and network take turns.
-//! **Direct** is what a copy does when it is not told otherwise: each connection's thread fetches its own flow buffers
+//! **Direct** is what a copy does by default: each connection's thread fetches its own flow buffers
 //! from the source (or stores them in the sink), so that no request waits for all of its parts. Both move the same flow
 //! buffers over the same connections.
 //!
@@ -37,7 +37,6 @@ pub use draft::umask;
 pub use job::{
     Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Sparse, Tuning,
 };
-pub(crate) use job::{FAR_DEPTH, NEAR_DEPTH};
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};

@@ -41,7 +41,7 @@ struct Numbers {
 }
 
 impl Numbers {
-    /// Begins a session at a server. Machines that booted as one are one clock; labels tell namespaces of one machine apart.
+    /// Begins a session at a server. Machines that booted as one are one clock; labels distinguish namespaces of one machine.
     fn begin(&mut self, connection: &mut Connection) -> Result<u32> {
         let machine = (connection.hello().boot_id.clone(), connection.hello().node.clone());
         let known = self.hosts.iter().position(|h| *h == machine);
@@ -78,7 +78,7 @@ impl Recorder {
         let mut at_links = Vec::new();
         for store in stores {
             for link in store.data.links() {
-                // A server that is down is not what this is about: whether the copy needs it, the copy will tell.
+                // A server that is down is not what this is about: whether the copy needs it, the copy will show.
                 match link.connect().and_then(|mut connection| Ok((numbers.begin(&mut connection)?, connection))) {
                     Ok((session, connection)) => {
                         at_links.push((Arc::clone(link), session));

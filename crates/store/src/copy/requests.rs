@@ -141,7 +141,7 @@ impl<'a> Requests<'a> {
         if matches!(self.sink, To::Stdout) { self.writing.lock().output.finish(size_bytes) } else { Ok(()) }
     }
 
-    /// Whether everything was given out; not yet, while somebody is at it. (Whoever reads a pipe may be at it forever, and
+    /// Whether everything was given out; not yet, while somebody is at it. (A reader of a pipe may be at it forever, and
     /// must not keep the thread that looks after everything.)
     fn is_at_end(&self) -> bool {
         self.reading.try_lock().is_some_and(|reading| reading.at_end)
@@ -384,7 +384,7 @@ impl<'a> Requests<'a> {
                 return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
             }
             waited = true;
-            // With a limit, since whoever stops does not hold this lock.
+            // With a limit, since the one that stops it does not hold this lock.
             self.turn.wait_for(&mut turn, std::time::Duration::from_millis(100));
         }
         let waker_track = turn.last;
@@ -399,7 +399,7 @@ impl<'a> Requests<'a> {
 /// How often a wait for standard input looks whether it is still wanted.
 const PIPE_LOOKS_EVERY: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
 
-/// Fills `bytes` from standard input, or up to its end. Whoever feeds a pipe may take forever, so a copy that is to stop
+/// Fills `bytes` from standard input, or up to its end. The writer of a pipe may take forever, so a copy that is to stop
 /// must not be found in a read.
 fn read_pipe(bytes: &mut [u8], stopping: impl Fn() -> bool) -> Result<u64> {
     use rustix::event::{PollFd, PollFlags, poll};

@@ -161,12 +161,12 @@ pub(super) fn large(
         room::check(sink, known)?;
     }
     let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
-    let told = std::cell::Cell::new(Instant::now());
+    let reported = std::cell::Cell::new(Instant::now());
     let tick = || {
         if let Some(end) = to
-            && told.get().elapsed() >= limits::DRAFT_KEPT_ALIVE
+            && reported.get().elapsed() >= limits::DRAFT_KEPT_ALIVE
         {
-            told.set(Instant::now());
+            reported.set(Instant::now());
             end.store.names.keep_alive(end.handle.id());
         }
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);

@@ -160,7 +160,7 @@ impl Datafile {
         Ok(DataMap { size_bytes, known_to, data: data.into_iter().map(|part| (part.start, part.end - part.start)).collect() })
     }
 
-    /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is told, in a sync.
+    /// Begins to put a range on stable storage. Only a hint: what fails here fails again, and is reported, in a sync.
     pub(crate) fn start_writeback(&self, offset: u64, length: u64) {
         // SAFETY: takes numbers only, and an open descriptor.
         unsafe { libc::sync_file_range(self.file.as_raw_fd(), offset as i64, length as i64, libc::SYNC_FILE_RANGE_WRITE) };

@@ -4,7 +4,7 @@
 //! A file's number begins with the epoch in which the metadata service gave it, and the service never goes back by itself. So a
 //! service whose epoch is lower than a target's has lost its directory, or was given an older copy of it: it would give numbers a
 //! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy.
-//! And one whose log is shorter than what a target was told has lost names that were synced.
+//! And one whose log is shorter than what a target was notified of has lost names that were synced.
 //!
 //! Nothing here is believed because a client said so: that an epoch has begun, and how far the log has come, is what the store's own
 //! service answers when it is asked at the address that the store's configuration gives ([`Starts`], [`super::follower`]).
@@ -199,7 +199,7 @@ impl Epoch {
         Ok(())
     }
 
-    /// Goes on from a start whose metadata is older than what it was told, as somebody has accepted. Where numbers go back with that, what is
+    /// Goes on from a start whose metadata is older than what it was notified of, as somebody has accepted. Where numbers go back with that, what is
     /// of later ones is `set_aside`.
     pub(super) fn go_on_from(&self, start: ServiceStart, set_aside: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut kept = self.kept.lock();

@@ -107,12 +107,12 @@ impl UnsyncedNames {
 pub(super) struct Changed(Mutex<Option<HashSet<DatafileId>>>);
 
 impl Changed {
-    /// Of a target that is new; of one that was served before, whoever did may have left any datafile unsynced.
+    /// Of a target that is new; of one that was served before, that server may have left any datafile unsynced.
     fn of(is_new: bool) -> Changed {
         Changed(Mutex::new(is_new.then(HashSet::new)))
     }
 
-    /// More are not told apart: then the whole file system is synced.
+    /// More are not distinguished: then the whole file system is synced.
     const MOST: usize = 1 << 14;
 
     /// This one was changed: to be said after that, and before anybody is answered.

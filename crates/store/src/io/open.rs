@@ -112,7 +112,7 @@ impl OpenDatafiles {
 }
 
 impl State {
-    /// Takes one out that nobody uses. Any one will do: whoever needs it again opens it again.
+    /// Takes one out that nobody uses. Any one will do: the next that needs it opens it again.
     fn surplus(&mut self) -> Option<Entry> {
         let unused = |entry: &Entry| matches!(entry, Entry::Open(datafile) if Arc::strong_count(datafile) == 1);
         let id = self.datafiles.iter().find(|(_, entry)| unused(entry)).map(|(id, _)| *id)?;

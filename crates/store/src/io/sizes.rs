@@ -1,15 +1,15 @@
 //! Sizes of datafiles, known without asking the file system.
 //!
-//! A server is the only one that writes to its targets (it holds a lock on each), so a size that the file system told stays true
+//! A server is the only one that writes to its targets (it holds a lock on each), so a size that the file system gave stays true
 //! until a request here changes the datafile. Looking one up is a tenth of the system call.
 //!
-//! **Exact.** Whoever changes a datafile holds a [`Changing`] from before the change until after it: the size is forgotten first, and
-//! none is kept meanwhile. Whoever finds none asks the file system and hands in what it told together with a [`Ticket`] taken
+//! **Exact.** A thread that changes a datafile holds a [`Changing`] from before the change until after it: the size is forgotten first, and
+//! none is kept meanwhile. A thread that finds none asks the file system and hands in the answer together with a [`Ticket`] taken
 //! before asking; it is kept only if no change began or went on in between. So a glimpse that begins after a change was answered
 //! never sees the time before it, and one beside a change sees either, as it would in the file system. (The allocated bytes are as they
 //! were at the last look: file systems settle them a little later by themselves. A sync forgets them.)
 //!
-//! **Quiet.** Whoever puts a file's size together from several servers' answers needs to know that none of them was changing
+//! **Quiet.** A client that puts a file's size together from several servers' answers needs to know that none of them was changing
 //! meanwhile: with each size stands since when, at least, it has been so ([`Since`]).
 //!
 //! **Bounded.** The table is an array of places, four for each value of a hash; a new one takes the place of any of the four. Parts
@@ -126,7 +126,7 @@ impl Sizes {
         }
     }
 
-    /// Keeps what the file system told after the ticket was taken. `since`: when the datafile was changed last; `None`: there is none,
+    /// Keeps what the file system gave after the ticket was taken. `since`: when the datafile was changed last; `None`: there is none,
     /// and it may have been the last one to be removed here. Whether it is quiet.
     pub(super) fn keep(&self, id: DatafileId, size: DatafileSize, since: Option<Since>, ticket: Ticket) -> bool {
         let (part, group) = spot(id);

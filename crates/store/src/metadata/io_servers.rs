@@ -178,7 +178,7 @@ impl IoServers for Remote {
             let answers = Instant::now() < deadline || connection.is_readable();
             let reply = if answers { connection.complete::<CommonReply>(tracer).ok() } else { None };
             if let Some(reply) = reply {
-                // A connection does not outlive either machine: whoever answers on it has started as it said at the beginning.
+                // A connection does not outlive either machine: the server that answers on it has started as it said at the beginning.
                 connection.completed(tracer, reply, None);
                 boots.push(Some(connection.hello().boot_id.clone()));
                 self.asked.put(&server.address, Line::Ready(connection));

@@ -1,11 +1,11 @@
 //! Which starts of the service there were before this one, and how far the log had come in each: whether the metadata is older than what an
-//! I/O server's targets have been told.
+//! I/O server's targets have been notified of.
 //!
-//! Every start ends with its last change. A target that was told of a later start, of a later change of a start, or of another start of
-//! the same epoch was told so by metadata that is not here: this directory was lost, or an older copy of it was put back. That is found
-//! at a start, of the servers that answer; or when a server says what it was told, which may be many starts later.
+//! Every start ends with its last change. A target that was notified of a later start, of a later change of a start, or of another start of
+//! the same epoch was notified by metadata that is not here: this directory was lost, or an older copy of it was put back. That is found
+//! at a start, of the servers that answer; or when a server says what it was notified of, which may be many starts later.
 //!
-//! Somebody may accept it ([`Seen::accepts_older`]): then what each server was told is remembered as such. It is not enough to remember
+//! Somebody may accept it ([`Seen::accepts_older`]): then what each server was notified of is remembered as such. It is not enough to remember
 //! that older metadata was accepted once: a copy of this directory that is put back later is as old as any other.
 
 use super::database::{Table, Transaction, View};
@@ -20,7 +20,7 @@ const LINEAGE: &[u8] = b"namespace.lineage";
 /// Starts that are remembered: a server that was away for longer is held against the epoch alone.
 const STARTS: usize = 256;
 
-/// What the I/O servers' targets have been told.
+/// What the I/O servers' targets have been notified of.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Seen {
     /// By the servers' names, of those that answer.
@@ -34,11 +34,11 @@ pub(crate) struct Seen {
 pub(crate) struct Lineage {
     /// Starts that have ended, each with the last change of it, in order.
     ended: Vec<Witnessed>,
-    /// What servers had been told when it was accepted that this metadata is older.
+    /// What servers had been notified of when it was accepted that this metadata is older.
     accepted: Vec<(String, Witnessed)>,
 }
 
-/// The metadata is older than what a server was told.
+/// The metadata is older than what a server was notified of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Older {
     server: String,
@@ -48,12 +48,12 @@ pub(crate) struct Older {
 }
 
 impl Older {
-    /// What a server was told, and how far this metadata has come.
+    /// What a server was notified of, and how far this metadata has come.
     pub(crate) fn finding(&self) -> String {
         let Older { server, seen, here } = self;
         let (epoch, change) = (seen.start.epoch, seen.change);
-        let told = if change > 0 {
-            format!("{server} was told of change {change} in start {epoch}")
+        let reported = if change > 0 {
+            format!("{server} was notified of change {change} in start {epoch}")
         } else {
             format!("{server} has datafiles of start {epoch}")
         };
@@ -64,10 +64,10 @@ impl Older {
         } else {
             format!("this metadata was last used in start {}", here.start.epoch)
         };
-        format!("{told} of the metadata service, and {come}")
+        format!("{reported} of the metadata service, and {come}")
     }
 
-    /// What the server was told.
+    /// What the server was notified of.
     pub(crate) fn seen(&self) -> Witnessed {
         self.seen
     }
@@ -120,7 +120,7 @@ impl Lineage {
         self.ended.drain(..surplus);
     }
 
-    /// Whether this metadata, in its present start if there is one, is older than what a server was told; `None`: it is not, or that was
+    /// Whether this metadata, in its present start if there is one, is older than what a server was notified of; `None`: it is not, or that was
     /// accepted.
     pub(crate) fn older(&self, server: &str, seen: Witnessed, now: Option<ServiceStart>) -> Option<Older> {
         if seen.start.epoch == 0 || now == Some(seen.start) || self.has_accepted(server, seen) {
@@ -131,7 +131,7 @@ impl Lineage {
             (_, Some(now)) if seen.start.epoch >= now.epoch => Witnessed { start: now, change: 0 },
             (Some(ended), _) => ended,
             (None, _) if self.ended.is_empty() => Witnessed::default(),
-            // It was told so before the first start that is remembered.
+            // It was notified before the first start that is remembered.
             (None, _) => return None,
         };
         let is_older = here.start.is_behind(seen.start) || here.start == seen.start && here.change < seen.change;
@@ -144,7 +144,7 @@ impl Lineage {
         self.accepted.push((older.server.clone(), older.seen));
     }
 
-    /// Whether somebody has accepted that this server was told of what is not here.
+    /// Whether somebody has accepted that this server was notified of what is not here.
     pub(crate) fn has_accepted(&self, server: &str, seen: Witnessed) -> bool {
         self.accepted.iter().any(|(name, accepted)| name == server && *accepted == seen)
     }
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_older_than_a_server_was_told_is_found_at_a_start_and_later() {
+    fn what_is_older_than_a_server_was_notified_of_is_found_at_a_start_and_later() {
         let mut lineage = Lineage::default();
         for ended in [at(1, 11, 9), at(2, 12, 20)] {
             lineage.end(ended);
@@ -189,12 +189,12 @@ mod tests {
         let found = lineage.older("io2", at(1, 11, 12), None).unwrap();
         assert_eq!(
             found.finding(),
-            "io2 was told of change 12 in start 1 of the metadata service, and this metadata has come to change 9 of it"
+            "io2 was notified of change 12 in start 1 of the metadata service, and this metadata has come to change 9 of it"
         );
     }
 
     #[test]
-    fn acceptance_is_of_what_a_server_was_told_then_and_of_nothing_else() {
+    fn acceptance_is_of_what_a_server_was_notified_of_then_and_of_nothing_else() {
         let mut lineage = Lineage::default();
         lineage.end(at(1, 11, 9));
         let seen = at(0xff_ffff, 0, 0);

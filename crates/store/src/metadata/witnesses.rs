@@ -1,6 +1,6 @@
 //! The I/O servers that remember how far the metadata's log has come, so that an older copy of it that is put back is noticed.
 //!
-//! A change that was synced is told to them before the sync is answered, and they put it on stable storage. They ask for it themselves
+//! A change that was synced is sent to them before the sync is answered, and they put it on stable storage. They ask for it themselves
 //! ([`crate::io`]), each over a connection of its own, and their next question is the answer: so what a client says to a
 //! server is never taken for the service's word.
 //!
@@ -96,7 +96,7 @@ impl Witnesses {
     }
 
     /// Has a change witnessed that is on stable storage.
-    pub(crate) fn tell(&self, change: u64, watch: &mut dyn Watch) {
+    pub(crate) fn report(&self, change: u64, watch: &mut dyn Watch) {
         let mut state = self.state.lock();
         state.wanted = state.wanted.max(change);
         // Change 0: the database does not number them.

@@ -1,6 +1,6 @@
-//! What a peer tells is checked where it is decoded, so that no later code can forget to: whoever has a value has one that may be used.
+//! What a peer sends is checked where it is decoded, so that no later code can forget to: a value that exists may be used.
 //!
-//! A serialiser keeps no text of an error. What was wrong is left with the thread that decodes, and whoever gives the error on asks for it
+//! A serialiser keeps no text of an error. What was wrong is left with the thread that decodes, and the code that passes the error on asks for it
 //! ([`why`]).
 
 use crate::limits;
@@ -20,7 +20,7 @@ pub(crate) fn refuse<E: de::Error>(why: impl fmt::Display) -> E {
     error
 }
 
-/// What was wrong with the value that this thread refused last; it is told once.
+/// What was wrong with the value that this thread refused last; it is given once.
 pub(crate) fn why() -> Option<String> {
     WHY.take()
 }
@@ -39,7 +39,7 @@ pub(crate) fn known_size<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u6
 }
 
 /// A size that a file can have; for `#[serde(deserialize_with)]`.
-pub(crate) fn told_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
+pub(crate) fn bounded_size<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
     u64::deserialize(from).and_then(size)
 }
 

@@ -101,7 +101,7 @@ pub struct HelloReply {
     pub store: u64,
     /// The metadata service: this start of it. An I/O server: the last one whose file numbers its targets have served.
     pub service_start: ServiceStart,
-    /// An I/O server: how far the metadata's log had come in that start, as far as its targets were told. The metadata service: 0.
+    /// An I/O server: how far the metadata's log had come in that start, as far as its targets were notified. The metadata service: 0.
     pub change: u64,
 }
 
@@ -126,7 +126,7 @@ impl ServiceStart {
 pub struct Witnessed {
     /// In which start of the service.
     pub start: ServiceStart,
-    /// The number of the last change in its log that was on stable storage; 0: it was not told of any in this start.
+    /// The number of the last change in its log that was on stable storage; 0: it was not notified of any in this start.
     pub change: u64,
 }
 

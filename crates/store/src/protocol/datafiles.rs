@@ -1,10 +1,10 @@
 //! Datafiles and their sizes, and long lists of them in few bytes.
 //!
 //! A glimpse asks for thousands of datafiles in one message, and both ends work through the list, so a datafile costs as few bytes
-//! and instructions as its neighbours allow: each number is told as its difference from the one before, seven bits to a byte
+//! and instructions as its neighbours allow: each number is sent as its difference from the one before, seven bits to a byte
 //! (small differences of either sign are one byte). Files of a directory were mostly made one after the other, and the datafiles of
 //! one file stand together: three bytes for each, where the plain form takes eight to ten. A size that is not sparse, of a datafile
-//! that is quiet, is told without its allocated bytes.
+//! that is quiet, is sent without its allocated bytes.
 //!
 //! The list is one byte string in the body; its bytes are checked as they are read, and nothing is allocated that they could
 //! not fill.
@@ -186,8 +186,8 @@ mod tests {
                 allocated_bytes: if dense { size_bytes.next_multiple_of(4096) } else { allocated },
                 quiet,
             };
-            let told = IoReply::Sizes(sizes.into_iter().map(size).collect());
-            prop_assert_eq!(postcard::from_bytes::<IoReply>(&postcard::to_allocvec(&told).unwrap()).unwrap(), told);
+            let reported = IoReply::Sizes(sizes.into_iter().map(size).collect());
+            prop_assert_eq!(postcard::from_bytes::<IoReply>(&postcard::to_allocvec(&reported).unwrap()).unwrap(), reported);
         }
 
         #[test]

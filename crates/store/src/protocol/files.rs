@@ -39,7 +39,7 @@ pub enum FileKind {
     File,
     /// Names.
     Directory,
-    /// A path, which whoever reads names follows; the service never does.
+    /// A path, which readers of names follow; the service never does.
     Symlink,
     /// A named pipe: only its name is here.
     Fifo,
@@ -79,7 +79,7 @@ pub struct Attributes {
     pub links: u32,
     /// Last read, nanoseconds since 1970 on the service's clock, as all times here. Set only on request.
     pub accessed_ns: i64,
-    /// Last change of content, as far as the service was told.
+    /// Last change of content, as far as the service was notified.
     pub modified_ns: i64,
     /// Last change of attributes or content.
     pub changed_ns: i64,

@@ -11,11 +11,11 @@ pub use super::numbers::{FileId, TargetId};
 /// What survives what, once a write has been answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Durability {
-    /// In the page cache of the server's kernel. Survives a killed server process; not power loss. Whoever wants more
+    /// In the page cache of the server's kernel. Survives a killed server process; not power loss. A caller that wants more
     /// asks for a sync later, and compares the boot verifiers of both answers.
     #[default]
     Returned,
-    /// As `Returned`, and already on its way to stable storage: for whoever will ask for a sync when all is written, so that
+    /// As `Returned`, and already on its way to stable storage: for callers that will ask for a sync when all is written, so that
     /// the disk works while the network does.
     Underway,
     /// On the target's stable storage, with everything needed to find it there. Survives power loss.

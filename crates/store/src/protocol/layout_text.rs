@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_told_reads_back_the_same() {
+    fn what_is_reported_reads_back_the_same() {
         for text in [
             "simple_stripe,strip_size=65536 datafiles=4 place=targets:2,3,0,1",
             "varstrip_dist,strips=0:2K;1:1K place=local",

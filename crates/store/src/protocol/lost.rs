@@ -27,7 +27,7 @@ pub struct Lost {
     #[serde(deserialize_with = "ranges")]
     ranges: Vec<LostRange>,
     /// Where the last lost byte ends, in the file: it is at least as long.
-    #[serde(deserialize_with = "checked::told_size")]
+    #[serde(deserialize_with = "checked::bounded_size")]
     end_bytes: u64,
 }
 

@@ -241,7 +241,7 @@ pub enum Operation {
     Witness {
         /// The server's name in the store.
         server: String,
-        /// What its targets have been told.
+        /// What its targets have been notified of.
         seen: Witnessed,
     },
     /// Says that acknowledged bytes of a file are lost, and that others which were are written again; durable when it is answered:

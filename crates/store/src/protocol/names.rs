@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// Bytes as a name is told.
+    /// Bytes of a name on the wire.
     fn serde_bytes(bytes: &[u8]) -> impl Serialize + '_ {
         struct Raw<'a>(&'a [u8]);
         impl Serialize for Raw<'_> {

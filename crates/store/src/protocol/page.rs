@@ -1,7 +1,7 @@
-//! A page of a directory: what is asked of it, and how it is told on the wire, layouts once, entries with the number of theirs.
+//! A page of a directory: what is asked of it, and how it is encoded on the wire, layouts once, entries with the number of theirs.
 //!
-//! Files of a directory are mostly laid out in few ways, and a layout is several times as long as everything else that is told of a
-//! file. So a page begins with a table of its layouts, and whoever receives it has each of them once in memory too. Names are told as
+//! Files of a directory are mostly laid out in few ways, and a layout is several times as long as everything else that is sent of a
+//! file. So a page begins with a table of its layouts, and the receiver has each of them once in memory too. Names are sent as
 //! bytes in one piece.
 
 use super::checked;
@@ -128,7 +128,7 @@ struct SlimOut<'a> {
     lost: &'a Option<Box<Lost>>,
 }
 
-/// Numbers, each in as many bytes as it needs. A file's times are mostly near to each other, so they are told as how much later each
+/// Numbers, each in as many bytes as it needs. A file's times are mostly near to each other, so they are sent as how much later each
 /// is than the time when the file was made (modulo 2^64).
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Plain {
@@ -152,14 +152,14 @@ struct Plain {
     layout: Option<u32>,
 }
 
-/// What is settled, in a byte where that is what most files are. Lengths that are told one by one are left out.
+/// What is settled, in a byte where that is what most files are. Lengths that are sent one by one are left out.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 enum Brief {
     Nothing,
-    /// As long as in a file without holes of the size that is told.
+    /// As long as in a file without holes of the size that is sent.
     Whole,
     Other {
-        #[serde(deserialize_with = "checked::told_size")]
+        #[serde(deserialize_with = "checked::bounded_size")]
         size_bytes: u64,
         is_whole: bool,
         is_exact: bool,

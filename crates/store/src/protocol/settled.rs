@@ -1,4 +1,4 @@
-//! What clients and the metadata service tell each other of a file's bytes, which are at the I/O servers: how a use of it has ended, and
+//! What clients and the metadata service report to each other of a file's bytes, which are at the I/O servers: how a use of it has ended, and
 //! what is known of it when nobody writes any more.
 
 use super::numbers::FileId;
@@ -22,8 +22,8 @@ pub enum End {
     Read,
     /// Everything it wrote is at the I/O servers, and nothing is in flight.
     Written {
-        /// Where the last byte ends that it wrote and that no [`super::metadata::Operation::Written`] has told of; 0: there is none.
-        #[serde(deserialize_with = "super::checked::told_size")]
+        /// Where the last byte ends that it wrote and that no [`super::metadata::Operation::Written`] has reported; 0: there is none.
+        #[serde(deserialize_with = "super::checked::bounded_size")]
         end_bytes: u64,
         /// Every byte from here to there was written by it; `end_bytes`: it cannot say.
         whole_from_bytes: u64,
@@ -46,7 +46,7 @@ impl End {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Settled {
     /// The file's size.
-    #[serde(deserialize_with = "super::checked::told_size")]
+    #[serde(deserialize_with = "super::checked::bounded_size")]
     pub size_bytes: u64,
     /// How long its datafiles are.
     pub lengths: Lengths,

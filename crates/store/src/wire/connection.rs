@@ -482,7 +482,7 @@ impl Connection {
             };
             lost_in_all = u64::saturating_add(lost_in_all, lost);
             let events: Vec<Event> = decode(&payload).map_err(|e| e.at_server(&self.hello.server))?;
-            // An empty page counts too: who tells without end is not listened to without end.
+            // An empty page counts too: a peer that sends without end is not listened to without end.
             taken += events.len() + 1;
             if taken > 4 * limits::SESSION_EVENTS {
                 let problem = format!("more than {} recorded events, and no end", 4 * limits::SESSION_EVENTS);

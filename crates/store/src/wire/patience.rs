@@ -46,7 +46,7 @@ impl Operation {
         })
     }
 
-    /// The thread's operation, if there is one, has met with this error where no call of it told: if a server was silent, it has given one
+    /// The thread's operation, if there is one, has met with this error where no call of it reported one: if a server was silent, it has given one
     /// up.
     pub fn met(error: &Error) {
         met(error);

@@ -155,7 +155,7 @@ fn a_silent_server_is_given_up_after_the_timeout_and_a_refusing_one_at_once() {
 }
 
 #[test]
-fn connections_past_the_bound_are_told_so() {
+fn connections_past_the_bound_are_refused() {
     let server = start(1);
     let _first = connect(&server);
     let error = Connection::connect(&server.address().to_string(), &Connect::default()).err().unwrap();
@@ -337,8 +337,8 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
     for (number, (connection, session)) in all.iter_mut().enumerate() {
         let mut events = Vec::new();
         let lost = connection.record_fetch(*session, &mut |page| events.extend(page)).unwrap();
-        let told = |e: &Event| if let Event::Mark(mark) = e { mark.value.unwrap_or(0) } else { 0 };
-        let lost = lost + events.iter().map(told).sum::<i64>() as u64;
+        let lost_in = |e: &Event| if let Event::Mark(mark) = e { mark.value.unwrap_or(0) } else { 0 };
+        let lost = lost + events.iter().map(lost_in).sum::<i64>() as u64;
         assert!(events.len() > 100, "session {number} has {} events", events.len());
         assert!(number >= 4 || lost > 0, "session {number} has {} events and lost none", events.len());
     }

@@ -1,4 +1,4 @@
-//! A request that makes the service panic: its client is told, what it held goes back, and a service that may be half-changed stops.
+//! A request that makes the service panic: its client gets an error, what it held goes back, and a service that may be half-changed stops.
 
 use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -103,7 +103,7 @@ fn eventually(what: &str, is: impl Fn() -> bool) {
     }
 }
 
-fn is_told(error: &Error) {
+fn is_reported(error: &Error) {
     assert_eq!((error.kind(), error.server()), (ErrorKind::Io, Some("clumsy")), "{error}");
     assert!(error.message().contains("the words of the panic") && error.message().contains("a bug"), "{error}");
 }
@@ -119,7 +119,7 @@ fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
             let begun = Instant::now();
             match call(&mut connection, word, &vec![1; payload]) {
                 Ok(answer) => assert_eq!((word, &*answer), ("after the reply", word)),
-                Err(error) => is_told(&error),
+                Err(error) => is_reported(&error),
             }
             assert!(begun.elapsed() < Duration::from_secs(10), "answered, not given up");
             // Nothing more is said on a connection whose state is in doubt.
@@ -143,7 +143,7 @@ fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
         assert_eq!(call(&mut connection, "later", &[]).unwrap(), "later");
         drop(connection);
         eventually("a free slot", || server.connections() == 0 && sessions.load(Ordering::SeqCst) == 0);
-        // The client's place is free a moment before the panic has reached whoever counts them.
+        // The client's place is free a moment before the panic has reached the count.
         eventually("the verdict", || server.failure().is_some() == stops);
         assert_eq!(connect(&server).is_err(), stops);
     }
@@ -152,22 +152,22 @@ fn a_panic_when_a_client_has_gone_is_no_less_a_panic() {
 #[test]
 fn a_service_that_may_be_half_changed_answers_nothing_more_and_says_why() {
     let (mut server, sessions) = start(4, true);
-    let told = Arc::new(AtomicUsize::new(0));
-    let tell = || {
-        let told = Arc::clone(&told);
-        move || _ = told.fetch_add(1, Ordering::SeqCst)
+    let notified = Arc::new(AtomicUsize::new(0));
+    let notify = || {
+        let notified = Arc::clone(&notified);
+        move || _ = notified.fetch_add(1, Ordering::SeqCst)
     };
-    server.on_failure(tell());
+    server.on_failure(notify());
     let mut other = connect(&server).unwrap();
     assert_eq!(call(&mut other, "well", &[]).unwrap(), "well");
-    is_told(&call(&mut connect(&server).unwrap(), "at once", &[1; 100_000]).unwrap_err());
-    assert_eq!(told.load(Ordering::SeqCst), 1, "whoever runs it is told before its client is");
-    is_told(&server.failure().unwrap());
+    is_reported(&call(&mut connect(&server).unwrap(), "at once", &[1; 100_000]).unwrap_err());
+    assert_eq!(notified.load(Ordering::SeqCst), 1, "its owner is notified before its client is");
+    is_reported(&server.failure().unwrap());
     assert!(server.failure().unwrap().message().contains("start it again"));
-    is_told(&call(&mut other, "well", &[]).unwrap_err());
-    is_told(&connect(&server).err().unwrap());
-    server.on_failure(tell());
-    assert_eq!(told.load(Ordering::SeqCst), 2, "told at once when it is late");
+    is_reported(&call(&mut other, "well", &[]).unwrap_err());
+    is_reported(&connect(&server).err().unwrap());
+    server.on_failure(notify());
+    assert_eq!(notified.load(Ordering::SeqCst), 2, "notified at once when it is late");
     server.stop();
     assert_eq!((server.connections(), sessions.load(Ordering::SeqCst)), (0, 0));
 }

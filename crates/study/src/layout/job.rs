@@ -37,7 +37,7 @@ pub(super) fn run(choice: &Choice, method: &Method, name: &str, operation: Opera
         let said = String::from_utf8_lossy(&ran.stderr);
         return Err(Error::Choice(format!("{line}: {}: {}", ran.status, said.trim())));
     }
-    told(&String::from_utf8_lossy(&ran.stdout), nodes.len(), operation)
+    runs_of(&String::from_utf8_lossy(&ran.stdout), nodes.len(), operation)
         .ok_or_else(|| Error::Choice(format!("{line}: printed what is not one line for each rank")))
 }
 
@@ -64,7 +64,7 @@ fn words(choice: &Choice, method: &Method, name: &str, operation: Operation, ran
     Ok(words)
 }
 
-fn told(output: &str, ranks: usize, operation: Operation) -> Option<Vec<Ran>> {
+fn runs_of(output: &str, ranks: usize, operation: Operation) -> Option<Vec<Ran>> {
     let said: Vec<Said> = output.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
     let of = |rank: usize| {
         let said = said.iter().find(|said| said.rank == rank)?;
@@ -82,8 +82,8 @@ mod tests {
     fn every_rank_must_say_what_it_took() {
         let line = |rank: usize| format!("{{\"rank\":{rank},\"bytes\":8,\"transfer_s\":0.5,\"sync_s\":0.25}}\n");
         let both = format!("a warning\n{}{}", line(1), line(0));
-        assert_eq!(told(&both, 2, Operation::Write).unwrap()[1], Ran { transfer_s: 0.5, sync_s: Some(0.25), bytes: 8 });
-        assert_eq!(told(&both, 2, Operation::Read).unwrap()[0].sync_s, None);
-        assert!(told(&line(0), 2, Operation::Write).is_none());
+        assert_eq!(runs_of(&both, 2, Operation::Write).unwrap()[1], Ran { transfer_s: 0.5, sync_s: Some(0.25), bytes: 8 });
+        assert_eq!(runs_of(&both, 2, Operation::Read).unwrap()[0].sync_s, None);
+        assert!(runs_of(&line(0), 2, Operation::Write).is_none());
     }
 }

@@ -14,7 +14,7 @@
 //! | [`document`], [`mod@markdown`] | what came of it |
 //!
 //! A run goes so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
-//! are told to go at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
+//! start at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
 //! page cache, which the kernel is asked to confirm, and all read at once.
 
 mod document;

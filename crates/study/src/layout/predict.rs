@@ -1,7 +1,7 @@
 //! What disks and links allow a layout, by arithmetic: the figure a measurement is held against.
 //!
 //! Every node has a disk and a link; both take so many bytes per second in each direction, and nothing else costs anything. All nodes
-//! begin at once, and whoever shares a disk or a link gets a fair share of it. Bytes are a fluid: each flow, from a rank to one
+//! begin at once, and the sharers of a disk or a link get a fair share of it. Bytes are a fluid: each flow, from a rank to one
 //! target, runs as fast as the fullest disk or link it passes lets it (progressive filling), until the first flow has ended; then
 //! again with those that are left. A rank is done when its last flow is. Over `n` nodes that all stripe over all, `(n − 1) / n` of
 //! each rank's bytes cross its link, so a link of half a disk's rate limits four nodes to two thirds of a disk.

@@ -22,7 +22,7 @@ const LINK_S: f64 = 1.5;
 ///
 /// # Errors
 /// The choice, a node that cannot be reached, or somebody who wants to stop. A subject that fails at a point is left out there, and
-/// told to the observer.
+/// reported to the observer.
 pub fn run(choice: &Choice, observer: &dyn Observer) -> Result<Document> {
     let cases = cases(choice)?;
     let cancelled = || observer.cancelled();
@@ -67,7 +67,7 @@ impl Subjects for Stage<'_> {
         self.runs += 1;
         let name = format!("study-{}-{}", std::process::id(), self.runs);
         let done = self.operations(&method, &name);
-        // Whatever happened, nothing is left; what went wrong first is what is told.
+        // Whatever happened, nothing is left; what went wrong first is what is explanations.
         let removed = self.remove(&method, &name);
         let sample = done?;
         removed?;
@@ -169,12 +169,12 @@ impl<'a> Stage<'a> {
                 (Operation::Read, false) => Some(self.evict(method, name, &datafiles)?),
                 _ => None,
             };
-            let (ran, mut told) = match method.via.is_some_and(Via::is_mpi) {
+            let (ran, mut explanations) = match method.via.is_some_and(Via::is_mpi) {
                 true => (job::run(self.choice, method, name, operation, &self.names)?, Vec::new()),
                 false => self.at_once(method, name, operation)?,
             };
-            told.resize(ran.len(), None);
-            for ((node, ran), explanation) in self.names.iter().zip(ran).zip(told) {
+            explanations.resize(ran.len(), None);
+            for ((node, ran), explanation) in self.names.iter().zip(ran).zip(explanations) {
                 let Ran { transfer_s, sync_s, bytes } = ran;
                 sample.push(Moved { operation, node: node.clone(), bytes, transfer_s, sync_s, cache: cache.clone(), explanation });
             }
@@ -188,12 +188,12 @@ impl<'a> Stage<'a> {
         let works: Vec<Work> = (0..self.names.len()).map(|node| self.work(method, name, node, operation)).collect();
         self.nodes.each(|node| Order::Prepare(works[node].clone()))?;
         let answers = self.nodes.each(|_| Order::Go)?;
-        let told = if self.choice.explain && method.via == Some(Via::Library) { self.explained()? } else { Vec::new() };
+        let explanations = if self.choice.explain && method.via == Some(Via::Library) { self.explained()? } else { Vec::new() };
         let ran = |(node, answer): (usize, Answer)| {
             let Answer::Moved { transfer_s, sync_s, bytes, .. } = answer else { return Err(strange()) };
             Ok(Ran { transfer_s, sync_s, bytes: bytes.min(method.access(many, node as u32).bytes()) })
         };
-        Ok((answers.into_iter().enumerate().map(ran).collect::<Result<_>>()?, told))
+        Ok((answers.into_iter().enumerate().map(ran).collect::<Result<_>>()?, explanations))
     }
 
     fn explained(&mut self) -> Result<Vec<Option<Digest>>> {
@@ -300,7 +300,7 @@ impl<'a> Stage<'a> {
         Ok(state.unwrap_or(CacheState::NotVerified { why: "no node has anything of it".into() }))
     }
 
-    /// Removes what a run made. All are told before any is waited for, so that nothing stays when somebody wants to stop.
+    /// Removes what a run made. All are sent the order before any is waited for, so that nothing stays when somebody wants to stop.
     fn remove(&mut self, method: &Method<'_>, name: &str) -> Result<()> {
         let ats: Vec<At> = (0..self.names.len()).map(|node| self.at(method, name, node)).collect();
         if let Some(peer) = method.peer {

@@ -136,13 +136,13 @@ impl Series {
             Kind::OneServer => choice(Spec::new("basic_dist"), &topology.all[..1]),
             Kind::Striped(strip) => striped(strip, &topology.all),
             Kind::TwoD => choice(Spec::new("twod_stripe").with("num_groups", 2.min(topology.all.len())), &topology.all),
-            // Files of their own are laid out by whoever makes them.
+            // Files of their own are laid out by their maker.
             Kind::Fitted | Kind::Own if access.sharing == Sharing::PerRank => {
                 let rank = (access.rank as usize + usize::from(self.kind == Kind::Fitted)) % ranks;
                 choice(Spec::new("basic_dist"), &[topology.own_target(rank)])
             }
             Kind::Fitted => {
-                // Whoever is given no target starts at any: here, so that it is the same every time, at its neighbour's.
+                // A file that is given no target starts at any: here, so that it is the same every time, at its neighbour's.
                 let targets: Vec<u32> = (0..ranks).map(|rank| topology.own_target((rank + 1) % ranks)).collect();
                 striped(access.block_bytes, &targets)
             }

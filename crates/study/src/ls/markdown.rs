@@ -19,7 +19,7 @@ pub fn figure(value: f64) -> String {
     }
 }
 
-/// A count with its thousands told apart.
+/// A count with its thousands separated.
 pub fn count(value: u64) -> String {
     let digits = value.to_string();
     let from_end = |at: usize| digits.len() - at;

@@ -127,8 +127,8 @@ fn estimate(listings: &[&Listing], figure: impl Fn(&Listing) -> Option<f64>) -> 
 
 /// The first repetition, and the others; where there are not two others, all of them.
 ///
-/// After a directory is made its servers know nothing of it: whoever asks first pays for their looking at their disks (with 32 datafiles,
-/// five times as much as who comes after). That is told by itself, and not as if it were scatter.
+/// After a directory is made its servers know nothing of it: the first to ask pays for their reading their disks (with 32 datafiles,
+/// five times as much as who comes after). That is reported by itself, and not as if it were scatter.
 fn apart<T: Copy>(all: &[(usize, T)]) -> (Option<T>, Vec<(usize, T)>) {
     let (first, others): (Vec<_>, Vec<_>) = all.iter().copied().partition(|(repeat, _)| *repeat == 1);
     if others.len() < 2 { (None, all.to_vec()) } else { (first.first().map(|(_, first)| *first), others) }
@@ -172,7 +172,7 @@ fn of_synchronous(runs: &Runs<Point, Subject, Sample>, point: &ListingPoint, met
     if method == one_at_a_time {
         return None;
     }
-    // The first repetition of a case is told by itself, also here.
+    // The first repetition of a case is reported by itself, also here.
     let first = apart(listings).1.first()?.0;
     let per_file = |sample: &Sample| sample.listing().map(|l| per_file(l, l.seconds));
     let point = Point::Listing(point.clone());
@@ -340,7 +340,7 @@ pub(in crate::ls) mod tests {
     }
 
     #[test]
-    fn the_first_repetition_is_told_by_itself_where_there_are_others() {
+    fn the_first_repetition_is_known_from_itself_where_there_are_others() {
         let times = |times: &[f64]| {
             let listings = (1..).zip(times).map(|(repeat, us)| listing("metadata", "1 ms", 4, repeat, *us));
             Runs::new(listings.chain([listing("metadata", "1 ms", 8, 1, 5.0)]))

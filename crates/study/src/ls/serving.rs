@@ -15,7 +15,7 @@ use thalweg_measure::cpu_time_of;
 const WITHIN: Duration = Duration::from_secs(60);
 /// How long is waited for a store to have nothing more to do.
 const QUIET_WITHIN: Duration = Duration::from_secs(30);
-/// A size that has changed within the last second is asked for again by whoever walks: that is over by then.
+/// A size that has changed within the last second is asked for again by the next walk: that is over by then.
 const STILL: Duration = Duration::from_millis(1_200);
 /// Over so long its processor time is looked at.
 const QUIET_LOOK: Duration = Duration::from_millis(250);
@@ -55,9 +55,9 @@ impl Serving {
         let mut child = command.spawn().map_err(Error::file(Path::new(&line), "starting it"))?;
         let output = child.stdout.take();
         let mut serving = Serving { child, address: String::new(), directory };
-        let (told, heard) = channel();
+        let (sender, heard) = channel();
         let listen =
-            move || output.map(|output| BufReader::new(output).lines().map_while(std::io::Result::ok).try_for_each(|l| told.send(l)));
+            move || output.map(|output| BufReader::new(output).lines().map_while(std::io::Result::ok).try_for_each(|l| sender.send(l)));
         let thread = std::thread::Builder::new().name("the store's words".into()).spawn(listen);
         thread.map_err(Error::file(Path::new("a thread for a store"), "starting it"))?;
         serving.address = heard.recv_timeout(WITHIN).map_err(|_| Error::Choice(format!("`{line}` did not say where its store is")))?;

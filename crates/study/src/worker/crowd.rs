@@ -36,7 +36,7 @@ pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) ->
         let handle = FileHandle::from_attributes(file_name(number), &made.attributes)?;
         StoreFile::new(Arc::clone(&client.data), handle).write_at(&data, 0)?;
         made.ended(End::whole(bytes, false));
-        client.names.tell_closed(&mut tracer)?;
+        client.names.report_closed(&mut tracer)?;
         took.push(begun.elapsed().as_secs_f64());
     }
     Ok(Answer::Wrote(took))

@@ -62,7 +62,7 @@ pub(super) fn evict(files: &[PathBuf]) -> Result<CacheState> {
 }
 
 /// Puts disks to rest, and uses as much memory as a run will need: a virtual machine gives memory back that it has not used, and
-/// whoever needs it next waits for it.
+/// the next that needs it waits for it.
 pub(super) fn settle(directories: &[PathBuf], memory_bytes: u64) -> Result<Answer> {
     let mut memory = vec![0_u8; memory_bytes as usize];
     memory.iter_mut().step_by(4096).for_each(|byte| *byte = 1);

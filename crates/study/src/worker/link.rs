@@ -1,4 +1,4 @@
-//! How much the link between two nodes carries: one TCP stream, for as long as it is told.
+//! How much the link between two nodes carries: one TCP stream, for as long as it is asked to.
 
 use super::protocol::Answer;
 use crate::{Error, Result};

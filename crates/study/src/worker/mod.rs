@@ -1,8 +1,8 @@
-//! A worker of a study: the process on a node, or at a location, that does what it is told.
+//! A worker of a study: the process on a node, or at a location, that carries out orders.
 //!
 //! | room | what is in it |
 //! |---|---|
-//! | [`protocol`] | what it is told, and answers |
+//! | [`protocol`] | its orders, and answers |
 //! | [`client`], [`mount`] | the store it is connected to; a mount of it |
 //! | [`files`], [`moving`], [`explain`] | files of a run; bytes moved and timed; a digest of a run's recording |
 //! | [`link`] | how much a link carries |
@@ -160,7 +160,7 @@ impl Worker {
     }
 
     fn go(&mut self) -> Result<Answer> {
-        let prepared = self.prepared.take().ok_or_else(|| Error::Choice("told to go before it was told what to do: a bug".into()))?;
+        let prepared = self.prepared.take().ok_or_else(|| Error::Choice("an order to go before one to prepare: a bug".into()))?;
         let (moved, recorded) = prepared.go()?;
         self.recorded = recorded;
         Ok(moved)

@@ -51,7 +51,7 @@ impl Mount {
         self.is_up = false;
         let said = Command::new("/proc/self/exe").arg("umount").arg(&self.point).output();
         if !said.as_ref().is_ok_and(|said| said.status.success()) && is_mounted(&self.point) {
-            // Never left behind: a hung mount blocks whoever looks at it.
+            // Never left behind: a hung mount blocks all that look at it.
             let _ = Command::new("umount").arg("--lazy").arg(&self.point).output();
             let _ = self.child.kill();
         }

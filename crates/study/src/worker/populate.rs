@@ -44,8 +44,8 @@ pub(super) fn populate(client: &Client, directory: &str, files: u64, datafiles: 
                 loop {
                     let first = next.fetch_add(batch, Ordering::Relaxed);
                     if first >= files {
-                        // What was written last is told too.
-                        return each_done(client.names.many(&mut Tracer::off(), &[], written)).and_then(|_| tell(&client));
+                        // What was written last is reported too.
+                        return each_done(client.names.many(&mut Tracer::off(), &[], written)).and_then(|_| report_closed(&client));
                     }
                     let numbers = first..(first + batch).min(files);
                     written = one_batch(&client, directory, numbers, datafiles, written)
@@ -61,8 +61,8 @@ pub(super) fn populate(client: &Client, directory: &str, files: u64, datafiles: 
     Ok(Answer::Took(begun.elapsed().as_secs_f64()))
 }
 
-fn tell(client: &Client) -> Result<()> {
-    client.names.tell_closed(&mut Tracer::off())?;
+fn report_closed(client: &Client) -> Result<()> {
+    client.names.report_closed(&mut Tracer::off())?;
     Ok(())
 }
 

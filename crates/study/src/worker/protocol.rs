@@ -1,7 +1,7 @@
-//! What a worker of a study is told, and answers. How it is started, how messages travel and what silence means is
+//! What a worker of a study is sent, and answers. How it is started, how messages travel and what silence means is
 //! [`thalweg_measure::Workers`]'s; here are the kinds of work.
 //!
-//! Between `Prepare` and `Go` stands the barrier: all are ready before any is told to go.
+//! Between `Prepare` and `Go` stands the barrier: all are ready before any starts.
 
 use crate::access::Access;
 use crate::{Error, Result};
@@ -87,7 +87,7 @@ pub struct NamesPoint {
     pub batch: u32,
 }
 
-/// What a worker is told.
+/// What a worker is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Order {

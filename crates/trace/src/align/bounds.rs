@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_offset_that_would_have_bytes_received_before_they_were_sent_is_told_by_how_much() {
+    fn an_offset_that_would_have_bytes_received_before_they_were_sent_is_refused_with_by_how_much() {
         let mut bounds = Bounds::default();
         for i in 0..100_i64 {
             // The other clock is 5 s ahead; bytes take 1 ms, and one stamp is a second late.

@@ -2,7 +2,7 @@
 //!
 //! Each `net.send` gives a *not yet*: at that instant the byte at its offset had not been sent. Each `net.receive` gives a
 //! *by then*: at that instant the bytes before its end had been received. Which instants, SCHEMA.md says: a span of a call gives its
-//! start and its end; a wait stands still at its offset from start to end. A span that tells what a thread did while it ran ends when its
+//! start and its end; a wait stands still at its offset from start to end. A span that says what a thread did while it ran ends when its
 //! last call did, and may have begun long before its start, also before waits for room in the send buffer; so its *not yet* is the end of
 //! the last wait that was surely no part of the call, or of the send before it.
 //!
@@ -129,9 +129,9 @@ fn points(
         let batch = batch?;
         for row in 0..batch.len() {
             let thread = threads.entry(batch.track[row]).or_default();
-            let told = Told::of(&batch, row, exact);
+            let recorded = Recorded::of(&batch, row, exact);
             let kind = batch.kind[row];
-            if told == Told::Call || told == Told::Wait && is_between_sends(kind) {
+            if recorded == Recorded::Call || recorded == Recorded::Wait && is_between_sends(kind) {
                 for (stream, position) in thread.unsent.drain(..) {
                     each(Point { stream, position, at_ns: batch.end_ns[row], sender: true, reference: false })?;
                 }
@@ -144,7 +144,7 @@ fn points(
             let sends = kind == SpanKind::NetSend;
             // Client to server is the even one.
             let stream = end.connection * 2 + u32::from(sends != client);
-            spoken(&batch, row, told, thread, stream, &mut each)?;
+            spoken(&batch, row, recorded, thread, stream, &mut each)?;
         }
     }
     Ok(())
@@ -152,7 +152,7 @@ fn points(
 
 /// How a span stands in its thread's time.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Told {
+enum Recorded {
     /// The thread did not run from its start to its end.
     Wait,
     /// The thread did it somewhere between the waits around it.
@@ -161,21 +161,21 @@ enum Told {
     Call,
 }
 
-impl Told {
-    fn of(batch: &SpanBatch, row: usize, exact: bool) -> Told {
+impl Recorded {
+    fn of(batch: &SpanBatch, row: usize, exact: bool) -> Recorded {
         let duration = batch.end_ns[row].saturating_sub(batch.start_ns[row]).unsigned_abs();
         match batch.cpu_ns[row] {
-            _ if is_wait(batch.kind[row]) => Told::Wait,
-            ABSENT => Told::Call,
+            _ if is_wait(batch.kind[row]) => Recorded::Wait,
+            ABSENT => Recorded::Call,
             cpu if cpu >= duration => {
                 if exact {
-                    Told::Call
+                    Recorded::Call
                 } else {
-                    Told::WhileRunning
+                    Recorded::WhileRunning
                 }
             }
-            0 => Told::Wait,
-            _ => Told::Call,
+            0 => Recorded::Wait,
+            _ => Recorded::Call,
         }
     }
 }
@@ -196,7 +196,7 @@ fn is_between_sends(kind: SpanKind) -> bool {
 fn spoken(
     batch: &SpanBatch,
     row: usize,
-    told: Told,
+    recorded: Recorded,
     thread: &mut Thread,
     stream: u32,
     each: &mut impl FnMut(Point) -> Result<(), TraceError>,
@@ -208,20 +208,20 @@ fn spoken(
     let after = position + size.unwrap_or(0);
     let (start_ns, end_ns) = (batch.start_ns[row], batch.end_ns[row]);
     let mut say = |position, at_ns| each(Point { stream, position, at_ns, sender: sends, reference: false });
-    match (told, sends) {
-        (Told::WhileRunning, true) => {
+    match (recorded, sends) {
+        (Recorded::WhileRunning, true) => {
             // What it sent afterwards begins where this ended.
             let (later, others): (Vec<_>, Vec<_>) = thread.unsent.drain(..).partition(|(of, from)| *of == stream && *from >= after);
             thread.unsent = others;
             later.into_iter().try_for_each(|(_, from)| say(from, end_ns))?;
             thread.unsent.push((stream, position));
         }
-        (Told::Call, true) => say(position, start_ns)?,
-        (Told::WhileRunning | Told::Call, false) => say(after, end_ns)?,
+        (Recorded::Call, true) => say(position, start_ns)?,
+        (Recorded::WhileRunning | Recorded::Call, false) => say(after, end_ns)?,
         // A wait that says no size stands still at its position from its start to its end.
-        (Told::Wait, true) => say(position, if size.is_none() { end_ns } else { start_ns })?,
-        (Told::Wait, false) if size.is_some() => say(after, end_ns)?,
-        (Told::Wait, false) => {
+        (Recorded::Wait, true) => say(position, if size.is_none() { end_ns } else { start_ns })?,
+        (Recorded::Wait, false) if size.is_some() => say(after, end_ns)?,
+        (Recorded::Wait, false) => {
             say(position, start_ns)?;
             let context = batch.waker_context[row];
             if context != ABSENT_CONTEXT && context == WakerContext::Softirq as u8 {

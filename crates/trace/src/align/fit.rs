@@ -1,6 +1,6 @@
 //! From bounds to a continuous, piecewise straight map between two clocks, with its error.
 //!
-//! A stretch of the map is a line, told by its offsets at the stretch's two ends: a point (x, y) of a plane. Each bound is a half-plane
+//! A stretch of the map is a line, given by its offsets at the stretch's two ends: a point (x, y) of a plane. Each bound is a half-plane
 //! there, and so is the largest drift there can be; what they leave over is a convex polygon, small in both directions where bytes
 //! went both ways. Its centre is the stretch's estimate; how far its corners are from what is used in the end is the error.
 //!
@@ -16,7 +16,7 @@ use std::ops::Range;
 /// The most that two clocks drift apart: quartz is within 100 ppm, and what keeps time corrects by little more. Clocks that drift more
 /// contradict their bounds, which widens the error bar; allowing for more would widen that of all short recordings.
 const MOST_DRIFT: f64 = 3e-4;
-/// A stretch is at least this long, if the bounds are: long enough to tell drift from delay, short enough for drift to stay the same.
+/// A stretch is at least this long, if the bounds are: long enough to distinguish drift from delay, short enough for drift to stay the same.
 const STRETCH_NS: i64 = 60_000_000_000;
 /// A stretch in which the clock was bent is cut down to this.
 const SHORTEST_STRETCH_NS: i64 = 1_000_000_000;

@@ -84,7 +84,7 @@ fn a_clock_seconds_off_that_drifts_is_aligned_within_the_least_one_way_delay() {
         let alignment = align_bounds(&conversation(other, 20, 500, (100_000, 100_000), 5), NOTHING).unwrap();
         let (off_ns, within) = off_by(&alignment.clocks, other, 20);
         assert!(off_ns <= 100_000, "{off_ns} ns off, with {alignment:?}");
-        assert!(within && alignment.error_ns() <= 250_000, "{off_ns} ns off, {} ns told", alignment.error_ns());
+        assert!(within && alignment.error_ns() <= 250_000, "{off_ns} ns off, {} ns claimed", alignment.error_ns());
     }
 }
 

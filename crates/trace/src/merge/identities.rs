@@ -62,7 +62,7 @@ pub(super) struct Pass {
     spaces: HashMap<u64, u64>,
 }
 
-/// What one pass over the spans tells.
+/// What one pass over the spans shows.
 #[derive(Default)]
 struct Survey {
     spaces: HashSet<u64>,
@@ -286,7 +286,7 @@ impl Pass {
         self.objects.get(&object.number()).copied()
     }
 
-    /// A span with its new identifiers; `None` where another recording tells of it.
+    /// A span with its new identifiers; `None` where another recording has it.
     pub(super) fn span(&self, identities: &mut Identities, span: Span) -> Option<Span> {
         let number = span.track.number();
         if self.silent.contains(&number) {

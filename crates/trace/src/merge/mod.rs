@@ -14,47 +14,16 @@
 //! samples and stacks pass through memory a table at a time, as [`crate::Source`] hands them out.
 
 mod identities;
+mod part;
 mod place;
 
-use crate::{Clock, CounterName, Ending, Event, HostId, Meta, RecordingWriter, Sink, Source, Time, TraceError};
+use crate::{Clock, CounterName, Ending, Event, HostId, Meta, RecordingWriter, Sink, Source, TraceError};
 use identities::{Identities, Pass};
+use part::last_instant;
+pub use part::{ClockFrom, Part};
 use place::Placed;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
-
-/// One recording to merge, with what to call it.
-pub struct Part<'a> {
-    /// How messages name it (its path).
-    pub name: String,
-    /// Itself.
-    pub source: &'a dyn Source,
-}
-
-impl std::fmt::Debug for Part<'_> {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Part").field("name", &self.name).finish_non_exhaustive()
-    }
-}
-
-/// How a recording came onto the axis.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ClockFrom {
-    /// It is the reference.
-    Reference,
-    /// It was made in one boot of a machine that is on the axis. The offset is what its time namespace adds.
-    SameBoot,
-    /// By the bytes of connections.
-    Connections {
-        /// How many connections.
-        connections: usize,
-        /// Bytes went one way only, so the error is an assumption.
-        one_way: bool,
-        /// Bounds dropped because they contradicted the others.
-        contradictions: usize,
-    },
-    /// By wall clocks: no common connection.
-    WallClock,
-}
 
 /// What came of one recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,10 +83,10 @@ pub fn merge(parts: &[Part<'_>], out: &Path) -> Result<Merged, TraceError> {
         writer.discard(!existed);
         return Err(error);
     }
-    Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| told(part, placed)).collect(), notes })
+    Ok(Merged { parts: parts.iter().zip(&placed).map(|(part, placed)| merged_part(part, placed)).collect(), notes })
 }
 
-fn told(part: &Part<'_>, placed: &Placed) -> MergedPart {
+fn merged_part(part: &Part<'_>, placed: &Placed) -> MergedPart {
     let meta = part.source.meta();
     let whole = meta.start.ns()..meta.end.map_or(meta.start, |end| end).ns();
     let holds = placed.bounded.clone().unwrap_or(whole);
@@ -140,11 +109,11 @@ const SENTENCES: [&str; 2] = ["not_seen", "notes"];
 
 fn ending(parts: &[Part<'_>], notes: &[String]) -> Ending {
     let first = parts[0].source.meta();
-    // `lost` marks are copied and counted again; what they do not tell of is handed on.
+    // `lost` marks are copied and counted again; what they do not count is handed on.
     let elsewhere = |source: &dyn Source| {
         let marks = source.marks().unwrap_or_default();
-        let told: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
-        source.meta().dropped_events.saturating_sub(told)
+        let marked: u64 = marks.iter().filter(|m| m.kind == crate::MarkKind::Lost).filter_map(|m| u64::try_from(m.value?).ok()).sum();
+        source.meta().dropped_events.saturating_sub(marked)
     };
     let dropped_events = parts.iter().map(|part| elsewhere(part.source)).fold(0, u64::saturating_add);
     Ending {
@@ -153,12 +122,6 @@ fn ending(parts: &[Part<'_>], notes: &[String]) -> Ending {
         dropped_events,
         attributes: attributes(parts, notes),
     }
-}
-
-/// Where a recording that was never finished ends: with its last span.
-fn last_instant(source: &dyn Source) -> Time {
-    let last = source.spans_backward().next().and_then(Result::ok).and_then(|batch| batch.end_ns.first().copied());
-    last.map_or(source.meta().start, Time::from_monotonic_ns)
 }
 
 fn attributes(parts: &[Part<'_>], notes: &[String]) -> Vec<(String, String)> {

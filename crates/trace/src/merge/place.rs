@@ -1,6 +1,6 @@
 //! Which recording's clock stands how to the first one's.
 
-use super::{ClockFrom, Part, last_instant};
+use super::part::{ClockFrom, Part, last_instant};
 use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
 use crate::numbers::duration;
 use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};
@@ -97,7 +97,7 @@ fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<P
         match on_one_clock(reference, host, ahead_ns, there, source)? {
             OneClock::Is(placed) => return Ok(Some(placed)),
             OneClock::IsNot => apart = true,
-            OneClock::CannotBeTold => {}
+            OneClock::Unknown => {}
             OneClock::NothingCommon => return Ok(None),
         }
     }
@@ -116,7 +116,7 @@ fn beside(beside: &Part<'_>, there: &Placed, part: &Part<'_>) -> Result<Option<P
 
 /// How far from where bytes put a clock wall clocks would put it.
 fn wall_clocks_off_ns(reference: &dyn Source, there: &Placed, source: &dyn Source, found: &Alignment) -> Option<i64> {
-    // Wall clocks tell of the reference's own clock; it must be the axis.
+    // Wall clocks are about the reference's own clock; it must be the axis.
     let (ours, theirs) = realtime_ns(reference).zip(realtime_ns(source)).filter(|_| there.clocks.is_empty())?;
     let at_ns = found.bounded.start;
     let by_bytes_ns = Axis::new(&found.clocks, &[], &[]).to_reference(HostId(0), at_ns).saturating_sub(at_ns);
@@ -155,8 +155,8 @@ enum OneClock {
     /// Bytes, or wall clocks, contradict.
     IsNot,
     /// The one is on the axis by way of two others.
-    CannotBeTold,
-    /// There are no bytes to tell, and the recordings were made at different times.
+    Unknown,
+    /// There are no bytes to compare, and the recordings were made at different times.
     NothingCommon,
 }
 
@@ -178,7 +178,7 @@ fn on_one_clock(reference: &dyn Source, host: &Host, ahead_ns: i64, there: &Plac
     let clocks = match (there.clocks.is_empty(), is_axis) {
         (true, _) => moved.clone(),
         (false, true) => there.clocks.iter().map(shift).collect(),
-        (false, false) => return Ok(OneClock::CannotBeTold),
+        (false, false) => return Ok(OneClock::Unknown),
     };
     let bytes = seen_by_both(reference, source)?;
     let is_one = match bytes.is_empty() {

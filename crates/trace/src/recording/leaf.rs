@@ -1,7 +1,7 @@
 //! Columns from rows: numbers, text, lists and maps as Parquet stores them.
 //!
 //! A column is one *leaf*, a map is two. A leaf holds the values that are there, and levels that say where they belong: a definition
-//! level for each row (or item of a list) tells whether there is a value, a repetition level of 0 begins a row. (Dremel: Melnik et al.,
+//! level for each row (or item of a list) says whether there is a value, a repetition level of 0 begins a row. (Dremel: Melnik et al.,
 //! VLDB 2010; Parquet's encoding of it.)
 
 use bytes::Bytes;

@@ -3,7 +3,7 @@
 //! **While it is being recorded** it holds `meta.json` without an end, and `segments/`: append-only
 //! files of framed batches ([`segment`]). A batch is on its way to the page cache when [`Sink::take`]
 //! returns, so a kill of the recorder loses only what its tracers had not handed over, and at most one
-//! frame is torn, which its checksum tells.
+//! frame is torn, which its checksum shows.
 //!
 //! **Finishing** ([`RecordingWriter::finish`]) sorts the segments into one Parquet data set per table,
 //! partitioned by host, in bounded memory; writes `checksums`; and then, as the one step that counts,

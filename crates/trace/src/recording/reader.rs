@@ -66,7 +66,7 @@ impl Recording {
             _ => 0,
         };
         let lost_events = events.iter().map(lost).fold(0, u64::saturating_add);
-        tell_damage(&mut meta, Totals { damage, lost_events });
+        note_damage(&mut meta, Totals { damage, lost_events });
         let inner = Inner::Memory(Box::new(MemorySource::from_events(meta, events)));
         Ok(Recording { inner })
     }
@@ -74,7 +74,7 @@ impl Recording {
     fn by_way_of_tables(mut meta: Meta, segments: &[PathBuf]) -> Result<Recording, TraceError> {
         let directory = TemporaryDirectory::new()?;
         let totals = convert(segments, &[], directory.path())?;
-        tell_damage(&mut meta, totals);
+        note_damage(&mut meta, totals);
         let mut tables = Tables::open(directory.path(), meta)?;
         tables.temporary = Some(directory);
         Ok(Recording { inner: Inner::Tables(Box::new(tables)) })
@@ -88,7 +88,7 @@ impl Recording {
     }
 }
 
-fn tell_damage(meta: &mut Meta, totals: Totals) {
+fn note_damage(meta: &mut Meta, totals: Totals) {
     let Damage { torn_bytes, lost_events } = totals.damage;
     meta.dropped_events = meta.dropped_events.saturating_add(lost_events).saturating_add(totals.lost_events);
     if torn_bytes > 0 {

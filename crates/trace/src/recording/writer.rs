@@ -16,7 +16,7 @@ pub struct Ending {
     pub end: Time,
     /// Exit code of the command, if it ended.
     pub exit_code: Option<i32>,
-    /// Events that were lost before they came here, and that no `lost` mark tells of.
+    /// Events that were lost before they came here, and that no `lost` mark counts.
     pub dropped_events: u64,
     /// Added to the attributes in `meta.json`.
     pub attributes: Vec<(String, String)>,

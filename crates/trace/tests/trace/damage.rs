@@ -116,9 +116,9 @@ fn damaged_segments_give_what_is_whole_and_say_what_is_not() {
             Ok(recording) => {
                 let found = everything(&recording).unwrap();
                 prop_assert!(found.spans.len() <= expected.spans.len());
-                let told = recording.meta().attributes.iter().any(|a| a.0 == "torn_bytes");
+                let noted = recording.meta().attributes.iter().any(|a| a.0 == "torn_bytes");
                 let at_frame_end = matches!(harm, Harm::Cut | Harm::Remove);
-                prop_assert!(told || at_frame_end || found.spans.len() == expected.spans.len(), "lost in silence");
+                prop_assert!(noted || at_frame_end || found.spans.len() == expected.spans.len(), "lost in silence");
             }
         }
     });

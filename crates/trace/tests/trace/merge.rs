@@ -148,11 +148,11 @@ fn spans(source: &dyn Source) -> Vec<(i64, i64, Span)> {
 #[test]
 fn a_server_whose_clock_is_seconds_off_and_drifts_is_put_within_the_least_one_way_delay() {
     let (client, server) = conversation(shifted, "server");
-    let (told, directory) = merged(&client, &server);
-    let told = told.unwrap();
-    assert_eq!(told.parts[1].clock, ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 });
-    assert!((told.parts[1].offset_ns + 7_010_000_000).abs() < 1_000_000, "{told:?}");
-    assert!((told.parts[1].drift_ppb + 99_990).abs() < 2_000, "{told:?}");
+    let (outcome, directory) = merged(&client, &server);
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.parts[1].clock, ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 });
+    assert!((outcome.parts[1].offset_ns + 7_010_000_000).abs() < 1_000_000, "{outcome:?}");
+    assert!((outcome.parts[1].drift_ppb + 99_990).abs() < 2_000, "{outcome:?}");
     let merged = open(&directory);
     assert_eq!((merged.hosts().len(), merged.meta().command[0].as_str()), (2, "nfs-cp"));
     assert!(!merged.clocks().is_empty() && merged.clocks().iter().all(|c| c.host == HostId(1)));
@@ -164,14 +164,14 @@ fn a_server_whose_clock_is_seconds_off_and_drifts_is_put_within_the_least_one_wa
     let (here, there) = (writes(&spans(&merged)), writes(&truth));
     assert_eq!(here.len(), there.len());
     let worst = here.iter().zip(&there).map(|(a, b)| (a - b).abs()).max().unwrap();
-    assert!(worst <= LEAST_DELAY_NS && worst <= error_ns + 10, "{worst} ns off, {error_ns} ns told");
+    assert!(worst <= LEAST_DELAY_NS && worst <= error_ns + 10, "{worst} ns off, {error_ns} ns claimed");
 }
 
 #[test]
 fn the_process_at_the_accepting_end_is_the_server_and_no_two_things_have_one_number() {
     let (client, server) = conversation(shifted, "server");
-    let (told, directory) = merged(&client, &server);
-    told.unwrap();
+    let (outcome, directory) = merged(&client, &server);
+    outcome.unwrap();
     let merged = open(&directory);
     let roles: BTreeMap<&str, Role> = merged.tracks().iter().map(|t| (t.name.as_str(), t.role)).collect();
     assert_eq!((roles["nfs-cp"], roles["ganesha.nfsd"]), (Role::Client, Role::Server));
@@ -202,8 +202,8 @@ fn recordings_of_one_boot_need_no_alignment_and_their_threads_are_one() {
         made.span(3, SpanKind::DiskWrite, 101 * SECOND, 101 * SECOND + 500).offset_bytes = Some(4096);
     }
     other.span(3, SpanKind::DiskWrite, 101 * SECOND + 600, 101 * SECOND + 900).offset_bytes = Some(8192);
-    let (told, directory) = merged(&one.source(), &other.source());
-    assert_eq!(told.unwrap().parts[1].clock, ClockFrom::SameBoot);
+    let (outcome, directory) = merged(&one.source(), &other.source());
+    assert_eq!(outcome.unwrap().parts[1].clock, ClockFrom::SameBoot);
     let merged = open(&directory);
     assert_eq!((merged.hosts().len(), merged.tracks().len(), merged.clocks().len()), (1, 3, 0));
     let served = merged.tracks().iter().find(|t| t.pid == Some(900)).unwrap();
@@ -230,26 +230,26 @@ fn two_runs_one_after_the_other_on_one_machine_are_refused_with_what_would_compa
     let (before, after) = (of_one_machine(unshifted, 5, 100, 110), of_one_machine(unshifted, 6, 112, 120));
     let (before, after) = (before.source(), after.source());
     for (one, other) in [(&before, &after), (&after, &before)] {
-        let (told, directory) = merged(one, other);
-        let message = told.unwrap_err().to_string();
+        let (outcome, directory) = merged(one, other);
+        let message = outcome.unwrap_err().to_string();
         assert!(message.contains("nothing connects them") && message.contains("2.00 s") && message.contains("--after"), "{message}");
         assert!(!directory.path().join("merged.thw").exists());
     }
     // Their wall clocks do not make them one either.
-    let told = |seconds: i64, pid, from_s, to_s| {
+    let recorded = |seconds: i64, pid, from_s, to_s| {
         let mut made = of_one_machine(unshifted, pid, from_s, to_s);
         made.meta.attributes.push(("realtime_ns".into(), (seconds * SECOND).to_string()));
         made.source()
     };
-    assert!(merged(&told(7_000, 5, 100, 110), &told(7_000, 6, 112, 120)).0.is_err());
+    assert!(merged(&recorded(7_000, 5, 100, 110), &recorded(7_000, 6, 112, 120)).0.is_err());
 }
 
 #[test]
 fn what_only_ran_at_the_same_time_on_the_same_machine_is_merged_and_that_is_said() {
-    let (told, _directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &of_one_machine(unshifted, 6, 105, 120).source());
-    let told = told.unwrap();
-    assert_eq!(told.parts[1].clock, ClockFrom::SameBoot);
-    assert!(told.notes.iter().any(|note| note.contains("no connection and no process")), "{:?}", told.notes);
+    let (outcome, _directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &of_one_machine(unshifted, 6, 105, 120).source());
+    let outcome = outcome.unwrap();
+    assert_eq!(outcome.parts[1].clock, ClockFrom::SameBoot);
+    assert!(outcome.notes.iter().any(|note| note.contains("no connection and no process")), "{:?}", outcome.notes);
 }
 
 /// A clock in a time namespace that is 5,000 s ahead.
@@ -266,15 +266,18 @@ fn a_recording_from_a_time_namespace_is_put_where_the_kernel_says() {
         }
     }
     let inside = inside.source();
-    let (told, directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &inside);
-    let told = told.unwrap();
-    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns, told.parts[1].error_ns), (ClockFrom::SameBoot, -5_000 * SECOND, 0));
-    assert!(told.notes.iter().any(|note| note.contains("time namespace") && note.contains("+5000.000 s")), "{:?}", told.notes);
+    let (outcome, directory) = merged(&of_one_machine(unshifted, 5, 100, 110).source(), &inside);
+    let outcome = outcome.unwrap();
+    assert_eq!(
+        (outcome.parts[1].clock.clone(), outcome.parts[1].offset_ns, outcome.parts[1].error_ns),
+        (ClockFrom::SameBoot, -5_000 * SECOND, 0)
+    );
+    assert!(outcome.notes.iter().any(|note| note.contains("time namespace") && note.contains("+5000.000 s")), "{:?}", outcome.notes);
     let starts: HashSet<i64> = spans(&open(&directory)).iter().map(|span| span.0).collect();
     assert_eq!(starts, [100 * SECOND, 102 * SECOND].into());
     // The other way round, it is the one outside that is moved.
-    let told = merged(&inside, &of_one_machine(unshifted, 5, 100, 110).source()).0.unwrap();
-    assert_eq!(told.parts[1].offset_ns, 5_000 * SECOND);
+    let outcome = merged(&inside, &of_one_machine(unshifted, 5, 100, 110).source()).0.unwrap();
+    assert_eq!(outcome.parts[1].offset_ns, 5_000 * SECOND);
 }
 
 #[test]
@@ -282,13 +285,13 @@ fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the
     for clock in [ahead, |ns: i64| ns - SECOND, |ns: i64| ns + 3_000_000] {
         // Both say that they are on the same clock, as recordings did that knew nothing of time namespaces.
         let (client, server) = conversation(clock, "client");
-        let (told, directory) = merged(&client, &server);
-        let told = told.unwrap();
-        let part = &told.parts[1];
-        assert!(matches!(part.clock, ClockFrom::Connections { connections: 1, one_way: false, .. }), "{told:?}");
+        let (outcome, directory) = merged(&client, &server);
+        let outcome = outcome.unwrap();
+        let part = &outcome.parts[1];
+        assert!(matches!(part.clock, ClockFrom::Connections { connections: 1, one_way: false, .. }), "{outcome:?}");
         let truth_ns = -(clock(100 * SECOND) - 100 * SECOND);
-        assert!(part.offset_ns.abs_diff(truth_ns) <= part.error_ns.max(LEAST_DELAY_NS as u64), "{told:?}");
-        assert!(told.notes.iter().any(|note| note.contains("contradict")), "{:?}", told.notes);
+        assert!(part.offset_ns.abs_diff(truth_ns) <= part.error_ns.max(LEAST_DELAY_NS as u64), "{outcome:?}");
+        assert!(outcome.notes.iter().any(|note| note.contains("contradict")), "{:?}", outcome.notes);
         let merged = open(&directory);
         let requests = spans(&merged).into_iter().filter(|span| span.2.kind == SpanKind::FileWrite);
         let truth: Vec<i64> = spans(&conversation(unshifted, "client").1)
@@ -306,7 +309,7 @@ fn clocks_of_one_name_that_would_have_replies_before_requests_are_aligned_by_the
 
 #[test]
 fn two_runs_between_the_same_ports_are_refused_though_their_bytes_would_fit() {
-    let told = |clock: fn(i64) -> i64, boot: &str| {
+    let recorded = |clock: fn(i64) -> i64, boot: &str| {
         let (mut client, mut server) = conversation_made(clock, boot);
         for made in [&mut client, &mut server] {
             made.meta.attributes.push(("realtime_ns".into(), (9_000 * SECOND).to_string()));
@@ -314,13 +317,13 @@ fn two_runs_between_the_same_ports_are_refused_though_their_bytes_would_fit() {
         merged(&client.source(), &server.source())
     };
     // The server was recorded a minute later, on the same clock: the wall clocks say so.
-    let (told_of, directory) = told(|ns| ns + 60 * SECOND, "client");
-    let message = told_of.unwrap_err().to_string();
+    let (outcome, directory) = recorded(|ns| ns + 60 * SECOND, "client");
+    let message = outcome.unwrap_err().to_string();
     assert!(message.contains("two runs that used the same ports") && message.contains("60.0 s later"), "{message}");
     assert!(!directory.path().join("merged.thw").exists());
     // Of another machine it may be its wall clock that is wrong: the bytes count, and it is said.
-    let told_of = told(|ns| ns + 60 * SECOND, "server").0.unwrap();
-    assert!(told_of.notes.iter().any(|note| note.contains("60.0 s from where the wall clocks do")), "{:?}", told_of.notes);
+    let outcome = recorded(|ns| ns + 60 * SECOND, "server").0.unwrap();
+    assert!(outcome.notes.iter().any(|note| note.contains("60.0 s from where the wall clocks do")), "{:?}", outcome.notes);
 }
 
 #[test]
@@ -330,8 +333,8 @@ fn bytes_that_no_clock_can_put_in_order_are_refused() {
     let two = |ns: i64| if ns / 1_000_000 % 2 == 0 { ns } else { ns + 5_000 * SECOND };
     for (clock, boot) in [(jumps as fn(i64) -> i64, "server"), (jumps, "client"), (two, "server"), (two, "client")] {
         let (client, server) = conversation(clock, boot);
-        let (told, directory) = merged(&client, &server);
-        let message = told.map(|told| format!("{told:?}")).unwrap_err().to_string();
+        let (outcome, directory) = merged(&client, &server);
+        let message = outcome.map(|outcome| format!("{outcome:?}")).unwrap_err().to_string();
         assert!(message.contains("before they were sent"), "{message}");
         assert!(!directory.path().join("merged.thw").exists());
     }
@@ -344,21 +347,21 @@ fn clocks_of_one_name_whose_wall_clocks_contradict_are_not_taken_as_one() {
         made.meta.attributes.push(("realtime_ns".into(), (realtime * SECOND).to_string()));
         made.source()
     };
-    let (told, _directory) = merged(&machine(unshifted, 9_000, 5, 100, 110), &machine(ahead, 4_000, 6, 102, 108));
-    let told = told.unwrap();
-    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns), (ClockFrom::WallClock, -5_000 * SECOND));
-    assert!(told.notes.iter().any(|note| note.contains("contradict")), "{:?}", told.notes);
+    let (outcome, _directory) = merged(&machine(unshifted, 9_000, 5, 100, 110), &machine(ahead, 4_000, 6, 102, 108));
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.parts[1].clock.clone(), outcome.parts[1].offset_ns), (ClockFrom::WallClock, -5_000 * SECOND));
+    assert!(outcome.notes.iter().any(|note| note.contains("contradict")), "{:?}", outcome.notes);
 }
 
 #[test]
-fn without_a_common_connection_each_is_told_what_the_others_saw() {
+fn without_a_common_connection_each_reports_what_the_others_saw() {
     let (client, _) = conversation(unshifted, "client");
     let mut stranger = Made::new("elsewhere", shifted);
     stranger.track(1, TrackKind::Thread, Role::Client, 5, "sshd");
     stranger.connection(1, "192.168.1.1:9 > 192.168.1.2:22", "server");
     stranger.span(1, SpanKind::FileRead, 100 * SECOND, 101 * SECOND);
-    let (told, directory) = merged(&client, &stranger.source());
-    let message = told.unwrap_err().to_string();
+    let (outcome, directory) = merged(&client, &stranger.source());
+    let message = outcome.unwrap_err().to_string();
     for expected in ["server.thw", CONNECTION, "192.168.1.1:9 > 192.168.1.2:22"] {
         assert!(message.contains(expected), "{message}");
     }
@@ -374,10 +377,10 @@ fn wall_clocks_are_a_last_resort_with_a_large_error() {
         made.span(1, SpanKind::FileRead, 100 * SECOND, 101 * SECOND);
         made.source()
     };
-    let (told, directory) = merged(&machine("one", 5_000 * SECOND), &machine("other", 5_010 * SECOND));
-    let told = told.unwrap();
-    assert_eq!((told.parts[1].clock.clone(), told.parts[1].offset_ns), (ClockFrom::WallClock, 10 * SECOND));
-    assert!(told.parts[1].error_ns >= SECOND as u64 && told.notes[0].contains("wall clocks"), "{told:?}");
+    let (outcome, directory) = merged(&machine("one", 5_000 * SECOND), &machine("other", 5_010 * SECOND));
+    let outcome = outcome.unwrap();
+    assert_eq!((outcome.parts[1].clock.clone(), outcome.parts[1].offset_ns), (ClockFrom::WallClock, 10 * SECOND));
+    assert!(outcome.parts[1].error_ns >= SECOND as u64 && outcome.notes[0].contains("wall clocks"), "{outcome:?}");
     let merged = open(&directory);
     assert!(merged.meta().attributes.iter().any(|(name, value)| name == "notes" && value.contains("wall clocks")));
 }
@@ -393,7 +396,7 @@ fn what_a_thread_did_while_it_ran_counts_from_the_waits_around_it() {
     }
     client.connection(1, CONNECTION, "client");
     server.connection(1, CONNECTION, "server");
-    fn told(made: &mut Made, kind: SpanKind, at_ns: i64, offset: u64, size: u64) {
+    fn moved(made: &mut Made, kind: SpanKind, at_ns: i64, offset: u64, size: u64) {
         made.moved(1, kind, at_ns, at_ns, offset, size);
         let Some(Event::Span(span)) = made.events.last_mut() else { unreachable!() };
         (span.count, span.cpu_ns) = (3, Some(0));
@@ -406,21 +409,23 @@ fn what_a_thread_did_while_it_ran_counts_from_the_waits_around_it() {
     for i in 0..500_u64 {
         // The client wakes at 0, sends at 10 µs, and its spans stand at 30 µs, where it waits again.
         let at_ns = 100 * SECOND + i as i64 * 2_000_000;
-        told(&mut client, SpanKind::NetSend, at_ns + 30_000, i * 300, 300);
+        moved(&mut client, SpanKind::NetSend, at_ns + 30_000, i * 300, 300);
         wait(&mut client, SpanKind::NetReceive, at_ns + 30_001, at_ns + 2_000_000, i * 30);
         let there_ns = at_ns + 10_000 + LEAST_DELAY_NS;
         wait(&mut server, SpanKind::NetReceive, there_ns - 1_800_000, there_ns, i * 300);
-        told(&mut server, SpanKind::NetSend, there_ns + 40_000, i * 30, 30);
-        told(&mut client, SpanKind::NetReceive, at_ns + 2_000_000 + 29_999, i * 30, 30);
+        moved(&mut server, SpanKind::NetSend, there_ns + 40_000, i * 30, 30);
+        moved(&mut client, SpanKind::NetReceive, at_ns + 2_000_000 + 29_999, i * 30, 30);
     }
-    let (told, directory) = merged(&client.source(), &server.source());
-    let told = told.unwrap();
-    let ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 } = told.parts[1].clock else { panic!("{told:?}") };
+    let (outcome, directory) = merged(&client.source(), &server.source());
+    let outcome = outcome.unwrap();
+    let ClockFrom::Connections { connections: 1, one_way: false, contradictions: 0 } = outcome.parts[1].clock else {
+        panic!("{outcome:?}")
+    };
     let (recording, host_ns) = (open(&directory), shifted(101 * SECOND));
     let clock = recording.clocks().iter().rfind(|c| c.host == HostId(1) && c.from_ns <= host_ns).unwrap();
     let drift_ns = (host_ns - clock.from_ns) as i128 * clock.drift_ppb as i128 / SECOND as i128;
     let off_ns = host_ns + clock.offset_ns + drift_ns as i64 - 101 * SECOND;
-    assert!(off_ns.unsigned_abs() <= told.parts[1].error_ns, "{off_ns} ns off, with {told:?}");
+    assert!(off_ns.unsigned_abs() <= outcome.parts[1].error_ns, "{off_ns} ns off, with {outcome:?}");
 }
 
 #[test]

@@ -162,8 +162,8 @@ fn a_sink_that_is_full_counts_what_it_loses_and_says_so_on_the_track() {
     assert_eq!(found.spans.len() as u64 + lost, counting.spans.load(Ordering::Relaxed));
     assert_eq!(recording.objects().iter().map(|o| o.name.as_str()).collect::<Vec<_>>(), ["/data/late"]);
     let marks = recording.marks().unwrap();
-    let told: i64 = marks.iter().filter(|m| m.kind == MarkKind::Lost).filter_map(|m| m.value).sum();
-    assert_eq!(told as u64, lost, "each lost span is told by a mark on its track");
+    let marked: i64 = marks.iter().filter(|m| m.kind == MarkKind::Lost).filter_map(|m| m.value).sum();
+    assert_eq!(marked as u64, lost, "each lost span is counted by a mark on its track");
 }
 
 /// The child: writes spans one batch after another until it is killed, and says how many it handed over.

@@ -1,6 +1,6 @@
 //! `thalweg bench commands`: whole commands, one beside the other.
 
-use super::results::Telling;
+use super::results::ProgressLine;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -57,7 +57,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let text = std::fs::read_to_string(&arguments.plan).map_err(|e| failed(&e))?;
     let plan: CommandPlan = serde_json::from_str(&text).map_err(|e| failed(&e))?;
     let log = arguments.raw.as_deref().map(|path| (path, arguments.resume));
-    let outcome = plan.run(log, &Telling(Interrupt::listen()?)).map_err(|error| match error {
+    let outcome = plan.run(log, &ProgressLine(Interrupt::listen()?)).map_err(|error| match error {
         Error::Stopped => Failure::Interrupted(error.to_string()),
         error => Failure::failed(error),
     })?;

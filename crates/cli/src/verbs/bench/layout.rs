@@ -4,7 +4,7 @@
 //! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
 
 use super::layout_page;
-use super::results::{self, Picture, Results, Telling};
+use super::results::{self, Picture, ProgressLine, Results};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
@@ -123,7 +123,7 @@ impl Through {
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let choice = choice(arguments)?;
-    results::finish(layout::run(&choice, &Telling(interrupt)), &choice.out, arguments.json)
+    results::finish(layout::run(&choice, &ProgressLine(interrupt)), &choice.out, arguments.json)
 }
 
 impl Results for Document {

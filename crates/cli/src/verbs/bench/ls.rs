@@ -4,7 +4,7 @@
 //! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
 
 use super::ls_page;
-use super::results::{self, Picture, Results, Telling};
+use super::results::{self, Picture, ProgressLine, Results};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use std::path::PathBuf;
@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let choice = choice(arguments)?;
     // What cannot be written now is said when the study is done.
     let so_far = |document: &Document| drop(results::write(document, &choice.out));
-    results::finish(ls::run(&choice, &Telling(interrupt), &so_far), &choice.out, arguments.json)
+    results::finish(ls::run(&choice, &ProgressLine(interrupt), &so_far), &choice.out, arguments.json)
 }
 
 impl Results for Document {

@@ -41,13 +41,13 @@ fn look(method: &str) -> usize {
 
 /// How a way of listing is called in a legend.
 fn title(how: &str) -> String {
-    let told = [
+    let titles = [
         (WalkMode::Synchronous, "one file at a time"),
         (WalkMode::Statahead, "attributes ahead"),
         (WalkMode::GlimpseAhead, "sizes ahead too"),
         (WalkMode::SizesFromMetadata, "sizes from the service"),
     ];
-    told.iter().find(|(mode, _)| mode.name() == how).map_or_else(|| how.to_owned(), |(_, title)| (*title).to_owned())
+    titles.iter().find(|(mode, _)| mode.name() == how).map_or_else(|| how.to_owned(), |(_, title)| (*title).to_owned())
 }
 
 fn dot(x: f64, e: &Estimate, expected: Option<f64>, hint: String) -> Dot {
@@ -298,8 +298,8 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
             };
             let points = chosen.iter().filter(|n| (n.point.mounted, n.point.batch) == (mounted, batch));
             let dots = points.map(|n| {
-                let told = format!("{} workers: {} each second", n.point.workers, figure(n.rate_per_s.median));
-                dot(f64::from(n.point.workers), &n.rate_per_s, None, format!("{name}, {told}"))
+                let rate = format!("{} workers: {} each second", n.point.workers, figure(n.rate_per_s.median));
+                dot(f64::from(n.point.workers), &n.rate_per_s, None, format!("{name}, {rate}"))
             });
             Curve { dots: dots.collect(), name: name.clone(), look, is_reference: false }
         });

@@ -42,7 +42,7 @@ enum What {
         #[arg(value_name = "DIR")]
         out: PathBuf,
     },
-    /// The process on a node of a study; it is told over a pipe what to do
+    /// The process on a node of a study; it gets its orders over a pipe
     #[command(hide = true)]
     Node,
 }

@@ -29,10 +29,10 @@ pub(super) fn promises(bars: &[Bar], found: impl Fn(&Estimate) -> String, promis
     vec![Section::Heading("What was promised".into()), table]
 }
 
-/// Tells how far a measurement is, and hears Ctrl-C.
-pub(super) struct Telling(pub(super) Interrupt);
+/// Prints how far a measurement is, and hears Ctrl-C.
+pub(super) struct ProgressLine(pub(super) Interrupt);
 
-impl Observer for Telling {
+impl Observer for ProgressLine {
     fn doing(&self, what: &str) {
         output::note(what);
     }

@@ -39,7 +39,7 @@ struct Package {
     left_out: String,
 }
 
-/// Looks, and tells.
+/// Checks everything, and prints what was found.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ceilings {
         return ceilings(&arguments.path);
@@ -118,7 +118,7 @@ fn kernel_facts() -> Vec<Finding> {
     }
     let missed = |(name, found): (String, Result<String, String>)| {
         let found = found.err().unwrap_or_default();
-        less(name, State::Absent, found, "what it tells is absent from recordings, never 0", "a newer kernel, or more rights")
+        less(name, State::Absent, found, "what it records is absent from recordings, never 0", "a newer kernel, or more rights")
     };
     findings.extend(missing.into_iter().map(missed));
     findings
@@ -137,7 +137,7 @@ fn memory() -> Finding {
     let available_bytes = proc_number("/proc/meminfo", "MemAvailable:").map(|kib| kib << 10);
     match available_bytes {
         None => {
-            less("memory", State::Absent, "/proc/meminfo does not say", "the demo cannot tell whether its files stay in the page cache", "")
+            less("memory", State::Absent, "/proc/meminfo does not say", "the demo cannot know whether its files stay in the page cache", "")
         }
         Some(bytes) if bytes < 2 << 30 => less(
             "memory",

@@ -138,17 +138,17 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
         .output
         .as_deref()
         .map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
-    // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is told here.
+    // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is said here.
     let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
     outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
-    let told = explained.and_then(|explanation| hand_over(&explanation, arguments, &more, true));
+    let handed_over = explained.and_then(|explanation| hand_over(&explanation, arguments, &more, true));
     drop(temporary);
-    match (outcome.exit, told) {
-        (None | Some(Exit::Code(0)), told) => told,
-        (Some(exit), told) => {
+    match (outcome.exit, handed_over) {
+        (None | Some(Exit::Code(0)), handed_over) => handed_over,
+        (Some(exit), handed_over) => {
             // How the command ended counts for more than what could be said about it.
-            if let Err(failure) = told {
-                exit::tell(&failure, "explain");
+            if let Err(failure) = handed_over {
+                exit::report(&failure, "explain");
             }
             Err(Failure::Ended(exit))
         }

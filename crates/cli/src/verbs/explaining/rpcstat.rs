@@ -68,7 +68,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             return Err(Failure::usage(format!("{}: is a recording; --port and --output are for captures", file.display())));
         }
         let recording = Recording::open(file).map_err(Failure::failed)?;
-        return print(&told(&recording, file, &[])?, arguments.json);
+        return print(&analysed(&recording, file, &[])?, arguments.json);
     }
     let capture = Capture::open(file)?;
     let kept = Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn finish(kept: &Kept, summary: &Summary, of: &Path, arguments: &Arguments) -> Result<(), Failure> {
     let recording = kept.finish(summary)?;
-    print(&told(&recording, of, &summary.notes)?, arguments.json)
+    print(&analysed(&recording, of, &summary.notes)?, arguments.json)
 }
 
 fn print(document: &RpcStat, json: bool) -> Result<(), Failure> {
@@ -90,7 +90,7 @@ fn print(document: &RpcStat, json: bool) -> Result<(), Failure> {
     }
 }
 
-fn told(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, Failure> {
+fn analysed(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, Failure> {
     let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
     thalweg_explain::rpcstat::rpcstat(recording).map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
 }

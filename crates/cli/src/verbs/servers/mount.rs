@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     log: Option<PathBuf>,
     /// Say on standard output when it is mounted, or why not
     #[arg(long, hide = true)]
-    tell: bool,
+    notify: bool,
     #[command(flatten)]
     layout: LayoutFlags,
     #[command(flatten)]
@@ -68,7 +68,7 @@ impl Arguments {
         }
         let path = self.store.path(store)?;
         let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
-        let command = std::env::args().filter(|a| a != "--tell" && a != "--foreground" && a != "-f").collect();
+        let command = std::env::args().filter(|a| a != "--notify" && a != "--foreground" && a != "-f").collect();
         let record = self.record.as_ref().map(absolute).transpose()?.map(|path| (path, command));
         let mut options = Options::new(path.store.service().map_err(Failure::failed)?, mountpoint);
         options.directory = path.path;
@@ -93,13 +93,13 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     let mount = match Mount::start(options) {
         Ok(mount) => mount,
         Err(error) => {
-            if arguments.tell {
+            if arguments.notify {
                 output::line(&error.to_string())?;
             }
             return Err(Failure::failed(error));
         }
     };
-    if arguments.tell {
+    if arguments.notify {
         let _ = std::env::set_current_dir("/");
         output::line(WORD)?;
     } else {
@@ -121,7 +121,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
 fn start_process() -> Result<(), Failure> {
     let program = std::env::current_exe().map_err(|e| Failure::failed(format!("this program: {e}")))?;
     let mut command = Command::new(program);
-    command.args(std::env::args_os().skip(1)).args(["--foreground", "--tell"]);
+    command.args(std::env::args_os().skip(1)).args(["--foreground", "--notify"]);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // The terminal's signals are not for it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);

@@ -4,19 +4,19 @@ use crate::{failure::Failure, interrupt::Interrupt, output};
 use thalweg_store::start::{RunningStore, StartOptions};
 
 /// What everybody who starts a server must know.
-pub(super) const NO_CREDENTIALS: &str = "There are no credentials yet: whoever reaches a port can read, change and remove everything in the store, \
+pub(super) const NO_CREDENTIALS: &str = "There are no credentials yet: anybody who reaches a port can read, change and remove everything in the store, \
     as any user. On loopback that means every user and program of this machine.";
 
 /// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
 pub(super) struct StartFlags {
-    /// Listen on an address that other machines can reach: whoever reaches a port can do anything there
+    /// Listen on an address that other machines can reach: anybody who reaches a port can do anything there
     #[arg(long)]
     beyond_loopback: bool,
     /// Make missing targets and metadata anew, empty: what was in them is lost. (For a new store this is not needed)
     #[arg(long)]
     initialise: bool,
-    /// Accept metadata that is older than what the targets were told: names are as they were then, and files that it does not know are lost.
+    /// Accept metadata that is older than what the targets were notified of: names are as they were then, and files that it does not know are lost.
     /// Datafiles of starts that never were go to TARGET/set-aside
     #[arg(long)]
     accept_older_metadata: bool,

@@ -65,7 +65,7 @@ fn one(arguments: &Arguments, mountpoint: &Path) -> Result<(), Failure> {
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The mount's process has written everything when it ends. It does not end while the mount is in another namespace still, which
-/// whoever started one while it was mounted has copied; what was closed has been written then, too.
+/// the copies started while it was mounted are complete; what was closed has been written then, too.
 fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(), Failure> {
     let began = Instant::now();
     let look = Timespec::try_from(LOOK).ok();

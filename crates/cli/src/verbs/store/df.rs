@@ -58,7 +58,7 @@ struct Partials {
     writing_bytes: Option<u64>,
 }
 
-/// Tells; fails when a server did not answer.
+/// Prints the servers' space; fails when a server did not answer.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
@@ -151,8 +151,8 @@ mod tests {
     #[test]
     fn a_line_says_what_there_is_and_nothing_where_there_is_nothing() {
         assert_eq!(Partials::default().line(), None);
-        let told = Partials { abandoned: 1, abandoned_bytes: Some(3 << 20), writing: 2, writing_bytes: None };
-        let line = told.line().unwrap();
+        let partials = Partials { abandoned: 1, abandoned_bytes: Some(3 << 20), writing: 2, writing_bytes: None };
+        let line = partials.line().unwrap();
         assert_eq!(
             line,
             "1 partial copy of clients that are gone, 3 MiB (thalweg rm --partials removes them); 2 partial copies being written, ?"

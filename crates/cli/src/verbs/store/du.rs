@@ -270,7 +270,7 @@ impl Adding<'_> {
     }
 
     fn end(mut self, total: Sum, troubles: &mut Troubles) -> Result<(), Failure> {
-        troubles.tell_sizes();
+        troubles.report_sizes();
         if self.arguments.json {
             let out = &mut self.lines.buffer;
             out.extend_from_slice(if self.written == 0 { b"]" } else { b"\n  ]" });

@@ -47,7 +47,7 @@ struct Document {
     targets: Option<Vec<u32>>,
 }
 
-/// Tells.
+/// Prints attributes.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.byte_path(&arguments.path)?;
     let session = Session::connect(&path.store, &arguments.store)?;

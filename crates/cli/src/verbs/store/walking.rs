@@ -1,6 +1,6 @@
 //! Walking a store's directories for a verb: the flags, the walker, what could not be had, and what it cost.
 //!
-//! What is known is told, whatever happens; what is not is counted here, said at the end (once for each server that did not answer, not for
+//! What is known is printed, whatever happens; what is not is counted here, said at the end (once for each server that did not answer, not for
 //! each of its files), and makes the exit code 1.
 
 use crate::operand::{BytePath, StoreFlags};
@@ -194,7 +194,7 @@ impl Troubles {
 
     /// Something of this path went wrong: said at once.
     pub(super) fn of(&mut self, path: &[u8], error: &Error) {
-        // A place that begins at a directory's number has that for its name, which tells a person nothing.
+        // A place that begins at a directory's number has that for its name, which means nothing to a person.
         let text = format!("{}: {}", names::text(path), self.why(error));
         self.say(text);
     }
@@ -239,7 +239,7 @@ impl Troubles {
     }
 
     /// Says what has been gathered.
-    pub(super) fn tell_sizes(&mut self) {
+    pub(super) fn report_sizes(&mut self) {
         for (why, count) in std::mem::take(&mut self.sizes) {
             let files = if count == 1 { "the size of 1 file is".to_owned() } else { format!("the sizes of {count} files are") };
             self.say(format!("{why}; {files} not known"));
@@ -248,7 +248,7 @@ impl Troubles {
 
     /// Whether there were none.
     pub(super) fn end(mut self) -> Result<(), Failure> {
-        self.tell_sizes();
-        if self.count == 0 { Ok(()) } else { Err(Failure::Told) }
+        self.report_sizes();
+        if self.count == 0 { Ok(()) } else { Err(Failure::Reported) }
     }
 }

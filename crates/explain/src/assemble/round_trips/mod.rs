@@ -2,7 +2,7 @@
 //! one entry of a walk, is made of.
 //!
 //! A walk of a directory is slow for one reason: it asks for little, waits for the answer, and asks for the next. So what is
-//! told of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
+//! recorded of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
 //! sent, and how often the critical path left the client for the far end and came back; for a file system on a disk, the disk's
 //! requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
 
@@ -89,7 +89,7 @@ pub(crate) fn round_trips_of_calls(calls: &Overlap, entries: Option<u64>, networ
     Some(made)
 }
 
-/// How many entries the run was about, where that is told.
+/// How many entries the run was about, where that is known.
 fn entries(asking: &Asking, meta: &Meta) -> Option<u64> {
     let said = meta.attributes.iter().find(|(name, _)| name == "walk.entries").and_then(|(_, n)| n.parse().ok());
     said.or(Some(asking.delivered)).filter(|&n| n > 0)

@@ -11,7 +11,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
         Trip::Exchanges => ("message", "messages", " to servers"),
         Trip::Disk => ("request", "requests", " to disks"),
     };
-    let many_told = count(trips.count, one, many);
+    let questions = count(trips.count, one, many);
     let serial = trips.in_a_row as f64 >= trips.count as f64 * limits::NEARLY_ALL;
     let at_once = trips.at_once.map_or_else(String::new, |n| {
         let most = trips.most_at_once.filter(|&most| most as f64 > n * 1.5).map_or_else(String::new, |most| format!(", at most {most}"));
@@ -22,7 +22,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
     } else {
         format!("{} one after the other{at_once}", count(trips.in_a_row, "round", "rounds"))
     };
-    let mut said = format!("{many_told}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(&trips.of_each, trips.each_s));
+    let mut said = format!("{questions}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(&trips.of_each, trips.each_s));
     if let Some(entry) = &trips.per_entry {
         let asked = if serial || (entry.questions - entry.round_trips).abs() < 0.05 {
             counted(entry.round_trips, "round trip")
@@ -36,9 +36,9 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
 
 /// ` (1.02 ms messages in transit, 30 µs the server's CPU at work)`.
 fn made_of(parts: &[Part], all_s: f64) -> String {
-    let told = parts.iter().filter(|part| part.seconds >= all_s * limits::WORTH_TELLING).take(limits::PARTS);
-    let told: Vec<String> = told.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
-    if told.is_empty() { String::new() } else { format!(" ({})", told.join(", ")) }
+    let named = parts.iter().filter(|part| part.seconds >= all_s * limits::WORTH_NAMING).take(limits::PARTS);
+    let named: Vec<String> = named.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
+    if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 
 fn count(n: u64, one: &str, many: &str) -> String {
@@ -46,12 +46,12 @@ fn count(n: u64, one: &str, many: &str) -> String {
 }
 
 fn counted(n: f64, what: &str) -> String {
-    let told = match n {
+    let number = match n {
         n if n < 0.095 => format!("{n:.3}"),
         n if n < 9.95 => format!("{n:.1}"),
         n => format!("{n:.0}"),
     };
-    format!("{} {what}{}", told.trim_end_matches(".0"), if (n - 1.0).abs() < 0.05 { "" } else { "s" })
+    format!("{} {what}{}", number.trim_end_matches(".0"), if (n - 1.0).abs() < 0.05 { "" } else { "s" })
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     }
     if of.verdict.status == Status::Healthy {
         let reached = ceiling::reached(of.parts, of.meta, of.verdict.cause);
-        remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.told)));
+        remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.statement)));
     }
     remarks
 }

@@ -96,7 +96,7 @@ impl Proposal {
         Proposal::new(id, change, how, By::Edit(Box::new(graph)))
     }
 
-    /// With another value of a knob, where the recording tells of it.
+    /// With another value of a knob, where the recording has it.
     fn with_knob(self, run: &Run<'_>, name: &str, value: usize) -> Proposal {
         let value = value.to_string();
         match Knob::of(run.meta, name) {

@@ -1,4 +1,4 @@
-//! Without pauses: sleeping by choice, looking now and then, and being stopped.
+//! Without pauses: sleeping by choice, polling, and being stopped.
 
 use super::{Proposal, Run};
 use crate::model::program::Class;
@@ -12,7 +12,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(&sleeping, 0.0)));
     }
     if run.matters(run.stages.polls) {
-        let how = "wait for the connection (poll, epoll, a blocking receive) instead of looking now and then";
+        let how = "wait for the connection (poll, epoll, a blocking receive) instead of a sleep loop";
         let scale = Scale { no_polls: true, ..Scale::none() };
         proposals.push(Proposal::replay("no_poll", "data noticed when it comes, not at the next look", how, scale));
     }

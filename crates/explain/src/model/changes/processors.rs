@@ -13,8 +13,8 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.delayed(&[Class::Quota]) {
         let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
-    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * limits::LEAST_UNTOLD_QUOTA {
-        // A quota that nobody told of shows as queueing like any other.
+    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * limits::LEAST_UNRECORDED_QUOTA {
+        // A quota that was not recorded shows as queueing like any other.
         let how = "if a control group limits it (cpu.max, cpu.cfs_quota_us), raise that";
         proposals.push(Proposal::replay(
             "no_cpu_quota",

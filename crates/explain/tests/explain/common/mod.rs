@@ -76,7 +76,7 @@ impl Tale {
         track
     }
 
-    /// Both ends of a connection, told apart.
+    /// Both ends of a connection, distinguished.
     pub fn two_ends(&mut self, name: &str) -> (ObjectId, ObjectId) {
         let client = self.object(ObjectKind::Connection, name, &[("end", "client")]);
         (client, self.object(ObjectKind::Connection, name, &[("end", "server")]))
@@ -108,7 +108,7 @@ impl Tale {
         self.events.push(Event::Counter(Counter { of: CounterOf::Object(of), name, at, value }));
     }
 
-    /// A wait as a kernel tells it: all of it off the processor.
+    /// A wait as a kernel records it: all of it off the processor.
     pub fn wait(&mut self, track: TrackId, kind: SpanKind, from_us: u64, to_us: u64) -> Line<'_> {
         self.span(track, kind, from_us, to_us).blocked()
     }

@@ -1,11 +1,11 @@
 //! Connections: who is at the two ends, and what TCP says.
 //!
-//! A socket is told of by its cookie; one that has none yet, by its inode. Both names lead to one object. The two
+//! A socket is recorded by its cookie; one that has none yet, by its inode. Both names lead to one object. The two
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
+use super::facts::Facts;
 use super::output::Output;
 use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
-use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, TrackId, TrackKind};
@@ -36,8 +36,8 @@ struct Known {
     user: Option<TrackId>,
     own_track: Option<TrackId>,
     last: [Option<u64>; COUNTERS],
-    /// Until when it is told how far its directions came: acknowledged, arrived.
-    wire_told_ns: [u64; 2],
+    /// Until when it is recorded how far its directions came: acknowledged, arrived.
+    wire_emitted_ns: [u64; 2],
 }
 
 /// Which end of its connection a socket is.
@@ -126,7 +126,7 @@ impl Connections {
             self.unanswered.insert(name.clone(), Unanswered { id, namespace, local, remote, asked_ns });
         }
         let at = self.all.len();
-        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS], wire_told_ns: [0; 2] });
+        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS], wire_emitted_ns: [0; 2] });
         self.by_id.insert(connection.connection, at);
         if connection.inode != 0 {
             self.by_inode.insert(connection.inode, at);
@@ -176,9 +176,9 @@ impl Connections {
     }
 
     /// Nobody had accepted a connection when that was looked at, and this thread's process, which has been met now, is who listens there.
-    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, (looked_ns, at_ns): (u64, u64), output: &mut Output) {
+    pub(crate) fn not_accepted(&mut self, call: &Unanswered, by: TrackId, (polled_ns, at_ns): (u64, u64), output: &mut Output) {
         if let Some(object) = self.object(call.id, output) {
-            let since_ns = i64::try_from(looked_ns.saturating_sub(call.asked_ns)).ok();
+            let since_ns = i64::try_from(polled_ns.saturating_sub(call.asked_ns)).ok();
             output.mark(by, MarkKind::TcpNotAccepted, at_ns, Some(object), since_ns);
         }
     }
@@ -236,18 +236,18 @@ impl Connections {
         let Some(at) = self.at(wire.connection) else { return };
         let object = CounterOf::Object(self.object_at(at, output));
         let name = if wire.direction == 0 { CounterName::TcpAckedBytes } else { CounterName::TcpReceivedBytes };
-        let told = &mut self.all[at].wire_told_ns[usize::from(wire.direction != 0)];
-        if wire.from_ns > *told {
+        let recorded = &mut self.all[at].wire_emitted_ns[usize::from(wire.direction != 0)];
+        if wire.from_ns > *recorded {
             output.counter(object, name, wire.from_ns, wire.from_bytes);
         }
-        *told = wire.head.at_ns;
+        *recorded = wire.head.at_ns;
         if wire.head.at_ns > wire.from_ns {
             output.counter(object, name, wire.head.at_ns, wire.bytes);
         }
         if wire.left_ns != 0 {
             let in_flight = wire.bytes.saturating_sub(wire.from_bytes);
             if wire.from_ns != 0 {
-                // (What was told at that instant is from before what came then.)
+                // (What was recorded at that instant is from before what came then.)
                 output.counter(object, CounterName::TcpInFlightBytes, wire.from_ns + 1, 0);
             }
             output.counter(object, CounterName::TcpInFlightBytes, wire.left_ns, in_flight);

@@ -1,8 +1,8 @@
 //! Devices: a track for each, with a span for each request from issue to completion.
 
+use super::facts::Facts;
 use super::output::{NewSpan, Output};
 use crate::bpf::raw::Block;
-use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 

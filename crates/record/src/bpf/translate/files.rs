@@ -1,12 +1,12 @@
-//! Files: one object for each, named by its path, told of when something is said about it.
+//! Files: one object for each, named by its path, recorded when something refers to it.
 
+use super::facts::Facts;
 use super::output::Output;
 use crate::bpf::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
-use crate::bpf::system::Facts;
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// Files that are remembered; past it the oldest half of those met are forgotten and would be told of anew.
+/// Files that are remembered; past it the oldest half of those met are forgotten and would be recorded anew.
 const MOST_FILES: usize = 200_000;
 
 #[derive(Clone, Debug)]
@@ -15,8 +15,8 @@ struct File {
     path: Option<String>,
     mode: u32,
     access: u32,
-    /// What was said when the object was told of.
-    told: Option<u32>,
+    /// The access with which the object was recorded.
+    emitted: Option<u32>,
 }
 
 /// A file that a process has open.
@@ -36,7 +36,7 @@ pub(crate) struct Files {
     pub new_disks: Vec<u32>,
 }
 
-/// Whether what a descriptor stands for is told of as a file.
+/// Whether what a descriptor stands for is recorded as a file.
 pub(crate) fn is_file(object: &FdObject) -> bool {
     matches!(object.mode & MODE_KIND, MODE_FILE | MODE_BLOCK | MODE_CHARACTER | crate::bpf::raw::MODE_DIRECTORY)
 }
@@ -50,7 +50,7 @@ impl Files {
                 kept % 2 == 0
             });
         }
-        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, told: None })
+        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, emitted: None })
     }
 
     /// The kernel said where a file is.
@@ -85,7 +85,7 @@ impl Files {
         // comes, but an object is one file; so a new path is a new object.
         if file.path.as_ref().is_some_and(|old| *old != path) {
             file.object = None;
-            file.told = None;
+            file.emitted = None;
         }
         file.path = Some(path);
         if file.object.is_some() {
@@ -98,8 +98,8 @@ impl Files {
         let file = self.entry(device, inode, MODE_FILE);
         let fresh = file.object.is_none();
         let object = *file.object.get_or_insert_with(|| output.object_id());
-        if fresh || file.told != Some(file.access) {
-            file.told = Some(file.access);
+        if fresh || file.emitted != Some(file.access) {
+            file.emitted = Some(file.access);
             let opened = ["", "read", "write", "both"][file.access as usize & 3];
             let name = file.path.clone().unwrap_or_else(|| format!("inode {inode}"));
             let regular = file.mode & MODE_KIND == MODE_FILE;

@@ -1,11 +1,12 @@
 //! Records of the ring in, events of the trace out. Nothing here touches the kernel: what only the system can say comes
 //! through [`Facts`], so that each rule can be tested with records made by hand.
 //!
-//! One record of an interval off the processor tells two things: what the thread did in the run before (with the sends and
-//! receives told since), and what it then waited for. Everything else is a row for itself.
+//! One record of an interval off the processor holds two things: what the thread did in the run before (with the sends and
+//! receives since), and what it then waited for. Everything else is a row for itself.
 
 mod connections;
 mod devices;
+pub(crate) mod facts;
 mod files;
 mod output;
 mod samples;
@@ -18,10 +19,10 @@ mod threads;
 mod waits;
 
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
-use crate::bpf::system::Facts;
 use connections::Connections;
 pub(crate) use connections::Unanswered;
 use devices::Devices;
+use facts::Facts;
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
 pub(crate) use output::now_ns;
@@ -40,17 +41,14 @@ use waits::{On, classify};
 /// A wait for a processor that is shorter is part of the wait before it.
 const RUNQUEUE_NS: u64 = 20_000;
 
-/// A run that lasts longer is told of in parts.
+/// A run that lasts longer is recorded in parts.
 const PART_NS: u64 = 10_000_000;
 
-/// As many sends and receives of a run are kept before they are told of.
+/// As many sends and receives of a run are kept before they are recorded.
 const MOST_PIECES: usize = 256;
 
-/// Reads of a thread that ended before anybody saw of what: told of without a file from here on.
-const WORTH_TELLING_BYTES: u64 = 64 << 10;
-
-/// What one sample stands for.
-pub(crate) const SAMPLE_NS: u64 = 1_000_000;
+/// Reads of a thread that ended before anybody saw of what: recorded without a file from here on.
+const WORTH_RECORDING_BYTES: u64 = 64 << 10;
 
 /// Turns records into events.
 pub(crate) struct Translator {
@@ -66,13 +64,13 @@ pub(crate) struct Translator {
     things: Things,
     calls: Calls,
     prices: Prices,
-    /// Tier `syscall`: calls tell what a thread did, runs need not.
+    /// Tier `syscall`: calls say what a thread did, runs need not.
     traces_calls: bool,
     /// Records that made no sense.
     pub refused: u64,
     /// A thread used io_uring, whose bytes no accounting has.
     pub used_uring: bool,
-    /// A thread spliced from a connection, which the socket layer does not tell of.
+    /// A thread spliced from a connection, which the socket layer does not report.
     pub spliced_in: bool,
 }
 
@@ -101,16 +99,16 @@ fn span_of(work: Work) -> SpanKind {
     }
 }
 
-/// What a thread has read and written that is not yet told of, with the file it was on as far as that is known: calls and bytes.
+/// What a thread has read and written that is not yet recorded, with the file it was on as far as that is known: calls and bytes.
 fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, last: bool) -> Vec<(Work, Option<FdObject>, (u64, u64))> {
-    let told = *thread.told_up_to(io);
+    let accounted = *thread.accounted(io);
     let mut found = Vec::new();
-    for (work, seen, done) in [(Work::Read, thread.reads, told.unread(io)), (Work::Write, thread.writes, told.unwritten(io))] {
-        let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_TELLING_BYTES && (last || fd.fd > 2));
+    for (work, seen, done) in [(Work::Read, thread.reads, accounted.unread(io)), (Work::Write, thread.writes, accounted.unwritten(io))] {
+        let guess = guesses[usize::from(work == Work::Write)].filter(|fd| done.1 >= WORTH_RECORDING_BYTES && (last || fd.fd > 2));
         let seen = seen.or(guess);
         // Before anybody has seen of what file, the bytes wait.
-        let waits = seen.is_none() && !(last && done.1 >= WORTH_TELLING_BYTES);
-        // A call that lasts long is counted when it ends; until then samples alone tell of it.
+        let waits = seen.is_none() && !(last && done.1 >= WORTH_RECORDING_BYTES);
+        // A call that lasts long is counted when it ends; until then only samples show it.
         let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
         if (done != (0, 0) || under_way) && !waits {
             found.push((work, seen, done));
@@ -205,7 +203,7 @@ impl Translator {
         }
     }
 
-    /// Tells what a thread did from where it was told of up to `end_ns`, where its totals were `io`.
+    /// Records what a thread did from where it is recorded up to `end_ns`, where its totals were `io`.
     fn run(&mut self, serial: u32, end_ns: u64, io: &Totals, last: bool, facts: &mut dyn Facts) {
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
         let pid = self.threads.get(serial, &mut self.output).process.0;
@@ -216,10 +214,10 @@ impl Translator {
         let file_work = if self.traces_calls { Vec::new() } else { file_work(thread, guesses, io, last) };
         for (work, seen, (calls, bytes)) in file_work {
             match work {
-                Work::Read => thread.told_up_to(io).read_told(io),
-                _ => thread.told_up_to(io).write_told(io),
+                Work::Read => thread.accounted(io).account_read(io),
+                _ => thread.accounted(io).account_written(io),
             }
-            // What is not a file (a pipe, a terminal) is not told of.
+            // What is not a file (a pipe, a terminal) is not recorded.
             if seen.is_some_and(|fd| !is_file(&fd)) {
                 continue;
             }
@@ -269,7 +267,7 @@ impl Translator {
         self.threads.get(serial, &mut self.output).pieces = pieces;
     }
 
-    /// What the descriptors of a call tell of what a thread reads and writes.
+    /// What the descriptors of a call say about what a thread reads and writes.
     fn saw_call(&mut self, serial: u32, call: i32, files: &[FdObject; 2]) {
         let thread = self.threads.get(serial, &mut self.output);
         match self.calls.of(call) {
@@ -294,7 +292,7 @@ impl Translator {
         let (out_ns, in_ns) = (off.out_ns, off.head.at_ns.max(off.out_ns));
         if off.flags & raw::OFF_NEW == 0 {
             let thread = self.threads.get(serial, &mut self.output);
-            // A part of the run may have been told of already; a run that began later than that began there.
+            // A part of the run may have been recorded already; a run that began later than that began there.
             thread.run_ns = thread.run_ns.max(off.run_ns);
             self.saw_call(serial, off.call, &off.file);
             self.run(serial, out_ns, &off.io, false, facts);
@@ -314,7 +312,7 @@ impl Translator {
         let site = self.threads.get(serial, &mut self.output).site.take().filter(|(at_ns, _)| *at_ns >= out_ns);
         let by_user = off.context == raw::CONTEXT_TASK && off.wake_device == 0 && self.threads.is_of_user(off.waker);
         let site =
-            site.map(|(_, site)| site).filter(|site| *site != Site::Untold || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
+            site.map(|(_, site)| site).filter(|site| *site != Site::Unknown || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
         let (kind, on) = sites::corrected(classify(off, &self.calls), site);
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
@@ -374,7 +372,7 @@ impl Translator {
         span.object = quota;
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(to_ns.saturating_sub(from_ns));
-        // Whoever ran meanwhile did not keep a thread waiting that a quota had stopped.
+        // Another that ran meanwhile did not keep a thread waiting that a quota had stopped.
         span.waker_track = holder.filter(|_| quota.is_none());
         span.parent = parent;
         self.output.span(span);
@@ -440,14 +438,14 @@ impl Translator {
         let (class, work) = self.class_of(sample);
         if let Some(work) = work {
             let thread = self.threads.get(serial, &mut self.output);
-            thread.prices.sampled(work, SAMPLE_NS);
-            thread.sampled_ns[work as usize] += SAMPLE_NS;
-            self.prices.sampled(work, SAMPLE_NS);
+            thread.prices.sampled(work, raw::SAMPLE_NS);
+            thread.sampled_ns[work as usize] += raw::SAMPLE_NS;
+            self.prices.sampled(work, raw::SAMPLE_NS);
         }
-        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, SAMPLE_NS);
+        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, raw::SAMPLE_NS);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(sample.run_ns);
-        thread.told_up_to(&sample.io);
+        thread.accounted(&sample.io);
         if sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
             self.run(serial, sample.head.at_ns, &sample.io, false, facts);
         }
@@ -509,7 +507,7 @@ impl Translator {
         }
     }
 
-    /// Nothing more is told.
+    /// Nothing more is recorded.
     pub(crate) fn end(&mut self) {
         self.threads.end(&mut self.output);
     }

@@ -84,7 +84,7 @@ impl Output {
         id
     }
 
-    /// An identifier for a track that may be told of later.
+    /// An identifier for a track that may be recorded later.
     pub(crate) fn track_id(&mut self) -> TrackId {
         loop {
             if let Some(id) = TrackId::new(self.id()) {
@@ -93,7 +93,7 @@ impl Output {
         }
     }
 
-    /// An identifier for an object that may be told of later.
+    /// An identifier for an object that may be recorded later.
     pub(crate) fn object_id(&mut self) -> ObjectId {
         loop {
             if let Some(id) = ObjectId::new(self.id()) {
@@ -102,7 +102,7 @@ impl Output {
         }
     }
 
-    /// An identifier for a span that is told of later.
+    /// An identifier for a span that is recorded later.
     pub(crate) fn span_id(&mut self) -> SpanId {
         loop {
             if let Some(id) = SpanId::new(self.id()) {
@@ -111,19 +111,19 @@ impl Output {
         }
     }
 
-    /// Tells of a track.
+    /// Records a track.
     pub(crate) fn track(&mut self, track: TrackId, kind: TrackKind, role: Role, process: Option<(u32, u32)>, name: &str) {
         let (pid, tid) = (process.map(|p| p.0), process.map(|p| p.1));
         self.events.push(Event::Track(Track { track, host: self.host, kind, role, pid, tid, name: name.to_owned() }));
     }
 
-    /// Tells of an object.
+    /// Records an object.
     pub(crate) fn object(&mut self, object: ObjectId, kind: ObjectKind, name: &str, attributes: &[(&str, &str)]) {
         let attributes = attributes.iter().filter(|(_, v)| !v.is_empty()).map(|(n, v)| ((*n).to_owned(), (*v).to_owned())).collect();
         self.events.push(Event::Object(Object { object, host: self.host, kind, name: name.to_owned(), attributes }));
     }
 
-    /// Tells of a span; one that would end before it starts ends where it starts.
+    /// Records a span; one that would end before it starts ends where it starts.
     pub(crate) fn span(&mut self, new: NewSpan) -> SpanId {
         let id = self.span_id();
         self.span_with(id, new);
@@ -152,18 +152,18 @@ impl Output {
         }));
     }
 
-    /// Tells of an instant.
+    /// Records an instant.
     pub(crate) fn mark(&mut self, track: TrackId, kind: MarkKind, at_ns: u64, object: Option<ObjectId>, value: Option<i64>) {
         self.events.push(Event::Mark(Mark { track, kind, at: time(at_ns), object, value }));
     }
 
-    /// Tells a counter's value.
+    /// Records a counter's value.
     pub(crate) fn counter(&mut self, of: CounterOf, name: CounterName, at_ns: u64, value: u64) {
         let value = i64::try_from(value).unwrap_or(i64::MAX);
         self.events.push(Event::Counter(Counter { of, name, at: time(at_ns), value }));
     }
 
-    /// Tells of a sample.
+    /// Records a sample.
     pub(crate) fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, class: u16, weight_ns: u64) {
         let (host, cpu) = (self.host, u32::from(cpu));
         self.events.push(Event::Sample(Sample { at: time(at_ns), host, cpu, track: Some(track), class, stack: None, weight_ns }));

@@ -186,39 +186,39 @@ fn fill(gaps: &[(u64, u64)], end_ns: u64, pieces: Vec<Piece>, placed: &mut Vec<P
     }
 }
 
-/// How much of a thread's totals has been told of as file I/O.
+/// How much of a thread's totals has been recorded as file I/O.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct Accounted {
     read: (u64, u64),
     write: (u64, u64),
 }
 
-impl Told {
+impl Accounted {
     /// Everything up to these totals.
-    pub(crate) fn up_to(io: &Totals) -> Told {
-        Told { read: file_reads(io), write: file_writes(io) }
+    pub(crate) fn up_to(io: &Totals) -> Accounted {
+        Accounted { read: file_reads(io), write: file_writes(io) }
     }
 
-    /// Calls and bytes read from files since what was told.
+    /// Calls and bytes read from files since what was accounted.
     pub(crate) fn unread(&self, io: &Totals) -> (u64, u64) {
         let now = file_reads(io);
         (now.0.saturating_sub(self.read.0), now.1.saturating_sub(self.read.1))
     }
 
-    /// Calls and bytes written to files since what was told.
+    /// Calls and bytes written to files since what was accounted.
     pub(crate) fn unwritten(&self, io: &Totals) -> (u64, u64) {
         let now = file_writes(io);
         (now.0.saturating_sub(self.write.0), now.1.saturating_sub(self.write.1))
     }
 
-    /// What was read is told of. Never goes back: a call on a connection can be counted there before the accounting has it.
-    pub(crate) fn read_told(&mut self, io: &Totals) {
+    /// What was read is recorded. Never goes back: a call on a connection can be counted there before the accounting has it.
+    pub(crate) fn account_read(&mut self, io: &Totals) {
         let now = file_reads(io);
         self.read = (self.read.0.max(now.0), self.read.1.max(now.1));
     }
 
-    /// What was written is told of.
-    pub(crate) fn write_told(&mut self, io: &Totals) {
+    /// What was written is recorded.
+    pub(crate) fn account_written(&mut self, io: &Totals) {
         let now = file_writes(io);
         self.write = (self.write.0.max(now.0), self.write.1.max(now.1));
     }
@@ -280,13 +280,13 @@ mod tests {
     #[test]
     fn bytes_of_connections_are_not_bytes_of_files() {
         let io = Totals { write_bytes: 100, write_calls: 3, net_write_bytes: 60, net_write_calls: 2, ..Totals::default() };
-        let mut told = Told::default();
-        assert_eq!(told.unwritten(&io), (1, 40));
-        told.write_told(&io);
+        let mut accounted = Accounted::default();
+        assert_eq!(accounted.unwritten(&io), (1, 40));
+        accounted.account_written(&io);
         let ahead = Totals { net_write_bytes: 90, net_write_calls: 3, ..io };
-        assert_eq!(told.unwritten(&ahead), (0, 0));
-        told.write_told(&ahead);
+        assert_eq!(accounted.unwritten(&ahead), (0, 0));
+        accounted.account_written(&ahead);
         let caught_up = Totals { write_bytes: 130, write_calls: 4, ..ahead };
-        assert_eq!(told.unwritten(&caught_up), (0, 0), "the same bytes are not told of twice");
+        assert_eq!(accounted.unwritten(&caught_up), (0, 0), "the same bytes are not recorded twice");
     }
 }

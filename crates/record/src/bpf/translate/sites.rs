@@ -1,4 +1,4 @@
-//! Where in the kernel a thread slept, from the functions it was in: for waits that the call and its descriptor do not tell.
+//! Where in the kernel a thread slept, from the functions it was in: for waits whose cause the call and its descriptor do not show.
 //!
 //! The functions that take a lock are not among them: the kernel leaves the scheduler's own out of a stack, and counts those as such. So a
 //! thread that slept uninterruptibly in a function that is not known for sleeping, until another program's thread woke it, has waited for a
@@ -8,7 +8,7 @@ use super::waits::{On, Wait};
 use thalweg_trace::{ObjectKind, SpanKind};
 
 /// What a function says of a wait in it. The first that says anything, from the innermost on, decides.
-const TELLING: &[(&str, SpanKind, On)] = &[
+const REVEALING: &[(&str, SpanKind, On)] = &[
     ("futex_", SpanKind::WaitLock, On::Named(ObjectKind::Lock, "futex")),
     ("locks_lock_inode_wait", SpanKind::WaitLock, On::FileLock(0)),
     ("fcntl_setlk", SpanKind::WaitLock, On::FileLock(0)),
@@ -38,31 +38,31 @@ const ANSWERED: &[&str] = &["request_wait_answer", "fuse_", "__fuse_", "nfs", "r
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Site {
     /// It was for this.
-    Told(Wait),
+    Known(Wait),
     /// The call says it.
     AsCalled,
     /// Nothing.
-    Untold,
+    Unknown,
 }
 
 /// The same of the functions that it was in, innermost first.
 pub(super) fn of_functions<'a>(names: impl Iterator<Item = &'a str>) -> Site {
-    let telling = |name: &str| {
+    let known = |name: &str| {
         if ANSWERED.iter().any(|start| name.starts_with(start)) {
             return Some(Site::AsCalled);
         }
-        TELLING.iter().find(|(start, _, _)| name.starts_with(start)).map(|(_, kind, on)| Site::Told((*kind, *on)))
+        REVEALING.iter().find(|(start, _, _)| name.starts_with(start)).map(|(_, kind, on)| Site::Known((*kind, *on)))
     };
-    names.map(telling).find_map(|found| found).unwrap_or(Site::Untold)
+    names.map(known).find_map(|found| found).unwrap_or(Site::Unknown)
 }
 
-/// The wait as it is told of: what call and descriptor say stands, unless they say nothing, or the thread slept for memory, or for a lock
+/// The wait as it is recorded: what call and descriptor say stands, unless they say nothing, or the thread slept for memory, or for a lock
 /// of the kernel's that another program had, on its way.
 pub(super) fn corrected(by_call: Wait, site: Option<Site>) -> Wait {
     match site {
-        Some(Site::Told(wait)) if by_call.0 == SpanKind::WaitOther => wait,
-        Some(Site::Told((SpanKind::WaitMemory, _))) => (SpanKind::WaitMemory, by_call.1),
-        Some(Site::Untold) if by_call.1 == On::Nothing || by_call.0 != SpanKind::WaitLock => {
+        Some(Site::Known(wait)) if by_call.0 == SpanKind::WaitOther => wait,
+        Some(Site::Known((SpanKind::WaitMemory, _))) => (SpanKind::WaitMemory, by_call.1),
+        Some(Site::Unknown) if by_call.1 == On::Nothing || by_call.0 != SpanKind::WaitLock => {
             (SpanKind::WaitLock, On::Named(ObjectKind::Lock, "kernel"))
         }
         _ => by_call,
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_innermost_function_that_tells_decides_and_the_call_stands_where_it_is_known() {
+    fn the_innermost_revealing_function_decides_and_the_call_stands_where_it_is_known() {
         let site = |names: &[&'static str]| Some(of_functions(names.iter().copied()));
         let disk = site(&["folio_wait_bit", "filemap_read", "vfs_read"]);
         assert_eq!(corrected((SpanKind::FileRead, On::File(0)), disk), (SpanKind::FileRead, On::File(0)));

@@ -55,7 +55,7 @@ pub(crate) const SLEEPS: u16 = 32;
 /// It writes to the first descriptor what it reads from the second.
 pub(crate) const OUT_FIRST: u16 = 64;
 /// It is of interest itself, where calls are traced.
-pub(crate) const TOLD: u16 = 128;
+pub(crate) const RECORDED: u16 = 128;
 /// The fourth argument is an offset in the file.
 pub(crate) const POSITIONED: u16 = 256;
 /// The first argument is an array of `pollfd`, the second how many there are.
@@ -241,7 +241,7 @@ impl Default for Calls {
                     call,
                     Call::Accept | Call::Poll | Call::Sleep | Call::Lock | Call::IoUring | Call::Aio | Call::Memory | Call::Other
                 );
-                table.flags[at] = flags | if silent { 0 } else { TOLD };
+                table.flags[at] = flags | if silent { 0 } else { RECORDED };
             }
         }
         table

@@ -2,7 +2,7 @@
 
 use super::Translator;
 use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
-use crate::bpf::system::{Facts, FileSystem};
+use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
 use thalweg_trace::{Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
 
@@ -49,15 +49,15 @@ impl Bench {
         Bench { translator: Translator::new(HostId(0), IdSpace(1), 4_000, false), events: Vec::new() }
     }
 
-    fn tell<T: Plain>(&mut self, record: &T) {
+    fn emit<T: Plain>(&mut self, record: &T) {
         self.translator.record(&bytes_of(record), &mut Still);
         self.events.append(&mut self.translator.output.events);
     }
 
     fn thread(&mut self, serial: u32, pid: u32, tid: u32, role: u32, name: &str) {
-        let mut told = Thread { head: head(1, serial, 0), tid, pid, parent: 1, role, ..Thread::default() };
-        told.name[..name.len()].copy_from_slice(name.as_bytes());
-        self.tell(&told);
+        let mut thread = Thread { head: head(1, serial, 0), tid, pid, parent: 1, role, ..Thread::default() };
+        thread.name[..name.len()].copy_from_slice(name.as_bytes());
+        self.emit(&thread);
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -99,14 +99,14 @@ fn a_short_delay_after_the_wake_up_is_part_of_the_wait_and_a_long_one_is_a_span_
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
     bench.thread(6, 11, 11, raw::ROLE_NONE, "hog");
-    bench.tell(&off(5, libc::SYS_nanosleep, 500, 515));
+    bench.emit(&off(5, libc::SYS_nanosleep, 500, 515));
     let spans = bench.spans();
     assert_eq!((spans.len(), spans[0].kind, spans[0].duration_ns, spans[0].runqueue_ns), (1, SpanKind::WaitTimer, 415_000, Some(15_000)));
-    bench.tell(&Off { holder: 6, ..off(5, libc::SYS_nanosleep, 500, 800) });
+    bench.emit(&Off { holder: 6, ..off(5, libc::SYS_nanosleep, 500, 800) });
     let spans = bench.spans();
     assert_eq!((spans[1].kind, spans[1].duration_ns, spans[1].runqueue_ns), (SpanKind::WaitTimer, 400_000, Some(0)));
     assert_eq!((spans[2].kind, spans[2].duration_ns, spans[2].runqueue_ns), (SpanKind::WaitRunqueue, 300_000, Some(300_000)));
-    let hog = bench.tracks().into_iter().find(|t| t.name == "hog").expect("told of as holder");
+    let hog = bench.tracks().into_iter().find(|t| t.name == "hog").expect("recorded as holder");
     assert_eq!((spans[2].waker_track, hog.role), (Some(hog.track), Role::None));
 }
 
@@ -114,12 +114,12 @@ fn a_short_delay_after_the_wake_up_is_part_of_the_wait_and_a_long_one_is_a_span_
 fn in_an_interrupt_the_thread_that_was_interrupted_is_not_the_waker() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
-    bench.tell(&Off { waker: 9, context: raw::CONTEXT_SOFTIRQ, ..off(5, libc::SYS_ppoll, 500, 505) });
+    bench.emit(&Off { waker: 9, context: raw::CONTEXT_SOFTIRQ, ..off(5, libc::SYS_ppoll, 500, 505) });
     let span = bench.spans()[0];
     assert_eq!((span.kind, span.waker_track, span.waker_context), (SpanKind::WaitNetwork, None, Some(WakerContext::Softirq)));
     let mut read = Off { context: raw::CONTEXT_HARDIRQ, wake_device: 7, ..off(5, libc::SYS_read, 500, 505) };
     read.file[0] = file(77);
-    bench.tell(&read);
+    bench.emit(&read);
     let disk = bench.tracks().into_iter().find(|t| t.name == "sda").expect("the disk");
     let span = bench.spans()[1];
     assert_eq!((span.kind, span.waker_track), (SpanKind::FileRead, Some(disk.track)));
@@ -129,11 +129,11 @@ fn in_an_interrupt_the_thread_that_was_interrupted_is_not_the_waker() {
 fn a_process_number_that_is_used_again_is_another_track() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "first");
-    bench.tell(&off(5, libc::SYS_nanosleep, 500, 505));
-    bench.tell(&Exit { head: head(9, 5, 600), run_ns: ZERO + 505_000, ..Exit::default() });
+    bench.emit(&off(5, libc::SYS_nanosleep, 500, 505));
+    bench.emit(&Exit { head: head(9, 5, 600), run_ns: ZERO + 505_000, ..Exit::default() });
     bench.thread(6, 10, 10, raw::ROLE_CLIENT, "second");
-    bench.tell(&off(6, libc::SYS_nanosleep, 700, 705));
-    // The one who made both was never told of.
+    bench.emit(&off(6, libc::SYS_nanosleep, 700, 705));
+    // The one who made both was never recorded.
     let names: Vec<String> = bench.tracks().into_iter().map(|t| t.name).filter(|name| name != "unknown thread").collect();
     assert_eq!(names, ["first", "second"]);
     let spans = bench.spans();
@@ -160,7 +160,7 @@ fn throttling_syncing_writes_and_faults_have_kinds_of_their_own() {
         (uring, SpanKind::WaitDisk),
         (Off { state: 4, stop_signal: 19, ..write }, SpanKind::WaitOther),
     ] {
-        bench.tell(&record);
+        bench.emit(&record);
         assert_eq!(bench.spans().last().expect("a span").kind, kind, "{record:?}");
     }
     assert_eq!(bench.spans().last().expect("a span").result, Some(-19));
@@ -188,9 +188,9 @@ fn whoever_called_a_port_that_another_network_of_this_machine_listens_on_is_the_
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "mount");
     // Made before the recording, and the caller's port is the lower one.
-    bench.tell(&Connection { end: 0, local_port: 40_000, remote_port: 45_000, ..connection(1_000, 42) });
-    bench.tell(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
-    bench.tell(&off(5, libc::SYS_recvfrom, 600, 700));
+    bench.emit(&Connection { end: 0, local_port: 40_000, remote_port: 45_000, ..connection(1_000, 42) });
+    bench.emit(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
+    bench.emit(&off(5, libc::SYS_recvfrom, 600, 700));
     assert_eq!(bench.objects()[0].name, "127.0.0.1:40000 > 127.0.0.1:45000");
 }
 
@@ -210,11 +210,11 @@ fn a_call_is_unanswered_until_something_comes_back_or_its_listener_uses_the_conn
     for (used, unanswered) in [(None, true), (Some((1_000, 0)), true), (Some((1_000, 1)), false), (Some((2_000, 1)), false)] {
         let mut bench = Bench::new();
         bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
-        bench.tell(&connection(1_000, 42));
+        bench.emit(&connection(1_000, 42));
         // That it came about at the other end says nothing: the kernel does that.
-        bench.tell(&listener);
+        bench.emit(&listener);
         if let Some((id, direction)) = used {
-            bench.tell(&sent(id, direction));
+            bench.emit(&sent(id, direction));
         }
         let connections = &mut bench.translator.connections;
         assert!(connections.take_unanswered(ZERO - 1).is_empty(), "{used:?}: too early");
@@ -232,16 +232,16 @@ fn a_call_is_unanswered_until_something_comes_back_or_its_listener_uses_the_conn
 fn a_socket_met_by_its_inode_and_then_by_its_cookie_is_one_object() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
-    bench.tell(&connection(42 | 1 << 63, 42));
+    bench.emit(&connection(42 | 1 << 63, 42));
     let mut receive = off(5, libc::SYS_recvfrom, 500, 505);
     receive.file[0] = FdObject { id: 42 | 1 << 63, device: 2 | 6 << 8, mode: 0o140_777, fd: 3, access: 3 };
-    bench.tell(&receive);
-    bench.tell(&connection(1_000, 42));
+    bench.emit(&receive);
+    bench.emit(&connection(1_000, 42));
     // The caller's first segment counts as a byte that was acknowledged.
-    bench.tell(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
+    bench.emit(&Net { head: head(3, 5, 510), connection: 1_000, first_ns: ZERO, end_bytes: 101, bytes: 100, count: 1, ..Net::default() });
     receive.file[0].id = 1_000;
     bench
-        .tell(&Off { out_ns: ZERO + 600_000, ..Off { head: head(2, 5, 900), wake_ns: ZERO + 890_000, run_ns: ZERO + 505_000, ..receive } });
+        .emit(&Off { out_ns: ZERO + 600_000, ..Off { head: head(2, 5, 900), wake_ns: ZERO + 890_000, run_ns: ZERO + 505_000, ..receive } });
     let objects = bench.objects();
     assert_eq!((objects.len(), objects[0].name.as_str()), (1, "127.0.0.1:50000 > 127.0.0.1:80"));
     let sent = bench.spans().into_iter().find(|s| s.kind == SpanKind::NetSend).expect("sent");
@@ -266,7 +266,7 @@ fn a_file_on_another_mount_is_named_by_where_that_is() {
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
     let mut fault = Off { flags: raw::OFF_FAULT_FILE, state: 2, ..off(5, -1, 500, 505) };
     fault.file[0] = FdObject { mode: 0o100_000, ..file(9) };
-    bench.tell(&fault);
+    bench.emit(&fault);
     assert_eq!(bench.objects()[0].name, "/data/sub/big");
 }
 
@@ -275,8 +275,8 @@ fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
     let mut bench = Bench::new();
     for serial in 1..=100_000 {
         bench.thread(serial, serial % 30_000, serial % 30_000, raw::ROLE_CLIENT, "true");
-        bench.tell(&off(serial, libc::SYS_nanosleep, 500, 505));
-        bench.tell(&Exit { head: head(9, serial, 600), ..Exit::default() });
+        bench.emit(&off(serial, libc::SYS_nanosleep, 500, 505));
+        bench.emit(&Exit { head: head(9, serial, 600), ..Exit::default() });
         bench.events.clear();
     }
     assert!(bench.translator.threads.len() <= 20_001, "{}", bench.translator.threads.len());
@@ -287,14 +287,14 @@ fn bytes_of_files_wait_until_it_is_known_of_which() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
     let io = Totals { read_bytes: 1_000, read_calls: 1, ..Totals::default() };
-    bench.tell(&Off { io, ..off(5, libc::SYS_nanosleep, 500, 505) });
+    bench.emit(&Off { io, ..off(5, libc::SYS_nanosleep, 500, 505) });
     assert!(bench.spans().iter().all(|s| s.kind != SpanKind::FileRead), "of which file is not known yet");
     let io = Totals { read_bytes: 5_000, read_calls: 3, ..Totals::default() };
     let mut read = Off { io, head: head(2, 5, 900), run_ns: ZERO + 505_000, out_ns: ZERO + 600_000, ..off(5, libc::SYS_read, 890, 900) };
     read.file[0] = file(77);
-    bench.tell(&read);
-    let told: Vec<Span> = bench.spans().into_iter().filter(|s| s.kind == SpanKind::FileRead && s.size_bytes.is_some()).collect();
-    assert_eq!((told.len(), told[0].size_bytes, told[0].count), (1, Some(5_000), 3));
+    bench.emit(&read);
+    let recorded: Vec<Span> = bench.spans().into_iter().filter(|s| s.kind == SpanKind::FileRead && s.size_bytes.is_some()).collect();
+    assert_eq!((recorded.len(), recorded[0].size_bytes, recorded[0].count), (1, Some(5_000), 3));
 }
 
 #[test]
@@ -303,19 +303,19 @@ fn a_poll_is_on_what_ended_it_and_a_datagram_has_its_peer() {
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
     let mut address = [0_u8; 16];
     address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 53]);
-    bench.tell(&raw::Peer { head: head(13, 5, 1), inode: 9, family: 10, port: 53, pad: 0, address });
+    bench.emit(&raw::Peer { head: head(13, 5, 1), inode: 9, family: 10, port: 53, pad: 0, address });
     let socket = FdObject { id: 9, device: 2 | 17 << 8, mode: raw::MODE_SOCKET, fd: 3, access: 3 };
     let pipe = FdObject { id: 8, device: 13, mode: raw::MODE_FIFO, fd: 4, access: 1 };
     let timed_out = Off { context: raw::CONTEXT_TIMER, ..off(5, libc::SYS_ppoll, 500, 505) };
     for (file, context) in [(socket, raw::CONTEXT_TASK), (socket, raw::CONTEXT_SOFTIRQ), (pipe, raw::CONTEXT_TASK)] {
-        bench.tell(&Off { context, file: [file, FdObject::default()], ..timed_out });
+        bench.emit(&Off { context, file: [file, FdObject::default()], ..timed_out });
     }
-    bench.tell(&Off { file: [pipe, FdObject::default()], ..timed_out });
+    bench.emit(&Off { file: [pipe, FdObject::default()], ..timed_out });
     let name = |span: &Span| bench.objects().into_iter().find(|o| Some(o.object) == span.object).map(|o| o.name);
-    let told: Vec<(SpanKind, Option<String>)> = bench.spans().iter().map(|span| (span.kind, name(span))).collect();
+    let recorded: Vec<(SpanKind, Option<String>)> = bench.spans().iter().map(|span| (span.kind, name(span))).collect();
     let resolver = Some("udp:127.0.0.53:53".to_owned());
     assert_eq!(
-        told,
+        recorded,
         [
             (SpanKind::WaitLock, resolver.clone()),
             (SpanKind::WaitNetwork, resolver),
@@ -330,7 +330,7 @@ fn a_thread_that_a_quota_stopped_waits_for_its_group_and_for_nobody_who_ran() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
     bench.thread(6, 11, 11, raw::ROLE_NONE, "hog");
-    bench.tell(&Off { state: 0, flags: raw::OFF_QUOTA, holder: 6, ..off(5, -2, 0, 60_000) });
+    bench.emit(&Off { state: 0, flags: raw::OFF_QUOTA, holder: 6, ..off(5, -2, 0, 60_000) });
     let span = bench.spans()[0];
     assert_eq!((span.kind, span.waker_track), (SpanKind::WaitRunqueue, None));
     let group = bench.objects().into_iter().find(|o| Some(o.object) == span.object).expect("a group");
@@ -338,11 +338,11 @@ fn a_thread_that_a_quota_stopped_waits_for_its_group_and_for_nobody_who_ran() {
 }
 
 #[test]
-fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_told() {
+fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_recorded() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "sh");
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "true");
-    bench.tell(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
+    bench.emit(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
     bench.translator.end();
     bench.events.append(&mut bench.translator.output.events);
     let marks: Vec<MarkKind> = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m.kind) } else { None }).collect();
@@ -354,8 +354,8 @@ fn whose_end_has_begun_lives_as_long_as_it_wakes_others() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 11, raw::ROLE_CLIENT, "pool");
     bench.thread(6, 10, 10, raw::ROLE_CLIENT, "main");
-    bench.tell(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
-    bench.tell(&Off { waker: 5, context: raw::CONTEXT_TASK, ..off(6, libc::SYS_futex, 900, 905) });
+    bench.emit(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
+    bench.emit(&Off { waker: 5, context: raw::CONTEXT_TASK, ..off(6, libc::SYS_futex, 900, 905) });
     bench.translator.end();
     bench.events.append(&mut bench.translator.output.events);
     let ends = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m) } else { None });

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{ObjectId, ObjectKind};
 
-/// Things that are remembered; past it they are forgotten, and would be told of anew.
+/// Things that are remembered; past it they are forgotten, and would be recorded anew.
 const MOST_THINGS: usize = 100_000;
 
 /// The things that were met.

@@ -4,7 +4,7 @@
 //! later is no matter. What has exited is forgotten after a while: others may still say that it woke them.
 
 use super::output::Output;
-use super::samples::{Piece, Prices, Told};
+use super::samples::{Accounted, Piece, Prices};
 use super::sites::Site;
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -13,7 +13,7 @@ use thalweg_trace::{MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 /// Threads that have exited and are still known.
 const MOST_DEAD: usize = 20_000;
 
-/// A call that was not told of yet, and a wait in it was.
+/// A call that was not recorded yet, and a wait in it was.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct BlockedCall {
     /// Its span.
@@ -29,17 +29,17 @@ pub(crate) struct BlockedCall {
 /// One thread.
 #[derive(Debug)]
 pub(crate) struct Thread {
-    /// Its track; told of when something first refers to it.
+    /// Its track; recorded when something first refers to it.
     pub track: TrackId,
-    told_name: Option<(String, u32)>,
+    emitted_name: Option<(String, u32)>,
     /// Process and thread number.
     pub process: (u32, u32),
     role: u32,
     name: String,
-    /// Since when the run that is not yet told of lasts.
+    /// Since when the run that is not yet recorded lasts.
     pub run_ns: u64,
-    /// What of its totals is told of; `None`: not known since when it counts.
-    pub told: Option<Told>,
+    /// What of its totals is recorded; `None`: not known since when it counts.
+    pub accounted: Option<Accounted>,
     /// Sends and receives of the run under way.
     pub pieces: Vec<Piece>,
     /// The file it was last seen to read.
@@ -47,7 +47,7 @@ pub(crate) struct Thread {
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
     exited: bool,
-    /// Its end has begun, at this instant, and was not told of.
+    /// Its end has begun, at this instant, and was not recorded.
     ending_ns: Option<u64>,
     /// When it last woke another.
     seen_ns: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Thread {
     pub sampled_ns: [u64; 4],
     /// What its work costs.
     pub prices: Prices,
-    /// The call it is in, where a wait in it was told of before it ended (tier `syscall`).
+    /// The call it is in, where a wait in it was recorded before it ended (tier `syscall`).
     pub call: Option<BlockedCall>,
     /// Until when runs of calls have been laid out (tier `syscall`).
     pub laid_until_ns: u64,
@@ -87,7 +87,7 @@ pub(crate) struct Reached {
     pub pid: u32,
     /// Who made it.
     pub parent: u32,
-    /// As the kernel told.
+    /// As the kernel reported it.
     pub role: u32,
     /// Over how many threads.
     pub depth: u32,
@@ -103,75 +103,75 @@ fn role(number: u32) -> Role {
     }
 }
 
-/// Whether intervals of threads with this role are told.
+/// Whether intervals of threads with this role are recorded.
 fn is_recorded(role: u32) -> bool {
     matches!(role, raw::ROLE_CLIENT | raw::ROLE_SERVER | raw::ROLE_KERNEL)
 }
 
 impl Threads {
-    /// The kernel told of a thread, for the first time or anew.
-    pub(crate) fn met(&mut self, told: &raw::Thread, output: &mut Output) {
-        let name = raw::text(&told.name);
-        if told.tid == told.pid {
+    /// The kernel reported a thread, for the first time or anew.
+    pub(crate) fn met(&mut self, record: &raw::Thread, output: &mut Output) {
+        let name = raw::text(&record.name);
+        if record.tid == record.pid {
             if self.commands.len() > 4 * MOST_DEAD {
                 self.commands.clear();
             }
-            self.commands.insert(told.pid, name.clone());
+            self.commands.insert(record.pid, name.clone());
         }
-        if matches!(told.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && told.tid == told.pid {
-            self.fresh.push(told.pid);
+        if matches!(record.role, raw::ROLE_CLIENT | raw::ROLE_SERVER) && record.tid == record.pid {
+            self.fresh.push(record.pid);
         }
-        let known = self.known.get(&told.head.thread);
+        let known = self.known.get(&record.head.thread);
         let is_new = known.is_none_or(|thread| !is_recorded(thread.role));
-        if told.depth != 0 && is_new {
-            let (pid, parent, role, depth) = (told.pid, told.parent_pid, told.role, told.depth);
+        if record.depth != 0 && is_new {
+            let (pid, parent, role, depth) = (record.pid, record.parent_pid, record.role, record.depth);
             self.reached.push(Reached { pid, parent, role, depth });
         }
-        self.known_anew(told, name, output);
-        if is_new && is_recorded(told.role) {
-            self.begin(told, output);
+        self.known_anew(record, name, output);
+        if is_new && is_recorded(record.role) {
+            self.begin(record, output);
         }
     }
 
-    /// From here on intervals of a thread are told.
-    fn begin(&mut self, told: &raw::Thread, output: &mut Output) {
-        let maker = self.track(told.parent, output);
-        let Some(track) = self.track(told.head.thread, output) else { return };
+    /// From here on intervals of a thread are recorded.
+    fn begin(&mut self, record: &raw::Thread, output: &mut Output) {
+        let maker = self.track(record.parent, output);
+        let Some(track) = self.track(record.head.thread, output) else { return };
         let (kind, value) = match maker {
             Some(maker) => (MarkKind::ThreadStart, i64::try_from(maker.number()).ok()),
             None => (MarkKind::ThreadSeen, None),
         };
-        output.mark(track, kind, told.head.at_ns, None, value);
-        self.get(told.head.thread, output).run_ns = told.head.at_ns;
+        output.mark(track, kind, record.head.at_ns, None, value);
+        self.get(record.head.thread, output).run_ns = record.head.at_ns;
     }
 
-    fn known_anew(&mut self, told: &raw::Thread, name: String, output: &mut Output) {
-        if let Some(thread) = self.known.get_mut(&told.head.thread) {
+    fn known_anew(&mut self, record: &raw::Thread, name: String, output: &mut Output) {
+        if let Some(thread) = self.known.get_mut(&record.head.thread) {
             // A program begins: what the one before it read and wrote says nothing.
             if thread.name != name {
                 (thread.reads, thread.writes) = (None, None);
-                self.guesses.remove(&told.pid);
+                self.guesses.remove(&record.pid);
             }
             thread.name = name;
-            // Told of as the holder of a processor only, its role is not said again.
-            if told.role != raw::ROLE_NONE {
-                thread.role = told.role;
+            // Recorded as the holder of a processor only, its role is not said again.
+            if record.role != raw::ROLE_NONE {
+                thread.role = record.role;
             }
-            thread.process = (told.pid, told.tid);
-            if thread.told_name.is_some() {
-                self.tell(told.head.thread, output);
+            thread.process = (record.pid, record.tid);
+            if thread.emitted_name.is_some() {
+                self.emit(record.head.thread, output);
             }
             return;
         }
         let thread = Thread {
             track: output.track_id(),
-            told_name: None,
-            process: (told.pid, told.tid),
-            role: told.role,
+            emitted_name: None,
+            process: (record.pid, record.tid),
+            role: record.role,
             name,
-            run_ns: told.head.at_ns,
+            run_ns: record.head.at_ns,
             // The accounting of a thread that was made while it was watched begins at nothing.
-            told: (told.parent != 0).then(Told::default),
+            accounted: (record.parent != 0).then(Accounted::default),
             pieces: Vec::new(),
             reads: None,
             writes: None,
@@ -184,23 +184,23 @@ impl Threads {
             laid_until_ns: 0,
             site: None,
         };
-        self.known.insert(told.head.thread, thread);
-        if told.role == raw::ROLE_NONE {
+        self.known.insert(record.head.thread, thread);
+        if record.role == raw::ROLE_NONE {
             // Nobody says when those end.
-            self.exited(told.head.thread);
+            self.exited(record.head.thread);
         }
     }
 
-    /// The thread with this serial. One that was never told of (its record was lost) is made up.
+    /// The thread with this serial. One that was never recorded (its record was lost) is made up.
     pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
         self.known.entry(serial).or_insert_with(|| Thread {
             track: output.track_id(),
-            told_name: None,
+            emitted_name: None,
             process: (0, 0),
             role: raw::ROLE_NONE,
             name: "unknown thread".to_owned(),
             run_ns: 0,
-            told: None,
+            accounted: None,
             pieces: Vec::new(),
             reads: None,
             writes: None,
@@ -215,8 +215,8 @@ impl Threads {
         })
     }
 
-    /// Tells of a thread's track, if its name is news.
-    fn tell(&mut self, serial: u32, output: &mut Output) {
+    /// Records a thread's track, if its name is news.
+    fn emit(&mut self, serial: u32, output: &mut Output) {
         let Some(thread) = self.known.get_mut(&serial) else { return };
         let (pid, tid) = thread.process;
         let called = self.names.get(&pid);
@@ -226,22 +226,22 @@ impl Threads {
             _ if pid == tid || thread.role == raw::ROLE_KERNEL => thread.name.clone(),
             _ => format!("{command}/{}", thread.name),
         };
-        if thread.told_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
+        if thread.emitted_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
             let process = (pid != 0).then_some((pid, tid));
             output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);
-            thread.told_name = Some((full, thread.role));
+            thread.emitted_name = Some((full, thread.role));
         }
     }
 
-    /// The track of a thread, told of if it was not; `None` for 0.
+    /// The track of a thread, recorded if it was not; `None` for 0.
     pub(crate) fn track(&mut self, serial: u32, output: &mut Output) -> Option<TrackId> {
         if serial == 0 {
             return None;
         }
         let thread = self.get(serial, output);
-        let (track, told) = (thread.track, thread.told_name.is_some());
-        if !told {
-            self.tell(serial, output);
+        let (track, is_emitted) = (thread.track, thread.emitted_name.is_some());
+        if !is_emitted {
+            self.emit(serial, output);
         }
         Some(track)
     }
@@ -254,7 +254,7 @@ impl Threads {
             if thread.process.0 == thread.process.1 {
                 self.commands.insert(thread.process.0, name);
             }
-            self.tell(serial, output);
+            self.emit(serial, output);
         }
     }
 
@@ -271,7 +271,7 @@ impl Threads {
         }
     }
 
-    /// What a process may be reading (0) or writing (1), as far as its open files tell.
+    /// What a process may be reading (0) or writing (1), as far as its open files show.
     pub(crate) fn guess(&self, pid: u32, which: usize) -> Option<FdObject> {
         self.guesses.get(&pid).and_then(|g| g.get(which).copied().flatten())
     }
@@ -314,7 +314,7 @@ impl Threads {
         let own = |(serial, thread): (&u32, &Thread)| (thread.process.0 == pid && thread.role == raw::ROLE_CLIENT).then_some(*serial);
         for serial in self.known.iter().filter_map(own).collect::<Vec<_>>() {
             self.get(serial, output).role = raw::ROLE_SERVER;
-            self.tell(serial, output);
+            self.emit(serial, output);
         }
     }
 
@@ -332,7 +332,7 @@ impl Threads {
         }
     }
 
-    /// Its last instant was told of.
+    /// Its last instant was recorded.
     pub(crate) fn ended(&mut self, serial: u32, at_ns: u64, output: &mut Output) {
         if let Some(track) = self.track(serial, output) {
             output.mark(track, MarkKind::ThreadExit, at_ns, None, None);
@@ -369,7 +369,7 @@ impl Threads {
 }
 
 impl Thread {
-    /// Whether its end is told.
+    /// Whether its end is recorded.
     fn is_recorded(&self) -> bool {
         is_recorded(self.role) || self.role == raw::ROLE_RECORDER
     }
@@ -382,7 +382,7 @@ impl Thread {
     }
 
     /// Its totals count from here, if nothing was known of them.
-    pub(crate) fn told_up_to(&mut self, io: &Totals) -> &mut Told {
-        self.told.get_or_insert_with(|| Told::up_to(io))
+    pub(crate) fn accounted(&mut self, io: &Totals) -> &mut Accounted {
+        self.accounted.get_or_insert_with(|| Accounted::up_to(io))
     }
 }

@@ -150,7 +150,7 @@ fn main_operation(arguments: &[u8]) -> Option<u32> {
     main.map(|(_, operation)| operation)
 }
 
-/// Past an operation's arguments, of those whose length is easily told.
+/// Past an operation's arguments, of those whose length is easily known.
 fn past_operation(bytes: &[u8], at: usize, operation: u32) -> Option<usize> {
     let string = |at| past_opaque(bytes, at, 1024);
     Some(match operation {

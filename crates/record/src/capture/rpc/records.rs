@@ -1,7 +1,7 @@
 //! RPC messages out of a byte stream: record marks, headers, and everything else passed over without being looked at.
 //!
 //! A record is one or more fragments, each behind a 4-byte mark that says how long it is and whether it is the last. Only
-//! the first [`HEADER_BYTES`] of a message are kept. Where bytes are missing, lengths still tell where the next record
+//! the first [`HEADER_BYTES`] of a message are kept. Where bytes are missing, lengths still show where the next record
 //! begins, unless the mark itself is missing; then the next mark is searched for: by what must follow it.
 //!
 //! Every byte of the stream is in a [`Message`] or in a [`Loose`] run: bytes that were sent, of messages whose heads are not known.
@@ -21,7 +21,7 @@ const MOST_RECORD_BYTES: u64 = 256 << 20;
 /// Bytes that are searched for a first record before a stream is taken to carry something else.
 const SEARCHED_BYTES: u64 = 1 << 20;
 
-/// A message that pauses on its way for longer is told in pieces: in the pause nothing moved.
+/// A message that pauses on its way for longer is recorded in pieces: in the pause nothing moved.
 const PAUSE_NS: i64 = 2_000_000;
 
 /// Pieces that a message can have; what follows is one piece.
@@ -405,7 +405,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_pauses_is_told_in_its_parts() {
+    fn a_message_that_pauses_is_recorded_in_its_parts() {
         let bytes = record(&call(1, 100_003, 3, 7, 5000), &[]);
         let mut records = Records::new(true);
         let mut seen = Vec::new();

@@ -1,4 +1,4 @@
-//! Whom to look at: the command with all that it starts, and whoever has the other side of what they wait for.
+//! Which processes to sample: the command with all that it starts, and those at the other side of what they wait for.
 
 use super::{Sampler, Watch};
 use crate::proc::files::shared_inode;
@@ -27,7 +27,7 @@ impl Sampler {
             ends: Rc::new(Ends { parent: process.parent, ..Ends::default() }),
             alone: false,
         };
-        self.looked_at_somebody = true;
+        self.sampled_somebody = true;
         // Somebody else had this number before: their waits have ended.
         if let Some(old) = self.watched.insert(pid, watch) {
             self.close(pid, old);

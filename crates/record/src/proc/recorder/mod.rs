@@ -1,15 +1,15 @@
-//! Watches threads by looking at them every few milliseconds.
+//! Watches threads by sampling them every few milliseconds.
 //!
-//! What is wanted is what each thread waited for, how long, and who ended it. Looking tells only what it does at that moment; but the
-//! kernel tells exactly how long it ran and was runnable, so what is left was waiting ([`divide`](super::divide)). What a thread
-//! is blocked in is told by its call, and by what that call's descriptor, futex or child is ([`around`](super::around)). Who ended a
-//! wait is told where it can have been only one thread ([`wakers`](super::wakers)); so whoever is at the other side of a pipe or of a
-//! socket of this machine, or has the lock, is looked at too, as far as it may be.
+//! What is wanted is what each thread waited for, how long, and who ended it. A sample shows only what it does at that moment; but the
+//! kernel counts exactly how long it ran and was runnable, so what is left was waiting ([`divide`](super::divide)). What a thread
+//! is blocked in is known from its call, and by what that call's descriptor, futex or child is ([`around`](super::around)). Who ended a
+//! wait is known where it can have been only one thread ([`wakers`](super::wakers)); so processes at the other side of a pipe or of a
+//! socket of this machine, or has the lock, is sampled too, as far as it may be.
 //!
-//! Looking must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
+//! Sampling must not become a cause of its own: the pause is stretched so that it takes at most 2 % of one processor.
 
+mod emit;
 mod found;
-mod told;
 
 use super::around::{Around, Own};
 use super::divide::{Seen, Window};
@@ -25,32 +25,32 @@ use super::waits::{Ender, Reason};
 use super::wakers::{Acted, Ends};
 use crate::worker::{Stop, Worker};
 use crate::{Finished, RecordError, Recorder, Watched};
+use emit::Ended;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
-use told::Ended;
 
-/// The part of one processor that looking may take: one in this many.
+/// The part of one processor that sampling may take: one in this many.
 const COST_PART: u32 = 50;
 
-/// The pause between two looks at threads, where nothing stretches it.
+/// The pause between two samples of threads, where nothing stretches it.
 const PAUSE: Duration = Duration::from_millis(2);
 
 /// The longest pause it is stretched to.
 const LONGEST_PAUSE: Duration = Duration::from_millis(250);
 
-/// How often new processes and threads are looked for, and the machine is looked at.
+/// How often new processes and threads are looked for, and the machine is polled.
 const SLOW_PART: Duration = Duration::from_millis(50);
 
 /// A shorter wait in an interval is left out.
-const WORTH_TELLING_NS: u64 = 20_000;
+const WORTH_RECORDING_NS: u64 = 20_000;
 
-/// A thread that always runs when it is looked at is told of after this time at the latest.
+/// A thread that always runs when it is sampled is recorded after this time at the latest.
 const LONGEST_WINDOW_NS: u64 = 100_000_000;
 
-/// How often a thread that went to sleep, and runs, is looked at again at once.
+/// How often a thread that went to sleep, and runs, is sampled again at once.
 const MORE_LOOKS: u32 = 3;
 
 /// The recorder `proc`.
@@ -67,7 +67,7 @@ impl ProcRecorder {
         ProcRecorder::default()
     }
 
-    /// The same, for processes besides those that another recorder sees: that one looks at the machine.
+    /// The same, for processes besides those that another recorder sees: that one polls the machine.
     pub(crate) fn beside() -> ProcRecorder {
         ProcRecorder { beside: true, strangers: None, running: None }
     }
@@ -90,11 +90,11 @@ impl Recorder for ProcRecorder {
         let pause = watched.drain.clamp(Duration::from_millis(1), PAUSE);
         self.running = Some(Worker::start("look", move |stop| {
             let mut sampler = Sampler::new(&watched, beside, strangers);
-            sampler.look(true);
+            sampler.sample(true);
             let _ = seen.send(());
             sampler.work(stop, pause)
         })?);
-        // It ends without a word only where its thread did, which `finish` tells.
+        // It ends without a word only where its thread did, which `finish` reports.
         let _ = is_seen.recv();
         Ok(())
     }
@@ -115,7 +115,7 @@ struct Thread {
     track: TrackId,
     files: TaskFiles,
     window: Window,
-    /// Its sums at the last look.
+    /// Its sums at the last sample.
     turns: (u64, u64, u64),
     /// Page faults that waited for a disk, by then.
     disk_faults: u64,
@@ -154,7 +154,7 @@ struct Sampler {
     host: HostId,
     sink: Arc<dyn Sink>,
     around: Around,
-    /// Absent where another recorder looks at the machine.
+    /// Absent where another recorder polls the machine.
     system: Option<System>,
     quotas: Quotas,
     strangers: Option<Strangers>,
@@ -171,11 +171,11 @@ struct Sampler {
     acted_before: Vec<Acted>,
     ended: Vec<Ended>,
     slow_at: Time,
-    /// The look before at which threads were looked for.
+    /// The sample before at which threads were looked for.
     slow_before: Time,
-    looked_at: Time,
-    looks: u64,
-    looked_at_somebody: bool,
+    sampled_at: Time,
+    samples: u64,
+    sampled_somebody: bool,
     first: Time,
     batch: Vec<Event>,
     hidden: BTreeSet<String>,
@@ -188,8 +188,8 @@ impl Sampler {
     fn new(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
         let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
         let mut around = Around::new(Objects::new(mode.clone(), watched.host));
-        around.look_at_connections();
-        // Of connections that were there before, what they carried before is not told.
+        around.read_connections();
+        // Of connections that were there before, what they carried before is not recorded.
         let moved = around.sockets.iter().filter_map(|(inode, socket)| Some((*inode, Moved::of(socket)?))).collect();
         let now = Time::now();
         let mut sampler = Sampler {
@@ -210,9 +210,9 @@ impl Sampler {
             ended: Vec::new(),
             slow_at: Time::from_monotonic_ns(0),
             slow_before: now,
-            looked_at: now,
-            looks: 0,
-            looked_at_somebody: false,
+            sampled_at: now,
+            samples: 0,
+            sampled_somebody: false,
             first: now,
             batch: Vec::new(),
             hidden: BTreeSet::new(),
@@ -234,8 +234,8 @@ impl Sampler {
         loop {
             let asked = stop.wait(next);
             let before = thread_cpu();
-            self.look(asked);
-            // A look that finds much new is rare: it stretches several pauses a little, and none so much that a wait is missed.
+            self.sample(asked);
+            // A sample that finds much new is rare: it stretches several pauses a little, and none so much that a wait is missed.
             cost = (cost * 7 + thread_cpu().saturating_sub(before)) / 8;
             let least = if self.watched.is_empty() { SLOW_PART / 2 } else { pause };
             next = least.max(cost * COST_PART).min(LONGEST_PAUSE);
@@ -245,7 +245,7 @@ impl Sampler {
         }
     }
 
-    /// Our own thread, so that whoever waited for a processor that it held can be told.
+    /// Our own thread, so that it can be named as the holder of a processor that others waited for.
     fn recorder_track(&mut self) {
         let Some(track) = TrackId::new(self.mode.fresh()) else { return };
         let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
@@ -253,8 +253,8 @@ impl Sampler {
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role: Role::Recorder, pid, tid, name }));
     }
 
-    /// Looks at everything once.
-    fn look(&mut self, all: bool) {
+    /// Samples everything once.
+    fn sample(&mut self, all: bool) {
         let now = Time::now();
         let slow = all || now.since(self.slow_at) >= SLOW_PART.as_nanos() as u64;
         if slow {
@@ -262,31 +262,31 @@ impl Sampler {
             self.around.forget_sockets();
             self.find_processes();
             if let Some(system) = &mut self.system {
-                system.look(&mut self.batch);
+                system.poll(&mut self.batch);
                 self.quotas.read(&mut self.batch);
             }
         }
-        self.look_at_sockets(now, slow);
+        self.sample_sockets(now, slow);
         let pids: Vec<u32> = self.watched.keys().copied().collect();
         for pid in pids {
-            self.look_at(pid, now, slow);
+            self.sample_process(pid, now, slow);
         }
-        self.tell_ended();
+        self.emit_ended();
         if slow {
             self.find_other_sides();
             self.slow_before = now;
         }
         self.acted_before = std::mem::take(&mut self.acted);
-        self.looked_at = now;
-        self.looks += 1;
+        self.sampled_at = now;
+        self.samples += 1;
         self.sink.take(&mut self.batch);
     }
 
-    fn look_at_sockets(&mut self, now: Time, slow: bool) {
+    fn sample_sockets(&mut self, now: Time, slow: bool) {
         if self.watched.is_empty() || !slow && self.watched.values().all(|watch| watch.ends.sockets.is_empty()) {
             return;
         }
-        self.around.look_at_connections();
+        self.around.read_connections();
         let ours: BTreeSet<u64> = self.watched.values().flat_map(|watch| watch.ends.sockets.iter().copied()).collect();
         for inode in ours {
             let Some(socket) = self.around.sockets.get(&inode).cloned() else { continue };
@@ -298,7 +298,7 @@ impl Sampler {
         self.moved.retain(|inode, _| self.around.sockets.contains_key(inode));
     }
 
-    fn look_at(&mut self, pid: u32, now: Time, slow: bool) {
+    fn sample_process(&mut self, pid: u32, now: Time, slow: bool) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
         if slow || watch.threads.is_empty() {
             let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks);
@@ -307,21 +307,21 @@ impl Sampler {
             let renamed = watch.name != process.name;
             watch.name = process.name;
             self.find_threads(pid, &mut watch, now, renamed);
-            let ends = watch.files.look(pid, &mut self.around, watch.ours);
+            let ends = watch.files.sample(pid, &mut self.around, watch.ours);
             watch.ends = Rc::new(Ends { parent: process.parent, ..ends });
             watch.alone = watch.threads.len() == 1 && !self.watched.values().any(|other| other.ends.parent == pid);
         }
         let tids: Vec<u32> = watch.threads.keys().copied().collect();
         for tid in tids {
-            self.look_at_thread(pid, tid, &mut watch);
+            self.sample_thread(pid, tid, &mut watch);
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
         let Some(main) = main else { return self.close(pid, watch) };
         watch.track = Some(main);
         if slow {
-            self.quotas.look_at(pid, main, &mut self.around.objects);
+            self.quotas.poll(pid, main, &mut self.around.objects);
         }
-        // Whoever ran moved it; of several nobody knows which.
+        // The one that ran moved it; of several it is not known which.
         let mover = self
             .acted
             .iter()
@@ -329,7 +329,7 @@ impl Sampler {
             .map(|acted| acted.track)
             .reduce(|one, other| if one == other { one } else { main });
         let track = mover.unwrap_or(main);
-        watch.files.tell(&self.mode, track, now, &mut self.batch);
+        watch.files.emit(&self.mode, track, now, &mut self.batch);
         self.connections_moved(&watch, track, now);
         self.watched.insert(pid, watch);
     }
@@ -338,7 +338,7 @@ impl Sampler {
         for tid in processes::numbers_in(&format!("/proc/{pid}/task")) {
             if let Some(known) = watch.threads.get(&tid) {
                 if renamed {
-                    self.tell_track(known.track, pid, tid, watch, &known.files);
+                    self.emit_track(known.track, pid, tid, watch, &known.files);
                 }
                 continue;
             }
@@ -347,8 +347,8 @@ impl Sampler {
                 self.hidden.insert(watch.name.clone());
             }
             let (Some(sums), Some(track)) = (files.scheduling(), TrackId::new(self.mode.fresh())) else { continue };
-            self.tell_track(track, pid, tid, watch, &files);
-            let born = if self.looks > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
+            self.emit_track(track, pid, tid, watch, &files);
+            let born = if self.samples > 0 && watch.ours { files.started_ticks().map(|ticks| self.started(ticks)) } else { None };
             let seen = match born {
                 Some(at) => {
                     let value = self.maker(pid, tid, watch).and_then(|by| i64::try_from(by.number()).ok());
@@ -357,8 +357,8 @@ impl Sampler {
                 }
                 None => Seen { at: now, run_ns: sums.run_ns, runqueue_ns: sums.runqueue_ns, sleeps: files.sleeps(), reason: None },
             };
-            if self.looks > 0 && !watch.ours {
-                // Nobody looked at it before.
+            if self.samples > 0 && !watch.ours {
+                // It was not sampled before.
                 self.batch.push(Event::Mark(Mark { track, kind: MarkKind::ThreadSeen, at: now, object: None, value: None }));
             }
             let (turns, kernel, disk_faults) = ((0, 0, 0), InKernel::default(), files.state().map_or(0, |state| state.disk_faults));
@@ -382,7 +382,7 @@ impl Sampler {
         processes::started_at(ticks).max(self.slow_before)
     }
 
-    fn tell_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
+    fn emit_track(&mut self, track: TrackId, pid: u32, tid: u32, watch: &Watch, files: &TaskFiles) {
         let called = self.names.get(&pid).unwrap_or(&watch.name);
         let name = match files.state() {
             Some(state) if tid != pid => format!("{called}/{}", state.name),
@@ -395,7 +395,7 @@ impl Sampler {
         self.batch.push(Event::Track(Track { track, host: self.host, kind: TrackKind::Thread, role, pid, tid, name }));
     }
 
-    fn look_at_thread(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
+    fn sample_thread(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(thread) = watch.threads.get_mut(&tid) else { return };
         let Some(sums) = thread.files.scheduling() else { return self.thread_gone(pid, tid, watch) };
         let turns = (sums.run_ns, sums.runqueue_ns, sums.turns);
@@ -433,7 +433,7 @@ impl Sampler {
             return self.thread_gone(pid, tid, watch);
         }
         if thread.window.from.reason != reason && reason.is_some_and(|reason| self.is_to_be_found(reason.ender, &watch.ends)) {
-            // Whoever it waits for is to be seen at once.
+            // What it waits for is to be sampled at once.
             self.slow_at = Time::from_monotonic_ns(0);
         }
         if reason.is_none() {
@@ -465,7 +465,7 @@ impl Sampler {
             let Some(socket) = self.around.sockets.get(inode) else { continue };
             let Some(object) = self.around.objects.socket(socket) else { continue };
             let before = self.moved.get(inode).copied().unwrap_or_default();
-            let current = moved::tell_connection((&self.mode, track, self.looked_at, now), (object, socket), before, &mut self.batch);
+            let current = moved::emit_connection((&self.mode, track, self.sampled_at, now), (object, socket), before, &mut self.batch);
             self.moved.insert(*inode, current);
         }
     }
@@ -473,7 +473,7 @@ impl Sampler {
     /// A process that is not looked at any more.
     fn close(&mut self, pid: u32, mut watch: Watch) {
         if let Some(track) = watch.track.filter(|_| watch.ours) {
-            let (moved, unfinished) = watch.files.unfinished(track, self.looked_at);
+            let (moved, unfinished) = watch.files.unfinished(track, self.sampled_at);
             self.ended_moved = (self.ended_moved.0.saturating_add(moved.0), self.ended_moved.1.saturating_add(moved.1));
             self.unfinished.extend(unfinished);
         }
@@ -483,18 +483,18 @@ impl Sampler {
     }
 
     /// What the command's processes moved after they were last looked at: all have ended, so we have inherited it.
-    fn tell_rest(&mut self) {
+    fn emit_rest(&mut self) {
         let ours_go_on = self.watched.values().any(|watch| watch.ours);
         let (Some(before), Some(now), false) = (self.inherited, moved::inherited(), ours_go_on || self.strangers.is_some()) else { return };
         let read = now.0.saturating_sub(before.0).saturating_sub(self.ended_moved.0);
         let written = now.1.saturating_sub(before.1).saturating_sub(self.ended_moved.1);
-        moved::tell_rest(&self.mode, (read, written), &self.unfinished, &mut self.batch);
+        moved::emit_rest(&self.mode, (read, written), &self.unfinished, &mut self.batch);
     }
 
     /// The recording ends: waits go on.
     fn end(&mut self) -> Finished {
         let now = Time::now();
-        self.tell_rest();
+        self.emit_rest();
         for (pid, mut watch) in std::mem::take(&mut self.watched) {
             for (tid, thread) in &mut watch.threads {
                 if let Some((reason, since)) = thread.open.take() {
@@ -502,28 +502,28 @@ impl Sampler {
                 }
             }
         }
-        self.tell_ended();
-        self.tell_ended();
+        self.emit_ended();
+        self.emit_ended();
         self.sink.take(&mut self.batch);
         self.finished(now)
     }
 
     fn finished(&self, now: Time) -> Finished {
-        if self.strangers.is_some() && !self.looked_at_somebody {
+        if self.strangers.is_some() && !self.sampled_somebody {
             let cost = vec![("recorder.cpu_ns".to_owned(), thread_cpu().as_nanos().to_string())];
             return Finished { attributes: cost, ..Finished::default() };
         }
-        let resolution_ns = now.since(self.first).checked_div(self.looks).unwrap_or(0);
+        let resolution_ns = now.since(self.first).checked_div(self.samples).unwrap_or(0);
         let ms = resolution_ns as f64 / 1e6;
         let mut notes = Vec::new();
         if !self.hidden.is_empty() {
             let names = self.hidden.iter().cloned().collect::<Vec<_>>().join(", ");
             notes.push(format!(
-                "What {names} waited for could not be seen, because its calls may not be looked at: record as root or as its user."
+                "What {names} waited for could not be seen, because its calls may not be read: record as root or as its user."
             ));
         }
         let not_seen = format!(
-            "Threads were looked at every {ms:.1} ms: how long they waited is exact, what for is what they were seen in, and who ended it is told \
+            "Threads were sampled every {ms:.1} ms: how long they waited is exact, what for is what they were seen in, and who ended it is recorded \
              only where nobody else can have. Single requests of devices and processes shorter than {} ms were not seen.",
             SLOW_PART.as_millis()
         );

@@ -191,7 +191,7 @@ fn packets_out_of_order_and_sent_again_change_nothing_but_counts() {
 }
 
 #[test]
-fn snapped_packets_still_tell_their_rpcs() {
+fn snapped_packets_still_show_their_rpcs() {
     let mut talk = copy(false);
     talk.packets.retain(|p| p.ip.len() >= 40);
     let format = Format::Pcap { big: false, nanoseconds: true };
@@ -273,7 +273,7 @@ proptest! {
             talk.send(SERVER, &reply);
             (sent[0], sent[1]) = (sent[0] + call.len() as u64, sent[1] + reply.len() as u64);
         }
-        // Not the first message, and not the last call and reply: nothing after them would tell of their bytes.
+        // Not the first message, and not the last call and reply: nothing after them would show their bytes.
         let first = 7;
         let lost: Vec<usize> = lost.into_iter().filter(|_| first < last).map(|lost| first + lost % (last - first)).collect();
         let kept: Vec<Packet> = talk.packets.iter().enumerate().filter(|(i, _)| !lost.contains(i)).map(|(_, p)| p.clone()).collect();
@@ -451,7 +451,7 @@ fn a_closed_window_is_a_mark_of_the_sender() {
 }
 
 #[test]
-fn what_is_no_capture_or_only_part_of_one_is_told_in_a_sentence() {
+fn what_is_no_capture_or_only_part_of_one_is_said_in_a_sentence() {
     let error = |bytes: &[u8]| try_read(bytes, &[]).err().unwrap_or_default();
     assert!(error(b"").contains("is empty"), "{}", error(b""));
     assert!(error(b"abc").contains("too short"));

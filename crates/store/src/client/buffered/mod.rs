@@ -17,7 +17,7 @@ pub use write_behind::{BehindOptions, WriteBehind};
 
 use crate::client::file::StoreFile;
 use crate::client::lengths::lost_bytes;
-use crate::client::losses::Untold;
+use crate::client::losses::Unreported;
 use crate::error::Result;
 use crate::protocol::io::{Allocate, Seek};
 use crate::protocol::metadata::{Attributes, End};
@@ -227,14 +227,14 @@ impl BufferedFile {
         !self.file.handle().losses().is_empty()
     }
 
-    /// What the metadata service is to be told of bytes that are lost, or are there again.
-    pub fn untold(&self) -> Untold {
-        self.file.handle().losses().untold()
+    /// What the metadata service is to be notified of: bytes that are lost, or are there again.
+    pub fn unreported(&self) -> Unreported {
+        self.file.handle().losses().unreported()
     }
 
-    /// It was told this. Its answer: `None` where there is no such file any more.
-    pub fn told(&self, what: &Untold, answer: Option<&Attributes>) {
-        self.file.handle().losses().told(what, answer);
+    /// This was reported to it. Its answer: `None` where there is no such file any more.
+    pub fn reported(&self, what: &Unreported, answer: Option<&Attributes>) {
+        self.file.handle().losses().reported(what, answer);
     }
 
     /// The metadata service has said this of the file.
@@ -242,7 +242,7 @@ impl BufferedFile {
         self.file.handle().losses().heard(attributes);
     }
 
-    /// Everything written before is at the servers, or has failed, which is for the next flush to tell.
+    /// Everything written before is at the servers, or has failed, which is for the next flush to report.
     pub fn settle(&self, tracer: &mut Tracer) {
         self.settle_range(tracer, &EVERYTHING);
     }

@@ -12,7 +12,7 @@
 //! beyond it. A chunk in which a datafile came short has a hole in it, or the file was cut off meanwhile: it is not
 //! used, and what was asked for is read anew, by [`StoreFile::read`], which finds out. So a window never decides where a file ends.
 //!
-//! **What is in memory may be old** when somebody else has written. Whoever needs it newer forgets it: after own writes, after a
+//! **What is in memory may be old** when somebody else has written. A caller that needs it newer forgets it: after own writes, after a
 //! truncation, when opening.
 //!
 //! Memory is of the budget that all windows share ([`crate::client::budget`]); when there is none, nothing is fetched ahead.
@@ -271,7 +271,7 @@ impl Inner {
     /// A new chunk, and what the connections' threads are to be asked for it. `None`: it has bytes that are not on servers yet.
     fn send_for(&self, state: &mut State, wish: &Wish, memory: Arc<RequestMemory>) -> Option<(Arc<Flow>, Vec<Sent>)> {
         let file = &self.file;
-        // A file whose targets are not in the map cannot be read: whoever asks for these bytes is told.
+        // A file whose targets are not in the map cannot be read: a reader of these bytes gets the error.
         let tasks = spread(file.data(), file.handle(), std::slice::from_ref(&wish.range)).ok().filter(|tasks| !tasks.is_empty())?;
         let moving = Moving {
             file: Arc::clone(file.handle()),
@@ -286,7 +286,7 @@ impl Inner {
         let (range, stream, served_bytes) = (wish.range.clone(), wish.stream, AtomicU64::new(0));
         let chunk = Chunk { range: range.clone(), memory, flow: Arc::clone(&flow), served_bytes, stream };
         state.chunks.insert(range.start, Arc::new(chunk));
-        // Looked at only now: whoever writes from here on finds the chunk, and makes us forget it.
+        // Looked at only now: a writer from here on finds the chunk, and makes us forget it.
         if self.behind.as_ref().is_some_and(|behind| behind.is_dirty(&range)) {
             state.chunks.remove(&range.start);
             return None;
@@ -317,11 +317,11 @@ impl Inner {
         self.hit_bytes.fetch_add(bytes, Ordering::Relaxed);
         if chunk.serve(bytes) >= chunk.length() {
             self.go(chunk);
-            self.tell(tracer);
+            self.record(tracer);
         }
     }
 
-    fn tell(&self, tracer: &mut Tracer) {
+    fn record(&self, tracer: &mut Tracer) {
         if tracer.is_on() {
             tracer.counter(CounterName::AheadHitBytes, self.hit_bytes.load(Ordering::Relaxed) as i64);
             tracer.counter(CounterName::AheadMissBytes, self.miss_bytes.load(Ordering::Relaxed) as i64);

@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn interleaved_streams_are_told_apart_and_overtaking_requests_are_not() {
+    fn interleaved_streams_are_distinguished_and_overtaking_requests_are_not() {
         let mut streams = Streams::new(16 << 20);
         let (far, step) = (500 << 20, 128 << 10);
         let mut numbers = (None, None);

@@ -6,10 +6,10 @@
 //! while, when its memory is wanted, and when somebody flushes.
 //!
 //! **Order.** What has been given to the connections' threads may arrive in any order. So an extent that overlaps one
-//! that is on its way, or one that waits for such a one, waits too, and is given to them by whoever sees the other arrive.
+//! that is on its way, or one that waits for such a one, waits too, and is given to them by the thread that sees the other arrive.
 //! Two writes of one byte therefore arrive in the order in which they were made, and no thread waits for it.
 //!
-//! **Errors** are kept: from the first on, writes fail the same way at once, until a flush has told it, once. What failed is
+//! **Errors** are kept: from the first on, writes fail the same way at once, until a flush has reported it, once. What failed is
 //! not tried again. Bytes that a server may have lost by starting anew (it has answered under another boot verifier) are
 //! such an error too, for the next flush or [`StoreFile::sync`], whichever comes first.
 //!
@@ -51,7 +51,7 @@ impl Default for BehindOptions {
 }
 
 /// One open file's writes. May be used by several threads at a time. What was not flushed when it is dropped is sent, and
-/// nobody is told how that went.
+/// the outcome is not reported.
 pub struct WriteBehind {
     inner: Arc<Inner>,
 }
@@ -79,7 +79,7 @@ struct State {
     held_bytes: u64,
     /// Sent so far.
     number: u64,
-    /// To be given to the connections' threads by whoever lets go of the lock.
+    /// To be given to the connections' threads by the thread that lets go of the lock.
     to_ask: Vec<(Arc<Flow>, Result<Vec<Sent>>)>,
     error: Option<Error>,
     /// Where the last write ended.
@@ -200,7 +200,7 @@ impl WriteBehind {
                 state = inner.wait(state, tracer);
                 if patience::is_left() {
                     // What others write from here on must not be overtaken by these bytes.
-                    return Err(Error::new(ErrorKind::Cancelled, "whoever wrote it has gone").on_file(path));
+                    return Err(Error::new(ErrorKind::Cancelled, "its writer has gone").on_file(path));
                 }
             } else if !state.open.is_empty() {
                 state.send_all(inner);
@@ -242,7 +242,7 @@ impl WriteBehind {
     }
 
     /// Waits until what was written to this range before is on the servers, or has failed, which is for [`WriteBehind::flush`] to
-    /// tell.
+    /// say.
     pub fn flush_range(&self, tracer: &mut Tracer, range: &Range<u64>) {
         let inner = &*self.inner;
         let mut state = inner.state.lock();

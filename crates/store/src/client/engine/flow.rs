@@ -30,7 +30,7 @@ pub(crate) trait Sink: Send + Sync {
     /// Stores all of `bytes` at `offset`.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()>;
     /// Who is writing now, if only one thread at a time should: held for a flow buffer's pieces. It holds the track of
-    /// whoever had it last.
+    /// the thread that had it last.
     fn turn(&self) -> Option<&Mutex<Option<TrackId>>> {
         None
     }
@@ -72,7 +72,7 @@ pub(crate) struct Work {
     pub asked_by: Option<TrackId>,
 }
 
-/// What is told when a flow has ended: how, and which track did its last task.
+/// What is reported when a flow has ended: how, and which track did its last task.
 pub(crate) type Ended = Box<dyn FnOnce(Result<()>, Option<TrackId>) + Send>;
 
 /// What is moved.
@@ -117,7 +117,7 @@ impl Flow {
         Flow::with_end(moving, tasks, None)
     }
 
-    /// The same; `then` is called by whoever does the last task.
+    /// The same; `then` is called by the thread that does the last task.
     pub(crate) fn with_end(moving: Moving, tasks: usize, then: Option<Ended>) -> Arc<Flow> {
         let state = Mutex::new(State { left: tasks, error: None, last: None, then });
         Arc::new(Flow { moving, state, ended: Condvar::new(), short: AtomicBool::new(false) })

@@ -94,7 +94,7 @@ impl<'a> Worker<'a> {
         }
         self.connection = None;
         if error.kind() == ErrorKind::TimedOut {
-            // Known before whoever waits for it is told.
+            // Known before its waiters are notified.
             self.lane.link.silence().gave_up(&error);
         }
         let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..)).collect();
@@ -219,7 +219,7 @@ impl<'a> Worker<'a> {
 }
 
 /// A flow buffer of which the datafile has only so many bytes: a hole, unless the metadata service has said that there is more. (It may
-/// have been cut off since: whoever copies it then has no copy of what it was either.)
+/// have been cut off since: a reader that copies it then has no copy of what it was either.)
 fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
     let end_bytes = buffer.physical_offset + have_bytes;
     if have_bytes >= buffer.length || flow.file.may_end(buffer.datafile, end_bytes) {

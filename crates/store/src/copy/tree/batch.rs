@@ -56,7 +56,7 @@ pub(super) enum State {
     Loaded(Range<usize>),
     /// It was not copied.
     Failed(Error),
-    /// Nor was the directory that it is in, which was told.
+    /// Nor was the directory that it is in, which was reported.
     Skipped,
     /// It is there.
     Done,

@@ -82,7 +82,7 @@ impl<'a> LocalTarget<'a> {
         self.keep(parents, path, &made.name).map(|()| None)
     }
 
-    /// What has the name `NAME.partial` and is not ours to write to is told.
+    /// What has the name `NAME.partial` and is not ours to write to is reported.
     fn left_alone(&self, path: &[u8]) {
         self.context.observer.left_alone(&draft::name_of(path));
     }

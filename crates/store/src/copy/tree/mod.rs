@@ -14,7 +14,7 @@
 //! round trip is no hindrance. The walk goes on between batches, in bounded memory. A batch waits only for the directories of
 //! batches before it. A file of more than [`SMALL_BYTES`] ends its batch and moves as any single copy does, while the other workers go on.
 //!
-//! What goes wrong with one entry is told with its path, and does not stop the others. A file has its name when it is whole, and on
+//! What goes wrong with one entry is reported with its path, and does not stop the others. A file has its name when it is whole, and on
 //! media if that was asked for; what is not whole is taken away, also when the copy is stopped. Only a metadata service that is gone, or
 //! a source or target that cannot be used at all, ends the copy.
 
@@ -107,9 +107,9 @@ pub struct TreeOutcome {
     pub directories: u64,
     /// Symbolic links, pipes, sockets and devices made.
     pub others: u64,
-    /// Entries that were not copied; each was told.
+    /// Entries that were not copied; each was reported.
     pub failed: u64,
-    /// Directories that could not be read to their end; each was told.
+    /// Directories that could not be read to their end; each was reported.
     pub unread: u64,
     /// Files that were written to while they were copied (their size stayed): their copies may be of no single moment.
     pub modified: u64,
@@ -139,7 +139,7 @@ impl TreeObserver for super::Quiet {}
 ///
 /// # Errors
 /// Nothing could be copied, or not go on: the source is no directory, the target cannot be made, the metadata service is gone, it was
-/// stopped. What was copied before stays. An entry that could not be copied is no error here: it is told, and counted.
+/// stopped. What was copied before stays. An entry that could not be copied is no error here: it is reported, and counted.
 pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle) -> Result<TreeOutcome> {
     let context = Context { job, observer, mode };
     let mut tracer = mode.thread("main");

@@ -377,8 +377,8 @@ impl TreeSink for StoreTarget<'_> {
         if self.context.job.sync {
             self.store.names.sync(tracer).map_err(|e| e.on_file(shown(self.path)))?;
         } else {
-            // Now, so that sizes are known to whoever lists the tree next.
-            self.store.names.tell_closed(tracer)?;
+            // Now, so that sizes are known to the next that lists the tree.
+            self.store.names.report_closed(tracer)?;
         }
         Ok(())
     }

@@ -35,7 +35,7 @@ impl Source {
 pub(super) enum Target<'a> {
     /// A name of this machine.
     Local(LocalPlace<'a>),
-    /// A file that was made, and gets its name from whoever made it.
+    /// A file that was made, and gets its name from its maker.
     Store(&'a Store, Box<FileHandle>),
 }
 
@@ -112,7 +112,7 @@ fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     job
 }
 
-/// Tells a file's progress as the tree's.
+/// Reports a file's progress as the tree's.
 struct Watch<'a> {
     context: Context<'a>,
     size_bytes: u64,

@@ -92,7 +92,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         error: Mutex::default(),
         last: Mutex::default(),
     };
-    // One wait, for whoever ends last.
+    // One wait, for the one that ends last.
     let waiting = tracer.begin();
     let started = std::thread::scope(|scope| {
         for number in 0..context.job.workers.max(1) {
@@ -248,7 +248,7 @@ impl Shared<'_> {
         }
     }
 
-    /// Tells what went wrong, and counts what did not.
+    /// Reports what went wrong, and counts what did not.
     fn account(&self, batch: &mut Batch) {
         let mut counted = TreeOutcome::default();
         for (path, error) in batch.unread.drain(..) {
@@ -293,7 +293,7 @@ impl Shared<'_> {
     }
 }
 
-/// An error that an entry is told with: its path comes before it, so that it is not said twice.
+/// An error as it is reported of an entry: its path comes before it, so that it is not said twice.
 pub(super) fn of_entry(error: Error, path: &[u8]) -> Error {
     let named = error.file().is_some_and(|file| file.ends_with(&shown(path)));
     if !named {

@@ -7,7 +7,7 @@
 //! the worker if that failed.
 //!
 //! One thread works on an intent at a time ([`Claims`]); it looks again after it has claimed it, so that
-//! a truncation never reaches an I/O server after its caller was told that it is done.
+//! a truncation never reaches an I/O server after its caller has the answer that it is done.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Unwatched, Watch};
@@ -172,8 +172,8 @@ impl Intents {
             Err(error) => {
                 self.look();
                 let message = format!("{}; the file gets its new size when that server is back", error.message());
-                let told = Error::new(ErrorKind::Io, message);
-                Err(error.server().map_or(told.clone(), |server| told.at_server(server)))
+                let reported = Error::new(ErrorKind::Io, message);
+                Err(error.server().map_or(reported.clone(), |server| reported.at_server(server)))
             }
         }
     }
@@ -216,7 +216,7 @@ impl Shared {
         self.ordered.notify_all();
     }
 
-    /// The worker: a round when it is told to look, and again after a pause while something is left.
+    /// The worker: a round when it is notified, and again after a pause while something is left.
     fn run(&self) {
         let mut resting: HashMap<String, Instant> = HashMap::new();
         let mut left = false;
@@ -244,7 +244,7 @@ impl Shared {
             }
             orders.look = false;
             drop(orders);
-            // What went wrong here is tried again; a broken database is told to those who use it.
+            // What went wrong here is tried again; a broken database is reported to those who use it.
             left = self.round(&mut resting).unwrap_or(true);
         }
     }

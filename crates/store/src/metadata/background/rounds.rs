@@ -75,7 +75,7 @@ fn end(namespace: &Namespace, io: &dyn IoServers, witnesses: &Witnesses) -> Resu
     let rounds = &boots.rounds;
     let everybody: BTreeSet<usize> = (0..map.servers.len()).collect();
     let before = boots.ask(database, &map, io, &everybody);
-    // Whoever is settled from here on is of the next one.
+    // A file settled from here on is of the next one.
     let round = rounds.turn();
     rounds.keep(database)?;
     let synced: Vec<bool> = std::thread::scope(|scope| {
@@ -90,7 +90,7 @@ fn end(namespace: &Namespace, io: &dyn IoServers, witnesses: &Witnesses) -> Resu
     rounds.keep(database)?;
     if matters {
         database.sync(&mut Unwatched)?;
-        witnesses.tell(database.synced(), &mut Unwatched);
+        witnesses.report(database.synced(), &mut Unwatched);
     }
     Ok((0..map.servers.len()).all(is_stored))
 }

@@ -1,7 +1,7 @@
-//! Asks the I/O servers for sizes of files that nobody writes, so that the next who asks here is told: files that were truncated
+//! Asks the I/O servers for sizes of files that nobody writes, so that the next who asks here gets an answer: files that were truncated
 //! while they were written, that an I/O server's restart has put in doubt, or that an earlier release left.
 //!
-//! Nobody waits for it. What it is told of and cannot do, because the queue is full or a server is away, is told to it again by the next
+//! Nobody waits for it. What it is asked for and cannot do, because the queue is full or a server is away, is asked for again by the next
 //! list.
 
 use crate::error::{Error, ErrorKind, Result};
@@ -114,7 +114,7 @@ impl Shared {
                 orders.queued.remove(id);
             });
             drop(orders);
-            // What fails now is asked for again by whoever lists it next.
+            // What fails now is asked for again by the next that lists it.
             let _ = self.settle(&files);
         }
     }
@@ -157,9 +157,9 @@ impl Shared {
                     if now == *layout {
                         let settlement = match &found.sizing {
                             Sizing::Settled(before) => {
-                                let telling = namespace.boots.telling(&map);
+                                let known_starts = namespace.boots.known_starts(&map);
                                 // Where bytes were lost, or may have been, what there is now does not take the place of what there was.
-                                if telling.settled(before, &layout.targets).doubtful.is_some() || !there.has_all_of(before) {
+                                if known_starts.settled(before, &layout.targets).doubtful.is_some() || !there.has_all_of(before) {
                                     continue;
                                 }
                                 let lengths = match &before.lengths {

@@ -1,6 +1,5 @@
 //! The connections over which calls go, and what is open on each.
 
-use super::CONNECTIONS;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
@@ -15,7 +14,10 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Instant;
 use thalweg_trace::Tracer;
 
-/// Closed files are told with the next request, or at once when there are this many.
+/// Connections to the service; calls beyond them wait for one.
+pub const CONNECTIONS: usize = 4;
+
+/// Closed files are reported with the next request, or at once when there are this many.
 const CLOSED_AT_ONCE: usize = 256;
 
 pub(super) struct Inner {
@@ -74,7 +76,7 @@ impl Slot {
         *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
     }
 
-    /// Notes that one use of a file has ended; the service is told with the next request.
+    /// Notes that one use of a file has ended; the service is notified with the next request.
     pub(super) fn close(&mut self, file: Kept, end: End) {
         if let Some(uses) = self.open.get_mut(&file.id) {
             let count = if file.write { &mut uses.writing } else { &mut uses.reading };
@@ -90,7 +92,7 @@ impl Slot {
 }
 
 impl Drop for Inner {
-    /// Says what was closed and not told yet, without waiting for an answer: a writer that has ended well is not to be taken for one
+    /// Says what was closed and not reported yet, without waiting for an answer: a writer that has ended well is not to be taken for one
     /// that was lost. What was sent before the end of a connection is read before it.
     fn drop(&mut self) {
         for slot in &mut self.slots {
@@ -145,12 +147,12 @@ impl Inner {
         (number, self.slots[number].lock())
     }
 
-    /// Notes that a file is closed; the service is told with the next request on its connection.
+    /// Notes that a file is closed; the service is notified with the next request on its connection.
     pub(super) fn close(&self, file: Kept, end: End) {
         let mut slot = self.slots[file.slot].lock();
         slot.close(file, end);
         if slot.closed.len() >= CLOSED_AT_ONCE {
-            // Nothing depends on it: an error here is told to the next caller.
+            // Nothing depends on it: an error here is returned to the next caller.
             let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
         }
     }
@@ -167,8 +169,8 @@ impl Inner {
         }
     }
 
-    /// Tells what is closed on every connection that has something to tell.
-    pub(super) fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
+    /// Reports what is closed on every connection with unreported ends.
+    pub(super) fn report_closed(&self, tracer: &mut Tracer) -> Result<()> {
         // Others wait for these connections: a silent service is not waited for on one after the other.
         let _operation = wire::Operation::begin(Instant::now(), Arc::default());
         for slot in &self.slots {
@@ -226,8 +228,8 @@ impl Inner {
 
     fn call_anyway(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.ready(slot)?;
-        let told = slot.closed.len().min(limits::CLOSED);
-        let mut request = MetadataRequest { closed: slot.closed.drain(..told).collect(), operation };
+        let reported = slot.closed.len().min(limits::CLOSED);
+        let mut request = MetadataRequest { closed: slot.closed.drain(..reported).collect(), operation };
         let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
         match connection.call(tracer, Kind::Metadata, &request) {
             Err(error) if error.kind() == ErrorKind::Reset && only_asks => {

@@ -36,7 +36,7 @@ impl MetadataClient {
     /// ended that were opened here. One outcome for each operation: one that fails does not stop the others; but when the
     /// connection breaks, of those that were on their way nothing is known, and of the rest nothing was done.
     pub fn many(&self, tracer: &mut Tracer, operations: &[Small], ended: Vec<(OpenFile, End)>) -> Vec<Result<SmallDone>> {
-        // The files that one call has made are open on one connection, which is then the one to tell of their ends.
+        // The files that one call has made are open on one connection, which is then the one to report their ends.
         let (number, mut slot) = match ended.first() {
             Some((file, _)) => (file.slot, self.inner.slots[file.slot].lock()),
             None => self.inner.free_slot(),

@@ -18,6 +18,7 @@ use crate::protocol::metadata::{
     Status, StoreMap, TargetId,
 };
 use crate::wire::{Connect, Connection, unexpected};
+pub use connections::CONNECTIONS;
 use connections::{Inner, Kept, Slot};
 pub use many::SmallDone;
 use std::sync::Arc;
@@ -25,8 +26,6 @@ use std::sync::atomic::Ordering;
 use thalweg_layout::Layout;
 use thalweg_trace::Tracer;
 
-/// Connections to the service; calls beyond them wait for one.
-pub const CONNECTIONS: usize = 4;
 /// Names in a page of [`MetadataClient::entries`].
 const PAGE_NAMES: u32 = 1024;
 /// Places in one request of [`MetadataClient::stat_many`].
@@ -65,8 +64,8 @@ impl OpenFile {
     }
 
     /// Closes it, and says how its use has ended: what was written counts as a size that is known only if everything is at the
-    /// I/O servers and nothing is in flight. The service is told with the next request, or by
-    /// [`MetadataClient::tell_closed`]. One that is dropped without a word after it was opened for writing has an unknown end.
+    /// I/O servers and nothing is in flight. The service is notified with the next request, or by
+    /// [`MetadataClient::report_closed`]. One that is dropped without a word after it was opened for writing has an unknown end.
     pub fn ended(mut self, end: End) {
         self.end = Some(end);
     }
@@ -244,7 +243,7 @@ impl MetadataClient {
         self.open(tracer, &Place::of(id), write)
     }
 
-    /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and nobody is told a size that the service
+    /// Opens a file; with `write`, its bytes may be changed until [`OpenFile::ended`], and nobody is given a size that the service
     /// knows.
     ///
     /// # Errors
@@ -294,13 +293,13 @@ impl MetadataClient {
         self.done(tracer, Operation::Truncate { place: place.clone(), size_bytes })
     }
 
-    /// Says now which files were closed here; otherwise the next request on their connection does. For whoever closed a file
+    /// Says now which files were closed here; otherwise the next request on their connection does. For a caller that closed a file
     /// without names and has nothing else to ask: its bytes go when the service knows.
     ///
     /// # Errors
     /// The connection's.
-    pub fn tell_closed(&self, tracer: &mut Tracer) -> Result<()> {
-        self.inner.tell_closed(tracer)
+    pub fn report_closed(&self, tracer: &mut Tracer) -> Result<()> {
+        self.inner.report_closed(tracer)
     }
 
     /// A client of its own for locks and turns at the same service. Its locks are free when its last clone is dropped.

@@ -51,7 +51,7 @@ impl Names for MetadataClient {
         let Some((kept, end)) = end.and_then(|end| Some((self.take_kept(file)?, end))) else {
             return self.attributes(tracer, rename).map(drop);
         };
-        // On the connection where it is open: its end is told in the same message.
+        // On the connection where it is open: its end is reported in the same message.
         let mut slot = self.inner.slots[kept.slot].lock();
         slot.close(kept, end);
         self.inner.changing(&mut slot, tracer, rename).map(drop)
@@ -79,7 +79,7 @@ impl Names for MetadataClient {
 
     fn service(&self, seen: ServiceStart) -> Option<ServiceStart> {
         if self.inner.service().is_behind(seen) {
-            // Whoever has just connected again knows which start this is. While the service is away, nothing new comes from it.
+            // A client that has just connected again knows which start this is. While the service is away, nothing new comes from it.
             self.refresh_map(&mut Tracer::off()).ok()?;
         }
         Some(self.inner.service())

@@ -2,7 +2,7 @@
 //!
 //! A transaction changes layers of ordered maps in memory and is one record in an append-only log
 //! ([`super::log`]); it is *Returned* when the record is written. Concurrent transactions share a
-//! write: whoever comes first writes what all have prepared by then (group commit). When the log is
+//! write: the first to come writes what all have prepared by then (group commit). When the log is
 //! long, a thread puts the layer that holds its changes into a redb file with one durable commit,
 //! together with the last sequence number it contains, and the segment goes. Reads see layers over
 //! the redb file as of that commit. *Synced* is one `fdatasync` of the live segments, shared by all

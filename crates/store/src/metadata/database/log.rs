@@ -21,7 +21,7 @@
 //! once. A killed process leaves at most one record cut short at the end. Power loss leaves any state
 //! of the bytes after the last `fdatasync`. [`super::replay`] reads what is left.
 //!
-//! What must stay true, so that it can tell what power loss leaves from damage: a segment has its name only once its
+//! What must stay true, so that it can distinguish what power loss leaves from damage: a segment has its name only once its
 //! header is on stable storage, and has a successor only once all of its records are; no sequence number that a file keeps is used twice;
 //! and a segment goes only once all of it is in the redb file, durably, and its successor is there.
 

@@ -139,7 +139,7 @@ pub(crate) enum Stage {
     LogSync,
 }
 
-/// Is told of the stages, which never nest: `begin`, then `end` with what it was.
+/// Is notified of the stages, which never nest: `begin`, then `end` with what it was.
 pub(crate) trait Watch {
     /// The caller's track, for those who wait for it.
     fn track(&self) -> Option<TrackId>;

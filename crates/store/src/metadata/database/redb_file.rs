@@ -2,7 +2,7 @@
 //!
 //! redb has a checksum for each page and looks at it only when it is asked to. It is asked at each start: what a disk or a person did to
 //! the file while it lay there is an error then, and never another file's attributes. That reads the whole file, once: 0.9 s for the
-//! 514 MiB of 1,000,000 files. A checksum in each row would tell at each read, but not that a row is missing, and cost each write.
+//! 514 MiB of 1,000,000 files. A checksum in each row would show it at each read, but not that a row is missing, and cost each write.
 
 use super::layers::{Base, Layer, Pairs};
 use crate::metadata::database::{DatabaseError, Table};
@@ -115,7 +115,7 @@ pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), 
 }
 
 /// Runs `work`; a panic in it is an error. redb is written for files that nobody else writes, and panics at some that were damaged. What
-/// it had in memory must not be used afterwards: whoever opens gives it up, and whoever writes calls the database broken.
+/// it had in memory must not be used afterwards: the next that opens it gives it up, and a writer calls the database broken.
 pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, DatabaseError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let panic = panic_text(&*panic);

@@ -27,7 +27,7 @@ pub(crate) struct Recovery {
 }
 
 impl Recovery {
-    /// A sentence for whoever started the service, if anything was dropped.
+    /// A sentence for the person who started the service, if anything was dropped.
     pub(crate) fn note(&self) -> Option<String> {
         if self.dropped_bytes == 0 && self.damage.is_none() {
             return None;

@@ -1,7 +1,7 @@
 //! Room that is kept for the day on which the disk is full: a file in the metadata directory whose space is given up then.
 //!
 //! A start writes (the log's next segment, the epoch), and so does removing, which is the way out. The reserve is given up in steps, as they are
-//! needed: whoever fills the disk takes what is free, and is not to have all of it at once. While some of it is given up, transactions that make
+//! needed: a program that fills the disk takes what is free, and is not to have all of it at once. While some of it is given up, transactions that make
 //! something are refused, so that what it gave is there for those that remove. It is taken again, before anything else is
 //! written, as soon as there is room for it and as much again.
 

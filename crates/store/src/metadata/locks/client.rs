@@ -1,7 +1,7 @@
 //! The client's end of locks and turns.
 //!
 //! One connection is the client's life: short questions go over it, one after the other, and when it breaks it is made again
-//! by whoever needs it next, or by a thread that is there as long as anything is held or waited for. That thread asks over a
+//! by the next that needs it, or by a thread that is there as long as anything is held or waited for. That thread asks over a
 //! second connection which waiting requests have been granted, and so notices at once when the service goes: what is held
 //! must be claimed within the service's grace when it is back. What cannot be had again is *lost*: [`LockClient::check`]
 //! and the next lock on that file say so, until its owner has freed it.
@@ -65,7 +65,7 @@ impl Cancel {
         Cancel::default()
     }
 
-    /// Whoever waits with it, and whoever will, stops waiting.
+    /// All that wait with it, now or later, stop waiting.
     pub fn fire(&self) {
         let wake = {
             let mut shared = self.shared.lock();
@@ -73,7 +73,7 @@ impl Cancel {
             std::mem::take(&mut shared.wake)
         };
         for inner in wake {
-            // Whoever looked before and does not wait yet holds the state.
+            // A caller that looked before and does not wait yet holds the state.
             drop(inner.state.lock());
             inner.changed.notify_all();
         }
@@ -334,7 +334,7 @@ impl Inner {
         true
     }
 
-    /// Tells the service what is free. If it is away, it knows by that.
+    /// Reports to the service what is free. If it is away, it knows by that.
     fn freed(&self, tracer: &mut Tracer, operation: LockOperation) -> Result<()> {
         let mut life = self.life.lock();
         let Some(connection) = life.as_mut().filter(|c| !c.is_broken()) else { return Ok(()) };
@@ -505,7 +505,7 @@ impl Inner {
             if let Err(_away) = self.hear(&mut connection) {
                 connection = None;
                 let mut state = self.state.lock();
-                // Whoever is told of the error is whoever asks for a lock; here it is only tried again.
+                // The error goes to the caller that asks for a lock; here it is only tried again.
                 self.changed.wait_while_for(&mut state, |state| !state.ended, AGAIN);
             }
         }

@@ -1,6 +1,6 @@
 //! The table of locks at the service: who is alive, who waits where, and what happens after a restart.
 //!
-//! A client's life is one connection ([`Life`]); whoever says hello under the same name again, while the first connection is
+//! A client's life is one connection ([`Life`]); a client that says hello under the same name again, while the first connection is
 //! not known to have ended, goes on with what it has. Which clients have a life is in the database, on stable storage, before the
 //! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
 //! nobody else gets one.
@@ -46,7 +46,7 @@ struct State {
 struct Lively {
     /// Which connection is its life.
     life: u64,
-    /// Granted, and not yet told.
+    /// Granted, and the owner not yet notified.
     granted: Vec<u64>,
 }
 
@@ -162,7 +162,7 @@ impl Locks {
                 outcome = Outcome::Granted;
             } else if now >= until || state.stopping {
                 state.table.cancel(Ticket { client: SERVICE, number: owner }, now, &mut granted);
-                self.tell(&mut state, granted);
+                self.notify(&mut state, granted);
                 return Err(Error::new(ErrorKind::Busy, "somebody has been appending to it for long: try again"));
             } else {
                 state = self.wait(state, until - now);
@@ -192,7 +192,7 @@ impl Locks {
     fn after_courtesy<'a>(&'a self, mut state: MutexGuard<'a, State>, client: u64, now: Instant) -> MutexGuard<'a, State> {
         let mut granted = Vec::new();
         state.table.courtesy_ended(client, now, &mut granted);
-        self.tell(&mut state, granted);
+        self.notify(&mut state, granted);
         state
     }
 
@@ -202,7 +202,7 @@ impl Locks {
     }
 
     /// Notes for their clients what was granted.
-    fn tell(&self, state: &mut State, granted: Vec<Ticket>) {
+    fn notify(&self, state: &mut State, granted: Vec<Ticket>) {
         if granted.is_empty() {
             return;
         }
@@ -237,7 +237,7 @@ impl Life {
         } else {
             state.table.lock(self.client, request, ticket, Instant::now(), &mut granted)
         };
-        self.locks.tell(&mut state, granted);
+        self.locks.notify(&mut state, granted);
         outcome
     }
 
@@ -268,7 +268,7 @@ impl Life {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let waited = state.table.cancel(Ticket { client: self.client, number }, Instant::now(), &mut granted);
-        self.locks.tell(&mut state, granted);
+        self.locks.notify(&mut state, granted);
         if let Some(lively) = state.lives.get_mut(&self.client) {
             lively.granted.retain(|other| *other != number);
         }
@@ -283,7 +283,7 @@ impl Life {
         let mut state = self.locks.state.lock();
         let mut granted = Vec::new();
         let done = state.table.unlock(self.client, range, Instant::now(), &mut granted);
-        self.locks.tell(&mut state, granted);
+        self.locks.notify(&mut state, granted);
         done
     }
 
@@ -317,7 +317,7 @@ impl Drop for Life {
         }
         let mut granted = Vec::new();
         state.table.forget(self.client, Instant::now(), &mut granted);
-        locks.tell(&mut state, granted);
+        locks.notify(&mut state, granted);
         // Under the same lock, so that a younger life's row is not taken.
         locks.forget_rows(&[self.client]);
         drop(state);
@@ -331,7 +331,7 @@ impl Drop for Turn<'_> {
         let mut granted = Vec::new();
         // Whole ranges are never divided: this cannot fail.
         let _ = state.table.unlock(SERVICE, &self.range, Instant::now(), &mut granted);
-        self.locks.tell(&mut state, granted);
+        self.locks.notify(&mut state, granted);
     }
 }
 

@@ -2,12 +2,12 @@
 //!
 //! **Fairness.** Requests for a file are granted in the order in which they came, as far as they exclude each other: a
 //! request that nothing is in the way of but an earlier one that waits is held back, so that a stream of readers does not
-//! starve a writer. Held back, but not for good: the earlier request may wait for something that whoever is held back would
+//! starve a writer. Held back, but not for good: the earlier request may wait for something that the one held back would
 //! do next (programs that share a lock with their children do so), and no table of locks can see that. So the courtesy ends
 //! after [`crate::limits::LOCK_COURTESY`]. A request that does not wait is never held back.
 //!
 //! **Deadlocks** are looked for among record locks, as POSIX allows: a request would wait for its holders, each of them for
-//! whoever stands in the way of what it waits for, and so on; if that leads back to who asks, it is refused. Locks of whole
+//! the owners in the way of what it waits for, and so on; if that leads back to who asks, it is refused. Locks of whole
 //! files are not looked at: `flock` has never promised that, and an owner there is an open file, not a process.
 //!
 //! A `flock` that changes its kind and has to wait gives up what it had first, as everywhere.
@@ -128,7 +128,7 @@ impl Table {
             return Err(Error::new(ErrorKind::WouldBlock, format!("process {} of another owner holds a lock there", by.pid)));
         };
         if range.space == LockSpace::Record && self.leads_back(client, request) {
-            return Err(Error::new(ErrorKind::Deadlock, "whoever holds the lock waits for one of this owner's"));
+            return Err(Error::new(ErrorKind::Deadlock, "its holder waits for one of this owner's"));
         }
         self.room_to_wait(client, place_of(range))?;
         if range.space == LockSpace::Flock {

@@ -226,7 +226,7 @@ fn play(steps: &[Step]) {
         let waiting = model.waits.len();
         assert_eq!(table.counts().1, waiting);
     }
-    // Whoever is forgotten leaves nothing.
+    // A forgotten client leaves nothing.
     let mut granted = Vec::new();
     (1..4).for_each(|client| table.forget(client, now, &mut granted));
     assert_eq!(table.counts(), (0, 0));

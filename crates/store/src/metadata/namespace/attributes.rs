@@ -67,7 +67,7 @@ impl Namespace {
                     other => other.clone(),
                 };
                 changed.sizing = sizing;
-                // Whoever truncates a file accepts what it has lost.
+                // A client that truncates a file accepts what it has lost.
                 changed.lost = None;
                 changed.modified(now_ns);
                 put_inode(t, id, &changed);
@@ -76,10 +76,10 @@ impl Namespace {
         )
     }
 
-    /// What is known of a file that was settled, and whose size changes. Whoever truncates a file of which bytes may have been lost accepts
+    /// What is known of a file that was settled, and whose size changes. A client that truncates a file of which bytes may have been lost accepts
     /// what there is.
     fn unasked(&self, before: &Settlement, targets: &[TargetId]) -> Sizing {
-        match self.boots.telling(&self.map()).standing(before, targets) {
+        match self.boots.known_starts(&self.map()).standing(before, targets) {
             Standing::Pending => Sizing::Unasked { boots: before.boots, unsynced: before.unsynced },
             Standing::Durable | Standing::Doubtful => Sizing::Unknown,
         }

@@ -57,7 +57,7 @@ const PAGE_BYTES: usize = 512 << 10;
 pub(crate) struct Namespace {
     pub(super) database: Arc<dyn Database>,
     epoch: u64,
-    /// Tells this start from another of the same epoch, of another copy of the database.
+    /// Distinguishes this start from another of the same epoch, of another copy of the database.
     start: u64,
     lineage: Lineage,
     /// What was accepted at this start.
@@ -84,10 +84,10 @@ pub(crate) enum Claim {
 
 impl Claim {
     pub(crate) fn of(inode: &Inode) -> Claim {
-        Claim::told(inode.kind(), inode.sizing.clone())
+        Claim::new(inode.kind(), inode.sizing.clone())
     }
 
-    pub(crate) fn told(kind: FileKind, sizing: Sizing) -> Claim {
+    pub(crate) fn new(kind: FileKind, sizing: Sizing) -> Claim {
         match (kind, sizing) {
             (FileKind::File, Sizing::Unknown | Sizing::Unasked { .. }) => Claim::Unknown,
             (FileKind::File, Sizing::Settled(settlement)) => Claim::Settled(settlement),
@@ -96,7 +96,7 @@ impl Claim {
     }
 }
 
-/// A page of a directory that is being read, slice by slice: whoever changes something waits for a slice, not for a page.
+/// A page of a directory that is being read, slice by slice: a writer waits for a slice, not for a page.
 struct Page {
     most: usize,
     entries: Vec<DirectoryEntry>,
@@ -192,7 +192,7 @@ impl Page {
                 self.bytes += found.layout.as_deref().map_or(0, layout_cost);
             }
             if let Some(claim) = claims.get_mut(base + at) {
-                *claim = Claim::told(found.kind, sizing);
+                *claim = Claim::new(found.kind, sizing);
             }
             entries[at].attributes = Some(found);
             Ok(())
@@ -274,7 +274,7 @@ impl Namespace {
         &self.accepted
     }
 
-    /// A server says what its targets have been told: whether it goes on from here all the same, since it is more than this metadata knows.
+    /// A server says what its targets have been notified of: whether it goes on from here all the same, since it is more than this metadata knows.
     ///
     /// # Errors
     /// [`ErrorKind::Absent`] when it is more, and that was not accepted when this started.
@@ -359,7 +359,7 @@ impl Namespace {
         self.clock.now_ns()
     }
 
-    /// A file's attributes, to be opened with. Links and devices are not opened here: whoever reads names follows
+    /// A file's attributes, to be opened with. Links and devices are not opened here: readers of names follow
     /// links, and the kernel of the machine where a device is opened knows what it is.
     ///
     /// # Errors

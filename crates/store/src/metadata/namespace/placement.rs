@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn round_robin_starts_where_it_is_told_or_anywhere() {
+    fn round_robin_starts_where_it_is_asked_to_or_anywhere() {
         let first = Placement::RoundRobin { first: Some(TargetId(2)) };
         let layout = place(&asked(None, Some(3), Some(first)), None, &map(), "n0", 0).unwrap();
         assert_eq!(numbers(&layout), [2, 3, 0]);

@@ -9,8 +9,8 @@ use crate::metadata::sizes::writers::Settles;
 use crate::protocol::metadata::{End, FileId, Lengths};
 
 impl Namespace {
-    /// These are open for writing from now on, once each, until [`Namespace::closed`]: nobody is told a size any more that was known here.
-    /// Those that are not there, or are no files, are passed over. `again`: whoever writes them has begun before this start of the service.
+    /// These are open for writing from now on, once each, until [`Namespace::closed`]: nobody is given a size any more that was known here.
+    /// Those that are not there, or are no files, are passed over. `again`: their writer has begun before this start of the service.
     ///
     /// # Errors
     /// The database's: then none of them is.
@@ -59,7 +59,7 @@ impl Namespace {
             return Ok(Vec::new());
         }
         let map = self.map();
-        let (telling, round) = (self.boots.telling(&map), self.boots.rounds.now());
+        let (known_starts, round) = (self.boots.known_starts(&map), self.boots.rounds.now());
         let mut unsynced = false;
         let done = write(&*self.database, watch, |t| {
             let mut unknown = Vec::new();
@@ -71,7 +71,7 @@ impl Namespace {
                     Err(e) => return Err(e),
                 };
                 let Node::File(layout) = &found.node else { continue };
-                found.sizing = match self.writers.settles(*id, round, |base| telling.standing(base, &layout.targets)) {
+                found.sizing = match self.writers.settles(*id, round, |base| known_starts.standing(base, &layout.targets)) {
                     Settles::Not => continue,
                     Settles::To(settlement) => {
                         unsynced |= settlement.unsynced.is_some();

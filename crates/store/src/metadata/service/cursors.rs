@@ -1,8 +1,8 @@
 //! Pages of directories that are asked for before the page before them has come.
 //!
-//! A page begins after the last name of the one before, which only its answer tells. Requests of one connection are worked on in
+//! A page begins after the last name of the one before, which only its answer gives. Requests of one connection are worked on in
 //! order, though: so the service can remember that name for the client, and a listing need not wait a round trip for each page. What
-//! is remembered is of use only to requests that were on their way already; whoever has an answer asks with the name.
+//! is remembered is of use only to requests that were on their way already; a client that has an answer asks with the name.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::After;

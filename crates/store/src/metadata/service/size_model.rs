@@ -202,7 +202,7 @@ struct World {
     asked: u64,
     proved: u64,
     /// Files of which it was said how long their datafiles are, and that bytes of them may be lost.
-    told: u64,
+    answered: u64,
     doubted: u64,
 }
 
@@ -262,7 +262,7 @@ impl World {
             in_flight: Vec::new(),
             asked: 0,
             proved: 0,
-            told: 0,
+            answered: 0,
             doubted: 0,
         };
         world.start();
@@ -395,13 +395,13 @@ impl World {
                 End::Written { end_bytes, whole_from_bytes, is_synced: unsynced.is_none() }
             }
         };
-        // A broken connection has told of it already, in its way.
+        // A broken connection has reported it already, in its way.
         if one.session.is_some() {
             one.closed.push(Closed { file: used.id, write: used.write, end });
         }
     }
 
-    /// Asks, and holds every size that is told against all that the file had meanwhile.
+    /// Asks, and holds every size that is answered against all that the file had meanwhile.
     fn ask(&mut self, random: &mut Random, seed: u64) {
         let client = random.below(CLIENTS as u64) as usize;
         if random.one_in(4)
@@ -459,15 +459,15 @@ impl World {
             if let Some(settled) = &attributes.settled
                 && bytes.log[from..].iter().all(|(id, _)| *id != attributes.id)
             {
-                self.told += u64::from(settled.lengths != Lengths::Unknown);
+                self.answered += u64::from(settled.lengths != Lengths::Unknown);
                 self.doubted += u64::from(settled.doubtful.is_some());
                 hold(&bytes, attributes.id, settled, seed);
             }
-            let Some(told) = attributes.size_bytes else { continue };
+            let Some(size) = attributes.size_bytes else { continue };
             self.proved += 1;
             let meanwhile = bytes.log[from..].iter().filter(|(id, _)| *id == attributes.id).map(|(_, size)| *size);
             let had: Vec<u64> = before.get(&attributes.id).copied().into_iter().chain(meanwhile).collect();
-            assert!(had.contains(&told), "seed {seed}: file {} is said to have {told} bytes, it had {had:?}", attributes.id);
+            assert!(had.contains(&size), "seed {seed}: file {} is said to have {size} bytes, it had {had:?}", attributes.id);
         }
     }
 
@@ -560,8 +560,8 @@ fn name(random: &mut Random) -> Place {
 }
 
 #[test]
-fn a_size_that_is_told_is_one_that_the_file_had_then_and_what_is_lost_is_told_from_a_hole() {
-    let (mut asked, mut proved, mut told, mut doubted) = (0, 0, 0, 0);
+fn a_size_that_is_answered_is_one_that_the_file_had_then_and_what_is_lost_is_distinguished_from_a_hole() {
+    let (mut asked, mut proved, mut answered, mut doubted) = (0, 0, 0, 0);
     for seed in 1..=240 {
         let mut random = Random(u64::wrapping_mul(seed, 0x9E37_79B9_7F4A_7C15));
         let mut world = World::new();
@@ -570,10 +570,13 @@ fn a_size_that_is_told_is_one_that_the_file_had_then_and_what_is_lost_is_told_fr
         }
         asked += world.asked;
         proved += world.proved;
-        told += world.told;
+        answered += world.answered;
         doubted += world.doubted;
     }
-    println!("{proved} of {asked} sizes were proved; {told} lengths were told, {doubted} files doubted");
-    assert!(told * 20 > asked && doubted > 50, "{told} lengths were told of {asked}, {doubted} files doubted: too few to have been tested");
+    println!("{proved} of {asked} sizes were proved; {answered} lengths were answered, {doubted} files doubted");
+    assert!(
+        answered * 20 > asked && doubted > 50,
+        "{answered} lengths were answered of {asked}, {doubted} files doubted: too few to have been tested"
+    );
     assert!(proved * 10 > asked, "{proved} of {asked} sizes were proved: too few to have been tested");
 }

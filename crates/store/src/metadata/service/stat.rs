@@ -11,7 +11,7 @@ use crate::metadata::database::{Stage, Watch};
 use crate::metadata::namespace::Claim;
 use crate::metadata::namespace::many::Outcomes;
 use crate::metadata::namespace::tree::attributes_cost;
-use crate::metadata::sizes::boots::{Standing, Telling};
+use crate::metadata::sizes::boots::{KnownStarts, Standing};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, Lengths, Place, Refusal, SmallReply};
 use crate::protocol::page::Distinct;
 
@@ -43,12 +43,12 @@ impl MetadataService {
             return Err(Error::new(ErrorKind::Invalid, format!("attributes of {} places: ask for 1 to {STAT_PLACES}", places.len())));
         }
         let map = self.namespace.map();
-        let telling = self.namespace.boots.telling(&map);
+        let known_starts = self.namespace.boots.known_starts(&map);
         let (mut found, mut claims, mut bytes) = (Vec::with_capacity(places.len()), Vec::new(), 0);
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
             let one = one.map(|(mut attributes, claim)| {
-                tell(&telling, &mut attributes, &claim);
+                fill_in(&known_starts, &mut attributes, &claim);
                 claims.push(claim);
                 attributes
             });
@@ -76,7 +76,7 @@ impl MetadataService {
             let database = &**self.namespace.database();
             self.namespace.boots.ask_again(database, &map, &*self.servers, (settlement, &layout.targets));
         }
-        tell(&self.namespace.boots.telling(&map), &mut attributes, &claim);
+        fill_in(&self.namespace.boots.known_starts(&map), &mut attributes, &claim);
         Ok(attributes)
     }
 
@@ -86,7 +86,7 @@ impl MetadataService {
         let (namespace, map) = (&self.namespace, self.namespace.map());
         let Some(before) = namespace.writers.base(id).filter(|before| before.unsynced.is_some()) else { return true };
         let Ok(Some(layout)) = namespace.stat(&Place::of(id)).map(|found| found.layout) else { return false };
-        if namespace.boots.telling(&map).standing(&before, &layout.targets) != Standing::Pending {
+        if namespace.boots.known_starts(&map).standing(&before, &layout.targets) != Standing::Pending {
             return true;
         }
         let servers = servers_of(&map, std::iter::once(&*layout));
@@ -126,7 +126,7 @@ impl MetadataService {
             proof
         };
         let since: Vec<u32> = layouts.all().iter().map(|layout| proof.since(&layout.targets)).collect();
-        let telling = self.namespace.boots.telling(&map);
+        let known_starts = self.namespace.boots.known_starts(&map);
         let mut doubtful: Vec<FileId> = Vec::new();
         for (attributes, claim) in claimed {
             let layout = attributes.layout.as_ref();
@@ -144,7 +144,7 @@ impl MetadataService {
                 Claim::None => {}
             }
             // What the servers have just said counts.
-            tell(&telling, attributes, &claim);
+            fill_in(&known_starts, attributes, &claim);
         }
         if !doubtful.is_empty() {
             self.settler.look_at(doubtful);
@@ -153,8 +153,8 @@ impl MetadataService {
 }
 
 /// Fills in what a file's row says of its datafiles.
-fn tell(telling: &Telling<'_>, attributes: &mut Attributes, claim: &Claim) {
+fn fill_in(known_starts: &KnownStarts<'_>, attributes: &mut Attributes, claim: &Claim) {
     if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
-        attributes.settled = Some(telling.settled(settlement, &layout.targets));
+        attributes.settled = Some(known_starts.settled(settlement, &layout.targets));
     }
 }

@@ -70,7 +70,7 @@ impl MetadataService {
     }
 
     /// The service is about to be stopped, and still answers: what was done is put on stable storage, files' bytes too as far as their servers
-    /// answer, and those servers are told how far the log has come.
+    /// answer, and those servers are notified how far the log has come.
     ///
     /// # Errors
     /// The database's.
@@ -89,8 +89,8 @@ impl MetadataService {
     pub(super) fn sync(&self, watch: &mut dyn Watch) -> Result<()> {
         let database = self.namespace.database();
         database.sync(watch)?;
-        // (After that: told of what power may still take, servers would call this metadata old.)
-        self.witnesses.tell(database.synced(), watch);
+        // (After that: notified of what power may still take, servers would call this metadata old.)
+        self.witnesses.report(database.synced(), watch);
         Ok(())
     }
 
@@ -115,7 +115,7 @@ impl MetadataService {
             .map_err(|e| Error::system(format!("space of {}", self.options.directory.display()), e))?;
         let mut pending_intents = 0;
         let mut after = None;
-        // Bounded: whoever has more than this many has a server that is away.
+        // Bounded: a client that has more than this many has a server that is away.
         for _ in 0..64 {
             let page = self.namespace.intents(after, 1024)?;
             let Some((last, _)) = page.last() else { break };

@@ -5,7 +5,7 @@
 //! not later. Nothing is lost with a machine that is stopped in good order after this service was: the service leaves word of that.
 //!
 //! Servers are asked in rounds: a round begins after everybody who waits for it has come, and asks each server that one of them
-//! needs once. Whoever comes while it is under way waits for the next.
+//! needs once. A caller that comes while it is under way waits for the next.
 
 use super::rounds::{Known as Stored, Rounds};
 use crate::error::Result;
@@ -106,8 +106,8 @@ impl Proof {
     }
 }
 
-/// What is known of machine starts and rounds at a moment, to tell clients what files' rows say.
-pub(crate) struct Telling<'m> {
+/// What is known of machine starts and rounds at a moment, by which clients are answered what files' rows say.
+pub(crate) struct KnownStarts<'m> {
     service: u32,
     stored: Arc<Stored>,
     map: &'m StoreMap,
@@ -124,8 +124,8 @@ pub(crate) enum Standing {
     Doubtful,
 }
 
-impl Telling<'_> {
-    /// What a file's row says, as clients are told it.
+impl KnownStarts<'_> {
+    /// What a file's row says, as clients are answered.
     pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
         let doubtful = self.doubtful(of, targets);
         Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
@@ -208,11 +208,11 @@ impl Boots {
     }
 
     /// What is to be said of files' rows now.
-    pub(crate) fn telling<'m>(&self, map: &'m StoreMap) -> Telling<'m> {
-        Telling { service: self.service(), stored: self.rounds.known(), map }
+    pub(crate) fn known_starts<'m>(&self, map: &'m StoreMap) -> KnownStarts<'m> {
+        KnownStarts { service: self.service(), stored: self.rounds.known(), map }
     }
 
-    /// Asks the servers that were never met: what is written to one before cannot be told from what it has lost. (One that is away is asked
+    /// Asks the servers that were never met: what is written to one before cannot be distinguished from what it has lost. (One that is away is asked
     /// again with the next file.)
     pub(crate) fn meet(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers) {
         if self.met.load(Ordering::Acquire) {
@@ -229,7 +229,7 @@ impl Boots {
     /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
     /// this is: no machine restarts faster than that.
     pub(crate) fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
-        if self.telling(map).standing(of, targets) != Standing::Pending {
+        if self.known_starts(map).standing(of, targets) != Standing::Pending {
             return;
         }
         let places: BTreeSet<usize> = targets.iter().filter_map(|target| Some(map.target(*target)?.0.server as usize)).collect();
@@ -241,7 +241,7 @@ impl Boots {
         }
     }
 
-    /// Asks the servers at these places in the map, together with whoever else waits for them, after this was called.
+    /// Asks the servers at these places in the map, together with all others that wait for them, after this was called.
     pub(crate) fn ask(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, servers: &BTreeSet<usize>) -> Arc<Proof> {
         let mut asking = self.asking.lock();
         asking.wanted.extend(servers);
@@ -273,21 +273,21 @@ impl Boots {
 
     fn round(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, wanted: &BTreeSet<usize>) -> Proof {
         let entries: Vec<ServerEntry> = wanted.iter().filter_map(|place| map.servers.get(*place).cloned()).collect();
-        let told = if entries.is_empty() { Vec::new() } else { io.boots(&entries) };
-        let told: Vec<(usize, &ServerEntry, String)> = wanted
+        let reported = if entries.is_empty() { Vec::new() } else { io.boots(&entries) };
+        let reported: Vec<(usize, &ServerEntry, String)> = wanted
             .iter()
             .zip(&entries)
-            .zip(told)
+            .zip(reported)
             .filter_map(|((place, entry), boot)| Some((*place, entry, boot.filter(|boot| is_known(boot))?)))
             .collect();
         let mut proof = self.unasked(map);
-        let has_changed = |known: &Known| told.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
+        let has_changed = |known: &Known| reported.iter().any(|(_, s, boot)| known.servers.get(&s.name).is_none_or(|(was, _)| was != boot));
         let before = self.known.lock().clone();
         let known = if has_changed(&before) {
             let mut after = before;
             after.now += 1;
             let (mut restarted, mut has_met) = (Vec::new(), false);
-            for (_, server, boot) in &told {
+            for (_, server, boot) in &reported {
                 if after.servers.get(&server.name).is_none_or(|(was, _)| was != boot) {
                     match after.servers.insert(server.name.clone(), (boot.clone(), after.now)) {
                         Some(_) => restarted.push((server.name.clone(), after.now)),
@@ -316,7 +316,7 @@ impl Boots {
         };
         let now = Instant::now();
         let mut heard = self.heard.lock();
-        for (place, server, _) in &told {
+        for (place, server, _) in &reported {
             proof.servers[*place] = known.servers[&server.name].1;
             heard.insert(*place, now);
         }
@@ -324,7 +324,7 @@ impl Boots {
     }
 }
 
-/// A machine without a number of its start cannot be told from itself after the next.
+/// A machine without a number of its start cannot be distinguished from itself after the next.
 fn is_known(boot_id: &str) -> bool {
     !boot_id.is_empty() && boot_id != "unknown"
 }

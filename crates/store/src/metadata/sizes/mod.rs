@@ -16,10 +16,10 @@
 //! say that it still is that one.
 //!
 //! **Lengths.** With a size goes what is known of each datafile's length: as in a file without holes, where the writers say that they
-//! wrote everything up to there; otherwise as long as the settler finds them. So a datafile that is gone or was cut off is told
+//! wrote everything up to there; otherwise as long as the settler finds them. So a datafile that is gone or was cut off is reported
 //! from a hole. That bytes were lost with power, and not their length, is found by rounds ([`rounds`]).
 //!
-//! **After a kill** the table of writers ([`writers`]) is empty, and rows that say open stay so: whoever wrote may still be writing.
+//! **After a kill** the table of writers ([`writers`]) is empty, and rows that say open stay so: the writers may still be writing.
 //! A file of which that is so is asked of the I/O servers each time, and is known again when another takes its place.
 
 pub(super) mod boots;

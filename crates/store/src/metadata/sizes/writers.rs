@@ -9,7 +9,7 @@ use crate::protocol::metadata::{End, FileId, Lengths};
 use crate::sync::Mutex;
 use std::collections::HashMap;
 
-/// Parts of a file that its writers say they have written whole, and that do not touch, at most: more are not told apart.
+/// Parts of a file that its writers say they have written whole, and that do not touch, at most: more are not distinguished.
 const PARTS: usize = 64;
 
 /// The table.
@@ -39,7 +39,7 @@ struct Writing {
     /// Some of them wrote, and one of those did not sync what it had written.
     wrote: bool,
     unsynced: bool,
-    /// It was truncated since: the ends do not tell its size.
+    /// It was truncated since: the ends do not give its size.
     spoiled: bool,
     /// A writer has gone, or was there before this start, and what it has sent may arrive at any time.
     lost: bool,
@@ -67,7 +67,7 @@ impl Writers {
         answer
     }
 
-    /// Somebody is about to be told that it has the file open for writing.
+    /// Somebody is about to be answered that it has the file open for writing.
     pub(crate) fn begins(&self, id: FileId) {
         self.with(id, |w| {
             w.writers += 1;
@@ -171,7 +171,7 @@ impl Writing {
             // What was lost before is not there again because something else was written, or synced.
             Standing::Doubtful => (base.boots, base.unsynced),
             _ if !self.wrote => (base.boots, base.unsynced),
-            // Whoever syncs a file syncs all of it.
+            // A sync of a file syncs all of it.
             Standing::Pending if !self.unsynced => (base.boots, None),
             Standing::Pending => (base.boots, Some(round)),
             // Restarts before these writers began have taken nothing.

@@ -85,7 +85,7 @@ impl<'a> Served<'a> {
     }
 
     /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
-    /// been told if that was possible.
+    /// been notified if that was possible.
     fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();

@@ -1,5 +1,5 @@
 //! A panic in a request is a bug, or damage that nobody foresaw; and its own affair as far as that can be: it is answered, its connection is closed, and everything it held
-//! goes back. Where it may have left the service half-changed, the service answers nothing more, and whoever runs it stops it.
+//! goes back. Where it may have left the service half-changed, the service answers nothing more, and its owner stops it.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Mutex, panic_text};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 #[derive(Default)]
 pub(super) struct Failure {
     reason: OnceLock<Error>,
-    tell: Mutex<Option<Box<dyn FnOnce() + Send>>>,
+    notify: Mutex<Option<Box<dyn FnOnce() + Send>>>,
 }
 
 impl Failure {
@@ -24,16 +24,16 @@ impl Failure {
         self.reason().map_or(Ok(()), |reason| Err(reason.clone()))
     }
 
-    /// Calls `tell` when the service answers nothing more: at once, if that is so already.
-    pub(super) fn tell(&self, tell: Box<dyn FnOnce() + Send>) {
-        let mut told = self.tell.lock();
+    /// Calls `notify` when the service answers nothing more: at once, if that is so already.
+    pub(super) fn notify(&self, notify: Box<dyn FnOnce() + Send>) {
+        let mut notify_once = self.notify.lock();
         match self.reason() {
-            Some(_) => tell(),
-            None => *told = Some(tell),
+            Some(_) => notify(),
+            None => *notify_once = Some(notify),
         }
     }
 
-    /// A request panicked. Answers what its client is told.
+    /// A request panicked. Returns the answer to its client.
     pub(super) fn panicked(&self, server: &str, panic: &(dyn Any + Send), stops: bool) -> Error {
         let bug = format!("a request ended in a panic, a bug or damage on disk ({})", panic_text(panic));
         if !stops {
@@ -41,8 +41,8 @@ impl Failure {
         }
         let problem = format!("{bug}, and what it was to do may be done in part: the service stops; start it again");
         let reason = self.reason.get_or_init(|| Error::new(ErrorKind::Io, problem).at_server(server)).clone();
-        if let Some(tell) = self.tell.lock().take() {
-            tell();
+        if let Some(notify) = self.notify.lock().take() {
+            notify();
         }
         reason
     }

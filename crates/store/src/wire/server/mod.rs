@@ -1,7 +1,7 @@
 //! The server's end: accepts connections, one thread each, and hands their requests to a [`Service`] one by one.
 //!
 //! A thread per connection and requests in their order: a client that wants two things at once opens two connections,
-//! and pipelines on each. The number of connections is bounded; the next client is told so when it says hello. Those that have not
+//! and pipelines on each. The number of connections is bounded; the next client is refused when it says hello. Those that have not
 //! said hello are few, short-lived and cheap, and take no client's place ([`newcomers`]).
 
 mod connection;
@@ -43,7 +43,7 @@ pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOpt
     if !address.ip().is_loopback() && !options.beyond_loopback {
         return Err(Error::new(
             ErrorKind::Access,
-            format!("{address} is not a loopback address: the store listens beyond loopback only when it is told to"),
+            format!("{address} is not a loopback address: the store listens beyond loopback only when it is asked to"),
         ));
     }
     descriptors::raise();
@@ -75,9 +75,9 @@ impl Running {
         self.shared.failure.reason().cloned()
     }
 
-    /// Calls `tell` when there is a [`Running::failure`]: on a connection's thread, or at once.
-    pub fn on_failure(&self, tell: impl FnOnce() + Send + 'static) {
-        self.shared.failure.tell(Box::new(tell));
+    /// Calls `notify` when there is a [`Running::failure`]: on a connection's thread, or at once.
+    pub fn on_failure(&self, notify: impl FnOnce() + Send + 'static) {
+        self.shared.failure.notify(Box::new(notify));
     }
 
     /// Finishes what is being worked on, closes all connections, and waits for the threads.
@@ -130,7 +130,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         let (stream, number) = (Arc::new(stream), shared.next.fetch_add(1, Ordering::Relaxed));
         let most = limits::NEWCOMERS.min(Shares::now().newcomers);
         if shared.newcomers.enter(number, &stream, peer.ip(), most, stopping) && begin(number, stream, peer, shared).is_err() {
-            // No thread can be started. Whoever comes next may have more luck.
+            // No thread can be started. The next client may have more luck.
             shared.newcomers.leave(number);
         }
     }

@@ -1,6 +1,6 @@
 //! Connections that have not said hello yet.
 //!
-//! Whoever reaches the port can open connections and say nothing, or half a hello. There are only so many of them, each for
+//! Anybody who reaches the port can open connections and say nothing, or half a hello. There are only so many of them, each for
 //! [`limits::HELLO`] at most, and when there is no room the next one takes the place of one that is silent: the oldest of the address
 //! that has most of them, which may stay for [`limits::HELLO_GRACE`]. So a client that speaks as soon as it is connected always gets
 //! its turn. One whose hello has arrived, and waits only for us to read it, keeps its place.

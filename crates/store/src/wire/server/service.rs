@@ -47,7 +47,7 @@ pub trait Session {
     /// connection lives on unless [`Error::breaks_connection`].
     ///
     /// # Errors
-    /// Whatever the client is to be told.
+    /// Whatever the client is to be notified of.
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()>;
 }
 
@@ -111,12 +111,12 @@ impl Shared {
         self.open.lock()
     }
 
-    /// A request panicked: what its client is told.
+    /// A request panicked: what its client is answered.
     pub(super) fn panicked(&self, panic: &(dyn Any + Send)) -> Error {
         let stops = self.service.stops_after_a_panic();
         let error = self.failure.panicked(&self.options.name, panic, stops);
         if stops {
-            // Whoever waits here for another's request is answered.
+            // Those that wait here for another's request are answered.
             let _ = catch_unwind(AssertUnwindSafe(|| self.service.stopping()));
         }
         error

@@ -132,7 +132,7 @@ impl Sink for Kept {
 }
 
 impl Kept {
-    /// The next events, whether there are more, and how many were lost that no mark tells of.
+    /// The next events, whether there are more, and how many were lost that no mark counts.
     fn page(&self) -> (Vec<Event>, bool, u64) {
         let mut events = self.events.lock();
         let mut page = Vec::new();

@@ -108,7 +108,7 @@ fn a_read_asks_for_sizes_only_where_it_comes_short() {
     };
     assert_eq!(read(1000, 50_000, None, 50_000), 1);
     assert_eq!(read(0, 100_000, None, 100_000), 2);
-    assert_eq!(read(0, (7 * STRIP + 1000) as usize, None, (7 * STRIP + 1000) as usize), 2, "bytes behind the hole tell that it is one");
+    assert_eq!(read(0, (7 * STRIP + 1000) as usize, None, (7 * STRIP + 1000) as usize), 2, "bytes behind the hole show that it is one");
     assert_eq!(read(7 * STRIP, 5000, None, 1000), 3, "short at one server: both are asked for sizes");
     assert_eq!(read(7 * STRIP, 5000, Some(7 * STRIP + 1000), 1000), 1, "who knows the size need not ask");
     assert_eq!(read(6 * STRIP, 5000, None, 5000), 3, "a hole before the end");
@@ -259,7 +259,7 @@ fn all_fail(files: &[BufferedFile], within: Duration) -> Vec<Error> {
         errors.push(file.flush(&mut off()).unwrap_err());
         errors.push(file.read(&mut off(), 40 << 20, 1 << 20).map(drop).unwrap_err());
         assert!(begun.elapsed() < within, "{:?}", begun.elapsed());
-        file.flush(&mut off()).expect("told once");
+        file.flush(&mut off()).expect("reported once");
     }
     errors
 }
@@ -356,14 +356,14 @@ fn a_silent_server_is_given_up_after_the_timeout_and_the_others_go_on() {
 }
 
 #[test]
-fn bytes_that_a_restart_may_have_lost_are_told_of_once() {
+fn bytes_that_a_restart_may_have_lost_are_reported_once() {
     let directory = tempfile::tempdir().unwrap();
     let mut servers = loopback::servers(directory.path(), 2, 1);
     let data = client(&servers, PATIENCE);
     let file = buffered(&data, handle(1, &[0, 1]));
     let bytes = loopback::noise(300_000, 1);
     let write = |offset: u64| file.write(&mut off(), &bytes, offset).unwrap();
-    // Written, flushed, restarted: the sync tells.
+    // Written, flushed, restarted: the sync reports it.
     write(0);
     file.flush(&mut off()).unwrap();
     servers.stop(1);
@@ -371,7 +371,7 @@ fn bytes_that_a_restart_may_have_lost_are_told_of_once() {
     let error = file.sync(&mut off()).unwrap_err();
     assert_eq!((error.kind(), error.server(), error.file()), (ErrorKind::Stale, Some("io1"), Some("/file1")), "{error}");
     file.sync(&mut off()).unwrap();
-    // Restarted between two writes: the next flush tells, since the second answer shows it.
+    // Restarted between two writes: the next flush reports it, since the second answer shows it.
     write(0);
     file.flush(&mut off()).unwrap();
     servers.stop(0);
@@ -380,7 +380,7 @@ fn bytes_that_a_restart_may_have_lost_are_told_of_once() {
     assert_eq!(file.flush(&mut off()).unwrap_err().kind(), ErrorKind::Stale);
     file.flush(&mut off()).unwrap();
     file.sync(&mut off()).unwrap();
-    // Restarted after a sync: nothing is lost, and nothing is told.
+    // Restarted after a sync: nothing is lost, and nothing is reported.
     write(0);
     file.sync(&mut off()).unwrap();
     servers.stop(0);
@@ -444,7 +444,7 @@ fn survive(history: &[Happening]) {
     // What is there if nothing is lost; and what was synced, with a mark on each byte that was changed since.
     let mut model = vec![0_u8; 2_500_000];
     let (mut synced, mut changed) = (model.clone(), vec![false; model.len()]);
-    // Something unsynced may have been lost, and was not told of yet.
+    // Something unsynced may have been lost, and was not reported yet.
     let mut may_be_lost = false;
     let mut unsynced = false;
     let change = |model: &mut Vec<u8>, changed: &mut Vec<bool>, offset: u64, bytes: &[u8]| {
@@ -453,11 +453,11 @@ fn survive(history: &[Happening]) {
         changed[range].fill(true);
     };
     for happening in history {
-        let mut told: Option<Error> = None;
+        let mut reported: Option<Error> = None;
         match happening {
             Happening::Write(offset, length, seed) => {
                 let bytes = loopback::noise(*length, *seed);
-                told = file.write(&mut off(), &bytes, *offset).err();
+                reported = file.write(&mut off(), &bytes, *offset).err();
                 change(&mut model, &mut changed, *offset, &bytes);
                 unsynced = true;
             }
@@ -477,9 +477,9 @@ fn survive(history: &[Happening]) {
                 let right = &model[*offset as usize..*offset as usize + found.len()];
                 assert!(may_be_lost || found[..] == *right, "{length} at {offset}");
             }
-            Happening::Flush => told = file.flush(&mut off()).err(),
+            Happening::Flush => reported = file.flush(&mut off()).err(),
             Happening::Sync => match file.sync(&mut off()) {
-                Err(error) => told = Some(error),
+                Err(error) => reported = Some(error),
                 Ok(()) => {
                     let mut all = vec![0; model.len()];
                     file.file().read_at(&mut all, 0).unwrap();
@@ -503,9 +503,9 @@ fn survive(history: &[Happening]) {
                 servers.start(*server, &dir);
             }
         }
-        if let Some(error) = told {
+        if let Some(error) = reported {
             assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
-            // Told: what is there now is what there is, and of that, what was synced and not changed since is as it was.
+            // Reported: what is there now is what there is, and of that, what was synced and not changed since is as it was.
             file.settle(&mut off());
             let mut all = vec![0; model.len()];
             file.file().read_at(&mut all, 0).unwrap();
@@ -532,7 +532,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: cases(40), max_shrink_iters: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn what_was_synced_is_there_and_what_was_not_is_there_or_told_of(history in prop::collection::vec(happening(), 1..40)) {
+    fn what_was_synced_is_there_and_what_was_not_is_there_or_reported(history in prop::collection::vec(happening(), 1..40)) {
         survive(&history);
     }
 }

@@ -67,7 +67,7 @@ enum Operation {
     Overwrite(u64, usize, u64, u8),
     /// Reads on, writes to where reading will come to, and reads on there.
     WriteAhead(u64, u64, u64),
-    /// Waits until nothing is dirty, without being told to flush.
+    /// Waits until nothing is dirty, without a flush.
     Age,
 }
 

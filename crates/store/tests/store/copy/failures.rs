@@ -21,7 +21,7 @@ use thalweg_trace::Tracer;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// I/O servers in processes of their own: this test program again, told by its environment.
+/// I/O servers in processes of their own: this test program again, chosen by its environment.
 struct Process {
     child: Child,
     address: String,

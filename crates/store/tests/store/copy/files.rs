@@ -177,7 +177,7 @@ fn holes_stay_holes_and_read_as_zeros() {
 }
 
 #[test]
-fn an_existing_file_is_replaced_only_when_told() {
+fn an_existing_file_is_replaced_only_when_asked() {
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 2, 1);
     let (store, names) = loopback::store(&servers.map, PATIENCE);

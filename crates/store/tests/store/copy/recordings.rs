@@ -1,4 +1,4 @@
-//! A recorded copy tells what SCHEMA.md says it tells.
+//! A recorded copy holds what SCHEMA.md says it holds.
 
 use crate::loopback;
 use std::collections::{HashMap, HashSet};
@@ -63,7 +63,7 @@ fn both_ends_of_every_request_are_there_and_nothing_is_lost() {
             assert!(out || moved == 9_000_000, "{moved}");
             let asked: u64 = of(SpanKind::AppRequest).map(|i| spans.size_bytes[i]).sum();
             assert_eq!(asked, 9_000_000);
-            // A server goes on for a moment when the copy has ended: until it is told.
+            // A server goes on for a moment when the copy has ended: until it is notified.
             let start = recording.meta().start.ns();
             for kind in [SpanKind::AppRequest, SpanKind::RpcCall, SpanKind::RpcServe] {
                 assert!(of(kind).all(|i| (start..=end.ns()).contains(&spans.start_ns[i])), "{}", kind.name());

@@ -53,16 +53,16 @@ pub(super) fn stored(store: &TreeStore, path: &str) -> TreeEnd {
     TreeEnd::Store(store.clone(), path.into())
 }
 
-/// Keeps what was told.
+/// Keeps what was observed.
 #[derive(Default)]
-struct Told {
+struct Observed {
     failed: Mutex<Vec<(PathBuf, Error)>>,
     moved: AtomicU64,
     found: AtomicU64,
     stop_after: u64,
 }
 
-impl TreeObserver for Told {
+impl TreeObserver for Observed {
     fn found(&self, size_bytes: u64) {
         self.found.fetch_add(size_bytes, Ordering::SeqCst);
     }
@@ -78,11 +78,11 @@ impl TreeObserver for Told {
 }
 
 pub(super) fn copy(job: &TreeJob) -> TreeOutcome {
-    let told = Told::default();
-    let outcome = copy_tree(job, &told, &TraceHandle::off()).unwrap();
-    let failed = told.failed.into_inner().unwrap();
+    let observed = Observed::default();
+    let outcome = copy_tree(job, &observed, &TraceHandle::off()).unwrap();
+    let failed = observed.failed.into_inner().unwrap();
     assert!(failed.is_empty() && outcome.failed == 0, "{failed:?}");
-    assert_eq!((told.moved.into_inner(), told.found.into_inner()), (outcome.size_bytes - outcome.hole_bytes, outcome.size_bytes));
+    assert_eq!((observed.moved.into_inner(), observed.found.into_inner()), (outcome.size_bytes - outcome.hole_bytes, outcome.size_bytes));
     outcome
 }
 
@@ -169,7 +169,7 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
     let files = before.values().filter(|(what, ..)| what == "file").count();
     assert_eq!((went_in.files as usize, went_in.unread), (files, 0));
     assert_eq!((went_in.files + went_in.directories + went_in.others) as usize, before.len());
-    // Sizes are settled: the metadata service tells them itself, once it has asked.
+    // Sizes are settled: the metadata service answers them itself, once it has asked.
     let listed = one.names.stat(&mut Tracer::off(), &Place::at("/in/of 4096")).unwrap();
     assert_eq!(listed.kind, FileKind::File);
     copy(&job(stored(&one, "/in"), stored(&other, "/between")));
@@ -205,7 +205,7 @@ fn a_tree_of_every_kind_of_entry_goes_in_between_and_out_as_it_was() {
 }
 
 #[test]
-fn what_fails_for_one_entry_is_told_with_its_path_and_the_others_are_copied() {
+fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied() {
     let (dir, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let (_up, store) = start(dir.path(), 2);
     let tree = here.path().join("tree");
@@ -231,12 +231,12 @@ fn what_fails_for_one_entry_is_told_with_its_path_and_the_others_are_copied() {
         &LayoutChoice::default(),
     );
     new.unwrap();
-    let told = Told::default();
-    let outcome = copy_tree(&TreeJob { force: true, ..job(local(&tree), stored(&store, "/t")) }, &told, &TraceHandle::off()).unwrap();
-    let mut failed: Vec<(PathBuf, ErrorKind)> = told.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
+    let observed = Observed::default();
+    let outcome = copy_tree(&TreeJob { force: true, ..job(local(&tree), stored(&store, "/t")) }, &observed, &TraceHandle::off()).unwrap();
+    let mut failed: Vec<(PathBuf, ErrorKind)> = observed.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(failed, [("042".into(), ErrorKind::IsDirectory), ("taken".into(), ErrorKind::Exists)]);
-    // Two were told, and two more are in the directory that could not be made.
+    // Two were reported, and two more are in the directory that could not be made.
     assert_eq!((outcome.failed, outcome.files), (4, 299));
     let names: Vec<Vec<u8>> = list(&store, "/t");
     assert_eq!(names.len(), 301);
@@ -251,9 +251,9 @@ fn list(store: &TreeStore, path: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn a_file_that_goes_or_changes_while_its_tree_is_copied_is_told_and_the_others_are_copied() {
+fn a_file_that_goes_or_changes_while_its_tree_is_copied_is_reported_and_the_others_are_copied() {
     /// Removes and changes files once the first bytes have moved.
-    struct Meanwhile<'a>(&'a Path, Told, std::sync::Once);
+    struct Meanwhile<'a>(&'a Path, Observed, std::sync::Once);
     impl TreeObserver for Meanwhile<'_> {
         fn found(&self, _: u64) {
             // The walk has found this batch, and nobody has opened its files yet.
@@ -274,7 +274,7 @@ fn a_file_that_goes_or_changes_while_its_tree_is_copied_is_told_and_the_others_a
     for i in 0..20 {
         std::fs::write(tree.join(format!("{i:03}")), b"ten bytes.").unwrap();
     }
-    let watch = Meanwhile(&tree, Told::default(), std::sync::Once::new());
+    let watch = Meanwhile(&tree, Observed::default(), std::sync::Once::new());
     let outcome = copy_tree(&job(local(&tree), stored(&store, "/t")), &watch, &TraceHandle::off()).unwrap();
     assert_eq!((outcome.failed, outcome.files), (3, 17));
     let mut failed = watch.1.failed.into_inner().unwrap();
@@ -346,8 +346,8 @@ fn a_copy_that_is_stopped_leaves_no_half_file_under_any_name() {
         if name == "out" {
             copy(&job(local(&tree), stored(&store, "/all")));
         }
-        let told = Told { stop_after: 300 * 500, ..Told::default() };
-        let error = copy_tree(&job(from, to), &told, &TraceHandle::off()).unwrap_err();
+        let observed = Observed { stop_after: 300 * 500, ..Observed::default() };
+        let error = copy_tree(&job(from, to), &observed, &TraceHandle::off()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Cancelled, "{error}");
         let there: Vec<(Vec<u8>, u64)> = match name {
             "in" => list(&store, "/in").into_iter().map(|name| (name, 500)).collect(),
@@ -394,11 +394,11 @@ fn links_are_followed_only_if_that_is_asked_for_and_never_in_a_circle() {
     symlink("..", tree.join("a/up")).unwrap();
     symlink("nowhere", tree.join("dangling")).unwrap();
     assert_eq!(copy(&job(local(&tree), stored(&store, "/links"))).others, 3);
-    let told = Told::default();
+    let observed = Observed::default();
     let followed = TreeJob { follow: true, ..job(local(&tree), stored(&store, "/files")) };
-    let outcome = copy_tree(&followed, &told, &TraceHandle::off()).unwrap();
+    let outcome = copy_tree(&followed, &observed, &TraceHandle::off()).unwrap();
     assert_eq!((outcome.files, outcome.failed, outcome.others), (1, 2, 0));
-    let mut failed: Vec<(PathBuf, ErrorKind)> = told.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
+    let mut failed: Vec<(PathBuf, ErrorKind)> = observed.failed.into_inner().unwrap().into_iter().map(|(p, e)| (p, e.kind())).collect();
     failed.sort_by(|a, b| a.0.cmp(&b.0));
     assert_eq!(failed, [("a/up".into(), ErrorKind::LinkLoop), ("dangling".into(), ErrorKind::NotFound)]);
     assert_eq!(store.names.stat(&mut Tracer::off(), &Place::at("/files/file")).unwrap().kind, FileKind::File);

@@ -126,7 +126,7 @@ fn waiting_is_ended_on_request_and_leaves_nothing() {
 }
 
 #[test]
-fn record_locks_that_wait_for_each_other_are_told() {
+fn record_locks_that_wait_for_each_other_are_reported() {
     use LockKind::Exclusive;
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
@@ -137,8 +137,8 @@ fn record_locks_that_wait_for_each_other_are_told() {
     std::thread::scope(|scope| {
         let waits = scope.spawn(|| one.lock(&mut off(), &record(1, Exclusive, 1, 1), Wait::Until(&cancel)));
         eventually("waiting", || names.status(&mut off()).unwrap().lock_waits == 1);
-        let told = two.lock(&mut off(), &record(1, Exclusive, 0, 0), Wait::Until(&Cancel::new()));
-        assert_eq!(refused(told), ErrorKind::Deadlock);
+        let reported = two.lock(&mut off(), &record(1, Exclusive, 0, 0), Wait::Until(&Cancel::new()));
+        assert_eq!(refused(reported), ErrorKind::Deadlock);
         two.unlock_all(&mut off(), FILE, 1).unwrap();
         waits.join().unwrap().unwrap();
     });
@@ -181,7 +181,7 @@ fn locks_are_claimed_again_when_the_service_is_back() {
         eventually("waiting", || names.status(&mut off()).unwrap().lock_waits == 1);
         store.stop().unwrap();
         let again = up(&options(directory.path())).unwrap();
-        // Whoever had nothing waits until those who had something have it again.
+        // Clients that had nothing wait until those who had something have it again.
         assert_eq!(refused(third.lock(&mut off(), &flock(1, Exclusive), Wait::No)), ErrorKind::WouldBlock);
         assert_eq!(refused(third.lock(&mut off(), &record(1, Exclusive, 9, 9), Wait::No)), ErrorKind::WouldBlock);
         holder.check(FILE).unwrap();
@@ -192,7 +192,7 @@ fn locks_are_claimed_again_when_the_service_is_back() {
     });
 }
 
-/// Passes connections on until it is told to cut them.
+/// Passes connections on until it is to cut them.
 struct Proxy {
     address: String,
     streams: Arc<Mutex<Vec<TcpStream>>>,
@@ -347,7 +347,7 @@ fn appends_of_many_clients_never_overlap_and_leave_no_holes() {
 }
 
 #[test]
-fn a_truncation_waits_for_the_turn_of_whoever_appends() {
+fn a_truncation_waits_for_the_turn_of_an_appender() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
     let (names, file) = file_of(&store);

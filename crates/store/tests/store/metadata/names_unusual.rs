@@ -157,7 +157,7 @@ fn a_removed_file_lives_by_its_number_until_it_is_closed_everywhere() {
     assert_eq!(two.written(t, second.id(), 5).unwrap().links, 0);
     let id = second.id();
     drop(second);
-    two.tell_closed(t).unwrap();
+    two.report_closed(t).unwrap();
     eventually("the removal", || matches!(two.stat(&mut off(), &place), Err(e) if e.kind() == ErrorKind::Stale));
     assert_eq!(kind(two.open_by_id(t, id, false)), ErrorKind::Stale);
     assert_eq!(kind(two.get_extended(t, &place, b"user.a")), ErrorKind::Stale);
@@ -273,7 +273,7 @@ fn two_names_exchange_what_they_stand_for() {
 }
 
 #[test]
-fn paths_through_links_are_followed_by_whoever_asks_by_path() {
+fn paths_through_links_are_followed_for_a_path() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
     let names = connect(&store);

@@ -214,7 +214,7 @@ fn locks_outlive_a_killed_service_and_die_with_their_client() {
 }
 
 #[test]
-fn whoever_speaks_garbage_harms_nobody() {
+fn speaking_garbage_harms_nobody() {
     use std::io::{Read, Write};
     let directory = tempfile::tempdir().unwrap();
     let config = store_file(directory.path());
@@ -226,7 +226,7 @@ fn whoever_speaks_garbage_harms_nobody() {
         stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         let _ = stream.write_all(garbage);
         let _ = stream.shutdown(std::net::Shutdown::Write);
-        // Told why, or just closed; never left waiting.
+        // Notified why, or just closed; never left waiting.
         let mut answer = Vec::new();
         let _ = stream.read_to_end(&mut answer);
     }
@@ -254,8 +254,8 @@ fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
     // The checksums were right when it started.
     for byte in [0, 2, 0xff] {
         let store = start();
-        let (told, was_told) = std::sync::mpsc::channel();
-        store.on_failure(move || _ = told.send(()));
+        let (notify, notified) = std::sync::mpsc::channel();
+        store.on_failure(move || _ = notify.send(()));
         let client = connect(&config.path);
         let good = std::fs::read(&path).unwrap();
         let file = std::fs::File::options().write(true).open(&path).unwrap();
@@ -263,9 +263,9 @@ fn a_service_whose_database_is_damaged_under_it_says_so_and_stops() {
         let error = client.stat(tracer, &name(0)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Io, "{error}");
         assert!(error.message().contains("panic") && error.message().contains("start it again"), "{error}");
-        was_told.recv_timeout(Duration::from_secs(60)).unwrap();
+        notified.recv_timeout(Duration::from_secs(60)).unwrap();
         assert_eq!(client.stat(tracer, &name(1)).unwrap_err(), store.failure().unwrap());
-        assert_eq!(store.stop().unwrap_err(), error, "who waits for it is told why");
+        assert_eq!(store.stop().unwrap_err(), error, "the waiter gets the reason");
         let refused = serve(&config, "metadata", StartOptions::default()).err().unwrap().to_string();
         assert!(refused.contains("metadata.redb") && refused.contains("put back a copy"), "{refused}");
         std::fs::write(&path, &good).unwrap();

@@ -1,4 +1,4 @@
-//! Sizes that the service proves, of a whole store with its servers: the plain cases are proved, and what cannot be known is not told.
+//! Sizes that the service proves, of a whole store with its servers: the plain cases are proved, and what cannot be known is not answered.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,7 +34,7 @@ fn names_of(store: &RunningStore) -> MetadataClient {
 
 /// What the service says of a file's size, in each of the ways to ask, which agree as far as they know it: servers that do not answer
 /// at once leave it unknown.
-fn told(names: &MetadataClient, path: &str) -> Option<u64> {
+fn size_of(names: &MetadataClient, path: &str) -> Option<u64> {
     let place = Place::at(path);
     let one = |found: Attributes| found.size_bytes;
     let by_stat = one(names.stat_many(&mut off(), std::slice::from_ref(&place), true).unwrap().remove(0).unwrap());
@@ -46,18 +46,18 @@ fn told(names: &MetadataClient, path: &str) -> Option<u64> {
     let by_many = one(by_many);
     let known: Vec<u64> = [by_stat, by_list, by_many].into_iter().flatten().collect();
     assert!(known.iter().all(|size| *size == known[0]), "{path}: {known:?}");
-    // Who does not ask for sizes is told none.
+    // Who does not ask for sizes gets none.
     assert_eq!(names.stat(&mut off(), &Place::at(path)).unwrap().size_bytes, None);
     known.first().copied()
 }
 
 /// The same, when the servers were asked in the background for what only they know.
-fn told_soon(names: &MetadataClient, path: &str) -> Option<u64> {
+fn size_soon(names: &MetadataClient, path: &str) -> Option<u64> {
     let begun = Instant::now();
     loop {
-        match told(names, path) {
+        match size_of(names, path) {
             None if begun.elapsed() < Duration::from_secs(10) => std::thread::yield_now(),
-            told => return told,
+            size => return size,
         }
     }
 }
@@ -75,26 +75,26 @@ fn the_plain_cases_are_proved() {
     let t = &mut off();
     // Made, written, closed.
     let file = names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
-    assert_eq!(told(&other, "/f"), None, "somebody may be writing it");
+    assert_eq!(size_of(&other, "/f"), None, "somebody may be writing it");
     write(&store, &file, "/f", 300_000);
-    assert_eq!(told(&other, "/f"), None);
+    assert_eq!(size_of(&other, "/f"), None);
     file.ended(End::whole(300_000, false));
-    names.tell_closed(t).unwrap();
-    assert_eq!(told_soon(&other, "/f"), Some(300_000));
+    names.report_closed(t).unwrap();
+    assert_eq!(size_soon(&other, "/f"), Some(300_000));
     // Opened for reading, and by two.
     let reading = names.open(t, &Place::at("/f"), false).unwrap();
-    assert_eq!(told_soon(&other, "/f"), Some(300_000));
+    assert_eq!(size_soon(&other, "/f"), Some(300_000));
     let writing = other.open(t, &Place::at("/f"), true).unwrap();
-    assert_eq!(told(&other, "/f"), None);
+    assert_eq!(size_of(&other, "/f"), None);
     drop(reading);
-    names.tell_closed(t).unwrap();
-    assert_eq!(told(&other, "/f"), None);
+    names.report_closed(t).unwrap();
+    assert_eq!(size_of(&other, "/f"), None);
     writing.ended(End::Read);
-    assert_eq!(told_soon(&other, "/f"), Some(300_000), "the end is told with the question");
+    assert_eq!(size_soon(&other, "/f"), Some(300_000), "the end is reported with the question");
     // Truncated; and made longer by that.
     for size in [0, 7, 1 << 33, 20_000] {
         names.truncate(t, &Place::at("/f"), size).unwrap();
-        assert_eq!(told_soon(&other, "/f"), Some(size));
+        assert_eq!(size_soon(&other, "/f"), Some(size));
     }
     // Truncated while somebody writes: asked of the servers afterwards.
     let writing = names.open(t, &Place::at("/f"), true).unwrap();
@@ -102,11 +102,11 @@ fn the_plain_cases_are_proved() {
     names.truncate(t, &Place::at("/f"), 100).unwrap();
     write(&store, &writing, "/f", 4_000);
     writing.ended(End::Written { end_bytes: 500_000, whole_from_bytes: 500_000, is_synced: false });
-    names.tell_closed(t).unwrap();
-    assert_eq!(told_soon(&other, "/f"), Some(4_000));
+    names.report_closed(t).unwrap();
+    assert_eq!(size_soon(&other, "/f"), Some(4_000));
     // Made and never opened.
     names.make_file(t, &Place::at("/empty"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap();
-    assert_eq!(told_soon(&other, "/empty"), Some(0));
+    assert_eq!(size_soon(&other, "/empty"), Some(0));
     running.stop().unwrap();
 }
 
@@ -119,12 +119,12 @@ fn copies_are_known_when_they_have_their_names() {
         let path = format!("/c{n}");
         let sink = Sink::Store(store.clone(), path.clone(), LayoutChoice::default());
         run(&CopyJob::new(Source::Memory(size), sink), &Quiet).unwrap();
-        assert_eq!(told_soon(&other, &path), Some(size));
+        assert_eq!(size_soon(&other, &path), Some(size));
     }
     // Through the library's file.
     store.create("/l", 0o644, Existing::Refuse, &LayoutChoice::default()).unwrap().write_at(&[1; 100_000], 5).unwrap();
     drop(store);
-    assert_eq!(told_soon(&other, "/l"), Some(100_005), "a client that ends tells what it has closed");
+    assert_eq!(size_soon(&other, "/l"), Some(100_005), "a client that ends reports what it has closed");
 }
 
 #[test]
@@ -156,7 +156,7 @@ fn many_files_are_made_written_and_named_in_two_requests() {
     let renames: Vec<Small> = places.iter().map(rename).collect();
     assert!(names.many(t, &renames, files).into_iter().all(|done| done.is_ok()));
     for n in [0, 1, 100, 900, 999] {
-        assert_eq!(told_soon(&other, &format!("/f{n}")), Some(if n % 100 == 0 { n + 1 } else { 0 }));
+        assert_eq!(size_soon(&other, &format!("/f{n}")), Some(if n % 100 == 0 { n + 1 } else { 0 }));
     }
     // One that fails leaves nothing behind and stops nobody.
     let mixed = [
@@ -196,19 +196,19 @@ fn a_writer_that_goes_without_a_word_is_not_trusted() {
             Some(end) => file.ended(end),
             None => drop(file),
         }
-        names.tell_closed(t).unwrap();
-        assert_eq!(told(&other, path), None);
+        names.report_closed(t).unwrap();
+        assert_eq!(size_of(&other, path), None);
         // Nor after a truncation, which what is still on its way may follow.
         other.truncate(t, &Place::at(path), 0).unwrap();
-        assert_eq!(told(&other, path), None);
+        assert_eq!(size_of(&other, path), None);
     }
     let gone = names_of(&running);
     std::mem::forget(gone.create(t, &Place::at("/gone"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap());
     drop(gone);
-    assert_eq!(told(&other, "/gone"), None);
+    assert_eq!(size_of(&other, "/gone"), None);
     // Another file of the name is another file.
     other.create(t, &Place::at("/gone"), OWNER, Existing::Replace, &LayoutChoice::default()).unwrap().ended(End::Read);
-    assert_eq!(told_soon(&other, "/gone"), Some(0));
+    assert_eq!(size_soon(&other, "/gone"), Some(0));
 }
 
 #[test]
@@ -220,13 +220,13 @@ fn sizes_are_known_again_after_a_restart_and_a_silent_server_costs_moments() {
     run(&CopyJob::new(Source::Memory(1 << 20), sink), &Quiet).unwrap();
     drop(store);
     let names = names_of(&running);
-    assert_eq!(told_soon(&names, "/f"), Some(1 << 20));
+    assert_eq!(size_soon(&names, "/f"), Some(1 << 20));
     assert!(running.stop_server("io1"));
-    assert_eq!(told(&names, "/f"), None, "the size depends on a server that is not there");
+    assert_eq!(size_of(&names, "/f"), None, "the size depends on a server that is not there");
     drop(names);
     running.stop().unwrap();
     let running = start(directory.path());
-    assert_eq!(told_soon(&names_of(&running), "/f"), Some(1 << 20));
+    assert_eq!(size_soon(&names_of(&running), "/f"), Some(1 << 20));
 }
 
 /// A store as the command and the mount have it: what servers say is held against what the metadata service says.
@@ -257,7 +257,7 @@ fn a_datafile_that_is_there_before_its_file_is_never_read_as_its_own() {
     let written = StoreFile::new(Arc::clone(&store.data), handle);
     written.write_at(b"6bytes", 0).unwrap();
     file.ended(written.take_end());
-    names.tell_closed(t).unwrap();
+    names.report_closed(t).unwrap();
     let mut bytes = vec![0; 10_000];
     let error = store.open("/six").unwrap().read_at(&mut bytes, 0).unwrap_err();
     assert_eq!((error.kind(), error.file()), (ErrorKind::Lost, Some("/six")), "{error}");
@@ -279,7 +279,7 @@ fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_da
     };
     names.create(t, &Place::at("/f"), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().ended(End::Read);
     write_all(0);
-    their_names.tell_closed(t).unwrap();
+    their_names.report_closed(t).unwrap();
     let reading = store.open("/f").unwrap();
     let stop = std::sync::atomic::AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -288,7 +288,7 @@ fn a_file_that_others_truncate_and_extend_while_it_is_read_is_never_taken_for_da
                 let size = [10, 400_000, 0, 70_000][round % 4];
                 their_names.truncate(&mut off(), &Place::at("/f"), size).unwrap();
                 write_all([size as usize, 500_000][round % 2]);
-                their_names.tell_closed(&mut off()).unwrap();
+                their_names.report_closed(&mut off()).unwrap();
             }
             stop.store(true, std::sync::atomic::Ordering::Release);
         });

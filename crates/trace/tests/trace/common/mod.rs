@@ -134,7 +134,7 @@ pub struct Everything {
 
 /// Reads all of it; the spans in the order in which they come.
 pub fn everything(source: &dyn Source) -> Result<Everything, SourceError> {
-    fn told<R: std::fmt::Debug>(rows: Vec<R>, at: impl Fn(&R) -> Time) -> Vec<String> {
+    fn as_text<R: std::fmt::Debug>(rows: Vec<R>, at: impl Fn(&R) -> Time) -> Vec<String> {
         assert!(rows.is_sorted_by_key(at), "not in order of time");
         let mut rows: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
         rows.sort();
@@ -150,7 +150,7 @@ pub fn everything(source: &dyn Source) -> Result<Everything, SourceError> {
     }
     let mut counters = Vec::new();
     for &name in CounterName::ALL {
-        counters.append(&mut told(source.counters(name)?, |row| row.at));
+        counters.append(&mut as_text(source.counters(name)?, |row| row.at));
     }
     Ok(Everything {
         hosts: source.hosts().to_vec(),
@@ -158,9 +158,9 @@ pub fn everything(source: &dyn Source) -> Result<Everything, SourceError> {
         tracks: source.tracks().to_vec(),
         objects: source.objects().to_vec(),
         spans,
-        marks: told(source.marks()?, |row| row.at),
+        marks: as_text(source.marks()?, |row| row.at),
         counters,
-        samples: told(source.samples()?, |row| row.at),
+        samples: as_text(source.samples()?, |row| row.at),
         stacks: source.stacks()?,
     })
 }

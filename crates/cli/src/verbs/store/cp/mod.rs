@@ -351,7 +351,7 @@ impl Copying<'_> {
         let watch = Watch { progress, interrupt: &self.interrupt, seen_bytes: Cell::new(0), seen_size: Cell::new(0) };
         copy::run(job, &watch).map_err(|e| match e.kind() {
             ErrorKind::Cancelled => Failure::Interrupted("interrupted: nothing was copied".to_owned()),
-            // Whoever read our standard output went away.
+            // The reader of our standard output went away.
             ErrorKind::Reset if matches!(job.sink, Sink::Stdout) && e.server().is_none() => Failure::NobodyReads,
             ErrorKind::Exists | ErrorKind::IsDirectory if is_directory(&job.sink) => {
                 Failure::failed(format!("{}: is a directory; end it with / to copy into it", e.file().unwrap_or("the target")))
@@ -401,7 +401,7 @@ impl Copying<'_> {
             let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, _)| tree_attributes(&job, (&from, &to), outcome));
             (done, attributes)
         })?;
-        if recording.replaces_result(flags.json) { Ok(()) } else { copy.tell(done, recording.record.as_ref()) }
+        if recording.replaces_result(flags.json) { Ok(()) } else { copy.report(done, recording.record.as_ref()) }
     }
 
     fn tree_end(&self, operand: &Operand, sessions: &mut Vec<Arc<Session>>) -> Result<TreeEnd, Failure> {
@@ -450,7 +450,7 @@ fn is_directory(sink: &Sink) -> bool {
     }
 }
 
-/// Tells a copy's progress on, and when to stop.
+/// Passes a copy's progress on, and when to stop.
 struct Watch<'a> {
     progress: &'a Progress,
     interrupt: &'a Interrupt,

@@ -1,6 +1,6 @@
 //! Copying a tree: the store's engine does it ([`thalweg_store::copy::copy_tree`]); here is what a person or a program sees of it.
 //!
-//! One entry that fails does not stop the others: it is told at once, with its path, and the command ends as failed. A tree that lacks
+//! One entry that fails does not stop the others: it is reported at once, with its path, and the command ends as failed. A tree that lacks
 //! something must not look like a success.
 
 use crate::interrupt::Interrupt;
@@ -99,7 +99,7 @@ impl TreeCopy<'_> {
     }
 
     /// Says how it went.
-    pub(super) fn tell(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
+    pub(super) fn report(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
         if outcome.modified > 0 {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
             output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));

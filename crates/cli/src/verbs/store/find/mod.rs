@@ -253,7 +253,7 @@ impl Finding<'_> {
         let wants_size = attributes.kind == FileKind::File && self.arguments.detail() == Detail::Sizes;
         let size = wants_size.then(|| {
             let known = self.walking.walker.stat(tracer, attributes.id)?;
-            known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "nobody told its size"))
+            known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "no answer had its size"))
         });
         let name = names::last(&self.path.path);
         let name = if name.is_empty() { b"/".to_vec() } else { name.to_vec() };

@@ -15,7 +15,7 @@ pub(super) struct Arguments {
     /// The file, as the program named it, or the end of its path (default: the one with most bytes written)
     #[arg(long, value_name = "PATH")]
     file: Option<String>,
-    /// The targets of a node, where the recording does not tell: NODE=TARGET[,TARGET]... May be repeated
+    /// The targets of a node, where the recording does not say: NODE=TARGET[,TARGET]... May be repeated
     #[arg(long, value_name = "NODE=TARGETS", value_parser = targets_of_node)]
     target_of_node: Vec<(String, Vec<u32>)>,
     /// Print as JSON

@@ -133,9 +133,9 @@ fn terminal_columns() -> Option<usize> {
     if !out.is_terminal() {
         return None;
     }
-    let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
+    let given = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let asked = || rustix::termios::tcgetwinsize(&out).ok().map(|size| usize::from(size.ws_col));
-    Some(told.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80))
+    Some(given.or_else(asked).filter(|columns| *columns > 0).unwrap_or(80))
 }
 
 /// One command's listing.
@@ -176,7 +176,7 @@ impl Listing<'_> {
             } else {
                 self.directory(found, headed, troubles)?;
             }
-            troubles.tell_sizes();
+            troubles.report_sizes();
             self.writer.end(&troubles.said[said.min(troubles.said.len())..])?;
         }
         self.writer.finish()
@@ -203,7 +203,7 @@ impl Listing<'_> {
             let kind = found.attributes.kind;
             let size = (kind == FileKind::File && wants_sizes).then(|| {
                 let known = found.walking.walker.stat(&mut self.tracer, found.attributes.id)?;
-                known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "nobody told it"))
+                known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "no answer had it"))
             });
             // One that stands alone in a document goes by its last name, as it always has.
             let name = if self.arguments.json { names::last(&found.path.path) } else { &found.path.given };
@@ -216,7 +216,7 @@ impl Listing<'_> {
         self.writer.begin(&path)?;
         self.arguments.order().sort(&mut rows);
         rows.into_iter().try_for_each(|row| self.writer.row(row))?;
-        troubles.tell_sizes();
+        troubles.report_sizes();
         self.writer.end(&troubles.said)
     }
 

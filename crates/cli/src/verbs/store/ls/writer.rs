@@ -153,7 +153,7 @@ impl Writer {
         self.lines.due()
     }
 
-    /// An operand ends, of which these errors were told.
+    /// An operand ends, of which these errors were reported.
     pub(super) fn end(&mut self, errors: &[String]) -> Result<(), Failure> {
         self.section_ends()?;
         // What follows files is a directory, with a line between them.

@@ -40,7 +40,7 @@ impl Core {
                 wants.iter().for_each(|want| self.glimpse_failed(want.key, None, &error, now_ns));
             }
         }
-        self.tell();
+        self.notify();
     }
 
     pub(super) fn list_failed(&mut self, walk: u32, generation: u32, error: Error) {
@@ -269,11 +269,11 @@ impl Core {
         }
     }
 
-    /// Who asked for this file by itself is told soon.
+    /// The caller that asked for this file by itself is notified soon.
     fn finished(&mut self, key: Key) {
         let is_joined = self.item_mut(key).is_some_and(|item| !item.joined.is_empty());
         if key.walk == 0 || is_joined {
-            self.to_tell.push(key);
+            self.to_notify.push(key);
         }
     }
 }

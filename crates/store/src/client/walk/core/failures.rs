@@ -36,7 +36,7 @@ impl Core {
         if !again {
             self.fail_queued(peer, error, now_ns);
         }
-        self.tell();
+        self.notify();
     }
 
     fn put_back(&mut self, peer: Peer, of: Of) {

@@ -1,13 +1,20 @@
 //! One entry that was listed and that nobody has read, and what it still lacks.
 
 use super::layouts::Placed;
-use super::{QUIET_NS, ROUNDS, WalkId};
 use crate::client::walk::{Known, Size, SizeFrom, WalkEntry};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::DatafileSize;
 use std::sync::Arc;
 use std::time::Instant;
 use thalweg_layout::Distribution;
+
+/// How long a datafile has been unchanged when its server calls it quiet.
+pub(in crate::client::walk) const QUIET_NS: u64 = 1_000_000_000;
+/// Rounds of questions about one file at most: one that is written all the time never gives the same answer twice.
+const ROUNDS: u8 = 3;
+
+/// A walk's number; 0 is nobody's.
+pub(in crate::client::walk) type WalkId = u32;
 
 /// Which item: of a walk, by its place in the directory; or, for walk 0, of somebody who asks for a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,6 +1,6 @@
 //! Layouts and the servers of their datafiles: files of a directory are mostly laid out alike, and share one.
 
-use super::Numbered;
+use super::numbered::Numbered;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::{Attributes, FileLayout, StoreMap, TargetId};
 use std::sync::Arc;

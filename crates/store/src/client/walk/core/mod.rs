@@ -15,13 +15,14 @@
 //! at work, the largest end of one moment and the largest of another may be a size that the file never had. But a server says of
 //! each datafile whether it has been quiet for longer than we have been asking ([`QUIET_NS`]): if all have, the file had this size
 //! when we began to ask. If not, all are asked again: when two rounds agree, and nothing shrank, the file had this size between them.
-//! A file that is being removed loses one datafile after the other; its name went before, so whoever found a
+//! A file that is being removed loses one datafile after the other; its name went before, so a caller that found a
 //! datafile missing that was not quiet asks for its attributes once more, and a file that is gone is no entry.
 
 mod answers;
 mod failures;
 mod item;
 mod layouts;
+mod numbered;
 mod reader;
 #[cfg(test)]
 mod simulated;
@@ -31,17 +32,14 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
 use crate::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
+pub(super) use item::WalkId;
 use item::{Item, Key};
 use layouts::Layouts;
+use numbered::Numbered;
 pub(super) use reader::Taken;
 use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
 use std::time::{Duration, Instant};
 
-/// How long a datafile has been unchanged when its server calls it quiet.
-pub(super) const QUIET_NS: u64 = 1_000_000_000;
-/// Rounds of questions about one file at most: one that is written all the time never gives the same answer twice.
-const ROUNDS: u8 = 3;
 /// Pages in flight of one walk at most: while the reader works on one and one is on its way, the service works on the others.
 const PAGES: u32 = 4;
 /// Windows below this many entries are two pages large: more would be more requests than they are worth.
@@ -113,32 +111,6 @@ pub(super) enum Answer {
     Sizes(Vec<DatafileSize>),
 }
 
-/// Numbers as keys: they are spread well enough by one multiplication.
-#[derive(Default)]
-pub(super) struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(u64::from(*byte));
-        }
-    }
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0 ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
-    }
-}
-
-type Numbered<K, V> = HashMap<K, V, BuildHasherDefault<Spread>>;
-
-/// A walk's number; 0 is nobody's.
-pub(super) type WalkId = u32;
-
 /// A datafile to be asked for.
 #[derive(Clone, Copy, Debug)]
 struct Want {
@@ -189,7 +161,7 @@ enum Listing {
     Open,
     /// There are no more.
     Ended,
-    /// It could not be had: the reader is told when it has read what was there.
+    /// It could not be had: the reader is notified when it has read what was there.
     Failed(Error),
 }
 
@@ -288,7 +260,7 @@ pub(super) struct Core {
     table: Numbered<FileId, Key>,
     flights: Numbered<u64, Flight>,
     /// Items that became done and that somebody has asked for by themselves.
-    to_tell: Vec<Key>,
+    to_notify: Vec<Key>,
     last_walk: WalkId,
     last_group: u32,
     last_number: u64,
@@ -320,7 +292,7 @@ impl Core {
             loose: HashMap::default(),
             table: HashMap::default(),
             flights: HashMap::default(),
-            to_tell: Vec::new(),
+            to_notify: Vec::new(),
             last_walk: 0,
             last_group: 0,
             last_number: 0,

@@ -135,7 +135,7 @@ impl Core {
             return Taken::Some;
         }
         let wanted = self.want(id, now_ns);
-        self.tell();
+        self.notify();
         if matches!(wanted, Taken::Some) { self.take(id, most, into, now_ns) } else { wanted }
     }
 
@@ -273,7 +273,7 @@ impl Core {
         there.joined.push(number);
         if matches!(there.stage, Stage::LacksAttributes | Stage::LacksSize) {
             self.advance(key, true, now_ns);
-            self.tell();
+            self.notify();
         }
         Ticket(number)
     }
@@ -298,9 +298,9 @@ impl Core {
         self.loose.remove(&ticket.0);
     }
 
-    /// Tells who asked for single files what became of them.
-    pub(super) fn tell(&mut self) {
-        while let Some(key) = self.to_tell.pop() {
+    /// Notifies callers that asked for single files what became of them.
+    pub(super) fn notify(&mut self) {
+        while let Some(key) = self.to_notify.pop() {
             let Some(item) = self.item_mut(key) else { continue };
             let (known, joined, id) = (item.known(), std::mem::take(&mut item.joined), item.entry.id);
             if key.walk == 0 {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Shared {
-    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only by whoever has the turn to write the log,
+    /// Begins a new segment and hands the layer of the old ones to the checkpointer. Only by the thread that has the turn to write the log,
     /// and while nothing is frozen.
     pub(super) fn rotate(&self) -> Result<(), DatabaseError> {
         let segment = {

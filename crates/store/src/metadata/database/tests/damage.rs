@@ -61,7 +61,7 @@ fn files(directory: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// The start is refused with the choice and changes nothing, and the choice does what it says: answers how many transactions are left.
-fn refused_until_told_to_go_on(directory: &Path) -> u64 {
+fn refused_until_allowed_to_go_on(directory: &Path) -> u64 {
     let before = files(directory);
     let error = Embedded::open(directory, LARGE).unwrap_err().to_string();
     assert!(error.contains("Put back a copy") && error.contains("--drop-damaged-log") && error.contains("log-0000"), "{error}");
@@ -98,7 +98,7 @@ fn a_flipped_bit_in_the_log_loses_nothing_behind_it_without_a_word() {
             damaged[at] ^= 1 << (at % 8);
             std::fs::write(copy.path().join(path.file_name().unwrap()), &damaged).unwrap();
             if is_last && at >= last {
-                // As if the machine had lost power while it was written: nobody can tell.
+                // As if the machine had lost power while it was written: nobody can say.
                 let database = open_copy(copy.path());
                 assert_eq!(prefix_length(&database), 29, "byte {at}");
                 assert_eq!(database.recovery().dropped_bytes, (bytes.len() - last) as u64);
@@ -110,7 +110,7 @@ fn a_flipped_bit_in_the_log_loses_nothing_behind_it_without_a_word() {
                 // Of the header, not every byte says something.
                 Ok(database) => assert_eq!(prefix_length(&database), 30, "byte {at} of {}", path.display()),
                 Err(_) => {
-                    refused_until_told_to_go_on(copy.path());
+                    refused_until_allowed_to_go_on(copy.path());
                     refused += 1;
                 }
             }
@@ -127,12 +127,12 @@ fn a_segment_cut_short_with_another_behind_it_stops_the_start() {
         for cut in (0..bytes.len()).step_by(37).chain([bytes.len() - 1]) {
             let copy = copy_of(whole.path());
             std::fs::write(copy.path().join(path.file_name().unwrap()), &bytes[..cut]).unwrap();
-            let left = refused_until_told_to_go_on(copy.path());
+            let left = refused_until_allowed_to_go_on(copy.path());
             assert!(left >= [10, 18][i] && left < [18, 24][i], "{left} with {cut} bytes of {}", path.display());
         }
         let copy = copy_of(whole.path());
         std::fs::remove_file(copy.path().join(path.file_name().unwrap())).unwrap();
-        assert_eq!(refused_until_told_to_go_on(copy.path()), [10, 18][i]);
+        assert_eq!(refused_until_allowed_to_go_on(copy.path()), [10, 18][i]);
     }
 }
 
@@ -288,7 +288,7 @@ fn an_older_redb_file_under_a_newer_log_is_refused() {
     assert_eq!(refused_without_bytes(copy.path()), 10);
 }
 
-/// As [`refused_until_told_to_go_on`], where the log itself is whole.
+/// As [`refused_until_allowed_to_go_on`], where the log itself is whole.
 fn refused_without_bytes(directory: &Path) -> u64 {
     let error = Embedded::open(directory, LARGE).unwrap_err().to_string();
     assert!(error.contains("--drop-damaged-log") && error.contains("begins with transaction"), "{error}");
@@ -304,7 +304,7 @@ fn a_log_or_a_redb_file_that_is_missing_is_no_new_beginning() {
     assert!(error.contains("the log is missing") && error.contains("--drop-damaged-log"), "{error}");
     let database = Embedded::open(without_log.path(), DROP).unwrap();
     assert_eq!(prefix_length(&database), 10);
-    assert!(database.recovery().note().unwrap().contains("the log is missing"), "told, though there is nothing to count");
+    assert!(database.recovery().note().unwrap().contains("the log is missing"), "noted, though there is nothing to count");
 
     for empty in [false, true] {
         let without_file = copy_of(whole.path());

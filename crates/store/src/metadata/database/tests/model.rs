@@ -101,7 +101,7 @@ fn a_log_cut_at_any_byte_leaves_a_state_that_once_was() {
         assert!(count == before || count == before + 1, "{count} transactions after {before} with {cut} bytes of log");
         let found = database.recovery();
         assert_eq!(found.replayed, count - 10);
-        assert_eq!(found.note().is_some(), found.dropped_bytes > 0, "what is dropped is told");
+        assert_eq!(found.note().is_some(), found.dropped_bytes > 0, "what is dropped is noted");
         let kept: Vec<_> = found.aside.iter().map(|path| std::fs::read(path).unwrap()).collect();
         assert_eq!(kept, if found.dropped_bytes > 0 { vec![bytes[..cut].to_vec()] } else { vec![] }, "and kept");
         before = count;

@@ -7,6 +7,7 @@
 
 mod promises;
 
+use super::item::QUIET_NS;
 use super::*;
 use crate::client::walk::{Size, WalkEntry};
 use crate::error::ErrorKind;

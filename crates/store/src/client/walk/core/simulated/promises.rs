@@ -61,7 +61,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_walk_tells_what_was_there_whatever_changes_under_it(setting in settings()) {
+    fn a_walk_returns_what_was_there_whatever_changes_under_it(setting in settings()) {
         let mut world = World::new(setting);
         let begun = world.now_ns;
         let (read, _) = world.list_all();

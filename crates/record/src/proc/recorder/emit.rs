@@ -1,13 +1,13 @@
-//! What is told of threads: their waits, as they end.
+//! What is recorded of threads: their waits, as they end.
 
-use super::{LONGEST_PAUSE, Sampler, Thread, WORTH_TELLING_NS};
+use super::{LONGEST_PAUSE, Sampler, Thread, WORTH_RECORDING_NS};
 use crate::proc::divide::{Division, Seen};
 use crate::proc::system::bare;
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::ended_by;
 use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
 
-/// A wait that has ended; who ended it is found when all have been looked at.
+/// A wait that has ended; who ended it is found when all have been sampled.
 pub(super) struct Ended {
     pid: u32,
     tid: u32,
@@ -18,7 +18,7 @@ pub(super) struct Ended {
 }
 
 impl Sampler {
-    /// Tells what a thread did from the window's beginning to this look.
+    /// Records what a thread did from the window's beginning to this sample.
     pub(super) fn divided(&mut self, pid: u32, tid: u32, thread: &mut Thread, to: Seen) {
         let division = thread.window.divide(&to);
         let from = thread.window.from;
@@ -49,8 +49,8 @@ impl Sampler {
         thread.window = thread.window.next(to, &division);
     }
 
-    /// A thread that slept from one look to another, and went to sleep more often than its sleeps have room there, waited for something in
-    /// between, too shortly to be seen: that is told as so many waits without length.
+    /// A thread that slept from one sample to another, and went to sleep more often than its sleeps have room there, waited for something in
+    /// between, too shortly to be seen: that is recorded as so many waits without length.
     fn slept_besides(&mut self, thread: &Thread, to: &Seen, at: Time, division: &Division) {
         let from = &thread.window.from;
         let asleep = |seen: &Seen| seen.reason.is_some_and(|reason| reason.kind == SpanKind::WaitTimer);
@@ -64,9 +64,9 @@ impl Sampler {
         self.batch.push(Event::Span(Span { count, cpu_ns: Some(0), ..bare(id, thread.track, SpanKind::WaitOther, at, 0) }));
     }
 
-    /// A part of what a thread ran, which it worked in the kernel on nothing that is known: as far as can be told, on names and attributes.
+    /// A part of what a thread ran, which it worked in the kernel on nothing that is known: most likely on names and attributes.
     fn worked_on_names(&mut self, thread: &Thread, from: Time, ns: u64) {
-        if ns < WORTH_TELLING_NS {
+        if ns < WORTH_RECORDING_NS {
             return;
         }
         let Some(id) = SpanId::new(self.mode.fresh()) else { return };
@@ -79,7 +79,7 @@ impl Sampler {
 
     pub(super) fn wait_ended(&mut self, pid: u32, tid: u32, track: TrackId, (reason, since, until): (Reason, Time, Time)) {
         let length_ns = until.since(since);
-        if length_ns < WORTH_TELLING_NS {
+        if length_ns < WORTH_RECORDING_NS {
             return;
         }
         let Some(id) = SpanId::new(self.mode.fresh()) else { return };
@@ -95,12 +95,12 @@ impl Sampler {
         self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
     }
 
-    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next look.
-    pub(super) fn tell_ended(&mut self) {
+    /// Hands over the waits that have ended, with who ended them. A child whose end was not seen yet may be at the next sample.
+    pub(super) fn emit_ended(&mut self) {
         let mut all = std::mem::take(&mut self.ended);
         for ended in &mut all {
             let Ended { pid, tid, ender, .. } = *ended;
-            // Whoever was looked at before may have ended it since.
+            // A process sampled before may have ended it since.
             let waker = ended_by(ender, pid, tid, &self.acted).or_else(|| ended_by(ender, pid, tid, &self.acted_before));
             ended.span.waker_track = waker;
             ended.span.waker_context = ended.span.waker_context.or(waker.map(|_| WakerContext::Task));
@@ -112,7 +112,7 @@ impl Sampler {
                 self.ended.push(Ended { again: true, ..ended });
                 continue;
             }
-            // Both ended between two looks; who ended the other's did so after its own.
+            // Both ended between two samples; who ended the other's did so after its own.
             let (start, end) = (ended.span.start, ended.span.end());
             let woke = by.iter().filter(|(track, at)| *track == ended.span.track && *at > start && *at < end).map(|(_, at)| *at).min();
             if let Some(at) = woke.filter(|at| end.since(*at) < LONGEST_PAUSE.as_nanos() as u64) {

@@ -1,0 +1,82 @@
+//! What a run records, and how.
+
+use crate::Tier;
+use crate::mpi::Mpi;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Which recorder.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// The best one this machine allows: `Bpf`, else `Preload` for a dynamic program, else `Proc`.
+    #[default]
+    Auto,
+    /// The kernel's tracepoints. Needs privilege.
+    Bpf,
+    /// A library in the program's processes; others are watched as by `Proc`.
+    Preload,
+    /// Samples of /proc every few milliseconds.
+    Proc,
+}
+
+/// What to record, and where to.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command's words; empty: none, only others are watched.
+    pub command: Vec<OsString>,
+    /// Other processes: number, command name, port they listen on, or a path in a mounted store.
+    pub also: Vec<String>,
+    /// Also watch the mounts of stores that the command works in, and who serves them here.
+    pub also_mounts: bool,
+    /// Record the command and what `also` names alone: nobody that they have to do with on this machine.
+    pub only: bool,
+    /// Watch who listens on `ports`, as servers; without a command.
+    pub server: bool,
+    /// The ports of `server`.
+    pub ports: Vec<u16>,
+    /// How much is recorded.
+    pub tier: Tier,
+    /// With what.
+    pub method: Method,
+    /// Where the recording is made: must not exist, or be an empty directory.
+    pub output: PathBuf,
+    /// The most it may take on disk while it is made.
+    pub limit_bytes: u64,
+    /// Ends the recording after this time. A command goes on, and is waited for.
+    pub duration: Option<Duration>,
+    /// How often events are fetched.
+    pub drain: Duration,
+    /// The label of this machine; `None`: `THALWEG_NODE`, else the host's name.
+    pub node: Option<String>,
+    /// Called once everything is watched: without a command, those who wait may now begin.
+    pub begun: Option<fn()>,
+    /// Measured ceilings: a JSON object of names (`device.vda.read`, `path.A>B`) and bytes per second.
+    pub ceilings: Option<PathBuf>,
+    /// MPI calls of the command's ranks too.
+    pub mpi: Option<Mpi>,
+}
+
+impl Options {
+    /// Records `command` into `output`, with everything else as it is best for most.
+    pub fn new(command: Vec<OsString>, output: PathBuf) -> Options {
+        Options {
+            command,
+            also: Vec::new(),
+            also_mounts: true,
+            only: false,
+            server: false,
+            ports: Vec::new(),
+            tier: Tier::default(),
+            method: Method::default(),
+            output,
+            limit_bytes: 4 << 30,
+            duration: None,
+            drain: Duration::from_millis(10),
+            node: None,
+            begun: None,
+            ceilings: None,
+            mpi: None,
+        }
+    }
+}
