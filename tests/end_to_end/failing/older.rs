@@ -59,7 +59,7 @@ fn an_older_copy_of_the_same_start_is_refused_and_once_accepted_the_targets_go_o
         put_back(&store, &copy);
         for _ in 0..2 {
             let said = fails_to_start(&store, &[]);
-            said.failed(1, &["was told of change", "in start 1", "has come to change", "of it", "--accept-older-metadata"]);
+            said.failed(1, &["was notified of change", "in start 1", "has come to change", "of it", "--accept-older-metadata"]);
         }
         // The newest one is still good.
         put_back(&store, &newest);
@@ -117,7 +117,7 @@ fn names_that_were_synced_without_any_bytes_are_not_forgotten_by_an_older_copy_e
     store.cp(&["--sync", text(&source), "thal:/two"]).done();
     store.process.as_mut().unwrap().kill();
     put_back(&store, &copy);
-    fails_to_start(&store, &[]).failed(1, &["was told of change", "has come to change"]);
+    fails_to_start(&store, &[]).failed(1, &["was notified of change", "has come to change"]);
 }
 
 #[test]
@@ -172,7 +172,7 @@ fn a_server_that_comes_after_older_metadata_refuses_its_clients_until_that_is_ac
     servers.serve("io0");
     servers.serve("io1");
     wait_until("the servers have asked the service", || cp("thal:/h").code == Some(1));
-    cp("thal:/h").failed(1, &["was told of change", "has come to change", "--accept-older-metadata"]);
+    cp("thal:/h").failed(1, &["was notified of change", "has come to change", "--accept-older-metadata"]);
     let mut command = Command::new(THALWEG);
     command.args(["serve", "--store", &store, "--name", "metadata", "--accept-older-metadata"]);
     servers.process("metadata").signal(libc::SIGTERM);

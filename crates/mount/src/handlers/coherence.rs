@@ -9,6 +9,7 @@ use crate::inodes::dentries;
 use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use crate::inodes::shared_file::SharedFile;
+use thalweg_store::client::Unreported;
 use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
 use thalweg_store::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
@@ -133,21 +134,29 @@ impl FileSystem {
         if unreported.is_empty() {
             return;
         }
-        match self.names.lost(tracer, inode.id, &unreported.lost, &unreported.mended) {
-            Ok(attributes) => {
-                shared.file.reported(&unreported, Some(&attributes));
-                inode.changed_here(&attributes);
-                self.losses.reported(inode.id, attributes.lost.is_none());
-            }
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {
-                shared.file.reported(&unreported, None);
-                self.losses.reported(inode.id, true);
+        match self.report_loss(tracer, inode.id, &unreported) {
+            Ok(answer) => {
+                shared.file.reported(&unreported, answer.as_ref());
+                if let Some(attributes) = &answer {
+                    inode.changed_here(attributes);
+                }
             }
             Err(error) => {
                 self.log.line(format_args!("a loss could not be reported: {error}"));
                 self.losses.keep(inode.id, unreported);
             }
         }
+    }
+
+    /// Reports a loss to the service. Its answer: `None` where there is no such file any more.
+    fn report_loss(&self, tracer: &mut Tracer, file: FileId, loss: &Unreported) -> Result<Option<Attributes>, Error> {
+        let answer = match self.names.lost(tracer, file, &loss.lost, &loss.mended) {
+            Ok(attributes) => Some(attributes),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => None,
+            Err(error) => return Err(error),
+        };
+        self.losses.reported(file, answer.as_ref().is_none_or(|attributes| attributes.lost.is_none()));
+        Ok(answer)
     }
 
     /// Reports a file's losses to the service, where that was not possible before.
@@ -166,11 +175,8 @@ impl FileSystem {
 
     /// The same of a file that nobody has open.
     fn report_kept(&self, tracer: &mut Tracer, file: FileId) -> Answered<()> {
-        let Some(unreported) = self.losses.unreported(file) else { return Ok(()) };
-        match self.names.lost(tracer, file, &unreported.lost, &unreported.mended) {
-            Ok(attributes) => self.losses.reported(file, attributes.lost.is_none()),
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => self.losses.reported(file, true),
-            Err(error) => return Err(error.into()),
+        if let Some(unreported) = self.losses.unreported(file) {
+            self.report_loss(tracer, file, &unreported)?;
         }
         Ok(())
     }
