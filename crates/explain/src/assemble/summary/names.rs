@@ -1,16 +1,10 @@
 //! What a reader calls programs, files and paths.
 
 use crate::cause::End;
+pub(super) use crate::title::base;
 use crate::observe::tables::{Object, Tables};
 use crate::walk::ledger::Place;
 use thalweg_trace::{Meta, ObjectKind};
-
-/// The last part of a path; of a directory with its slash.
-pub(super) fn base(path: &str) -> &str {
-    let bare = path.trim_end_matches('/');
-    let start = bare.rfind('/').map_or(0, |at| at + 1);
-    if bare.is_empty() { path } else { &path[start..(bare.len() + 1).min(path.len())] }
-}
 
 /// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
 /// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
@@ -64,12 +58,12 @@ pub(super) fn file_name(path: &str) -> &str {
     if datafile { "a datafile" } else { name }
 }
 
-/// The processors of a machine: `the 2 CPUs of vm`.
+/// The processors of a machine: `CPUs of vm`.
 pub(super) fn processors(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize)) {
         Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
-        Some(machine) => format!("the {} CPUs of {}", machine.cpus, machine.name),
-        None => "the CPUs".to_owned(),
+        Some(machine) => format!("CPUs of {}", machine.name),
+        None => "CPUs".to_owned(),
     }
 }
 
