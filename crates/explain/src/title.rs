@@ -9,12 +9,12 @@ const LEAST_WORD: usize = 12;
 
 /// Programs whose first operand is a verb.
 const HAVE_VERBS: [&str; 17] = [
-    "apt", "apt-get", "borg", "cargo", "docker", "git", "go", "ip", "kubectl", "make", "mc", "npm", "pip", "podman", "rclone", "restic", "thalweg",
+    "apt", "apt-get", "borg", "cargo", "docker", "git", "go", "ip", "kubectl", "make", "mc", "npm", "pip", "podman", "rclone", "restic",
+    "thalweg",
 ];
 
 /// Programs that run a text they are given.
-const RUN_TEXT: [&str; 12] =
-    ["ash", "bash", "dash", "ksh", "node", "perl", "psql", "python", "python3", "ruby", "sh", "zsh"];
+const RUN_TEXT: [&str; 12] = ["ash", "bash", "dash", "ksh", "node", "perl", "psql", "python", "python3", "ruby", "sh", "zsh"];
 
 /// What a word is to a title.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -182,7 +182,10 @@ mod tests {
     fn a_title_that_is_too_long_loses_options_before_anything_else() {
         assert_eq!(fitted(&["thalweg", "rm", "-r", "--explain", "/t"], 20), "thalweg rm -r … t");
         assert_eq!(fitted(&["thalweg", "rm", "-r", "--explain", "/t"], 15), "thalweg rm … t");
-        assert_eq!(fitted(&["thalweg", "cp", "--requests", "16", "--sync", "big", "thalweg://h:1/big"], 36), "thalweg cp … big thalweg://h:1/big");
+        assert_eq!(
+            fitted(&["thalweg", "cp", "--requests", "16", "--sync", "big", "thalweg://h:1/big"], 36),
+            "thalweg cp … big thalweg://h:1/big"
+        );
         assert_eq!(fitted(&["dd", "if=/d/big", "of=/d/copy", "bs=1M", "count=4000"], 26), "dd if=big of=copy bs=1M …");
         assert_eq!(fitted(&["curl", "-sS", "-o", "out", "http://10.0.0.2/big"], 32), "curl … out http://10.0.0.2/big");
     }

@@ -5,8 +5,8 @@
 
 use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
-use thalweg_explain::{Cause, title};
 use thalweg_explain::document::{Explanation, Grounds, SummaryRow, WhatIf};
+use thalweg_explain::{Cause, title};
 use thalweg_trace::numbers::{duration, whole_percent};
 
 /// At most so many lines.

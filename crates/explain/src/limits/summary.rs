@@ -16,8 +16,13 @@ pub(crate) const FEWEST_REQUESTS: u64 = 5;
 pub(crate) const LOAD_REQUESTS: u64 = 16;
 /// With more bytes than this for each answer, it is data that is moved. Instead: nothing; it is wording.
 pub(crate) const MOST_BYTES_ANSWERED: u64 = 16 << 10;
+/// Programs whose exit code 1 is an answer. Instead: nothing; they document it.
+pub(crate) const ANSWER_BY_CODE: [&str; 12] =
+    ["[", "cmp", "diff", "egrep", "expr", "false", "fgrep", "grep", "pgrep", "rg", "test", "zgrep"];
 /// Where programs, their libraries and settings are. Instead: which files the dynamic linker and the interpreter asked for.
 pub(crate) const SYSTEM: [&str; 9] = ["/usr/", "/lib", "/bin/", "/sbin/", "/etc/", "/opt/", "/proc/", "/sys/", "/nix/store/"];
+/// The same, wherever they stand.
+pub(crate) const OWN: [&str; 4] = [".pyc", "/site-packages/", "/dist-packages/", "/node_modules/"];
 
 // figures.rs
 

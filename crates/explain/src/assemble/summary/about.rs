@@ -1,6 +1,7 @@
 //! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
 
 use super::Of;
+use super::names::base;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
 use std::collections::HashMap;
@@ -27,7 +28,10 @@ const SIGNALS: [(i32, &str); 12] = [
 pub(super) fn ended(meta: &Meta) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
     let signal = SIGNALS.iter().find(|(number, _)| code == 128 + number);
+    let program = meta.command.first().map(|program| base(program)).unwrap_or_default();
     Some(match (signal, code) {
+        // What they look for is not there, or differs: they say so with it.
+        (None, 1) if limits::ANSWER_BY_CODE.contains(&program) => "exit code 1".to_owned(),
         (Some((_, name)), _) => format!("killed by {name}"),
         (None, 126) => "failed with exit code 126 (cannot be run)".to_owned(),
         (None, 127) => "failed with exit code 127 (not found)".to_owned(),
@@ -83,7 +87,8 @@ fn rate_per_s(rate: f64) -> String {
 fn of_interest(of: &Of<'_>) -> u64 {
     let is_above = |word: &str, path: &str| word.len() > 1 && word.starts_with('/') && path.starts_with(word.trim_end_matches('/'));
     let named = |path: &str| of.meta.command.iter().any(|word| is_above(word, path));
-    let of_system = |path: &str| path.ends_with(".pyc") || limits::SYSTEM.iter().any(|system| path.starts_with(system));
+    let of_system =
+        |path: &str| limits::OWN.iter().any(|own| path.contains(own)) || limits::SYSTEM.iter().any(|system| path.starts_with(system));
     let own = of.listed.iter().filter(|transfer| transfer.to.is_none() && of_system(&transfer.from) && !named(&transfer.from));
     of.size_bytes.unwrap_or(0).saturating_sub(own.map(|transfer| transfer.size_bytes).sum())
 }
@@ -126,26 +131,27 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
 struct Synced {
     /// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns.
     transactions: u64,
-    /// Waits for the log that a database writes ahead: one, or a few transactions together.
+    /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
     log: u64,
-    /// Waits for any file, where they are not for data that is moved.
+    /// Syncs of any file, where they are not for data that is moved.
     all: u64,
 }
 
 fn synced(of: &Of<'_>) -> Synced {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
-    for (&object, &(waits, turns)) in &of.parts.seen.syncs.of {
+    for (&object, synced) in &of.parts.seen.syncs.of {
         if let Some(object) = of.parts.tables.objects.get(object as usize) {
-            let sum = syncs.entry(&object.name).or_default();
-            *sum = (sum.0 + waits, sum.1 + turns);
+            let (calls, turns) = syncs.entry(&object.name).or_default();
+            *calls += synced.calls();
+            *turns += synced.turns;
         }
     }
     let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
-    let all: u64 = syncs.values().map(|(waits, _)| waits).sum();
+    let all: u64 = syncs.values().map(|(calls, _)| calls).sum();
     let is_data = of.size_bytes.unwrap_or(0) / all.max(1) > limits::MOST_BYTES_EACH;
     Synced {
         transactions: syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum(),
-        log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (waits, _))| waits).sum(),
+        log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (calls, _))| calls).sum(),
         all: if is_data { 0 } else { all },
     }
 }

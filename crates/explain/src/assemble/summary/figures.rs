@@ -88,7 +88,9 @@ fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         let most: Vec<String> = calls
             .iter()
             .take(2)
-            .map(|(name, part)| format!("{} {}", whole_percent(part / all), if *name == "other" { "unlink, rename and others" } else { name }))
+            .map(|(name, part)| {
+                format!("{} {}", whole_percent(part / all), if *name == "other" { "unlink, rename and others" } else { name })
+            })
             .collect();
         let most = if most.is_empty() { "of many kinds".to_owned() } else { most.join(", ") };
         return (group.who(), format!("calls on names: {most}"));
@@ -150,7 +152,9 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
         return match stopped_ns {
             0 => format!("{allowed}{}", times(group, "wait", "")),
             // A group's threads are stopped each on its own.
-            ns if ns as f64 > of.parts.wall_s() * 1e9 => format!("{allowed}stopped for {}, all threads together", duration(ns as f64 / 1e9)),
+            ns if ns as f64 > of.parts.wall_s() * 1e9 => {
+                format!("{allowed}stopped for {}, all threads together", duration(ns as f64 / 1e9))
+            }
             ns => format!("{allowed}stopped for {}", duration(ns as f64 / 1e9)),
         };
     }

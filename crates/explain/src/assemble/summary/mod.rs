@@ -16,8 +16,8 @@ use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
 use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Transfer, Verdict};
 use crate::limits::summary as limits;
-use groups::groups;
 use crate::title::title;
+use groups::groups;
 use thalweg_trace::Meta;
 
 /// What a summary is made from.

@@ -1,8 +1,8 @@
 //! What a reader calls programs, files and paths.
 
 use crate::cause::End;
-pub(super) use crate::title::base;
 use crate::observe::tables::{Object, Tables};
+pub(super) use crate::title::base;
 use crate::walk::ledger::Place;
 use thalweg_trace::{Meta, ObjectKind};
 
@@ -12,6 +12,10 @@ pub(super) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
         return "the mount".to_owned();
+    }
+    // A thread that named itself and is its process's main one stands twice.
+    if let Some((command, _)) = actor.name.split_once('/').filter(|(command, thread)| command == thread) {
+        return command.to_owned();
     }
     let (command, thread) = actor.name.split_once('/').filter(|(c, _)| !c.is_empty() && !c.contains(' ')).unwrap_or(("", &actor.name));
     let bare = |name: &str| name.trim_end_matches('-').to_owned();

@@ -39,14 +39,15 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
 /// Where a device was waited for that had next to nothing to do: something above it held the requests back.
 fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     use Cause as C;
-    let at_device = |g: &&Group<'_>| {
-        matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync)
-    };
+    let at_device =
+        |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
     let (name, part) = busy(of, largest.device()?)?;
     (part <= largest.share * limits::HELD_PART).then(|| {
         let busy = if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) };
-        format!("{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)")
+        format!(
+            "{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)"
+        )
     })
 }
 

@@ -90,7 +90,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         },
         C::ClientMemory | C::ServerMemory => format!("{who} waited for memory"),
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
-        C::ClientRunqueue | C::ServerRunqueue => queued(of, group),
+        C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
@@ -116,7 +116,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
 /// Who, with the end where programs of one name are at both.
 fn told_apart(group: &Group<'_>, groups: &[Group<'_>]) -> String {
     let who = group.who();
-    let at = |end: End| groups.iter().any(|g| g.share >= limits::NAMED_TWICE && g.cause.end() == Some(end) && g.names.first() == group.names.first());
+    let at = |end: End| {
+        groups.iter().any(|g| g.share >= limits::NAMED_TWICE && g.cause.end() == Some(end) && g.names.first() == group.names.first())
+    };
     match group.cause.end() {
         Some(End::Client) if at(End::Server) => format!("the client {}", brief(&who)),
         Some(End::Server) if at(End::Client) => format!("the server {}", brief(&who)),
@@ -151,8 +153,15 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
 }
 
 /// The programs that queued for a processor, and who had it.
-fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
-    let who = brief(&queueing(of, group));
+fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
+    let name = queueing(of, group);
+    let queues = |g: &&Group<'_>| matches!(g.cause, Cause::ClientRunqueue | Cause::ServerRunqueue) && g.cause != group.cause;
+    let at_both = groups.iter().filter(queues).any(|g| g.share >= limits::NAMED_TWICE && queueing(of, g) == name);
+    let who = match group.cause.end() {
+        Some(End::Client) if at_both => format!("the client {}", brief(&name)),
+        Some(End::Server) if at_both => format!("the server {}", brief(&name)),
+        _ => brief(&name),
+    };
     if group.largest.place.is_quota(of.parts.tables) {
         return format!("{who} was held back by its CPU quota");
     }
