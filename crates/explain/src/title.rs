@@ -4,8 +4,7 @@
 //! the values that are plainly theirs; then the longest words are cut in their middle, where paths and addresses say least; then operands between
 //! the first and the last go. Where words went stands one `…`.
 
-/// Words are not cut below so many columns while another is longer.
-const LEAST_WORD: usize = 12;
+use crate::limits::summary::LEAST_WORD;
 
 /// Programs whose first operand is a verb.
 const HAVE_VERBS: [&str; 17] = [

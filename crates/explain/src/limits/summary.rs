@@ -4,6 +4,10 @@
 
 /// Fewer bytes are a program's own: its libraries, its settings, what it prints. Instead: nothing; it is wording.
 pub(crate) const LEAST_BYTES: u64 = 64 << 10;
+/// From here on a rate is told without a decimal. Instead: nothing; it is wording.
+pub(crate) const FEW_A_SECOND: f64 = 9.95;
+/// Fewer round trips for an entry than this are none. Instead: nothing; it is wording.
+pub(crate) const LEAST_ROUND_TRIPS: f64 = 0.05;
 /// So many files or more are a tree, and the time for each matters. Instead: nothing; it is wording.
 pub(crate) const TREE_FILES: u64 = 16;
 /// So many syncs or more are a load of them. Instead: transactions, told by the database.
@@ -74,3 +78,8 @@ pub(crate) const ENOUGH: f64 = 0.85;
 pub(crate) const MOST: f64 = 0.6;
 /// The longest name of a file or program that a sentence spells out. Instead: nothing; a line has 80 columns.
 pub(crate) const LONGEST_NAME: usize = 32;
+
+// title.rs
+
+/// Words of a title are not cut below so many columns while another is longer. Instead: nothing; a line has 80 columns.
+pub(crate) const LEAST_WORD: usize = 12;

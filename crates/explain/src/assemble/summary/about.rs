@@ -80,7 +80,7 @@ fn each(n: u64, what: &str, wall_s: f64) -> String {
 }
 
 fn rate_per_s(rate: f64) -> String {
-    if rate < 9.95 { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
+    if rate < limits::FEW_A_SECOND { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
 }
 
 /// The bytes that were moved, without what programs read to become what they are.
@@ -116,7 +116,7 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
     match &trips.per_entry {
         Some(entry) => {
             let trips = match entry.round_trips {
-                n if n >= 0.05 => format!(" and {n:.1} round trips").replace(".0 ", " "),
+                n if n >= limits::LEAST_ROUND_TRIPS => format!(" and {n:.1} round trips").replace(".0 ", " "),
                 _ => String::new(),
             };
             let trips = if trips == " and 1 round trips" { " and 1 round trip".to_owned() } else { trips };
