@@ -85,13 +85,7 @@ pub(super) fn has_network(of: &Of<'_>) -> bool {
 
 fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     if let Some((all, calls)) = of.parts.around.on_names(&group.members).filter(|(all, _)| *all > 0.0) {
-        let most: Vec<String> = calls
-            .iter()
-            .take(2)
-            .map(|(name, part)| {
-                format!("{} {}", whole_percent(part / all), if *name == "other" { "unlink, rename and others" } else { name })
-            })
-            .collect();
+        let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(part / all))).collect();
         let most = if most.is_empty() { "of many kinds".to_owned() } else { most.join(", ") };
         return (group.who(), format!("calls on names: {most}"));
     }
