@@ -20,11 +20,13 @@ mod model;
 mod observe;
 pub mod rpcstat;
 pub mod rule;
+mod title;
 mod walk;
 
 pub use cause::Cause;
 pub use document::Explanation;
 pub use error::ExplainError;
+pub use title::title;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use observe::{feed, holes, index, lives, observation, on_wire, tables, wire};
@@ -70,8 +72,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);
     let around = assemble::circumstances::Circumstances::read(source, &samples, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
-    let (around, on_wire, stalls) = (&around, &on_wire, &wire.stalls);
-    let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, stalls, start, end };
+    let (around, on_wire, wire) = (&around, &on_wire, &wire);
+    let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, wire, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     Ok(explanation)
@@ -113,6 +115,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         charges: &charges,
         verdict: &verdict,
         round_trips: round_trips.as_ref(),
+        listed: &transfers,
         transfers: transfers.len() as u64 + unlisted_transfers.map_or(0, |rest| rest.count),
         size_bytes,
         unrecorded,

@@ -5,8 +5,8 @@
 
 use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
-use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, Grounds, SummaryRow, WhatIf};
+use thalweg_explain::{Cause, title};
 use thalweg_trace::numbers::{duration, whole_percent};
 
 /// At most so many lines.
@@ -14,6 +14,9 @@ pub const MAX_LINES: usize = 15;
 
 /// It is set for at most so many columns, however wide the terminal is.
 const COLUMNS: usize = 80;
+
+/// A command is not cut to fewer columns, whatever is said of it.
+const LEAST_TITLE: usize = 24;
 
 /// Rows below this share of the wall time are put together.
 const SMALL_SHARE: f64 = 0.05;
@@ -89,15 +92,10 @@ fn heading(e: &Explanation, columns: usize) -> String {
         Some(ended) => format!("{ended}; {}", s.about),
         None => s.about.clone(),
     };
-    let command = if s.command.is_empty() { "the recording" } else { &s.command };
-    format!("{}: {}", fitted(&clean(command), columns.saturating_sub(width(&about) + 2).max(16)), clean(&about))
-}
-
-/// A command in so many columns: the program, and as many of its last words as there is room for.
-fn fitted(command: &str, columns: usize) -> String {
-    let Some((program, rest)) = command.split_once(' ').filter(|_| width(command) > columns) else { return cut(command, columns) };
-    let tails = rest.match_indices(' ').map(|(at, _)| format!("{program} … {}", &rest[at + 1..]));
-    tails.into_iter().find(|fits| width(fits) <= columns).unwrap_or_else(|| cut(command, columns))
+    let room = columns.saturating_sub(width(&about) + 2).max(LEAST_TITLE);
+    let command = title(&e.command, room);
+    let command = if command.is_empty() { "the recording" } else { &command };
+    format!("{}: {}", cut(&clean(command), room), clean(&about))
 }
 
 /// Whether a server, or a network to one, has a part in it: without, a client is no client.
@@ -159,20 +157,27 @@ fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
 /// What to change, one line each: from, to, the interval, and how.
 fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
     let charged = |w: &WhatIf| e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum::<f64>();
-    // Queueing may be a quota's; that it is, the recording says.
-    let supported = |w: &WhatIf| w.id != "no_cpu_quota" || e.critical_path.iter().any(|c| c.quota);
-    let enough = |w: &&WhatIf| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE && supported(w);
+    let enough = |w: &&WhatIf| w.speedup >= LEAST_SPEEDUP && charged(w) >= SMALL_SHARE;
     let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(enough).collect();
     if !e.may_predict() {
         worth.clear();
     }
+    let walks = e.round_trips.as_ref().is_some_and(|trips| trips.per_entry.is_some());
+    // Of more under way, the least that helps is enough; of a walk its windows are values of a flag.
+    let window = |w: &WhatIf| w.id.starts_with("walk.window.") || w.id == "requests.x4";
+    let least = worth.iter().rposition(|w| w.id == "requests.x4").or_else(|| worth.iter().rposition(|w| window(w)));
+    let mut number = 0..;
+    worth.retain(|w| {
+        let at = number.next();
+        walks || !window(w) || at == least
+    });
     worth.truncate(MAX_CHANGES + 1);
     // Of two that come to the same, the first is the nearer one.
     let same = |a: &WhatIf, b: &WhatIf| a.about == b.about && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
     worth = worth.iter().enumerate().filter(|(i, w)| !worth[..*i].iter().any(|earlier| same(earlier, w))).map(|(_, w)| *w).collect();
     worth.truncate(MAX_CHANGES);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
-    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e))).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e), walks)).collect();
     let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
     let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
     let mut lines = Vec::new();
@@ -180,14 +185,14 @@ fn changes(e: &Explanation, columns: usize) -> Vec<Line> {
         let line = format!("  {}  {gain}", left(&name, column));
         let flags: Vec<String> = what_if.flags.iter().map(|(flag, value)| format!("{flag} {value}")).collect();
         let how = if flags.is_empty() { clean(&what_if.how) } else { clean(&flags.join(" ")) };
-        let fits = !how.is_empty() && width(&line) + 3 + width(&how) <= columns;
+        let fits = !how.is_empty() && how != *name.trim() && width(&line) + 3 + width(&how) <= columns;
         lines.push((if fits { format!("{line}   {how}") } else { line }, Ink::Plain));
     }
     lines
 }
 
 /// The change in few words: without what is in brackets, behind a comma or a colon.
-fn name(what_if: &WhatIf, both: bool) -> String {
+fn name(what_if: &WhatIf, both: bool, walks: bool) -> String {
     let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
     match what_if.id.as_str() {
         "no_sync" => "no waiting for stable storage".to_owned(),
@@ -204,7 +209,8 @@ fn name(what_if: &WhatIf, both: bool) -> String {
         "server.x2" => "the server in half the time".to_owned(),
         "requests.x4" => "four times the requests in flight".to_owned(),
         "metadata.x2" => "names and attributes twice as fast".to_owned(),
-        id if id.starts_with("walk.window.") => format!("ask {} entries ahead", window()),
+        id if id.starts_with("walk.window.") && walks => format!("ask {} entries ahead", window()),
+        id if id.starts_with("walk.window.") => format!("{} requests under way at a time", window()),
         _ => {
             let marks = [" (", ", ", ": "];
             let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
@@ -287,13 +293,6 @@ impl Predictions for Explanation {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_command_that_is_too_long_keeps_its_program_and_its_last_words() {
-        assert_eq!(fitted("cp a b", 16), "cp a b");
-        assert_eq!(fitted("curl -sS -o out http://10.0.0.2/big", 32), "curl … out http://10.0.0.2/big");
-        assert_eq!(fitted("cp one-name-that-is-longer-than-the-line", 20), cut("cp one-name-that-is-longer-than-the-line", 20));
-    }
 
     #[test]
     fn an_interval_has_its_unit_once() {

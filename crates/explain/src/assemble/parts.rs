@@ -6,8 +6,8 @@ use crate::limits::assemble as limits;
 use crate::observe::lives::Life;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
-use crate::observe::stalls::Stalls;
 use crate::observe::tables::Tables;
+use crate::observe::wire::WireFacts;
 use crate::walk::ledger::Ledger;
 use std::collections::HashSet;
 use thalweg_trace::Role;
@@ -26,8 +26,8 @@ pub(crate) struct Parts<'a> {
     pub around: &'a Circumstances,
     /// What crossed the wire.
     pub on_wire: &'a OnWire,
-    /// TCP's own stalls.
-    pub stalls: &'a Stalls,
+    /// What TCP said, with its own stalls.
+    pub wire: &'a WireFacts,
     /// Start of the interval.
     pub start: i64,
     /// End of it.

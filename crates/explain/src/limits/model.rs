@@ -25,12 +25,6 @@ pub(crate) const READ_LATER_PART: i64 = 20;
 /// A change of what took less than half of the least gain is not replayed. Instead: nothing; it saves replays.
 pub(crate) const MATTERS_PART: f64 = 0.005;
 
-// changes/processors.rs
-
-/// A quota is worth mentioning unseen where threads queued for this part of the run. Less queueing than this is what busy machines have
-/// without a quota. Instead: the quota's own count.
-pub(crate) const LEAST_UNRECORDED_QUOTA: f64 = 0.2;
-
 // changes/walk.rs
 
 /// The windows that predictions are made for. What clients offer, in factors of four. Instead: the client's own knob (`knob.window`).

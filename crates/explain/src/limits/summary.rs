@@ -4,17 +4,37 @@
 
 /// Fewer bytes are a program's own: its libraries, its settings, what it prints. Instead: nothing; it is wording.
 pub(crate) const LEAST_BYTES: u64 = 64 << 10;
+/// From here on a rate is printed without a decimal. Instead: nothing; it is wording.
+pub(crate) const FEW_A_SECOND: f64 = 9.95;
+/// Fewer round trips for an entry than this are none. Instead: nothing; it is wording.
+pub(crate) const LEAST_ROUND_TRIPS: f64 = 0.05;
 /// So many files or more are a tree, and the time for each matters. Instead: nothing; it is wording.
 pub(crate) const TREE_FILES: u64 = 16;
 /// So many syncs or more are a load of them. Instead: transactions, recorded by the database.
 pub(crate) const LOAD_SYNCS: u64 = 16;
 /// With more bytes than this for each sync, it is data that is moved. Instead: transactions, recorded by the database.
-pub(crate) const MOST_BYTES_EACH: u64 = 64 << 10;
+pub(crate) const MOST_BYTES_EACH: u64 = 16 << 10;
+/// So many answers or more, one after the other, are what a run is about. Instead: nothing; it is wording.
+pub(crate) const FEWEST_REQUESTS: u64 = 5;
+/// The same where they were under way together. Instead: nothing; it is wording.
+pub(crate) const LOAD_REQUESTS: u64 = 16;
+/// With more bytes than this for each answer, it is data that is moved. Instead: nothing; it is wording.
+pub(crate) const MOST_BYTES_ANSWERED: u64 = 16 << 10;
+/// Programs whose exit code 1 is an answer. Instead: nothing; they document it.
+pub(crate) const ANSWER_BY_CODE: [&str; 12] =
+    ["[", "cmp", "diff", "egrep", "expr", "false", "fgrep", "grep", "pgrep", "rg", "test", "zgrep"];
+/// Where programs, their libraries and settings are. Instead: which files the dynamic linker and the interpreter asked for.
+pub(crate) const SYSTEM: [&str; 9] = ["/usr/", "/lib", "/bin/", "/sbin/", "/etc/", "/opt/", "/proc/", "/sys/", "/nix/store/"];
+/// The same, wherever they stand.
+pub(crate) const OWN: [&str; 4] = [".pyc", "/site-packages/", "/dist-packages/", "/node_modules/"];
 
 // figures.rs
 
 /// From this part on, a wait is one in which the network was idle. Instead: nothing; it is wording.
 pub(crate) const IDLE: f64 = 0.9;
+
+/// With fewer bytes under way than this, messages are. Instead: nothing; it is wording.
+pub(crate) const LITTLE_IN_FLIGHT: i64 = 4 << 10;
 
 // groups.rs
 
@@ -39,13 +59,27 @@ pub(crate) const NOTHING_S: f64 = 0.01;
 /// A share of the wall time below which a cause is innocent. Instead: nothing; it is wording.
 pub(crate) const INNOCENT: f64 = 0.05;
 
+// remarks.rs
+
+/// A share from which on it matters what held a device's requests. Instead: nothing; it is wording.
+pub(crate) const HELD_SHARE: f64 = 0.3;
+/// A device that was busy for a smaller part than this of what it was waited for was kept from working. Instead: when requests entered each queue.
+pub(crate) const HELD_PART: f64 = 0.15;
+
 // sentence.rs
 
 /// A share below which a group goes without mention. Instead: nothing; it is wording.
 pub(crate) const WORTH_SAYING: f64 = 0.06;
+/// A share from which on a program of the same name at the other end is one to be told apart from. Instead: nothing; it is wording.
+pub(crate) const NAMED_TWICE: f64 = 0.005;
 /// When this much of the time is accounted for, the sentence is done. Instead: nothing; it is wording.
 pub(crate) const ENOUGH: f64 = 0.85;
 /// Who had so much of a group stands for all. Instead: nothing; it is wording.
 pub(crate) const MOST: f64 = 0.6;
 /// The longest name of a file or program that a sentence spells out. Instead: nothing; a line has 80 columns.
 pub(crate) const LONGEST_NAME: usize = 32;
+
+// title.rs
+
+/// Words of a title are not cut below so many columns while another is longer. Instead: nothing; a line has 80 columns.
+pub(crate) const LEAST_WORD: usize = 12;

@@ -8,7 +8,8 @@ use super::rows::Rows;
 use crate::assemble::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::model as limits;
-use thalweg_trace::Meta;
+use crate::walk::ledger::{Entry, Place, What};
+use thalweg_trace::{Meta, SpanKind};
 
 /// Queueing for processors goes with whatever was done before or beside it, if that goes.
 const QUEUEING: &[Cause] = &[Cause::ClientRunqueue, Cause::ServerRunqueue];
@@ -83,6 +84,16 @@ pub(super) fn about(id: &str) -> &'static [Cause] {
     }
 }
 
+/// Whether it is a mount's wait for what programs ask of it: it sleeps because nothing is asked, and no change of it gives anything.
+fn waits_for_requests(parts: &Parts<'_>, entry: &Entry) -> bool {
+    match entry.place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } => {
+            parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount)
+        }
+        _ => false,
+    }
+}
+
 /// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
@@ -96,7 +107,7 @@ impl Support {
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
         let mut shares = vec![0.0; Cause::ALL.len()];
         let wall_ns = (parts.end - parts.start).max(1) as f64;
-        for entry in &parts.ledger.entries {
+        for entry in parts.ledger.entries.iter().filter(|entry| !waits_for_requests(parts, entry)) {
             shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
         }
         // A server of files whose client asks small questions: what those are the kernel does not say.

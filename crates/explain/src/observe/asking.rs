@@ -31,6 +31,12 @@ pub(crate) struct Asking {
     pub by_server: HashMap<u32, Overlap>,
     /// Times at which the client handed bytes to a connection.
     pub sends: u64,
+    /// Times at which it did and then took bytes from the same connection: requests that were answered, or several of them in one go.
+    pub turns: u64,
+    /// Bytes that the client handed to connections and took from them.
+    pub exchanged_bytes: u64,
+    /// By the client's connection: how often it took bytes that no send is known before, seen backward.
+    answered: HashMap<u32, u64>,
     /// When it first did, and when it last took any.
     pub exchanging: Option<(i64, i64)>,
     /// Requests of all disks.
@@ -133,8 +139,18 @@ impl Asking {
 
     fn exchange(&mut self, tables: &Tables, span: &LiveSpan) {
         let actor = &tables.actors[span.track as usize];
-        if actor.end != End::Client || tables.connection_of(span.object) == NONE {
+        let connection = tables.connection_of(span.object);
+        if actor.end != End::Client || connection == NONE {
             return;
+        }
+        self.exchanged_bytes += span.bytes();
+        let answered = self.answered.entry(connection).or_default();
+        if span.kind == SpanKind::NetReceive {
+            *answered += u64::from(span.count);
+        } else {
+            // What a thread did while it ran is told together: of so many sends and receives in one stretch each may have been answered.
+            self.turns += u64::from(span.count).min(*answered);
+            *answered = 0;
         }
         let (first, last) = self.exchanging.unwrap_or((i64::MAX, i64::MIN));
         let sends = span.kind == SpanKind::NetSend;

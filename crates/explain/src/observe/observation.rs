@@ -114,18 +114,63 @@ pub(crate) struct Asked {
 /// thread turned from one file to another is the same.
 #[derive(Debug, Default)]
 pub(crate) struct Syncs {
-    /// By object: waits, and turns to it from another.
-    pub of: HashMap<u32, (u64, u64)>,
-    /// By track: the object that was waited for last.
-    last: HashMap<u32, u32>,
+    /// By object.
+    pub of: HashMap<u32, Synced>,
+    /// By track: the wait that was noted last, which is the one after the next to come.
+    last: HashMap<u32, SyncWait>,
+}
+
+/// A wait for an object to be durable, and what was seen since it was noted: before it, since recordings are read backward.
+#[derive(Clone, Copy, Debug)]
+struct SyncWait {
+    object: u32,
+    start: i64,
+    /// Whether the thread wrote, sent or received.
+    moved: bool,
+    /// Whether a device was told to flush within it.
+    flushed: bool,
+}
+
+/// How often an object was waited for to be durable.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Synced {
+    /// Turns to it from another object.
+    pub turns: u64,
+    /// Waits with nothing that was written, sent or received between them, counted once: calls, or fewer.
+    apart: u64,
+    /// Waits in which a device flushed, which a call does once: calls, or fewer.
+    flushes: u64,
+}
+
+impl Synced {
+    /// How many calls there were, at the least.
+    pub(crate) fn calls(&self) -> u64 {
+        self.apart.max(self.flushes)
+    }
 }
 
 impl Syncs {
-    fn note(&mut self, track: u32, object: u32) {
-        let turned = self.last.insert(track, object) != Some(object);
-        let (waits, turns) = self.of.entry(object).or_default();
-        *waits += 1;
-        *turns += u64::from(turned);
+    fn note(&mut self, track: u32, object: u32, start: i64) {
+        let last = self.last.insert(track, SyncWait { object, start, moved: false, flushed: false });
+        let turned = last.is_none_or(|last| last.object != object);
+        let synced = self.of.entry(object).or_default();
+        synced.turns += u64::from(turned);
+        synced.apart += u64::from(turned || last.is_some_and(|last| last.moved));
+    }
+
+    /// A thread wrote, sent or received.
+    fn moved(&mut self, track: u32) {
+        if let Some(last) = self.last.get_mut(&track) {
+            last.moved = true;
+        }
+    }
+
+    /// A device had flushed by this instant.
+    fn flushed(&mut self, at: i64) {
+        for last in self.last.values_mut().filter(|last| !last.flushed && last.start <= at) {
+            last.flushed = true;
+            self.of.entry(last.object).or_default().flushes += 1;
+        }
     }
 }
 
@@ -302,16 +347,22 @@ impl Observer for Observation {
         if !tables.actors[span.track as usize].thread {
             if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                 self.device(span);
+                if span.kind == SpanKind::DiskFlush {
+                    self.syncs.flushed(span.end);
+                }
                 self.asking.note(tables, span);
             }
             return;
         }
         self.tally(span);
         self.asking.note(tables, span);
+        if span.bytes() > 0 && matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite) {
+            self.syncs.moved(span.track);
+        }
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
-            SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object),
+            SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object, span.start),
             _ => {}
         }
     }

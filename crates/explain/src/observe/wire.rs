@@ -34,6 +34,21 @@ pub(crate) struct Transit {
     pub sent: Option<i64>,
 }
 
+/// What the sender of a connection had under way, and its limits, each as it usually was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnderWay {
+    /// Bytes sent and not acknowledged.
+    pub in_flight_bytes: i64,
+    /// The receiver's window.
+    pub window_bytes: Option<i64>,
+    /// The send buffer, as the kernel tells it.
+    pub buffer_bytes: Option<i64>,
+    /// The congestion window.
+    pub cwnd_bytes: Option<i64>,
+    /// There and back, microseconds.
+    pub round_trip_us: i64,
+}
+
 impl Transit {
     fn length_ns(&self) -> i64 {
         self.end - self.start
@@ -329,6 +344,23 @@ impl WireFacts {
 
     fn of(&self, connection: u32, end: End) -> Option<&TcpSeries> {
         self.series.get(connection as usize).map(|both| &both[end as usize])
+    }
+
+    /// What one end of a connection had under way in these intervals, in order of time, and its limits, each as it was in the median one; where TCP told.
+    pub(crate) fn under_way(&self, connection: u32, sender: End, intervals: &[(i64, i64)]) -> Option<UnderWay> {
+        let tcp = self.of(connection, sender)?;
+        let usual = |series: &Series| {
+            let mut values: Vec<i64> = intervals.iter().filter_map(|&(from, to)| most(series, from, to)).filter(|&v| v > 0).collect();
+            values.sort_unstable();
+            values.get(values.len() / 2).copied()
+        };
+        Some(UnderWay {
+            in_flight_bytes: usual(&tcp.in_flight)?,
+            window_bytes: usual(&tcp.receive_window),
+            buffer_bytes: usual(&tcp.send_buffer),
+            cwnd_bytes: usual(&tcp.cwnd),
+            round_trip_us: usual(&tcp.srtt_us).or(tcp.least_rtt_us)?,
+        })
     }
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.

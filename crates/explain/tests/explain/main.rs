@@ -2,6 +2,7 @@
 //!
 //! One program for all: each one links the whole crate.
 
+mod abouts;
 mod accepting;
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;

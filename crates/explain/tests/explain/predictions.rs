@@ -293,7 +293,7 @@ fn a_window_four_times_as_large_carries_four_times_as_much() {
 fn what_mends_a_real_program_is_offered() {
     let mended_by = [
         ("copy-lock", "no_lock"),
-        ("cp-cpu-quota", "no_cpu_quota"),
+        ("cp-cpu-quota", "no_hog"),
         ("cp-source-disk", "device.read.x2"),
         ("curl-get-client-pauses", "no_think"),
         ("curl-get-server-pauses", "no_think"),

@@ -157,7 +157,7 @@ fn a_page_has_no_figures_that_it_cannot_stand_behind() {
 fn the_fullest_page_fits_and_no_name_brings_an_escape_code() {
     let mut e = explained_at(&root().join("crates/explain/tests/fixtures/programs/curl-get-loss"));
     let long = "\x1b[31ma-name-without-an-end/".repeat(20);
-    e.summary.command = long.clone();
+    e.command = vec!["cp".to_owned(), long.clone()];
     e.summary.sentence = "word ".repeat(48);
     let row = e.summary.rows[0].clone();
     e.summary.rows = (0..12).map(|_| SummaryRow { share: 0.08, subject: long.clone(), figures: long.clone(), ..row.clone() }).collect();

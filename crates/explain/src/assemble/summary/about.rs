@@ -2,7 +2,7 @@
 
 use super::Of;
 use super::names::base;
-use crate::document::{RoundTrips, Trip};
+use crate::document::RoundTrips;
 use crate::limits::summary as limits;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
@@ -28,7 +28,10 @@ const SIGNALS: [(i32, &str); 12] = [
 pub(super) fn ended(meta: &Meta) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
     let signal = SIGNALS.iter().find(|(number, _)| code == 128 + number);
+    let program = meta.command.first().map(|program| base(program)).unwrap_or_default();
     Some(match (signal, code) {
+        // What they look for is not there, or differs: they say so with it.
+        (None, 1) if limits::ANSWER_BY_CODE.contains(&program) => "exit code 1".to_owned(),
         (Some((_, name)), _) => format!("killed by {name}"),
         (None, 126) => "failed with exit code 126 (cannot be run)".to_owned(),
         (None, 127) => "failed with exit code 127 (not found)".to_owned(),
@@ -36,41 +39,32 @@ pub(super) fn ended(meta: &Meta) -> Option<String> {
     })
 }
 
-/// The command with its paths cut to their last part, control characters aside.
-pub(super) fn short_command(command: &[String]) -> String {
-    let mut words = command.iter();
-    let program = words.next().map(|word| base(word).to_owned());
-    program.into_iter().chain(words.map(|word| short_word(word))).collect::<Vec<_>>().join(" ")
-}
-
-fn short_word(word: &str) -> String {
-    if let Some((scheme, rest)) = word.split_once("://") {
-        let path = rest.split(['?', '#']).next().unwrap_or(rest);
-        return match path.split_once('/') {
-            Some((host, path)) if !path.is_empty() => format!("{scheme}://{host}/{}", base(path)),
-            _ => format!("{scheme}://{path}"),
-        };
-    }
-    match word.split_once('=') {
-        Some((flag, value)) if value.starts_with('/') && !flag.contains(char::is_whitespace) => format!("{flag}={}", base(value)),
-        // A script's text is no path.
-        None if word.starts_with(['/', '.']) && !word.contains(char::is_whitespace) => base(word).to_owned(),
-        _ => word.to_owned(),
-    }
-}
-
-/// What it did, how long that took, and at which rate.
+/// What it did, how long that took, and at which rate: bytes, unless it was about names, transactions or answers.
 pub(super) fn about(of: &Of<'_>) -> String {
     let wall_s = of.parts.wall_s();
     let took = duration(wall_s);
-    let per_s = |n: u64| rate_per_s(n as f64 / wall_s.max(1e-9));
-    if let Some((n, what)) = transactions(of) {
-        return format!("{} {what} in {took}, {}", count(n), per_s(n));
-    }
     if let Some(said) = of.round_trips.and_then(|trips| of_entries(trips, wall_s)) {
         return said;
     }
-    let Some(bytes) = of.size_bytes.filter(|&bytes| bytes >= limits::LEAST_BYTES) else { return took };
+    let synced = synced(of);
+    let loads = [(synced.transactions, "transactions"), (synced.log, "log syncs")];
+    if let Some((n, what)) = loads.into_iter().find(|(n, _)| *n >= limits::LOAD_SYNCS) {
+        return each(n, what, wall_s);
+    }
+    let bytes = of_interest(of);
+    if let Some((n, what, one_by_one)) = requests(of, bytes) {
+        return if one_by_one {
+            each(n, what, wall_s)
+        } else {
+            format!("{} {what} in {took}, {}", count(n), rate_per_s(n as f64 / wall_s.max(1e-9)))
+        };
+    }
+    if synced.all >= limits::LOAD_SYNCS {
+        return each(synced.all, "syncs", wall_s);
+    }
+    if bytes < limits::LEAST_BYTES {
+        return took;
+    }
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
     // How many files there were only a program that says so knows: of small files, recorders keep some together.
@@ -81,8 +75,39 @@ pub(super) fn about(of: &Of<'_>) -> String {
     format!("{} in {took}, {rate}", size(bytes))
 }
 
+fn each(n: u64, what: &str, wall_s: f64) -> String {
+    format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
+}
+
 fn rate_per_s(rate: f64) -> String {
-    if rate < 9.95 { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
+    if rate < limits::FEW_A_SECOND { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
+}
+
+/// The bytes that were moved, without what programs read to become what they are.
+fn of_interest(of: &Of<'_>) -> u64 {
+    let is_above = |word: &str, path: &str| word.len() > 1 && word.starts_with('/') && path.starts_with(word.trim_end_matches('/'));
+    let named = |path: &str| of.meta.command.iter().any(|word| is_above(word, path));
+    let of_system =
+        |path: &str| limits::OWN.iter().any(|own| path.contains(own)) || limits::SYSTEM.iter().any(|system| path.starts_with(system));
+    let own = of.listed.iter().filter(|transfer| transfer.to.is_none() && of_system(&transfer.from) && !named(&transfer.from));
+    of.size_bytes.unwrap_or(0).saturating_sub(own.map(|transfer| transfer.size_bytes).sum())
+}
+
+/// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.
+fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
+    let asking = &of.parts.seen.asking;
+    let (n, what) = match (asking.calls.count(), asking.turns) {
+        (calls, _) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
+        // One send for each answer is a request; of what takes several, or goes on meanwhile, only the turns are known.
+        (_, turns) if turns * 10 >= asking.sends * 9 => (turns, "requests"),
+        (_, turns) => (turns, "round trips"),
+    };
+    let small = asking.exchanged_bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
+    let in_a_row = of.parts.ledger.away.from_client;
+    let one_by_one = in_a_row * 5 >= n * 4;
+    // A few that did not wait for each other are a program's own (a connection that is opened, a session that begins).
+    let enough = n >= if one_by_one { limits::FEWEST_REQUESTS } else { limits::LOAD_REQUESTS };
+    (enough && small).then_some((n, what, one_by_one))
 }
 
 /// A walk: its entries, and what each took.
@@ -91,41 +116,50 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
     match &trips.per_entry {
         Some(entry) => {
             let trips = match entry.round_trips {
-                n if n >= 0.05 => format!(" and {n:.1} round trips").replace(".0 ", " "),
+                n if n >= limits::LEAST_ROUND_TRIPS => format!(" and {n:.1} round trips").replace(".0 ", " "),
                 _ => String::new(),
             };
             let trips = if trips == " and 1 round trips" { " and 1 round trip".to_owned() } else { trips };
             let entries = if entry.entries == 1 { "1 entry".to_owned() } else { format!("{} entries", count(entry.entries)) };
             Some(format!("{entries} in {took}, {}{trips} each", duration(wall_s / entry.entries.max(1) as f64)))
         }
-        None => {
-            let what = match trips.of {
-                Trip::Calls => "calls",
-                Trip::Exchanges => "messages",
-                // A disk's requests are not the program's.
-                Trip::Disk => return None,
-            };
-            let order = if trips.in_a_row as f64 >= trips.count as f64 * 0.95 { ", one after the other" } else { "" };
-            Some(format!("{} {what} in {took}, {} each{order}", count(trips.count), duration(wall_s / trips.count.max(1) as f64)))
-        }
+        None => None,
     }
 }
 
-/// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns. Of any other load
-/// of syncs, the waits.
-fn transactions(of: &Of<'_>) -> Option<(u64, &'static str)> {
+/// What was made durable one by one, where that is what a run was about.
+struct Synced {
+    /// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns.
+    transactions: u64,
+    /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
+    log: u64,
+    /// Syncs of any file, where they are not for data that is moved.
+    all: u64,
+}
+
+fn synced(of: &Of<'_>) -> Synced {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
-    for (&object, &(waits, turns)) in &of.parts.seen.syncs.of {
+    for (&object, synced) in &of.parts.seen.syncs.of {
         if let Some(object) = of.parts.tables.objects.get(object as usize) {
-            let sum = syncs.entry(&object.name).or_default();
-            *sum = (sum.0 + waits, sum.1 + turns);
+            let (calls, turns) = syncs.entry(&object.name).or_default();
+            *calls += synced.calls();
+            *turns += synced.turns;
         }
     }
     let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
-    let journalled: u64 = syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum();
-    let waits: u64 = syncs.values().map(|(waits, _)| waits).sum();
-    let waits = if of.size_bytes.unwrap_or(0) / waits.max(1) <= limits::MOST_BYTES_EACH { waits } else { 0 };
-    [(journalled, "transactions"), (waits, "waits for stable storage")].into_iter().find(|(n, _)| *n >= limits::LOAD_SYNCS)
+    let all: u64 = syncs.values().map(|(calls, _)| calls).sum();
+    let is_data = of.size_bytes.unwrap_or(0) / all.max(1) > limits::MOST_BYTES_EACH;
+    Synced {
+        transactions: syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum(),
+        log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (calls, _))| calls).sum(),
+        all: if is_data { 0 } else { all },
+    }
+}
+
+/// Whether a file is a database's log, by its name: PostgreSQL's segments, SQLite's and Redis's, InnoDB's.
+fn is_log(name: &str) -> bool {
+    let of_postgres = name.len() == 24 && name.bytes().all(|b| b.is_ascii_hexdigit());
+    of_postgres || name.ends_with("-wal") || name.ends_with(".aof") || name.starts_with("ib_logfile") || name.starts_with("#ib_redo")
 }
 
 #[cfg(test)]
@@ -133,12 +167,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_command_is_short_and_still_itself() {
-        let short = |words: &[&str]| short_command(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>());
-        assert_eq!(short(&["/usr/bin/cp", "-r", "/data/run/", "../big"]), "cp -r run/ big");
-        assert_eq!(short(&["nfs-cp", "big", "nfs://127.0.0.1/srv/files/big?version=3"]), "nfs-cp big nfs://127.0.0.1/big");
-        assert_eq!(short(&["dd", "if=/data/a", "of=/tmp/b", "bs=1M"]), "dd if=a of=b bs=1M");
-        assert_eq!(short(&["sh", "-c", "/bin/a | /bin/b"]), "sh -c /bin/a | /bin/b");
-        assert_eq!(short(&[]), "");
+    fn logs_are_known_by_their_names() {
+        assert!(["000000010000000000000001", "base.db-wal", "appendonly.aof.1.incr.aof", "ib_logfile0"].into_iter().all(is_log));
+        assert!(!["000000010000000000000001.tar", "base.db", "base.db-journal", "wal"].into_iter().any(is_log));
     }
 }

@@ -4,11 +4,14 @@ use super::Of;
 use super::groups::{Group, most_first};
 use super::names::{file_name, program};
 use crate::assemble::circumstances::Quota;
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
 use crate::limits::summary as limits;
+use crate::observe::index::NONE;
+use crate::observe::observation::Way;
+use crate::observe::wire::UnderWay;
 use crate::walk::ledger::{Place, What};
-use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
+use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
 
 /// Who or what a group is about, and its figures.
 pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
@@ -17,12 +20,12 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync => on_file(of, group),
         C::ClientMetadata | C::ServerMetadata => metadata(of, group),
         C::ClientCpu | C::ServerCpu => (group.who(), computed(of, group)),
-        C::ClientRunqueue | C::ServerRunqueue => (group.who(), queued(of, group)),
+        C::ClientRunqueue | C::ServerRunqueue => (queuer(of, group), queued(of, group)),
         C::ClientThink | C::ServerThink => (group.who(), times(group, pause(group), "")),
         C::ClientLock | C::ServerLock => (group.who(), times(group, "wait", "")),
         C::NetworkBandwidth => (group.who(), moved(of, group)),
-        C::NetworkLatency => (group.who(), times(group, "transit", "")),
-        C::ServerUnknown => (format!("{}, not recorded", group.who()), times(group, "wait", "")),
+        C::NetworkLatency | C::NetworkRwnd | C::NetworkSndbuf | C::NetworkCwnd => (group.who(), windowed(of, group)),
+        C::ServerUnknown => unrecorded(group),
         C::Recorder => (group.who(), "held by the recorder".to_owned()),
         _ => (group.who(), times(group, "wait", "")),
     }
@@ -33,6 +36,14 @@ fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
     match group.count {
         1 => format!("one {noun} of {}{besides}", duration(group.mean_s())),
         n => format!("{} {noun}s, {} each{besides}", count(n), duration(group.mean_s())),
+    }
+}
+
+/// A server that was not recorded, by its address where that is known, or else who waited for it.
+fn unrecorded(group: &Group<'_>) -> (String, String) {
+    match group.largest.place {
+        Place::FarEnd { connection, .. } if connection != NONE => (format!("{}, not recorded", group.who()), times(group, "wait", "")),
+        _ => (format!("{}, peer not recorded", group.who().replace(" > the far end", "")), times(group, "wait", "")),
     }
 }
 
@@ -62,7 +73,7 @@ fn subject(group: &Group<'_>) -> String {
 }
 
 /// How busy a device was, with its name.
-fn busy<'n>(of: &Of<'_>, name: &'n str) -> Option<(&'n str, f64)> {
+pub(super) fn busy<'n>(of: &Of<'_>, name: &'n str) -> Option<(&'n str, f64)> {
     let device = of.parts.seen.devices.keys().find(|&&track| of.parts.tables.actors[track as usize].name == name)?;
     of.parts.device_busy(*device).map(|part| (name, part))
 }
@@ -74,14 +85,9 @@ pub(super) fn has_network(of: &Of<'_>) -> bool {
 
 fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     if let Some((all, calls)) = of.parts.around.on_names(&group.members).filter(|(all, _)| *all > 0.0) {
-        let most: Vec<String> = calls
-            .iter()
-            .filter(|(name, _)| *name != "other")
-            .take(2)
-            .map(|(name, part)| format!("{} {name}", whole_percent(part / all)))
-            .collect();
+        let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(part / all))).collect();
         let most = if most.is_empty() { "of many kinds".to_owned() } else { most.join(", ") };
-        return (group.who(), format!("calls on names, {most}"));
+        return (group.who(), format!("calls on names: {most}"));
     }
     match group.largest.place {
         Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", "")),
@@ -118,6 +124,20 @@ fn activity(class: &str) -> String {
     }
 }
 
+/// Who queued, and for what.
+fn queuer(of: &Of<'_>, group: &Group<'_>) -> String {
+    format!("{}, {}", queueing(of, group), group.who())
+}
+
+/// The programs that queued for a processor: the one that did most, and whether there were others.
+pub(super) fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
+    let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
+    let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
+    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
+    let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
+    waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| format!("{name}{others}"))
+}
+
 /// Waits for a processor: what had it, or the quota that held the program back.
 fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
     if group.largest.place.is_quota(of.parts.tables) {
@@ -125,6 +145,10 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
         let allowed = processors.map_or_else(String::new, |n| format!("quota of {n} CPUs, "));
         return match stopped_ns {
             0 => format!("{allowed}{}", times(group, "wait", "")),
+            // A group's threads are stopped each on its own.
+            ns if ns as f64 > of.parts.wall_s() * 1e9 => {
+                format!("{allowed}stopped for {}, all threads together", duration(ns as f64 / 1e9))
+            }
             ns => format!("{allowed}stopped for {}", duration(ns as f64 / 1e9)),
         };
     }
@@ -152,12 +176,70 @@ fn pause(group: &Group<'_>) -> &'static str {
 
 /// How fast bytes moved while they did.
 fn moved(of: &Of<'_>, group: &Group<'_>) -> String {
-    let rate = link_rate(of).map_or_else(String::new, |rate| format!("{} while it moved data; ", bit_rate(rate)));
+    let rate = link_rate(of, group).map_or_else(String::new, |rate| format!("{} while sending, ", bit_rate(rate)));
     format!("{rate}{}", times(group, "wait", ""))
 }
 
-/// The rate at which the channel carried its bursts, where that is known from the wire.
-pub(super) fn link_rate(of: &Of<'_>) -> Option<f64> {
+/// The rate at which the channel carried its bursts, where that is known from the wire, and it is this way that waited.
+pub(super) fn link_rate(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
     let way = *of.parts.ways().first()?;
-    of.parts.burst_rate(way)
+    of.parts.burst_rate(way).filter(|_| sender(of, group).is_none_or(|end| end == sent_by(way)))
+}
+
+/// Which end sends what is sent this way.
+fn sent_by(way: Way) -> End {
+    match way {
+        Way::ServerSends | Way::ClientReceives => End::Server,
+        Way::ClientSends | Way::ClientWrites | Way::ClientReads => End::Client,
+    }
+}
+
+/// Which end's bytes a path's time went to; `None` where only one end was recorded.
+fn sender(of: &Of<'_>, group: &Group<'_>) -> Option<End> {
+    let Place::Wire(from, to) = group.largest.place else { return None };
+    let end = |actor: u32| of.parts.tables.actors.get(actor as usize).map(|a| a.end);
+    end(from).or_else(|| end(to).map(|end| if end == End::Client { End::Server } else { End::Client }))
+}
+
+/// Bytes in flight, where a window stopped them, or the round trip; and the waits.
+fn windowed(of: &Of<'_>, group: &Group<'_>) -> String {
+    let latency = group.cause == Cause::NetworkLatency;
+    let waits = times(group, if latency { "transit" } else { "wait" }, "");
+    match under_way(of, group) {
+        Some(under_way) if latency => format!("{waits}, round trip {}", under_way.round_trip()),
+        Some(under_way) => format!("{} in flight, {waits}", size(under_way.in_flight_bytes.unsigned_abs())),
+        None => waits,
+    }
+}
+
+/// The same for a sentence: `12 KiB in flight, window 13 KiB, round trip 20 ms`.
+pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
+    let under_way = under_way(of, group)?;
+    let bytes = |n: i64| size(n.unsigned_abs());
+    let limit = match group.cause {
+        Cause::NetworkRwnd => under_way.window_bytes.map(|n| format!(", window {}", bytes(n))),
+        Cause::NetworkSndbuf => under_way.buffer_bytes.map(|n| format!(", send buffer {}", bytes(n))),
+        Cause::NetworkCwnd => under_way.cwnd_bytes.map(|n| format!(", cwnd {}", bytes(n))),
+        // A message fills no window: how little was under way says nothing.
+        _ if under_way.in_flight_bytes < limits::LITTLE_IN_FLIGHT => return Some(format!("round trip {}", under_way.round_trip())),
+        _ => None,
+    };
+    Some(format!("{} in flight{}, round trip {}", bytes(under_way.in_flight_bytes), limit.unwrap_or_default(), under_way.round_trip()))
+}
+
+impl UnderWay {
+    fn round_trip(&self) -> String {
+        duration(self.round_trip_us as f64 / 1e6)
+    }
+}
+
+/// What the sender on a path had under way: of several connections, that which carried most.
+fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
+    let end = sender(of, group)?;
+    let ways = if end == End::Client { [Way::ClientSends; 2] } else { [Way::ServerSends, Way::ClientReceives] };
+    let of_way = |way: Way| of.parts.seen.stream(way).by_object.iter().enumerate().filter_map(|(o, g)| Some((g.as_ref()?.bytes, o)));
+    let most = ways.into_iter().flat_map(of_way).max()?;
+    let path = of.parts.ledger.path.iter().rev().filter(|run| group.members.contains(&(run.entry as usize)));
+    let intervals: Vec<(i64, i64)> = path.map(|run| (run.start, run.end)).collect();
+    of.parts.wire.under_way(of.parts.tables.connection_of(most.1 as u32), end, &intervals)
 }

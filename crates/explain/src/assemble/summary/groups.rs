@@ -47,7 +47,11 @@ impl Group<'_> {
     pub(super) fn ends(&self) -> String {
         let first = self.names.first().map_or("", String::as_str);
         let others = if self.names.len() > 1 { " and others" } else { "" };
-        format!("{}{others}", first.replacen(" > ", " and ", 1))
+        match first.split_once(" > ") {
+            Some((from, to)) if from == to => format!("client and server (both {from}){others}"),
+            Some((from, to)) => format!("{from} and {to}{others}"),
+            None => format!("{first}{others}"),
+        }
     }
 
     /// How long an interval was on average.

@@ -14,9 +14,9 @@ mod sentence;
 
 use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
-use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Verdict};
+use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Transfer, Verdict};
 use crate::limits::summary as limits;
-use about::short_command;
+use crate::title::title;
 use groups::groups;
 use thalweg_trace::Meta;
 
@@ -32,6 +32,8 @@ pub(crate) struct Of<'a> {
     pub verdict: &'a Verdict,
     /// What was asked and waited for.
     pub round_trips: Option<&'a RoundTrips>,
+    /// What was moved: those that moved most.
+    pub listed: &'a [Transfer],
     /// How many files or far ends were moved.
     pub transfers: u64,
     /// How many bytes, all together.
@@ -56,7 +58,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         SummaryRow { cause: group.cause, share: group.share, subject, figures }
     };
     Summary {
-        command: short_command(&of.meta.command),
+        command: title(&of.meta.command, usize::MAX),
         ended: about::ended(of.meta),
         about: about::about(of),
         sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
@@ -75,7 +77,7 @@ pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], 
         figures: charge.evidence.clone(),
     };
     Summary {
-        command: short_command(command),
+        command: title(command, usize::MAX),
         ended: None,
         about,
         sentence: sentence::cut(&verdict.sentence),

@@ -2,15 +2,9 @@
 
 use crate::cause::End;
 use crate::observe::tables::{Object, Tables};
+pub(super) use crate::title::base;
 use crate::walk::ledger::Place;
 use thalweg_trace::{Meta, ObjectKind};
-
-/// The last part of a path; of a directory with its slash.
-pub(super) fn base(path: &str) -> &str {
-    let bare = path.trim_end_matches('/');
-    let start = bare.rfind('/').map_or(0, |at| at + 1);
-    if bare.is_empty() { path } else { &path[start..(bare.len() + 1).min(path.len())] }
-}
 
 /// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
 /// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
@@ -18,6 +12,10 @@ pub(super) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
         return "the mount".to_owned();
+    }
+    // A thread that named itself and is its process's main one stands twice.
+    if let Some((command, _)) = actor.name.split_once('/').filter(|(command, thread)| command == thread) {
+        return command.to_owned();
     }
     let (command, thread) = actor.name.split_once('/').filter(|(c, _)| !c.is_empty() && !c.contains(' ')).unwrap_or(("", &actor.name));
     let bare = |name: &str| name.trim_end_matches('-').to_owned();
@@ -64,12 +62,12 @@ pub(super) fn file_name(path: &str) -> &str {
     if datafile { "a datafile" } else { name }
 }
 
-/// The processors of a machine: `the 2 CPUs of vm`.
+/// The processors of a machine: `CPUs of vm`.
 pub(super) fn processors(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize)) {
         Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
-        Some(machine) => format!("the {} CPUs of {}", machine.cpus, machine.name),
-        None => "the CPUs".to_owned(),
+        Some(machine) => format!("CPUs of {}", machine.name),
+        None => "CPUs".to_owned(),
     }
 }
 

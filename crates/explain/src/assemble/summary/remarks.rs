@@ -1,6 +1,7 @@
 //! What keeps the figures from being relied on, each in one short line: what counts most comes first.
 
 use super::Of;
+use super::figures::busy;
 use super::groups::Group;
 use super::names::far_end;
 use crate::assemble::ceiling;
@@ -24,6 +25,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
         remarks.push(format!("{} events were lost: all of this is weaker by that much", count(of.meta.dropped_events)));
     }
     remarks.extend(server(of));
+    remarks.extend(held_above(of, groups));
     if of.verdict.status == Status::Unsure {
         remarks.extend(doubt(of, groups));
     }
@@ -32,6 +34,21 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
         remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.statement)));
     }
     remarks
+}
+
+/// Where a device was waited for that had next to nothing to do: something above it held the requests back.
+fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+    use Cause as C;
+    let at_device =
+        |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
+    let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
+    let (name, part) = busy(of, largest.device()?)?;
+    (part <= largest.share * limits::HELD_PART).then(|| {
+        let busy = if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) };
+        format!(
+            "{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)"
+        )
+    })
 }
 
 /// How to record the server, where its part is not known.

@@ -1,15 +1,18 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
 use super::Of;
-use super::figures::{has_network, holder, link_rate, sampled};
-use super::groups::{Group, most_first};
+use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
+use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::walk::ledger::{Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, whole_percent};
+
+/// What is said of computing meanwhile.
+const NETWORK_IDLE: &str = ", with the network idle";
 
 /// The sentence.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
@@ -20,12 +23,18 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             break;
         }
         accounted += group.share;
+        // Beside another clause, a comma would part what belongs together.
+        clauses.last_mut().into_iter().for_each(|last: &mut String| *last = last.replace(NETWORK_IDLE, ""));
         clauses.push(format!(
             "for {} {}{}",
             whole_percent(group.share),
             if clauses.is_empty() { "of the time " } else { "" },
-            clause(of, group)
+            clause(of, group, groups)
         ));
+        let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
+        if let (1, true, Some(window)) = (clauses.len(), network, window(of, group)) {
+            clauses[0] = format!("{} ({window})", clauses[0]);
+        }
     }
     loop {
         let said = match clauses.as_slice() {
@@ -61,9 +70,9 @@ fn brief(name: &str) -> String {
 }
 
 /// What went on, as a clause with subject and verb.
-fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
+fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     use Cause as C;
-    let who = brief(&group.who());
+    let who = told_apart(group, groups);
     match group.cause {
         C::ClientRead | C::ServerRead => on_file(group, &who, "read"),
         C::ClientWrite | C::ServerWrite => on_file(group, &who, "write"),
@@ -81,14 +90,14 @@ fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
         },
         C::ClientMemory | C::ServerMemory => format!("{who} waited for memory"),
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
-        C::ClientRunqueue | C::ServerRunqueue => queueing(of, group),
+        C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
             Place::FarEnd { seen_by, connection } if far_end(of.parts.tables, connection).is_some() => {
                 format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
-            _ => format!("{who}, which was not recorded, was at work"),
+            _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
         C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
         C::NetworkSndbuf => format!("the send buffer between {} was full", group.ends()),
@@ -96,11 +105,24 @@ fn clause(of: &Of<'_>, group: &Group<'_>) -> String {
         C::NetworkCwnd => format!("the congestion window between {} was too small yet", group.ends()),
         C::NetworkLatency => format!("messages were in transit between {}", group.ends()),
         C::NetworkBandwidth => {
-            let rate = link_rate(of).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
+            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
             format!("data was on its way between {}{rate}", group.ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
         C::Unknown => format!("it is not known what {who} waited for"),
+    }
+}
+
+/// Who, with the end where programs of one name are at both.
+fn told_apart(group: &Group<'_>, groups: &[Group<'_>]) -> String {
+    let who = group.who();
+    let at = |end: End| {
+        groups.iter().any(|g| g.share >= limits::NAMED_TWICE && g.cause.end() == Some(end) && g.names.first() == group.names.first())
+    };
+    match group.cause.end() {
+        Some(End::Client) if at(End::Server) => format!("the client {}", brief(&who)),
+        Some(End::Server) if at(End::Client) => format!("the server {}", brief(&who)),
+        _ => brief(&who),
     }
 }
 
@@ -115,10 +137,11 @@ fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
 }
 
 fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
-    let idle = if has_network(of) && group.idle >= limits::IDLE { ", with the network idle" } else { "" };
+    let idle = if has_network(of) && group.idle >= limits::IDLE { NETWORK_IDLE } else { "" };
     let sampled = sampled(of, group);
     let doing = match sampled.as_ref().filter(|(_, part)| *part >= 0.5).map(|(class, _)| class.as_str()) {
-        Some("read" | "write") => "copied data to or from the page cache",
+        Some("read") => "copied data from the page cache",
+        Some("write") => "copied data to the page cache",
         Some("send") => "sent data",
         Some("receive") => "received data",
         Some("fault") => "faulted pages in",
@@ -130,12 +153,15 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
 }
 
 /// The programs that queued for a processor, and who had it.
-fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
-    let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
-    let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
-    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
-    let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
-    let who = waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| brief(name) + others);
+fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
+    let name = queueing(of, group);
+    let queues = |g: &&Group<'_>| matches!(g.cause, Cause::ClientRunqueue | Cause::ServerRunqueue) && g.cause != group.cause;
+    let at_both = groups.iter().filter(queues).any(|g| g.share >= limits::NAMED_TWICE && queueing(of, g) == name);
+    let who = match group.cause.end() {
+        Some(End::Client) if at_both => format!("the client {}", brief(&name)),
+        Some(End::Server) if at_both => format!("the server {}", brief(&name)),
+        _ => brief(&name),
+    };
     if group.largest.place.is_quota(of.parts.tables) {
         return format!("{who} was held back by its CPU quota");
     }

@@ -2,7 +2,6 @@
 
 use super::{Proposal, Run};
 use crate::cause::End;
-use crate::limits::model as limits;
 use crate::model::program::Class;
 use crate::model::scale::Scale;
 
@@ -13,15 +12,6 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.delayed(&[Class::Quota]) {
         let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
-    } else if run.stages.delays[Class::LongQueue as usize] >= run.replayed_ns * limits::LEAST_UNRECORDED_QUOTA {
-        // A quota that was not recorded shows as queueing like any other.
-        let how = "if a control group limits it (cpu.max, cpu.cfs_quota_us), raise that";
-        proposals.push(Proposal::replay(
-            "no_cpu_quota",
-            "no processor quota, if there is one",
-            how,
-            none().delays(&[Class::LongQueue], 0.0),
-        ));
     }
     if run.delayed(&[Class::Foreign, Class::LongQueue]) {
         let how = "run it where nothing else does, or give it processors of its own (taskset, cpuset)";

@@ -1,0 +1,213 @@
+//! A command as a title: in as many columns as there are, with what tells one run from another.
+//!
+//! That is the program, its verb, and its operands: sources and the destination. So options go first, the long ones before the short ones, with
+//! the values that are plainly theirs; then the longest words are cut in their middle, where paths and addresses say least; then operands between
+//! the first and the last go. Where words went stands one `…`.
+
+use crate::limits::summary::LEAST_WORD;
+
+/// Programs whose first operand is a verb.
+const HAVE_VERBS: [&str; 17] = [
+    "apt", "apt-get", "borg", "cargo", "docker", "git", "go", "ip", "kubectl", "make", "mc", "npm", "pip", "podman", "rclone", "restic",
+    "thalweg",
+];
+
+/// Programs that run a text they are given.
+const RUN_TEXT: [&str; 12] = ["ash", "bash", "dash", "ksh", "node", "perl", "psql", "python", "python3", "ruby", "sh", "zsh"];
+
+/// What a word is to a title.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    LongOption,
+    ShortOption,
+    /// Operands between the first and the last.
+    Operand,
+    /// Program, verb, first and last operand.
+    Essential,
+}
+
+/// The command in so many columns, its paths cut to their last part.
+pub fn title(command: &[String], columns: usize) -> String {
+    let mut words = words(command);
+    while width(&words) > columns {
+        let droppable = words.iter().map(|(_, kind)| *kind).filter(|kind| *kind < Kind::Operand).min();
+        // Of two that say as little, the later one.
+        let Some(at) = droppable.and_then(|kind| words.iter().rposition(|word| word.1 == kind)) else { break };
+        drop_word(&mut words, at);
+    }
+    shorten(&mut words, columns);
+    while width(&words) > columns {
+        let Some(at) = words.iter().rposition(|word| word.1 == Kind::Operand) else { break };
+        drop_word(&mut words, at);
+    }
+    let said = joined(&words);
+    if said.chars().count() <= columns { said } else { middle(&said, columns) }
+}
+
+/// A word, and what it is; an ellipsis has no text.
+type Word = (String, Kind);
+
+fn words(command: &[String]) -> Vec<Word> {
+    let Some((program, rest)) = command.split_first() else { return Vec::new() };
+    let program = base(program).to_owned();
+    let gives_text = RUN_TEXT.contains(&program.as_str());
+    let mut words: Vec<Word> = Vec::new();
+    let mut only_operands = false;
+    let mut after_option = false;
+    for (at, word) in rest.iter().enumerate() {
+        let is_text = gives_text && at > 0 && matches!(rest[at - 1].as_str(), "-c" | "-e");
+        let kind = match word.as_str() {
+            _ if is_text => {
+                // The option says that it is a text.
+                words.last_mut().expect("an option before it").1 = Kind::Essential;
+                Kind::Essential
+            }
+            "-" => Kind::Operand,
+            _ if only_operands => Kind::Operand,
+            "--" => Kind::LongOption,
+            option if option.starts_with("--") => Kind::LongOption,
+            option if option.starts_with('-') => Kind::ShortOption,
+            setting if is_setting(setting) => Kind::LongOption,
+            // A number behind an option is its value.
+            value if after_option && value.starts_with(|c: char| c.is_ascii_digit()) && !value.contains(['/', ':', '.']) => {
+                let option = &mut words.last_mut().expect("an option before it").0;
+                *option = format!("{option} {value}");
+                after_option = false;
+                continue;
+            }
+            _ => Kind::Operand,
+        };
+        only_operands |= word == "--";
+        after_option = kind < Kind::Operand && word.starts_with('-') && !word.contains('=');
+        words.push((short_word(word), kind));
+    }
+    let operands: Vec<usize> = (0..words.len()).filter(|&at| words[at].1 == Kind::Operand).collect();
+    let first = usize::from(HAVE_VERBS.contains(&program.as_str())) + 1;
+    for &at in operands.iter().take(first).chain(operands.last()) {
+        words[at].1 = Kind::Essential;
+    }
+    words.insert(0, (program, Kind::Essential));
+    words
+}
+
+/// `bs=1M`: a setting. What it names is another matter (`if=big`).
+fn is_setting(word: &str) -> bool {
+    let Some((name, value)) = word.split_once('=') else { return false };
+    !matches!(name, "if" | "of") && !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_') && !value.contains('/')
+}
+
+/// Takes a word out; where it was stands one ellipsis for it and its neighbours.
+fn drop_word(words: &mut Vec<Word>, at: usize) {
+    words[at] = ("…".to_owned(), Kind::Essential);
+    words.dedup_by(|later, earlier| later.0 == "…" && earlier.0 == "…");
+}
+
+/// Cuts the longest words until all fit, or none is long.
+fn shorten(words: &mut [Word], columns: usize) {
+    loop {
+        let over = width(words).saturating_sub(columns);
+        let mut lengths: Vec<(usize, usize)> = words.iter().map(|word| word.0.chars().count()).enumerate().map(|(at, n)| (n, at)).collect();
+        lengths.sort_unstable_by(|a, b| b.cmp(a));
+        let Some(&(longest, at)) = lengths.first().filter(|(n, _)| over > 0 && *n > LEAST_WORD) else { return };
+        // Down to the next in length, not further: two long names are cut alike.
+        let next = lengths.get(1).map_or(0, |(n, _)| *n);
+        let to = longest.saturating_sub(over).max(next.min(longest - 1)).max(LEAST_WORD);
+        words[at].0 = middle(&words[at].0, to);
+    }
+}
+
+fn joined(words: &[Word]) -> String {
+    words.iter().map(|word| word.0.as_str()).collect::<Vec<_>>().join(" ")
+}
+
+fn width(words: &[Word]) -> usize {
+    words.iter().map(|word| word.0.chars().count() + 1).sum::<usize>().saturating_sub(1)
+}
+
+/// A text in so many columns, its middle left out; of its end, where suffixes and numbers are, a little more stays.
+fn middle(text: &str, columns: usize) -> String {
+    let count = text.chars().count();
+    if count <= columns {
+        return text.to_owned();
+    }
+    let kept = columns.saturating_sub(1);
+    let front = kept / 2;
+    text.chars().take(front).chain(['…']).chain(text.chars().skip(count - (kept - front))).collect()
+}
+
+/// The last part of a path; of a directory with its slash.
+pub(crate) fn base(path: &str) -> &str {
+    let bare = path.trim_end_matches('/');
+    let start = bare.rfind('/').map_or(0, |at| at + 1);
+    if bare.is_empty() { path } else { &path[start..(bare.len() + 1).min(path.len())] }
+}
+
+fn short_word(word: &str) -> String {
+    if let Some((scheme, rest)) = word.split_once("://").filter(|(scheme, _)| scheme.bytes().all(|b| b.is_ascii_alphanumeric())) {
+        let path = rest.split(['?', '#']).next().unwrap_or(rest);
+        return match path.split_once('/') {
+            Some((host, path)) if !path.is_empty() => format!("{scheme}://{host}/{}", base(path)),
+            _ => format!("{scheme}://{path}"),
+        };
+    }
+    match word.split_once('=') {
+        Some((flag, value)) if value.starts_with('/') && !flag.contains(char::is_whitespace) => format!("{flag}={}", base(value)),
+        // A script's text is no path; nor is where one is now.
+        None if word.starts_with(['/', '.']) && !word.contains(char::is_whitespace) && !matches!(word, "." | "..") => base(word).to_owned(),
+        _ => word.split_whitespace().collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fitted(words: &[&str], columns: usize) -> String {
+        title(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>(), columns)
+    }
+
+    #[test]
+    fn a_command_is_short_and_still_itself() {
+        let short = |words: &[&str]| fitted(words, usize::MAX);
+        assert_eq!(short(&["/usr/bin/cp", "-r", "/data/run/", "../big"]), "cp -r run/ big");
+        assert_eq!(short(&["nfs-cp", "big", "nfs://127.0.0.1/srv/files/big?version=3"]), "nfs-cp big nfs://127.0.0.1/big");
+        assert_eq!(short(&["dd", "if=/data/a", "of=/tmp/b", "bs=1M"]), "dd if=a of=b bs=1M");
+        assert_eq!(short(&["sh", "-c", "/bin/a | /bin/b"]), "sh -c /bin/a | /bin/b");
+        assert_eq!(short(&["find", ".", "-name", "x"]), "find . -name x");
+        assert_eq!(short(&[]), "");
+    }
+
+    #[test]
+    fn a_title_that_is_too_long_loses_options_before_anything_else() {
+        assert_eq!(fitted(&["thalweg", "rm", "-r", "--explain", "/t"], 20), "thalweg rm -r … t");
+        assert_eq!(fitted(&["thalweg", "rm", "-r", "--explain", "/t"], 15), "thalweg rm … t");
+        assert_eq!(
+            fitted(&["thalweg", "cp", "--requests", "16", "--sync", "big", "thalweg://h:1/big"], 36),
+            "thalweg cp … big thalweg://h:1/big"
+        );
+        assert_eq!(fitted(&["dd", "if=/d/big", "of=/d/copy", "bs=1M", "count=4000"], 26), "dd if=big of=copy bs=1M …");
+        assert_eq!(fitted(&["curl", "-sS", "-o", "out", "http://10.0.0.2/big"], 32), "curl … out http://10.0.0.2/big");
+    }
+
+    #[test]
+    fn long_names_are_cut_in_their_middle_and_alike() {
+        for columns in 16..60 {
+            let said = fitted(&["cp", "a-very-long-name-of-a-file.tar", "another-long-name-of-one.tar"], columns);
+            assert!(said.chars().count() <= columns && said.starts_with("cp a-") && said.ends_with("tar"), "{said}");
+        }
+    }
+
+    #[test]
+    fn of_many_sources_the_first_and_the_destination_stay() {
+        let many: Vec<String> = (0..30).map(|n| format!("file{n}")).collect();
+        let words: Vec<&str> = ["cp", "-a"].into_iter().chain(many.iter().map(String::as_str)).chain(["/store/target/"]).collect();
+        let said = fitted(&words, 40);
+        assert!(said.starts_with("cp … file0 ") && said.ends_with(" … target/") && said.chars().count() <= 40, "{said}");
+    }
+
+    #[test]
+    fn a_script_keeps_what_runs_it() {
+        let said = fitted(&["sh", "-c", "tar c /srv/data | gzip -1 > /dev/null"], 30);
+        assert!(said.starts_with("sh -c tar c ") && said.ends_with("/dev/null"), "{said}");
+    }
+}
