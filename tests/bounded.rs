@@ -159,7 +159,11 @@ pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
     stream.set_read_timeout(Some(LIMIT)).expect("a limit that is not zero");
     let mut all = Vec::new();
     if let Err(error) = stream.read_to_end(&mut all) {
-        assert!(error.kind() != ErrorKind::WouldBlock, "a peer has not closed its connection within {LIMIT:?}; it said {} bytes", all.len());
+        assert!(
+            error.kind() != ErrorKind::WouldBlock,
+            "a peer has not closed its connection within {LIMIT:?}; it said {} bytes",
+            all.len()
+        );
     }
     all
 }

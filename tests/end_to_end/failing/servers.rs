@@ -220,7 +220,8 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         let store = servers.store.clone();
         let here = scratch();
         let source = here.path().join("source");
-        let size = 256 << 20;
+        // More than two requests and all that sockets hold.
+        let size = 24 << 20;
         std::fs::write(&source, content(1, size)).unwrap();
         // A stopped server holds the copy in its middle.
         servers.process("io1").signal(libc::SIGSTOP);

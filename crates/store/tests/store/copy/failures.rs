@@ -49,7 +49,8 @@ impl Process {
         let mut lines = Lines::new(child.stdout.take().unwrap());
         let mut lines = std::iter::from_fn(|| Some(lines.next(LIMIT).expect("a line in time")));
         // An empty line is one that a test program prints, or its end.
-        let address = lines.by_ref().take(100).find_map(|line| line.strip_prefix("ADDRESS ").map(str::to_owned)).expect("the server's address");
+        let address =
+            lines.by_ref().take(100).find_map(|line| line.strip_prefix("ADDRESS ").map(str::to_owned)).expect("the server's address");
         Process { child, address }
     }
 
