@@ -1,12 +1,15 @@
-//! Processes that tests start, each waited for with a limit: what does not end is killed, and the test fails with its output.
+//! Processes, threads and peers of tests, each waited for with a limit: a process that does not end is killed, and the test fails with its
+//! output.
 //!
 //! The test programs of all crates share this file. The limit is no promise of the product: it only ends a test that hangs.
 
 #![allow(dead_code)] // each test program uses a part of it
 
-use std::io::{self, Read};
+use std::io::{self, ErrorKind, Read};
+use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Far more than any process of a test takes on a busy machine.
@@ -119,6 +122,50 @@ fn collected(pieces: Option<Receiver<Vec<u8>>>, limit: Duration) -> (Vec<u8>, bo
             Err(RecvTimeoutError::Timeout) => return (all, false),
         }
     }
+}
+
+/// What a thread came to, as [`JoinHandle::join`] has it: its panic is the test's.
+#[track_caller]
+pub fn joined<T>(thread: JoinHandle<T>) -> T {
+    let (begun, mut pause) = (Instant::now(), Duration::from_micros(100));
+    while !thread.is_finished() {
+        assert!(begun.elapsed() < LIMIT, "a thread did not end within {LIMIT:?}");
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(Duration::from_millis(5));
+    }
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
+/// The next peer that connects, as [`TcpListener::accept`] has it; reads from it have a limit too.
+#[track_caller]
+pub fn accepted(listener: &TcpListener) -> TcpStream {
+    let begun = Instant::now();
+    listener.set_nonblocking(true).expect("a socket of our own");
+    let stream = loop {
+        match listener.accept() {
+            Ok((stream, _)) => break stream,
+            Err(error) if error.kind() == ErrorKind::WouldBlock && begun.elapsed() < LIMIT => std::thread::sleep(Duration::from_millis(1)),
+            Err(error) => panic!("nobody has connected within {LIMIT:?}: {error}"),
+        }
+    };
+    stream.set_nonblocking(false).expect("a socket of our own");
+    stream.set_read_timeout(Some(LIMIT)).expect("a limit that is not zero");
+    stream
+}
+
+/// Everything that a peer says until it closes the connection, in whatever way.
+#[track_caller]
+pub fn heard(stream: &mut TcpStream) -> Vec<u8> {
+    stream.set_read_timeout(Some(LIMIT)).expect("a limit that is not zero");
+    let mut all = Vec::new();
+    if let Err(error) = stream.read_to_end(&mut all) {
+        assert!(
+            error.kind() != ErrorKind::WouldBlock,
+            "a peer has not closed its connection within {LIMIT:?}; it said {} bytes",
+            all.len()
+        );
+    }
+    all
 }
 
 /// A process' output, read with a limit.

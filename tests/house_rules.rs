@@ -16,7 +16,8 @@ use std::process::Command;
 const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-explain", &["thalweg-trace"]),
     ("thalweg-record", &["thalweg-trace"]),
-    ("thalweg-store", &["thalweg-layout", "thalweg-trace"]),
+    ("thalweg-store", &["thalweg-bulk", "thalweg-layout", "thalweg-trace"]),
+    ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),

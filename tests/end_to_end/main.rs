@@ -4,6 +4,8 @@
 
 #[path = "../bounded.rs"]
 mod bounded;
+#[path = "../content.rs"]
+mod content;
 
 mod bench_commands;
 mod bench_layout;

@@ -6,7 +6,9 @@ A test that prints `SKIPPED: why` and passes counts as skipped.
 import re
 from dataclasses import dataclass, field
 
-TEST = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (?:.*)?\b(ok|FAILED|ignored)\b")
+# What has each test's time printed, and what makes stable Rust allow that.
+TIMED, ALLOWED = ["-Zunstable-options", "--report-time"], {"RUSTC_BOOTSTRAP": "1"}
+TEST = re.compile(r"^test (\S+)(?: - should panic)? \.\.\. (?:.*)?\b(ok|FAILED|ignored)\b(?: <([0-9.]+)s>)?")
 SECTION = re.compile(r"^---- (.*) stdout ----$")
 RESULT = re.compile(r"^test result: .* finished in ([0-9.]+)s")
 
@@ -17,6 +19,7 @@ class Outcome:
 
     states: dict = field(default_factory=dict)  # test -> passed, failed or skipped
     texts: dict = field(default_factory=dict)  # test -> what it printed
+    times: dict = field(default_factory=dict)  # test -> seconds, where they were asked for
     seconds: float = 0.0
     ended: bool = False  # it printed its result: it was not killed in between
 
@@ -45,6 +48,8 @@ def read(text):
     outcome, section = Outcome(), None
     for line in text.splitlines():
         if found := TEST.match(line):
+            if found[3]:
+                outcome.times[found[1]] = float(found[3])
             outcome.states[found[1]] = {"ok": "passed", "FAILED": "failed", "ignored": "skipped"}[found[2]]
         elif found := SECTION.match(line):
             section = found[1]

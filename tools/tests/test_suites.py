@@ -89,6 +89,10 @@ class Libtest(unittest.TestCase):
         self.assertEqual([(test, text.strip()) for test, text in outcome.failures()], [("namespaces::three", "this is why")])
         self.assertTrue(outcome.ended)
 
+    def test_what_each_took_is_known_where_it_was_asked_for(self):
+        outcome = libtest.read("running 2 tests\ntest one ... ok <1.250s>\ntest two ... FAILED <0.002s>\n")
+        self.assertEqual((outcome.states, outcome.times), ({"one": "passed", "two": "failed"}, {"one": 1.25, "two": 0.002}))
+
     def test_a_program_that_was_killed_did_not_come_to_its_end(self):
         outcome = libtest.read("running 2 tests\ntest one ... ok\n")
         self.assertEqual((outcome.counted("dies"), outcome.ended), ([("dies", 1, 0, 0)], False))

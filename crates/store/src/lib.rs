@@ -26,7 +26,6 @@
 pub mod client;
 pub mod config;
 pub mod copy;
-mod crc;
 mod durable;
 mod error;
 mod io;

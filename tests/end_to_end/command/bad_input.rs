@@ -1,5 +1,6 @@
 //! Bad input: a clear error, nothing lost, nothing half-made. Each test is one item of the promise.
 
+use crate::bounded::{accepted, heard, joined};
 use crate::common::{Running, Servers, Up, content, file, run, scratch, text, thalweg};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -157,7 +158,7 @@ fn first_of_a_client() -> Vec<u8> {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let to = format!("thal://{}/", listener.local_addr().unwrap());
     let mut client = Running::start(thalweg(["ls", "--timeout", "1", &to]));
-    let (mut stream, _) = listener.accept().unwrap();
+    let mut stream = accepted(&listener);
     let first = everything_said(&mut stream);
     drop(stream);
     client.wait();
@@ -202,8 +203,7 @@ fn a_server_outlives_peers_that_speak_garbage_another_version_or_claim_a_huge_me
         let mut peer = TcpStream::connect(&address).unwrap();
         let _ = peer.write_all(&bytes);
         let _ = peer.shutdown(std::net::Shutdown::Write);
-        let mut answer = Vec::new();
-        let _ = peer.take(1 << 20).read_to_end(&mut answer);
+        let answer = heard(&mut peer);
         assert!(answer.len() < 1 << 16, "a few words at most");
     }
     run(["ls", &store.path("/")]).done();
@@ -234,12 +234,13 @@ fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_o
         let address = listener.local_addr().unwrap().to_string();
         let peer = std::thread::spawn(move || {
             // Once, and nobody listens after that.
-            let Ok((mut stream, _)) = listener.accept() else { return };
+            let mut stream = accepted(&listener);
+            drop(listener);
             everything_said(&mut stream);
             let _ = stream.write_all(&answer);
         });
         let said = run(["ls", "--timeout", "2", &format!("thal://{address}/")]).failed(1, &[&address]);
         assert!(says.iter().all(|word| said.err.contains(word)), "expected {says:?} in: {}", said.err);
-        peer.join().unwrap();
+        joined(peer);
     }
 }

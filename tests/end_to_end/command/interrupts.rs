@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Duration;
 
-const SIZE: usize = 48 << 20;
+const SIZE: usize = 16 << 20;
 
 /// Moments spread over a copy and a little beyond; what "any moment" means on this machine is found by a copy first.
 fn moments(whole: Duration, many: u32) -> impl Iterator<Item = Duration> {

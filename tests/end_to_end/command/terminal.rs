@@ -61,7 +61,7 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
     }
     let mut servers = held();
     let here = scratch();
-    let source = file(here.path(), "source", &content(1, 64 << 20));
+    let source = file(here.path(), "source", &content(1, 16 << 20));
     let line = format!(
         "{THALWEG} cp --request 1Mi --requests 1 --layout simple_stripe,strip_size=64Ki --store {} {} thal:/f",
         text(&servers.store),
@@ -86,7 +86,7 @@ fn a_bar_without_a_rate_or_without_the_time_left_is_seen() {
 fn without_a_terminal_progress_is_plain_lines() {
     let mut servers = held();
     let here = scratch();
-    let source = file(here.path(), "source", &content(1, 64 << 20));
+    let source = file(here.path(), "source", &content(1, 16 << 20));
     let mut command = thalweg([
         "cp",
         "--request",
@@ -104,7 +104,7 @@ fn without_a_terminal_progress_is_plain_lines() {
     let mut copy = Running::start(command);
     let heard = listen(copy.child().stderr.take().unwrap());
     wait_until("the copy has begun", || stored_bytes(&servers.directory().join("io0")) > 0);
-    wait_until("there is a line", || heard.lock().unwrap().contains("of 64 MiB ("));
+    wait_until("there is a line", || heard.lock().unwrap().contains("of 16 MiB ("));
     servers.process("io1").signal(libc::SIGCONT);
     assert_eq!(copy.wait(), Some(0));
     let said = heard.lock().unwrap().clone();

@@ -6,6 +6,7 @@ mod disk;
 mod process;
 mod servers;
 
+pub use crate::content::content;
 pub use disk::SmallDisk;
 pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
@@ -16,20 +17,6 @@ use std::time::{Duration, Instant};
 /// A directory that goes away with its owner.
 pub fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("thalweg-test-").tempdir().expect("a temporary directory")
-}
-
-/// Bytes that no two files or places share.
-pub fn content(seed: u64, length: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        bytes.extend_from_slice(&state.to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
 }
 
 /// A file with these bytes.

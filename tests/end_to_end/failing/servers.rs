@@ -1,6 +1,6 @@
 //! Servers that are killed, stopped, full or gone, in the middle of a copy: the error names them, nothing is taken for whole.
 
-use crate::bounded::{Bounded, BoundedChild, rest};
+use crate::bounded::{Bounded, BoundedChild, joined, rest};
 use crate::common::{
     Running, Said, Servers, SmallDisk, content, file, is_root, run, scratch, skipped, stored_bytes, text, thalweg, wait_until,
 };
@@ -116,8 +116,7 @@ fn a_server_killed_in_the_middle_of_reading_out_is_named() {
     let mut out = child.stdout.take().unwrap();
     out.read_exact(&mut [0; 4096]).unwrap();
     servers.kill("io1");
-    let mut rest = Vec::new();
-    out.read_to_end(&mut rest).unwrap();
+    child.stdout = Some(out);
     let said: Said = child.output_in_time().unwrap().into();
     said.failed(1, &["io1", "big"]);
     let target = here.path().join("out");
@@ -143,7 +142,7 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
     std::thread::sleep(STALL);
     assert!(!feeding.is_finished(), "without io1 there is no end");
     servers.process("io1").signal(libc::SIGCONT);
-    feeding.join().unwrap().done();
+    joined(feeding).done();
     let document = run(["explain", "--json", text(&recording)]).done().json();
     let of_io1: f64 = document["critical_path"]
         .as_array()
@@ -167,7 +166,7 @@ fn a_server_stopped_for_good_is_an_error_after_the_timeout() {
         while copy.feed(1 << 20) && stopped.elapsed() < Duration::from_secs(50) {}
         copy.end()
     });
-    let said = feeding.join().unwrap();
+    let said = joined(feeding);
     assert!(stopped.elapsed() >= Duration::from_millis(1900), "it waited for as long as it was told");
     said.failed(1, &["io1", "big"]);
     servers.process("io1").signal(libc::SIGCONT);
@@ -221,7 +220,8 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         let store = servers.store.clone();
         let here = scratch();
         let source = here.path().join("source");
-        let size = 256 << 20;
+        // More than two requests and all that sockets hold.
+        let size = 24 << 20;
         std::fs::write(&source, content(1, size)).unwrap();
         // A stopped server holds the copy in its middle.
         servers.process("io1").signal(libc::SIGSTOP);

@@ -1,11 +1,11 @@
 //! Listings in trouble: directories that change, servers that die or fall silent, little memory, names and paths at their bounds, links in
 //! circles, trees that may not all be read.
 
-use crate::bounded::{Bounded, BoundedChild, LIMIT};
+use crate::bounded::{Bounded, BoundedChild, LIMIT, joined, rest};
 use crate::common::{Said, Servers, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::io::{BufRead, BufReader, Read};
+use std::io::{BufRead, BufReader};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdout, Command, Output, Stdio};
@@ -50,8 +50,10 @@ impl Held {
     /// Everything it says.
     fn rest(mut self) -> Said {
         let mut said = Said { code: None, out: self.first, err: String::new() };
-        self.out.read_to_string(&mut said.out).expect("text");
-        self.child.stderr.take().expect("it is piped").read_to_string(&mut said.err).expect("text");
+        let err = self.child.stderr.take().expect("it is piped");
+        let err = std::thread::spawn(move || rest(err));
+        said.out += &rest(self.out);
+        said.err = joined(err);
         said.code = self.child.wait_in_time(LIMIT).expect("a child can be waited for").code();
         said
     }

@@ -1,6 +1,6 @@
 //! What RPCs say: held against tshark on captures of real programs, live on the loopback interface, and kept as a recording.
 
-use crate::bounded::{Bounded, BoundedChild};
+use crate::bounded::{Bounded, BoundedChild, accepted};
 use crate::common::{Running, is_root, run, scratch, skipped, text, thalweg};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -163,7 +163,7 @@ fn words(words: &[u32]) -> Vec<u8> {
 
 /// Answers each of `calls` calls of 100 bytes, and half of them late.
 fn serve(listener: &TcpListener, calls: u32) {
-    let (mut stream, _) = listener.accept().expect("a client");
+    let mut stream = accepted(listener);
     stream.set_nodelay(true).unwrap();
     let mut call = [0; 104];
     for _ in 0..calls {

@@ -4,6 +4,8 @@
 
 #[path = "../../../../tests/bounded.rs"]
 pub mod bounded;
+#[path = "../../../../tests/content.rs"]
+mod content;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -177,14 +179,5 @@ pub fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
 
 /// Bytes that are not the same anywhere.
 pub fn bytes(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
-    let mut bytes: Vec<u8> = (0..length.div_ceil(8)).flat_map(|_| next().to_le_bytes()).collect();
-    bytes.truncate(length);
-    bytes
+    content::content(seed, length)
 }

@@ -5,7 +5,6 @@ use super::engine::{Engine, EngineOptions};
 use super::handle::FileHandle;
 use super::link::{Lent, Link};
 use super::names::Names;
-use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::BootVerifier;
@@ -16,6 +15,7 @@ use std::collections::BTreeMap;
 use std::io::IoSlice;
 use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
+use thalweg_bulk::{Crc32c, crc32c};
 use thalweg_layout::Distribution;
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 

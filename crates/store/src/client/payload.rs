@@ -1,10 +1,10 @@
 //! The bytes of a flow buffer: their pieces in a request's memory, their checksum, and how they are received.
 
-use crate::crc::Crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::IoReply;
 use crate::wire::{Connection, Reply, unexpected};
 use std::io::{IoSlice, IoSliceMut};
+use thalweg_bulk::Crc32c;
 use thalweg_layout::{FlowBuffer, Layout};
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 

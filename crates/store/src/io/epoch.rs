@@ -14,7 +14,6 @@
 //! `fdatasync` of one block is all that it costs, and the line before is there if power is lost meanwhile.
 
 use super::home::DATAFILES;
-use crate::crc::crc32c;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{ServiceStart, Witnessed};
@@ -26,6 +25,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
+use thalweg_bulk::crc32c;
 
 const NAME: &str = "thalweg-epoch.toml";
 const WITNESS: &str = "thalweg-witness";

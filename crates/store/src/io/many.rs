@@ -2,12 +2,12 @@
 //! full target) does not stop the others.
 
 use super::service::{IoSession, at_target, bounded, within_a_file};
-use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, Durability, IoReply, Refusal};
 use crate::wire::Exchange;
 use std::sync::Arc;
+use thalweg_bulk::{crc32c, resize};
 use thalweg_trace::{SpanFields, SpanKind};
 
 /// Bytes of all parts together.
@@ -89,7 +89,7 @@ impl IoSession {
         let length = total(reads)?;
         self.with_memory(length, |session| {
             let reading = exchange.tracer.begin();
-            session.buffer.resize(length as usize, 0);
+            resize(&mut session.buffer, length as usize);
             let server = Arc::clone(&session.server);
             let mut have = 0;
             let mut each = Vec::with_capacity(reads.len());

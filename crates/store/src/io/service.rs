@@ -4,7 +4,6 @@ use super::datafile::Datafile;
 use super::follower::{Follower, seen};
 use super::memory::Pool;
 use super::target::Target;
-use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
@@ -14,6 +13,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::{SocketAddr, TcpListener};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use thalweg_bulk::{crc32c, resize};
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
 
 /// How to run an I/O server.
@@ -293,7 +293,7 @@ impl IoSession {
     /// Fills the connection's memory with a payload of `length` bytes, and verifies it. `what`: for the error.
     pub(super) fn receive(&mut self, exchange: &mut Exchange<'_>, length: u64, what: impl FnOnce() -> String) -> Result<()> {
         let receiving = exchange.tracer.begin();
-        self.buffer.resize(length as usize, 0);
+        resize(&mut self.buffer, length as usize);
         exchange.receive(&mut self.buffer)?;
         let about = SpanFields { object: exchange.object, size_bytes: Some(length), ..exchange.about() };
         exchange.tracer.end(receiving, SpanKind::NetReceive, about);
@@ -320,7 +320,7 @@ impl IoSession {
         let reading = exchange.tracer.begin();
         let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
             Some(datafile) => {
-                self.buffer.resize(length as usize, 0);
+                resize(&mut self.buffer, length as usize);
                 let have = datafile.read(&mut self.buffer, offset).map_err(|e| at_target(e, target))?;
                 (have, self.name(exchange, id, &datafile))
             }

@@ -5,7 +5,6 @@ use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_er
 use super::patience;
 use super::recorded::Recorded;
 use super::socket;
-use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply, ServiceStart};
@@ -15,6 +14,7 @@ use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
+use thalweg_bulk::crc32c;
 use thalweg_trace::{Event, Host, HostId, IdSpace, ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
 
 /// How to connect.

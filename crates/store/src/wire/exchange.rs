@@ -2,7 +2,6 @@
 
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::socket;
-use crate::crc::crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::checked;
@@ -10,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
 use std::net::TcpStream;
+use thalweg_bulk::crc32c;
 use thalweg_trace::{ObjectId, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.

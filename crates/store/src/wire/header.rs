@@ -1,8 +1,8 @@
 //! The 64 bytes before every message. Drawn in PROTOCOL.md.
 
-use crate::crc::Crc32c;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use thalweg_bulk::Crc32c;
 
 /// Length of the header.
 pub const HEADER_BYTES: usize = 64;

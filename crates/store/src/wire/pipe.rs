@@ -19,6 +19,7 @@ use std::collections::VecDeque;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
+use thalweg_bulk::resize;
 use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// Received at once, unless one message is larger.
@@ -229,7 +230,7 @@ impl Pipe {
             self.input.copy_within(self.begin..self.end, 0);
             (self.begin, self.end) = (0, self.end - self.begin);
             if self.input.len() < wanted {
-                self.input.resize(wanted, 0);
+                resize(&mut self.input, wanted);
             }
         }
     }

@@ -1,6 +1,9 @@
 //! I/O servers on loopback, and names kept in memory: a store for tests of the data path alone.
 #![allow(dead_code, reason = "examples use some of it")]
 
+#[path = "../../../../tests/content.rs"]
+mod content;
+
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -180,21 +183,12 @@ impl Names for InMemory {
 
 /// The checksum of a message's payload.
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
+    thalweg_bulk::crc32c(bytes)
 }
 
 /// Bytes that are not the same anywhere.
 pub fn noise(length: usize, seed: u64) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut bytes = Vec::with_capacity(length + 8);
-    while bytes.len() < length {
-        state ^= state >> 12;
-        state ^= state << 25;
-        state ^= state >> 27;
-        bytes.extend_from_slice(&state.wrapping_mul(0x2545_F491_4F6C_DD1D).to_le_bytes());
-    }
-    bytes.truncate(length);
-    bytes
+    content::content(seed, length)
 }
 
 /// A small file system, unmounted with its owner.

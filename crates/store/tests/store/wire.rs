@@ -1,6 +1,7 @@
 //! The wire's promises, on real sockets.
 
-use std::io::{Read, Write};
+use crate::bounded::{accepted, heard, joined};
+use std::io::Write;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
@@ -86,8 +87,7 @@ fn garbage_is_answered_with_what_was_expected_and_the_server_lives() {
     let server = start(4);
     let mut garbage = TcpStream::connect(server.address()).unwrap();
     garbage.write_all(&[b'G'; 5000]).unwrap();
-    let mut answer = Vec::new();
-    garbage.read_to_end(&mut answer).unwrap();
+    let answer = heard(&mut garbage);
     let text = String::from_utf8_lossy(&answer);
     assert!(text.contains("TLWG") && text.contains("47, 47, 47, 47"), "{text}");
     assert_eq!(echo(&mut connect(&server), "a", &[]).unwrap().0, "a");
@@ -104,8 +104,7 @@ fn a_message_that_claims_2_to_the_63_bytes_is_refused_and_the_server_lives() {
         bytes[at.end - 1] = 0x80;
         let mut peer = TcpStream::connect(server.address()).unwrap();
         peer.write_all(&bytes).unwrap();
-        let mut answer = Vec::new();
-        peer.read_to_end(&mut answer).unwrap();
+        let answer = heard(&mut peer);
         let text = String::from_utf8_lossy(&answer);
         assert!(text.contains("claims 9223372036854775808") || text.contains("claims 2147483648"), "{text}");
     }
@@ -121,8 +120,7 @@ fn another_version_is_refused_and_both_are_named() {
     bytes[6] = 1;
     let mut peer = TcpStream::connect(server.address()).unwrap();
     peer.write_all(&bytes).unwrap();
-    let mut answer = Vec::new();
-    peer.read_to_end(&mut answer).unwrap();
+    let answer = heard(&mut peer);
     let text = String::from_utf8_lossy(&answer);
     assert!(text.contains("version 9") && text.contains(&format!("this program {VERSION}")), "{text}");
 }
@@ -132,14 +130,13 @@ fn a_server_that_speaks_garbage_is_named() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
     let peer = std::thread::spawn(move || {
-        let (mut stream, _) = listener.accept().unwrap();
+        let mut stream = accepted(&listener);
         stream.write_all(&[b'S'; 100]).unwrap();
-        let mut rest = Vec::new();
-        let _ = stream.read_to_end(&mut rest);
+        heard(&mut stream);
     });
     let error = Connection::connect(&address, &Connect::default()).err().unwrap();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Protocol, Some(&*address)));
-    peer.join().unwrap();
+    joined(peer);
 }
 
 #[test]
@@ -269,8 +266,7 @@ fn a_first_message_that_is_no_hello_or_larger_than_one_is_refused() {
         let mut bytes = vec![0; thalweg_store::wire::HEADER_BYTES];
         header.encode_into(&mut bytes);
         let mut peer = strangers(&server, 1, &bytes).remove(0);
-        let mut answer = Vec::new();
-        peer.read_to_end(&mut answer).unwrap();
+        let answer = heard(&mut peer);
         let text = String::from_utf8_lossy(&answer);
         assert!(text.contains("must be a hello"), "{text}");
     }

@@ -4,12 +4,12 @@
 //! that reading one row group verifies little more than that. A recording whose tables were rewritten by
 //! another program may have no checksums: then it is read without.
 
-use super::segment::crc32c;
 use crate::TraceError;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
+use thalweg_bulk::crc32c;
 
 pub(super) const BLOCK_BYTES: usize = 16 << 10;
 pub(super) const NAME: &str = "checksums.json";

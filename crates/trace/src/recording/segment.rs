@@ -14,10 +14,10 @@
 
 use crate::codec::{MAX_ENCODED_BYTES, encode_events_into};
 use crate::{Event, TraceError};
-use crc_fast::{CrcAlgorithm, checksum};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
+use thalweg_bulk::crc32c;
 
 const MAGIC: &[u8; 8] = b"THWSEG\r\n";
 const HEADER_BYTES: usize = 16;
@@ -26,11 +26,6 @@ const DESCRIBES: u32 = 1 << 31;
 
 /// A new segment is begun past this size, so that damage ends with a segment.
 const SEGMENT_BYTES: u64 = 64 << 20;
-
-/// CRC-32C.
-pub(super) fn crc32c(bytes: &[u8]) -> u32 {
-    checksum(CrcAlgorithm::Crc32Iscsi, bytes) as u32
-}
 
 /// Whether an event is a row of a small table.
 pub(super) fn describes(event: &Event) -> bool {

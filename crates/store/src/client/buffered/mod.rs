@@ -273,7 +273,7 @@ fn up_to(view: View, offset: u64, length: usize, end: u64) -> View {
         return view;
     }
     let mut bytes = view.to_vec();
-    bytes.resize(reached, 0);
+    thalweg_bulk::resize(&mut bytes, reached);
     View::from(bytes)
 }
 

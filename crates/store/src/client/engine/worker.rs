@@ -6,7 +6,6 @@ use super::lanes::{Lane, Shared};
 use super::memory::RequestMemory;
 use crate::client::payload;
 use crate::client::payload::gather;
-use crate::crc::{Crc32c, crc32c};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::BootVerifier;
 use crate::protocol::io::{IoReply, IoRequest};
@@ -14,6 +13,7 @@ use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
+use thalweg_bulk::{Crc32c, crc32c, resize};
 use thalweg_layout::{FlowBuffer, Piece};
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
@@ -209,7 +209,7 @@ impl<'a> Worker<'a> {
             }
             Endpoint::ToSink(sink) => {
                 check_end(flow, buffer, reply.header.payload_bytes)?;
-                memory.resize(reply.header.payload_bytes.min(buffer.length) as usize, 0);
+                resize(memory, reply.header.payload_bytes.min(buffer.length) as usize);
                 payload::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
                 store(&**sink, tracer, flow, buffer, memory)?;
                 Ok(buffer.length)
@@ -287,7 +287,7 @@ fn fetch<'a>(
         return Ok((pieces, crc.finish()));
     }
     let reading = tracer.begin();
-    memory.resize(buffer.length as usize, 0);
+    resize(memory, buffer.length as usize);
     let (mut count, mut offset_bytes) = (0, None);
     for piece in buffer.pieces(layout) {
         let at = (piece.physical_offset - buffer.physical_offset) as usize;

@@ -5,6 +5,7 @@ use crate::client::FileHandle;
 use crate::error::Error;
 use crate::protocol::metadata::{FileId, NewNode};
 use std::ops::Range;
+use thalweg_bulk::resize;
 
 /// One entry of the source, as its walk found it.
 pub(super) struct Item {
@@ -139,7 +140,7 @@ impl Batch {
         // One byte more for each, by which a reader sees that a file has grown.
         let wanted = self.small_bytes as usize + self.entries.len() + 1;
         if self.memory.len() < wanted {
-            self.memory.resize(wanted, 0);
+            resize(&mut self.memory, wanted);
         }
         &mut self.memory
     }

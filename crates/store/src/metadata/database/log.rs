@@ -27,12 +27,12 @@
 
 use super::DatabaseError;
 use super::layers::Layer;
-use crate::crc::crc32c;
 use crate::durable;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_bulk::crc32c;
 
 /// The redb file beside the log.
 pub(super) const DATABASE_FILE: &str = "metadata.redb";

@@ -87,14 +87,7 @@ pub(super) fn copy(job: &TreeJob) -> TreeOutcome {
 }
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
-    let mut state = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as u8
-    };
-    (0..bytes).map(|_| next()).collect()
+    crate::loopback::noise(bytes, seed)
 }
 
 /// All of a tree: by path, what it is, its mode, times, and bytes or target.

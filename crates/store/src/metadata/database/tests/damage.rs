@@ -23,7 +23,7 @@ fn records(segment: &[u8]) -> Vec<usize> {
 fn segment(like: &[u8], first: u64, records: &[u8]) -> Vec<u8> {
     let mut bytes = like[..HEADER_BYTES].to_vec();
     bytes[24..32].copy_from_slice(&first.to_le_bytes());
-    let crc = crate::crc::crc32c(&bytes[..32]);
+    let crc = thalweg_bulk::crc32c(&bytes[..32]);
     bytes[32..36].copy_from_slice(&crc.to_le_bytes());
     bytes.extend_from_slice(records);
     bytes
