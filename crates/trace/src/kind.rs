@@ -183,12 +183,6 @@ closed_set! {
         CpuThrottledNs = "cpu.throttled_ns",
         /// A processor's accumulated time in software interrupts.
         CpuSoftirqNs = "cpu.softirq_ns",
-        /// A processor's accumulated time with nothing to run, as the scheduler's switches say.
-        CpuIdleNs = "cpu.idle_ns",
-        /// A processor's accumulated time in hard interrupts, which no sample sees.
-        CpuHardirqNs = "cpu.hardirq_ns",
-        /// A processor's accumulated time that the hypervisor gave to others.
-        CpuStealNs = "cpu.steal_ns",
         /// A thread's accumulated bytes read, as its I/O accounting says (files, pipes and sockets).
         IoReadBytes = "io.read_bytes",
         /// A thread's accumulated bytes written.
@@ -209,6 +203,12 @@ closed_set! {
         TcpAckedBytes = "tcp.acked_bytes",
         /// Bytes of the stream that have arrived, accumulated.
         TcpReceivedBytes = "tcp.received_bytes",
+        /// A processor's accumulated time with nothing to run, as the scheduler's switches say.
+        CpuIdleNs = "cpu.idle_ns",
+        /// A processor's accumulated time in hard interrupts, which no sample sees.
+        CpuHardirqNs = "cpu.hardirq_ns",
+        /// A processor's accumulated time that the hypervisor gave to others.
+        CpuStealNs = "cpu.steal_ns",
     }
 }
 
