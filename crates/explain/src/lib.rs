@@ -57,7 +57,8 @@ pub enum ExplainError {
 /// Explains a recording.
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
     if source.meta().recorder == "profile" {
-        let problem = "the recording is a profile and holds no waits: `thalweg profile RECORDING` shows it; `thalweg record --profile` records both";
+        let problem =
+            "the recording is a profile and holds no waits: `thalweg profile RECORDING` shows it; `thalweg record --profile` records both";
         return Err(ExplainError::Nothing(problem.to_owned()));
     }
     let mut tables = tables::Tables::of(source);

@@ -23,8 +23,14 @@ impl Profiled {
         let classes = ["profile.user", "profile.kernel", "profile.softirq", "profile.hardirq"];
         meta.attributes.extend((32..).zip(classes).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         meta.attributes.push(("profile.period_ns".to_owned(), "1000000".to_owned()));
-        let row = |number: u64, kind, role, pid: Option<u32>, name: &str| {
-            Track { track: track(number), host: HostId(0), kind, role, pid, tid: pid, name: name.to_owned() }
+        let row = |number: u64, kind, role, pid: Option<u32>, name: &str| Track {
+            track: track(number),
+            host: HostId(0),
+            kind,
+            role,
+            pid,
+            tid: pid,
+            name: name.to_owned(),
         };
         let mut tracks = inner.tracks().to_vec();
         tracks.push(row(1, TrackKind::Thread, Role::None, Some(4_000_001), "a stranger"));
