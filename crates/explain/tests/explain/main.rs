@@ -12,6 +12,7 @@ mod common;
 mod fixtures;
 mod polling;
 mod predictions;
+mod profiled;
 mod programs;
 mod programs_mounted;
 mod programs_network;

@@ -23,7 +23,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::MpiRecording;
 use crate::{RecordError, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
-pub use options::{Method, Options};
+pub use options::{Method, Options, Profile};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use signals::Signals;
@@ -63,6 +63,10 @@ pub struct Outcome {
 /// recorder that was asked for is allowed.
 pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     check(options)?;
+    if options.is_of_everything() && options.profile != Profile::Alone {
+        // Nobody is left for another recorder.
+        return run(&Options { profile: Profile::Alone, ..options.clone() });
+    }
     let mut others = match options.server {
         true => Others { processes: also::resolve_ports(&options.ports)?, ..Others::default() },
         false => also::resolve(&options.also)?,
@@ -91,7 +95,9 @@ fn check(options: &Options) -> Result<(), RecordError> {
     match (options.server, options.command.is_empty()) {
         (true, false) => usage("a server is recorded without a command: name its ports, and start the command elsewhere"),
         (true, true) if options.ports.is_empty() => usage("name at least one port that the server listens on"),
-        (false, true) if options.also.is_empty() => usage("nothing to record: give a command, or processes to watch"),
+        (false, true) if options.also.is_empty() && !options.is_of_everything() => {
+            usage("nothing to record: give a command, or processes to watch")
+        }
         _ => Ok(()),
     }
 }
@@ -121,6 +127,8 @@ struct Session {
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
     started: Instant,
+    /// It ends by the clock or by a signal alone.
+    of_everything: bool,
 }
 
 /// How a session's interval ended.
@@ -153,6 +161,7 @@ impl Session {
             host: HostId(0),
             space: IdSpace(1),
             drain: options.drain,
+            profile_alone: options.profile == Profile::Alone,
             sink,
         };
         active.begin(watched)?;
@@ -166,7 +175,17 @@ impl Session {
             held.release(&mpi.as_ref().map_or_else(|| environment.clone(), |mpi| mpi.environment(environment.clone())))?;
         }
         let (attributes, notes) = (others.attributes, others.notes);
-        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, mpi, started: Instant::now() })
+        Ok(Session {
+            signals,
+            held,
+            others: pidfds,
+            quota,
+            attributes,
+            notes,
+            mpi,
+            started: Instant::now(),
+            of_everything: options.is_of_everything(),
+        })
     }
 
     /// Waits for the end of the interval.
@@ -176,6 +195,7 @@ impl Session {
             let ended = match (&self.held, self.others.is_empty()) {
                 (Some(held), _) => wait_any(&[held.pidfd()], &self.signals, deadline),
                 (None, false) => wait_any(&[self.others[0].as_fd()], &self.signals, deadline),
+                (None, true) if self.of_everything => wait_any(&[], &self.signals, deadline),
                 (None, true) => return self.ended(vec!["All the processes that were watched have ended.".to_owned()]),
             };
             match ended {

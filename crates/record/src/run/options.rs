@@ -20,6 +20,18 @@ pub enum Method {
     Proc,
 }
 
+/// Whether a profile of the whole machine is taken: the stack of what runs on each processor, a thousand times a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// None.
+    #[default]
+    No,
+    /// Beside everything else. Needs privilege.
+    Beside,
+    /// Alone: no other recorder works. Needs privilege.
+    Alone,
+}
+
 /// What to record, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -39,6 +51,8 @@ pub struct Options {
     pub tier: Tier,
     /// With what.
     pub method: Method,
+    /// Whether a profile is taken; then there need be neither a command nor anybody to watch: it is of the whole machine.
+    pub profile: Profile,
     /// Where the recording is made: must not exist, or be an empty directory.
     pub output: PathBuf,
     /// The most it may take on disk while it is made.
@@ -69,6 +83,7 @@ impl Options {
             ports: Vec::new(),
             tier: Tier::default(),
             method: Method::default(),
+            profile: Profile::default(),
             output,
             limit_bytes: 4 << 30,
             duration: None,
@@ -78,5 +93,19 @@ impl Options {
             ceilings: None,
             mpi: None,
         }
+    }
+}
+
+impl Options {
+    /// Takes a profile and records nothing else: around `command`; else for `duration`, of everything that runs. A server on `ports`, or what
+    /// `also` names, is marked as what the profile is about.
+    pub fn profile(command: Vec<OsString>, also: Vec<String>, ports: Vec<u16>, duration: Option<Duration>, output: PathBuf) -> Options {
+        let server = !ports.is_empty();
+        Options { profile: Profile::Alone, also, server, ports, duration, ..Options::new(command, output) }
+    }
+
+    /// Whether there is nobody in particular to record.
+    pub(super) fn is_of_everything(&self) -> bool {
+        self.profile != Profile::No && self.command.is_empty() && self.also.is_empty() && !self.server
     }
 }
