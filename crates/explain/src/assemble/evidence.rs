@@ -8,7 +8,7 @@ use crate::limits::assemble as limits;
 use crate::observe::span::is_mpi;
 use crate::observe::stalls::Stall;
 use crate::walk::ledger::{Entry, Place, What};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{ObjectKind, SpanKind};
 
@@ -84,6 +84,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
 
 /// Which of TCP's own stalls lay in it. Of what the other end did instead, only that it did not accept.
 fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
+    let members: HashSet<usize> = members.iter().copied().collect();
     let runs = parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize)));
     let found = parts.wire.stalls.within(runs.map(|run| (run.start, run.end)));
     let about =
@@ -202,6 +203,7 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
 /// Of a charge at ranks: which of them it was, where one was most of it.
 fn rank(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
     let tables = parts.tables;
+    let members: HashSet<usize> = members.iter().copied().collect();
     let mut of_track: HashMap<u32, i64> = HashMap::new();
     let mut all = 0;
     for run in parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))) {

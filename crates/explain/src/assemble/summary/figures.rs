@@ -131,7 +131,7 @@ fn queuer(of: &Of<'_>, group: &Group<'_>) -> String {
 
 /// The programs that queued for a processor: the one that did most, and whether there were others.
 pub(super) fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
-    let path = of.parts.ledger.path.iter().filter(|run| group.members.contains(&(run.entry as usize)));
+    let path = of.parts.ledger.path.iter().filter(|run| group.has(run.entry));
     let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
     let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
     let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
@@ -239,7 +239,7 @@ fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
     let ways = if end == End::Client { [Way::ClientSends; 2] } else { [Way::ServerSends, Way::ClientReceives] };
     let of_way = |way: Way| of.parts.seen.stream(way).by_object.iter().enumerate().filter_map(|(o, g)| Some((g.as_ref()?.bytes, o)));
     let most = ways.into_iter().flat_map(of_way).max()?;
-    let path = of.parts.ledger.path.iter().rev().filter(|run| group.members.contains(&(run.entry as usize)));
+    let path = of.parts.ledger.path.iter().rev().filter(|run| group.has(run.entry));
     let intervals: Vec<(i64, i64)> = path.map(|run| (run.start, run.end)).collect();
     of.parts.wire.under_way(of.parts.tables.connection_of(most.1 as u32), end, &intervals)
 }

@@ -19,7 +19,7 @@ pub(super) struct Group<'a> {
     pub ns: u64,
     /// Which part of it lay in gaps of the channel.
     pub idle: f64,
-    /// The entries of the ledger, by number.
+    /// The entries of the ledger, by number, in order.
     pub members: Vec<usize>,
     /// The one with most time.
     pub largest: &'a Entry,
@@ -34,6 +34,11 @@ pub(super) struct Group<'a> {
 }
 
 impl Group<'_> {
+    /// Whether an entry of the ledger is among them: asked of each stretch of the path.
+    pub(super) fn has(&self, entry: u32) -> bool {
+        self.members.binary_search(&(entry as usize)).is_ok()
+    }
+
     /// Who: one name, or the first of several.
     pub(super) fn who(&self) -> String {
         match self.names.as_slice() {
