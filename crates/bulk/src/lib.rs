@@ -6,6 +6,8 @@
 //! It is a crate so that it is optimised in all builds: in one for tests, these few functions would otherwise take most of the time of a
 //! copy. So nothing here is generic or inlined, which would have it compiled where it is used.
 
+#![warn(unreachable_pub)]
+
 use crc_fast::{CrcAlgorithm, Digest};
 
 /// The CRC-32C of some bytes.

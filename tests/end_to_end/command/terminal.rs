@@ -6,6 +6,9 @@ use std::io::Read;
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
 
+/// Before its first byte a copy waits this long for the hello of a server that is stopped; and again when it needs that server.
+const HELD: &str = "10";
+
 /// A store one of whose servers is stopped, so that a copy stays in its middle.
 fn held() -> Servers {
     let mut servers = Servers::start(2);
@@ -63,7 +66,7 @@ fn a_terminal_shows_a_bar_with_rate_and_time_left() {
     let here = scratch();
     let source = file(here.path(), "source", &content(1, 16 << 20));
     let line = format!(
-        "{THALWEG} cp --request 1Mi --requests 1 --layout simple_stripe,strip_size=64Ki --store {} {} thal:/f",
+        "{THALWEG} cp --timeout {HELD} --request 1Mi --requests 1 --layout simple_stripe,strip_size=64Ki --store {} {} thal:/f",
         text(&servers.store),
         text(&source)
     );
@@ -89,6 +92,8 @@ fn without_a_terminal_progress_is_plain_lines() {
     let source = file(here.path(), "source", &content(1, 16 << 20));
     let mut command = thalweg([
         "cp",
+        "--timeout",
+        HELD,
         "--request",
         "1Mi",
         "--requests",

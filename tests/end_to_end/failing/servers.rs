@@ -223,11 +223,13 @@ fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_w
         // More than two requests and all that sockets hold.
         let size = 24 << 20;
         std::fs::write(&source, content(1, size)).unwrap();
-        // A stopped server holds the copy in its middle.
+        // A stopped server holds the copy in its middle; before that, the copy waits for its hello for as long as the timeout.
         servers.process("io1").signal(libc::SIGSTOP);
         let mut command = thalweg([
             "cp",
             "--quiet",
+            "--timeout",
+            "10",
             "--request",
             "1Mi",
             "--requests",
