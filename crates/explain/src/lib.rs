@@ -17,6 +17,7 @@ pub mod document;
 mod limits;
 mod model;
 mod observe;
+pub mod profile;
 pub mod rpcstat;
 pub mod rule;
 mod walk;

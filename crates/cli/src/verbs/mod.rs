@@ -42,6 +42,8 @@ verbs! {
         Merge = merge in explaining,
         /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
         Rpcstat = rpcstat in explaining,
+        /// Show where the time of all processors went, by class of code and by stack
+        Profile = profile in explaining,
         /// Draw a recording as a picture (SVG) or a page with tables (HTML)
         Report = report in explaining,
         /// Convert a recording for Perfetto, or to CSV

@@ -11,6 +11,7 @@ mod common;
 mod fixtures;
 mod polling;
 mod predictions;
+mod profile;
 mod programs;
 mod programs_mounted;
 mod programs_network;
