@@ -1,4 +1,4 @@
-//! Compiles the kernel recorder's programs with clang, where the feature `bpf` is on.
+//! Compiles the programs of the kernel recorder and of the profile with clang, where the feature `bpf` is on.
 
 #[path = "build_preload.rs"]
 mod build_preload;
@@ -10,13 +10,15 @@ fn main() {
     build_preload::compile();
     println!("cargo:rerun-if-changed=bpf");
     if std::env::var_os("CARGO_FEATURE_BPF").is_some() {
-        compile();
+        compile("recorder");
+        compile("profile");
     }
 }
 
 /// clang makes one object for the processor at hand; the loader moves its accesses to the running kernel's structures.
-fn compile() {
-    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("recorder.bpf.o");
+fn compile(name: &str) {
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join(format!("{name}.bpf.o"));
+    let source = format!("bpf/{name}.bpf.c");
     let machine = std::env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets CARGO_CFG_TARGET_ARCH");
     let (target, triplet) = match machine.as_str() {
         "x86_64" => ("x86", "x86_64-linux-gnu"),
@@ -30,12 +32,12 @@ fn compile() {
         .args(["-g", "-O2", "-target", "bpf", "-mcpu=v3", "-Wall", "-Werror"])
         .arg(format!("-D__TARGET_ARCH_{target}"))
         .args([format!("-I{headers}"), format!("-I/usr/include/{triplet}")])
-        .args(["-c", "bpf/recorder.bpf.c", "-o"])
+        .args(["-c", &source, "-o"])
         .arg(&out)
         .status();
     match status {
         Ok(status) if status.success() => {}
-        Ok(status) => panic!("{clang} could not compile bpf/recorder.bpf.c ({status})"),
+        Ok(status) => panic!("{clang} could not compile {source} ({status})"),
         Err(error) => panic!("{clang} cannot be run ({error}): install clang, or build with --no-default-features"),
     }
 }

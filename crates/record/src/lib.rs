@@ -4,8 +4,9 @@
 //! `SCHEMA.md` of the trace crate says; and how the command ended. **Never:** what an event means, or which cause it
 //! is charged to; nor does a recorder change what the command does, also when the recorder fails.
 //!
-//! Three recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
-//! the program together with what /proc and socket diagnostics say (`preload`, `proc`), and packets (`capture`).
+//! Four recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
+//! the program together with what /proc and socket diagnostics say (`preload`, `proc`), packets (`capture`), and the stack of whatever runs,
+//! taken by a clock (`profile`).
 
 #![warn(unreachable_pub)]
 
@@ -19,13 +20,16 @@ mod mpi;
 mod preload;
 pub mod probe;
 mod proc;
+#[cfg(feature = "bpf")]
+mod profile;
 mod quota;
 mod recorder;
 mod run;
+pub mod symbols;
 mod worker;
 
 pub use command::Exit;
 pub use mpi::{Implementation, Mpi, rank_here};
 use recorder::{Finished, Recorder, Watched, WatchedProcess};
 pub use recorder::{RecordError, Tier};
-pub use run::{Method, Options, Outcome, run};
+pub use run::{Method, Options, Outcome, Profile, run};

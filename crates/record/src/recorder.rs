@@ -51,6 +51,9 @@ pub(crate) struct Watched {
     pub space: IdSpace,
     /// How often events are fetched from the kernel or from the command; zero: without a pause.
     pub drain: Duration,
+    /// It is a profile, and no other recorder tells of the threads.
+    #[cfg_attr(not(feature = "bpf"), expect(dead_code))]
+    pub profile_alone: bool,
     /// Where events go.
     pub sink: Arc<dyn Sink>,
 }
@@ -84,6 +87,9 @@ pub(crate) trait Recorder: Send {
 
     /// Begins. The command is held and has not run yet.
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError>;
+
+    /// Ends soon: [`Recorder::finish`] will be called when others have ended too. What takes long may begin now.
+    fn end_soon(&mut self) {}
 
     /// Ends: everything that happened until now goes to the sink.
     fn finish(&mut self) -> Result<Finished, RecordError>;

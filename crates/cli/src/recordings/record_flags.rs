@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_record::{Implementation, Method, Mpi, Options, Tier};
+use thalweg_record::{Implementation, Method, Mpi, Options, Profile, Tier};
 use thalweg_trace::numbers;
 
 /// The group of all flags that say how to record.
@@ -29,6 +29,9 @@ pub(crate) struct RecordFlags {
     /// How much to record
     #[arg(long, value_enum, default_value_t = TierFlag::Lean)]
     pub tier: TierFlag,
+    /// Profile the whole machine too: the stack of whatever runs on each processor, a thousand times a second. Needs privilege
+    #[arg(long)]
+    pub profile: bool,
     /// Which recorder to use
     #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
     pub method: MethodFlag,
@@ -112,6 +115,7 @@ impl RecordFlags {
                 MethodFlag::Preload => Method::Preload,
                 MethodFlag::Proc => Method::Proc,
             },
+            profile: if self.profile { Profile::Beside } else { Profile::No },
             limit_bytes: self.limit,
             duration: self.duration,
             drain: self.drain,

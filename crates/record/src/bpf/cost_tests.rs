@@ -72,7 +72,7 @@ fn the_reader_is_woken_when_the_ring_fills_and_not_before() {
     let ring_bytes = 64 << 10;
     let programs = Programs::load(&settings(false, ring_bytes), &tracepoints, ring_bytes).expect("loaded");
     let ending = Ending::new().expect("an eventfd");
-    let ring = Ring::open(&programs, &ending, |_| 0).expect("opened");
+    let ring = Ring::open(programs.map("ring"), &ending, |_| 0).expect("opened");
     let busy = Sleeper(Command::new("sh").args(["-c", "while sleep 0.001; do :; done"]).spawn().expect("sh"));
     // The ring's first edge is that it is looked at.
     let _ = ring.wait(Duration::ZERO);
@@ -108,6 +108,7 @@ fn the_reader_of_an_idle_recording_sleeps() {
         names: BTreeMap::new(),
         tier: Tier::Lean,
         follow: false,
+        profile_alone: false,
         host: HostId(0),
         space: IdSpace(1),
         drain: Duration::from_millis(10),

@@ -2,6 +2,7 @@
 //!
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
+use super::cost::Counting;
 use super::load::Programs;
 use super::peers::Peers;
 use super::raw::{self, Settings};
@@ -26,10 +27,6 @@ const TCP_GAP_NS: u32 = 1_000_000;
 /// The longest run of sends or receives in one record.
 const MERGE_NS: u32 = 1_000_000;
 
-/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
-const COUNT_PERIOD: Duration = Duration::from_secs(2);
-const COUNTED: Duration = Duration::from_millis(200);
-
 /// How often files that are open are looked at; quotas where there are any.
 const LOOK: Duration = Duration::from_millis(100);
 const LOOK_AT_QUOTAS: Duration = Duration::from_millis(50);
@@ -41,7 +38,7 @@ const REFRESH: Duration = Duration::from_secs(1);
 const BATCH: usize = 1_024;
 
 /// The reader takes little time, but it must have it at once where many threads want the processors: the ring fills meanwhile.
-const NICE: i32 = -19;
+pub(crate) const NICE: i32 = -19;
 
 /// The pause between two rounds doubles up to so many times the least while no process is new: new ones are looked at when the ring is
 /// emptied, and nothing else is urgent.
@@ -101,12 +98,11 @@ struct Work {
     lost: u64,
     /// For how long the reader sleeps next, if nothing wakes it.
     pause: Duration,
-    began: Instant,
-    counted: Duration,
+    counting: Counting,
 }
 
 /// Nanoseconds of processor time that this thread has used.
-fn own_cpu_ns() -> u64 {
+pub(crate) fn own_cpu_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_nsec).unwrap_or(0)
 }
@@ -138,7 +134,7 @@ pub(super) fn settings(calls: bool, ring_bytes: u32) -> Settings {
 /// The ring, with the translator behind it.
 fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sink: &Arc<dyn Sink>) -> Result<Ring, RecordError> {
     let (both, sink) = (Rc::clone(both), Arc::clone(sink));
-    Ring::open(programs, ending, move |bytes: &[u8]| {
+    Ring::open(programs.map("ring"), ending, move |bytes: &[u8]| {
         let Both { translator, system } = &mut *both.borrow_mut();
         translator.record(bytes, system);
         if translator.output.events.len() >= BATCH {
@@ -157,8 +153,8 @@ impl Work {
         let ring_bytes = ring::size_bytes(std::thread::available_parallelism().map_or(1, usize::from), calls, prompt);
         let (follow, command_pid) = (u32::from(watched.follow), watched.command.as_ref().map_or(0, |command| command.pid));
         let told = Settings { follow, command_pid, ..settings(calls, ring_bytes) };
-        let mut programs = Programs::load(&told, tracepoints, ring_bytes)?;
-        programs.count_cost(true);
+        let programs = Programs::load(&told, tracepoints, ring_bytes)?;
+        let counting = Counting::begin();
         let mut system = System::default();
         system.symbols = Symbols::of(&programs);
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
@@ -189,15 +185,14 @@ impl Work {
         let both = Rc::new(RefCell::new(Both { translator, system }));
         let ring = open_ring(&programs, ending, &both, &watched.sink)?;
         let _ = ready.send(());
-        let (began, counted, pause) = (Instant::now(), Duration::ZERO, watched.drain);
+        let pause = watched.drain;
         let snapshots = Snapshots::default();
-        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, began, counted })
+        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, counting })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
         let cpu_before = own_cpu_ns();
-        let (mut looked, mut refreshed, mut counting) = (Instant::now(), Instant::now(), Some(Instant::now()));
-        let mut period = Instant::now();
+        let (mut looked, mut refreshed) = (Instant::now(), Instant::now());
         let mut ending = false;
         loop {
             if ending {
@@ -224,23 +219,8 @@ impl Work {
                 refreshed = now;
                 self.both.borrow_mut().system.refresh();
             }
-            match counting {
-                Some(since) if now - since >= COUNTED => {
-                    self.programs.count_cost(false);
-                    self.counted += now - since;
-                    counting = None;
-                }
-                None if now - period >= COUNT_PERIOD => {
-                    self.programs.count_cost(true);
-                    period = now;
-                    counting = Some(now);
-                }
-                _ => {}
-            }
+            self.counting.tick(now);
             ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
-        }
-        if let Some(since) = counting {
-            self.counted += since.elapsed();
         }
         self.finish(cpu_before)
     }
@@ -304,13 +284,8 @@ impl Work {
     }
 
     fn finish(self, cpu_before: u64) -> Result<Finished, RecordError> {
-        let (ns, runs) = self.programs.cost();
-        let wall = self.began.elapsed();
-        let programs_ns = if self.counted.is_zero() {
-            None
-        } else {
-            Some(u64::try_from(u128::from(ns) * wall.as_nanos() / self.counted.as_nanos().max(1)).unwrap_or(u64::MAX))
-        };
+        let cost = self.programs.cost();
+        let programs_ns = self.counting.end(cost);
         let reader_ns = own_cpu_ns().saturating_sub(cpu_before);
         let translator = &mut self.both.borrow_mut().translator;
         let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };
@@ -320,7 +295,7 @@ impl Work {
         say("recorder.reader_cpu_ns", reader_ns.to_string());
         if let Some(ns) = programs_ns {
             say("recorder.programs_cpu_ns", ns.to_string());
-            say("recorder.program_runs_counted", runs.to_string());
+            say("recorder.program_runs_counted", cost.runs.to_string());
         }
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());

@@ -1,5 +1,6 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
+use super::cost::Cost;
 use super::raw::{Control, Settings};
 use super::tracepoints::Tracepoints;
 use crate::RecordError;
@@ -50,7 +51,6 @@ pub(crate) struct Programs {
     links: Vec<Link>,
     /// What is not seen because the kernel lacks it.
     pub missing: Vec<String>,
-    statistics: Option<OwnedFd>,
 }
 
 impl std::fmt::Debug for Programs {
@@ -64,7 +64,7 @@ fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
 }
 
 /// libbpf says on standard error what it thinks of; the recorder says what matters itself.
-fn quiet() {
+pub(crate) fn quiet() {
     static ONCE: std::sync::Once = std::sync::Once::new();
     ONCE.call_once(|| {
         let level = std::env::var_os("THALWEG_BPF_DEBUG").map(|_| libbpf_rs::PrintLevel::Debug);
@@ -105,7 +105,7 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        let mut programs = Programs { object, links: Vec::new(), missing, statistics: None };
+        let mut programs = Programs { object, links: Vec::new(), missing };
         programs.attach(settings)?;
         Ok(programs)
     }
@@ -229,48 +229,20 @@ impl Programs {
             .sum()
     }
 
-    /// Has the kernel count what its programs cost, from now on or no more. Counting itself costs two clock reads per run of a
-    /// program, so it is switched on for a part of the time only.
-    pub(crate) fn count_cost(&mut self, on: bool) {
-        if !on {
-            self.statistics = None;
-        } else if self.statistics.is_none() {
-            // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
-            let fd = unsafe { libbpf_rs::libbpf_sys::bpf_enable_stats(0) };
-            if fd >= 0 {
-                // SAFETY: the call made this descriptor, and nobody else has it.
-                self.statistics = Some(unsafe { OwnedFd::from_raw_fd(fd) });
-            }
-        }
-    }
-
-    /// Nanoseconds that the programs ran while it was counted, and how often.
-    pub(crate) fn cost(&self) -> (u64, u64) {
-        self.facts().fold((0, 0), |total, (_, info)| (total.0 + info.run_time_ns, total.1 + info.run_cnt))
+    /// What the programs cost while it was counted.
+    pub(crate) fn cost(&self) -> Cost {
+        Cost::of(&self.object)
     }
 
     /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
-        self.facts().map(|(name, info)| (name, info.verified_insns)).collect()
-    }
-
-    /// What the kernel says of each program that is loaded.
-    fn facts(&self) -> impl Iterator<Item = (String, libbpf_rs::libbpf_sys::bpf_prog_info)> {
-        self.object.progs_mut().filter_map(|program| {
-            let mut info = libbpf_rs::libbpf_sys::bpf_prog_info::default();
-            let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
-            // SAFETY: the structure is as large as said, and the descriptor is the program's.
-            let result = unsafe {
-                libbpf_rs::libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size)
-            };
-            (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
-        })
+        super::cost::facts(&self.object).map(|(name, info)| (name, info.verified_insns)).collect()
     }
 }
 
 /// Numbers of the processors that are online.
-fn online_processors() -> Vec<u32> {
+pub(crate) fn online_processors() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     let mut all = Vec::new();
     for range in text.trim().split(',') {

@@ -9,11 +9,12 @@
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
-//! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it;
+//! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it; [`cost`]: what they cost;
 //! - [`peers`], [`unanswered`]: who else is recorded;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
+mod cost;
 mod drain;
 mod load;
 mod peers;
@@ -30,7 +31,14 @@ mod unanswered;
 #[cfg(test)]
 mod cost_tests;
 
-pub(crate) use probe::probe;
+pub(crate) use cost::{Cost, Counting};
+pub(crate) use drain::{NICE, own_cpu_ns};
+pub(crate) use load::{clock_event, online_processors, quiet};
+pub(crate) use probe::{allowed, probe};
+pub(crate) use raw::text;
+pub(crate) use ring::{Ending, Ring, Woken};
+pub(crate) use tracepoints::Tracepoints;
+pub(crate) use translate::{SAMPLE_NS, time};
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 

@@ -5,9 +5,8 @@
 //! Otherwise it sleeps for as long as it likes, and a quiet recording costs next to nothing. The wake-up comes through an epoll
 //! that is edge-triggered: there is nearly always something in the ring, and a level-triggered one would never sleep.
 
-use super::load::Programs;
 use crate::RecordError;
-use libbpf_rs::{RingBuffer, RingBufferBuilder};
+use libbpf_rs::{Map, RingBuffer, RingBufferBuilder};
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -74,10 +73,10 @@ const OF_RING: u64 = 1;
 const OF_ENDING: u64 = 2;
 
 impl Ring {
-    /// Opens the ring of `programs`; `each` gets every record.
-    pub(crate) fn open(programs: &Programs, ending: &Ending, each: impl FnMut(&[u8]) -> i32 + 'static) -> Result<Ring, RecordError> {
+    /// Opens the ring that this map is; `each` gets every record.
+    pub(crate) fn open(map: Option<Map<'_>>, ending: &Ending, each: impl FnMut(&[u8]) -> i32 + 'static) -> Result<Ring, RecordError> {
         let failed = |error: &dyn std::fmt::Display| RecordError::Failed(format!("the kernel recorder cannot open its ring: {error}"));
-        let map = programs.map("ring").ok_or_else(|| failed(&"it has none"))?;
+        let map = map.ok_or_else(|| failed(&"it has none"))?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(|error| failed(&error))?;
         let on_edge = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&events, map.as_fd(), epoll::EventData::new_u64(OF_RING), on_edge).map_err(|error| failed(&error))?;

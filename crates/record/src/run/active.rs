@@ -1,12 +1,13 @@
 //! Which recorders work in this run: chosen before anything is made, replaced where one cannot begin.
 
-use super::{Method, Options};
+use super::{Method, Options, Profile};
 use crate::command::{Executable, Linkage};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
 use crate::{Finished, RecordError, Recorder, Watched};
 use std::ffi::OsString;
-use thalweg_trace::IdSpace;
+use std::sync::Arc;
+use thalweg_trace::{IdSpace, Sink};
 
 /// The recorder of a run; where it cannot see processes besides the command, a second one for those.
 pub(super) struct Active {
@@ -15,7 +16,32 @@ pub(super) struct Active {
     /// What to use where `main` cannot begin, best first.
     fallbacks: Vec<Method>,
     executable: Option<Executable>,
+    /// Takes a profile beside `main`.
+    profile: Option<Beside>,
     notes: Vec<String>,
+}
+
+/// A profile that is taken beside another recorder.
+struct Beside {
+    recorder: Box<dyn Recorder>,
+    /// Makes of a sink the one for the other recorder's events.
+    sink: Box<dyn Fn(Arc<dyn Sink>) -> Arc<dyn Sink>>,
+}
+
+/// Identifiers of a profile.
+const PROFILE_SPACE: IdSpace = IdSpace(8);
+
+#[cfg(feature = "bpf")]
+fn profile() -> Result<Beside, RecordError> {
+    use crate::profile::{ProfileRecorder, SharedTracks};
+    let tracks = Arc::new(SharedTracks::default());
+    let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks))?);
+    Ok(Beside { recorder, sink: Box::new(move |sink| tracks.sink(sink)) })
+}
+
+#[cfg(not(feature = "bpf"))]
+fn profile() -> Result<Beside, RecordError> {
+    Err(RecordError::NotAllowed("this build takes no profile: it has no kernel recorder".to_owned()))
 }
 
 #[cfg(feature = "bpf")]
@@ -52,13 +78,21 @@ impl Active {
             Method::Preload => &[Method::Preload],
             Method::Proc => &[Method::Proc],
         };
+        let profile = match options.profile {
+            Profile::No => None,
+            Profile::Beside => Some(profile()?),
+            Profile::Alone => {
+                let (main, executable) = (profile()?.recorder, executable.cloned());
+                return Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, notes: Vec::new() });
+            }
+        };
         let mut notes = Vec::new();
         for (index, method) in order.iter().enumerate() {
             match make(*method, executable) {
                 Ok(main) => {
                     let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
                     let fallbacks = order[index + 1..].to_vec();
-                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), notes });
+                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), profile, notes });
                 }
                 Err(error) if index + 1 == order.len() => return Err(error),
                 Err(error) => notes.push(format!("Not recorded by {}: {error}.", name(*method))),
@@ -78,7 +112,11 @@ impl Active {
     }
 
     /// Begins; a recorder that cannot is replaced by the next one that can, as long as one was not asked for by name.
-    pub(crate) fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+    pub(crate) fn begin(&mut self, mut watched: Watched) -> Result<(), RecordError> {
+        if let Some(profile) = &mut self.profile {
+            profile.recorder.begin(Watched { space: PROFILE_SPACE, ..watched.clone() })?;
+            watched.sink = (profile.sink)(watched.sink);
+        }
         while let Err(error) = self.begin_one(watched.clone()) {
             if self.fallbacks.is_empty() {
                 return Err(error);
@@ -106,8 +144,13 @@ impl Active {
     /// Ends all; a recorder that fails leaves a note.
     pub(crate) fn finish(&mut self) -> Finished {
         let mut all = Finished { notes: std::mem::take(&mut self.notes), ..Finished::default() };
+        if let Some(profile) = &mut self.profile {
+            profile.recorder.end_soon();
+        }
         let beside = self.beside.as_mut().map(|beside| beside.finish());
-        for finished in std::iter::once(self.main.finish()).chain(beside) {
+        let main = self.main.finish();
+        let profile = self.profile.as_mut().map(|profile| profile.recorder.finish());
+        for finished in std::iter::once(main).chain(beside).chain(profile) {
             match finished {
                 Ok(finished) => add(&mut all, finished),
                 Err(error) => all.notes.push(format!("The recorder failed, and the recording is not complete: {error}.")),

@@ -50,6 +50,18 @@ pub enum Method {
     Proc,
 }
 
+/// Whether a profile of the whole machine is taken: the stack of whatever runs on each processor, a thousand times a second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Profile {
+    /// None.
+    #[default]
+    No,
+    /// Beside everything else. Needs privilege.
+    Beside,
+    /// Alone: no other recorder works. Needs privilege.
+    Alone,
+}
+
 /// What to record, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -69,6 +81,8 @@ pub struct Options {
     pub tier: Tier,
     /// With what.
     pub method: Method,
+    /// Whether a profile is taken; then there need be neither a command nor anybody to watch: it is of the whole machine.
+    pub profile: Profile,
     /// Where the recording is made: must not exist, or be an empty directory.
     pub output: PathBuf,
     /// The most it may take on disk while it is made.
@@ -99,6 +113,7 @@ impl Options {
             ports: Vec::new(),
             tier: Tier::default(),
             method: Method::default(),
+            profile: Profile::default(),
             output,
             limit_bytes: 4 << 30,
             duration: None,
@@ -108,6 +123,20 @@ impl Options {
             ceilings: None,
             mpi: None,
         }
+    }
+}
+
+impl Options {
+    /// Takes a profile and records nothing else: around `command`; else for `duration`, of everything that runs. Who listens on `ports`, or is
+    /// named by `also`, is marked as what the profile is about.
+    pub fn profile(command: Vec<OsString>, also: Vec<String>, ports: Vec<u16>, duration: Option<Duration>, output: PathBuf) -> Options {
+        let server = !ports.is_empty();
+        Options { profile: Profile::Alone, also, server, ports, duration, ..Options::new(command, output) }
+    }
+
+    /// Whether there is nobody in particular to record.
+    fn is_of_everything(&self) -> bool {
+        self.profile != Profile::No && self.command.is_empty() && self.also.is_empty() && !self.server
     }
 }
 
@@ -138,6 +167,10 @@ pub struct Outcome {
 /// recorder that was asked for is allowed.
 pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     check(options)?;
+    if options.is_of_everything() && options.profile != Profile::Alone {
+        // Nobody is left for another recorder.
+        return run(&Options { profile: Profile::Alone, ..options.clone() });
+    }
     let mut others = match options.server {
         true => Others { processes: also::resolve_ports(&options.ports)?, ..Others::default() },
         false => also::resolve(&options.also)?,
@@ -166,7 +199,7 @@ fn check(options: &Options) -> Result<(), RecordError> {
     match (options.server, options.command.is_empty()) {
         (true, false) => usage("a server is recorded without a command: name its ports, and start the command elsewhere"),
         (true, true) if options.ports.is_empty() => usage("name at least one port that the server listens on"),
-        (false, true) if options.also.is_empty() => usage("nothing to record: give a command, or processes to watch"),
+        (false, true) if options.also.is_empty() && !options.is_of_everything() => usage("nothing to record: give a command, or processes to watch"),
         _ => Ok(()),
     }
 }
@@ -196,6 +229,8 @@ struct Session {
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
     started: Instant,
+    /// It ends by the clock or by a signal alone.
+    of_everything: bool,
 }
 
 /// How a session's interval ended.
@@ -228,6 +263,7 @@ impl Session {
             host: HostId(0),
             space: IdSpace(1),
             drain: options.drain,
+            profile_alone: options.profile == Profile::Alone,
             sink,
         };
         active.begin(watched)?;
@@ -241,7 +277,7 @@ impl Session {
             held.release(&mpi.as_ref().map_or_else(|| environment.clone(), |mpi| mpi.environment(environment.clone())))?;
         }
         let (attributes, notes) = (others.attributes, others.notes);
-        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, mpi, started: Instant::now() })
+        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, mpi, started: Instant::now(), of_everything: options.is_of_everything() })
     }
 
     /// Waits for the end of the interval.
@@ -251,6 +287,7 @@ impl Session {
             let ended = match (&self.held, self.others.is_empty()) {
                 (Some(held), _) => wait_any(&[held.pidfd()], &self.signals, deadline),
                 (None, false) => wait_any(&[self.others[0].as_fd()], &self.signals, deadline),
+                (None, true) if self.of_everything => wait_any(&[], &self.signals, deadline),
                 (None, true) => return self.ended(vec!["All the processes that were watched have ended.".to_owned()]),
             };
             match ended {

@@ -1,4 +1,5 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
+//! `thalweg record --profile --for TIME`: what runs on this machine, whoever it is.
 
 use crate::failure::Failure;
 use crate::output;
@@ -20,8 +21,8 @@ pub(crate) struct Arguments {
     /// Record the processes that listen on --port, as servers; without a command
     #[arg(long, requires = "port", conflicts_with = "also")]
     server: bool,
-    /// A port that the server listens on. May be repeated
-    #[arg(long, requires = "server", value_parser = clap::value_parser!(u16).range(1..))]
+    /// A port that the server listens on, with --server or --profile. May be repeated
+    #[arg(long, conflicts_with = "also", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     #[command(flatten)]
     flags: RecordFlags,
@@ -32,9 +33,13 @@ pub(crate) struct Arguments {
 
 /// Records.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let about_ports = !arguments.port.is_empty();
+    if about_ports && !arguments.server && !arguments.flags.profile {
+        return Err(Failure::usage("--port says which server to record: add --server, or --profile for a profile as well"));
+    }
     let named = arguments.output.clone().unwrap_or_else(|| default_name(&subject(arguments)));
     let options = Options {
-        server: arguments.server,
+        server: arguments.server || about_ports,
         ports: arguments.port.clone(),
         // With a command nothing is said before it: its own output comes first.
         begun: arguments.command.is_empty().then_some(|| output::note("thalweg record: recording; Ctrl-C ends it")),
@@ -65,6 +70,7 @@ fn subject(arguments: &Arguments) -> String {
         (Some(command), _, _) => command.to_string_lossy().into_owned(),
         (None, Some(port), _) => format!("server-{port}"),
         (None, None, Some(also)) => also.trim_start_matches(':').replace("pid:", "").replace('/', "_"),
+        (None, None, None) if arguments.flags.profile => "profile".to_owned(),
         (None, None, None) => "recording".to_owned(),
     }
 }

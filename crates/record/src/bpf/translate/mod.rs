@@ -24,7 +24,7 @@ pub(crate) use connections::Unanswered;
 use devices::Devices;
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
-pub(crate) use output::now_ns;
+pub(crate) use output::{now_ns, time};
 use output::{NewSpan, Output};
 pub(crate) use samples::Class;
 use samples::{Piece, Prices, Work, place};

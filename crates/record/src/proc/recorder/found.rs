@@ -159,6 +159,7 @@ mod tests {
             command: None,
             others: vec![WatchedProcess { pid: own, role: Role::Client }],
             follow: false,
+            profile_alone: false,
             names: BTreeMap::new(),
             tier: Tier::Lean,
             host: HostId(0),

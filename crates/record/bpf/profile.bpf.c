@@ -1,0 +1,231 @@
+/* The programs of a profile, an object of their own: a clock on each processor that takes the stack of whatever runs there, and
+ * the tracepoints at which a processor begins something else. The lean recorder has none of this.
+ *
+ * A processor is at each instant in one of: a hard interrupt, a software interrupt, the idle task, a task. At each change the time
+ * since the change before is charged to what it was in, so the sums are the processor's time without a gap. Nesting is counted: a
+ * timer's handler within the timer's interrupt is one hard interrupt. What the sampler itself takes is kept apart. */
+#include <linux/types.h>
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#include "kernel.h"
+#include "profile.h"
+
+/* Set by the loader: the power of two that is a quarter of the ring. */
+const volatile __u32 wake_shift = 20;
+const volatile __u32 pad_of_settings = 0;
+
+/* Nothing is counted or taken before this is set, and nothing after it is cleared. */
+__u32 running = 0;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 1 << 20);
+} ring SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct processor_times);
+} processors SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct profile_sample);
+} scratch SEC(".maps");
+
+#if defined(__TARGET_ARCH_x86)
+#define IS_32_BIT_CODE(segment) ((segment) == 0x23)
+#define USER_CODE(regs) ((regs)->cs)
+#else
+#define IS_32_BIT_CODE(state) (((state) & 0x10) != 0)
+#define USER_CODE(regs) ((regs)->pstate)
+#endif
+
+static __always_inline struct processor_times *this_processor(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&processors, &zero);
+}
+
+/* An interrupt may come in between: whoever moves the clock on charges the time, so that none is charged twice. */
+static __always_inline void charge(struct processor_times *times, __u64 now)
+{
+	__u64 last = times->last_ns;
+	if (now <= last || __sync_val_compare_and_swap(&times->last_ns, last, now) != last || !last)
+		return;
+	__u64 ns = now - last;
+	if (times->hard)
+		__sync_fetch_and_add(&times->hardirq_ns, ns);
+	else if (times->soft)
+		__sync_fetch_and_add(&times->softirq_ns, ns);
+	else if (!bpf_get_current_task_btf()->pid)
+		__sync_fetch_and_add(&times->idle_ns, ns);
+	else
+		__sync_fetch_and_add(&times->task_ns, ns);
+}
+
+static __always_inline int enter_hard(void)
+{
+	struct processor_times *times = this_processor();
+	if (!running || !times)
+		return 0;
+	if (!times->hard)
+		charge(times, bpf_ktime_get_ns());
+	times->hard += 1;
+	return 0;
+}
+
+static __always_inline int leave_hard(void)
+{
+	struct processor_times *times = this_processor();
+	/* The beginning of the first may not have been seen. */
+	if (!running || !times || !times->hard)
+		return 0;
+	if (times->hard == 1)
+		charge(times, bpf_ktime_get_ns());
+	times->hard -= 1;
+	return 0;
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_switch, int preempt, struct task_struct *prev, struct task_struct *next)
+{
+	if (!running || (prev->pid && next->pid))
+		return 0;
+	struct processor_times *times = this_processor();
+	if (times)
+		charge(times, bpf_ktime_get_ns());
+	return 0;
+}
+
+SEC("tp_btf/softirq_entry")
+int BPF_PROG(on_softirq_entry, unsigned int vector)
+{
+	struct processor_times *times = this_processor();
+	if (!running || !times)
+		return 0;
+	charge(times, bpf_ktime_get_ns());
+	times->soft = 1;
+	return 0;
+}
+
+SEC("tp_btf/softirq_exit")
+int BPF_PROG(on_softirq_exit, unsigned int vector)
+{
+	struct processor_times *times = this_processor();
+	if (!running || !times || !times->soft)
+		return 0;
+	charge(times, bpf_ktime_get_ns());
+	times->soft = 0;
+	return 0;
+}
+
+/* A hard interrupt: those of devices everywhere, and on x86 the vectors that no device has. */
+#define HARD(name, entry, exit)                  \
+	SEC("tp_btf/" #entry)                    \
+	int BPF_PROG(on_##name##_entry)          \
+	{                                        \
+		return enter_hard();             \
+	}                                        \
+	SEC("tp_btf/" #exit)                     \
+	int BPF_PROG(on_##name##_exit)           \
+	{                                        \
+		return leave_hard();             \
+	}
+
+HARD(irq, irq_handler_entry, irq_handler_exit)
+HARD(local_timer, local_timer_entry, local_timer_exit)
+HARD(reschedule, reschedule_entry, reschedule_exit)
+HARD(call_function, call_function_entry, call_function_exit)
+HARD(call_function_single, call_function_single_entry, call_function_single_exit)
+HARD(irq_work, irq_work_entry, irq_work_exit)
+
+/* Run by the reader on each processor: what it has been in until now is charged, also where nothing has happened for long. */
+SEC("raw_tp")
+int settle(void *ctx)
+{
+	struct processor_times *times = this_processor();
+	if (times)
+		charge(times, bpf_ktime_get_ns());
+	return 0;
+}
+
+/* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled. */
+static __always_inline int tell(struct profile_sample *sample, __u32 size)
+{
+	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
+	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
+	__u32 shift = wake_shift & 31;
+	return bpf_ringbuf_output(&ring, sample, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+}
+
+static __always_inline void take(struct bpf_perf_event_data *ctx, struct processor_times *times, __u64 now)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	/* The sampler's own interrupt is one; of a processor without a task only what interrupts it is of interest. */
+	__u32 flags = (times->soft ? PROFILE_SOFTIRQ : 0) | (times->hard > 1 ? PROFILE_HARDIRQ : 0);
+	if (!task->pid && !flags)
+		return;
+	__u32 zero = 0;
+	struct profile_sample *sample = bpf_map_lookup_elem(&scratch, &zero);
+	if (!sample)
+		return;
+	sample->at_ns = now;
+	sample->pid = task->tgid;
+	sample->tid = task->pid;
+	sample->cpu = bpf_get_smp_processor_id();
+	__builtin_memcpy(sample->name, task->comm, sizeof(sample->name));
+	long kernel = 0, user = 0;
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		flags |= PROFILE_KERNEL_THREAD;
+	} else if (SAMPLED_IN_USER(&ctx->regs)) {
+		flags |= PROFILE_USER | (IS_32_BIT_CODE(USER_CODE(&ctx->regs)) ? PROFILE_32_BIT : 0);
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		flags |= IS_32_BIT_CODE(USER_CODE(regs)) ? PROFILE_32_BIT : 0;
+	}
+	if (!(flags & PROFILE_USER)) {
+		kernel = bpf_get_stack(ctx, sample->frames, PROFILE_FRAMES * 8, 0);
+		if (kernel < 0 || kernel > PROFILE_FRAMES * 8)
+			kernel = 0;
+	}
+	if (!(flags & PROFILE_KERNEL_THREAD) && task->pid) {
+		user = bpf_get_stack(ctx, (void *)sample->frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
+		if (user < 0 || user > PROFILE_FRAMES * 8)
+			user = 0;
+	}
+	sample->flags = flags;
+	sample->kernel_frames = (__u64)kernel >> 3;
+	sample->user_frames = (__u64)user >> 3;
+	__u64 size = PROFILE_HEAD + kernel + user;
+	if (size > sizeof(*sample))
+		return;
+	if (tell(sample, size))
+		times->lost += 1;
+	else
+		times->taken += 1;
+}
+
+SEC("perf_event")
+int on_sample(struct bpf_perf_event_data *ctx)
+{
+	struct processor_times *times = this_processor();
+	if (!running || !times)
+		return 0;
+	__u64 begun = bpf_ktime_get_ns();
+	charge(times, begun);
+	take(ctx, times, begun);
+	/* Nothing interrupts this. */
+	__u64 ended = bpf_ktime_get_ns();
+	times->sampler_ns += ended - begun;
+	times->last_ns = ended;
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

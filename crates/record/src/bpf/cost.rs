@@ -1,0 +1,86 @@
+//! What the kernel's programs of a recorder cost, as the kernel counts it. Counting itself costs two clock reads per run of a program, so it
+//! is switched on for a part of the time only.
+
+use libbpf_rs::{Object, libbpf_sys};
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
+const COUNT_PERIOD: Duration = Duration::from_secs(2);
+const COUNTED: Duration = Duration::from_millis(200);
+
+/// Nanoseconds that programs ran while it was counted, and how often.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Cost {
+    pub ns: u64,
+    pub runs: u64,
+}
+
+impl Cost {
+    /// Of all programs of an object so far.
+    pub(crate) fn of(object: &Object) -> Cost {
+        facts(object).fold(Cost::default(), |total, (_, info)| Cost { ns: total.ns + info.run_time_ns, runs: total.runs + info.run_cnt })
+    }
+}
+
+/// What the kernel says of each program that is loaded.
+pub(crate) fn facts(object: &Object) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
+    object.progs_mut().filter_map(|program| {
+        let mut info = libbpf_sys::bpf_prog_info::default();
+        let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
+        // SAFETY: the structure is as large as said, and the descriptor is the program's.
+        let result =
+            unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
+        (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
+    })
+}
+
+/// Switches the kernel's counting on and off.
+#[derive(Debug)]
+pub(crate) struct Counting {
+    statistics: Option<OwnedFd>,
+    since: Instant,
+    period: Instant,
+    began: Instant,
+    counted: Duration,
+}
+
+impl Counting {
+    /// Begins, counting.
+    pub(crate) fn begin() -> Counting {
+        let now = Instant::now();
+        Counting { statistics: statistics(), since: now, period: now, began: now, counted: Duration::ZERO }
+    }
+
+    /// Called now and then: it counts for a part of each period.
+    pub(crate) fn tick(&mut self, now: Instant) {
+        if self.statistics.is_some() && now - self.since >= COUNTED {
+            self.stop(now);
+        } else if self.statistics.is_none() && now - self.period >= COUNT_PERIOD {
+            (self.statistics, self.since, self.period) = (statistics(), now, now);
+        }
+    }
+
+    fn stop(&mut self, now: Instant) {
+        if self.statistics.take().is_some() {
+            self.counted += now - self.since;
+        }
+    }
+
+    /// Ends: what was counted, extrapolated to all of the time; `None` where the kernel has not counted.
+    pub(crate) fn end(mut self, counted: Cost) -> Option<u64> {
+        self.stop(Instant::now());
+        if self.counted.is_zero() {
+            return None;
+        }
+        let scaled = u128::from(counted.ns) * self.began.elapsed().as_nanos() / self.counted.as_nanos();
+        Some(u64::try_from(scaled).unwrap_or(u64::MAX))
+    }
+}
+
+fn statistics() -> Option<OwnedFd> {
+    // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
+    let fd = unsafe { libbpf_sys::bpf_enable_stats(0) };
+    // SAFETY: the call made this descriptor, and nobody else has it.
+    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}

@@ -1,0 +1,172 @@
+//! Loading the programs of a profile, and asking the kernel what they cost.
+
+use super::raw::Times;
+use crate::RecordError;
+use crate::bpf::{Cost, Tracepoints, clock_event, online_processors, quiet};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut, libbpf_sys};
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, AsRawFd};
+
+/// The object that clang made of `bpf/profile.bpf.c`.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
+
+/// Without these, nothing can be said of idle and of software interrupts.
+const NEEDED: &[&str] = &["sched_switch", "softirq_entry", "softirq_exit"];
+
+/// The ring: three seconds of two busy processors at a thousand samples each with 40 frames; it doubles with them.
+const RING_BYTES: u32 = 2 << 20;
+const MOST_RING_BYTES: u32 = 64 << 20;
+const FEW_PROCESSORS: usize = 2;
+
+/// The programs at work.
+pub(crate) struct Programs {
+    object: Object,
+    /// Ended before anything else of the programs.
+    links: Vec<Link>,
+    processors: Vec<u32>,
+}
+
+impl std::fmt::Debug for Programs {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Programs").field("processors", &self.processors).finish_non_exhaustive()
+    }
+}
+
+fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
+    move |error| RecordError::Failed(format!("the profile {what}: {error:#}"))
+}
+
+/// Whether a clock may look at all processors.
+///
+/// # Errors
+/// Which setting or right is missing.
+pub(crate) fn allowed() -> Result<(), RecordError> {
+    clock_event(online_processors().first().copied().unwrap_or(0)).map(drop).map_err(|error| refused(&error))
+}
+
+fn refused(error: &std::io::Error) -> RecordError {
+    let setting = std::fs::read_to_string("/proc/sys/kernel/perf_event_paranoid").unwrap_or_default();
+    RecordError::NotAllowed(format!(
+        "the kernel allows no clock that looks at all processors (perf_event_open: {error}; kernel.perf_event_paranoid is {}): run as root, \
+         or give the command CAP_PERFMON and CAP_BPF (setcap cap_perfmon,cap_bpf+ep)",
+        if setting.trim().is_empty() { "not there" } else { setting.trim() }
+    ))
+}
+
+/// A power of two, as the kernel wants it.
+fn ring_bytes(processors: usize) -> u32 {
+    let times = u32::try_from(processors.div_ceil(FEW_PROCESSORS).next_power_of_two()).unwrap_or(u32::MAX);
+    RING_BYTES.saturating_mul(times).min(MOST_RING_BYTES)
+}
+
+impl Programs {
+    /// Loads and attaches everything the kernel has, and begins.
+    pub(crate) fn load(tracepoints: &Tracepoints) -> Result<Programs, RecordError> {
+        quiet();
+        if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
+            return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
+        }
+        let processors = online_processors();
+        let bytes = ring_bytes(processors.len());
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
+        for mut program in open.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            if section.strip_prefix("tp_btf/").is_some_and(|name| !tracepoints.has(name)) {
+                program.set_autoload(false);
+            }
+        }
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let shift = u64::from(bytes.ilog2() - 2).to_ne_bytes();
+                map.set_initial_value(&shift).map_err(failed("cannot set up its programs"))?;
+            }
+            if map.name() == OsStr::new("ring") {
+                map.set_max_entries(bytes).map_err(failed("cannot set up its ring"))?;
+            }
+        }
+        let object = open.load().map_err(failed("was refused by the kernel"))?;
+        let mut programs = Programs { object, links: Vec::new(), processors };
+        programs.attach()?;
+        Ok(programs)
+    }
+
+    fn attach(&mut self) -> Result<(), RecordError> {
+        for program in self.object.progs_mut() {
+            let section = program.section().to_string_lossy().into_owned();
+            if program.autoload() && section.starts_with("tp_btf/") {
+                self.links.push(program.attach().map_err(failed("cannot attach to the kernel's tracepoints"))?);
+            }
+        }
+        for cpu in &self.processors {
+            let event = clock_event(*cpu).map_err(|error| refused(&error))?;
+            let program = program(&self.object, "on_sample").ok_or_else(|| RecordError::Failed("the profile has no sampler".to_owned()))?;
+            let link = program.attach_perf_event(event.as_raw_fd()).map_err(failed("cannot attach to the clock"))?;
+            // The link keeps the event; it is closed with the link.
+            std::mem::forget(event);
+            self.links.push(link);
+        }
+        Ok(())
+    }
+
+    /// The ring of samples.
+    pub(crate) fn ring(&self) -> Option<Map<'_>> {
+        self.map(|name| name == "ring")
+    }
+
+    fn map(&self, is: impl Fn(&str) -> bool) -> Option<Map<'_>> {
+        self.object.maps().find(|map| is(&map.name().to_string_lossy()))
+    }
+
+    /// From now on samples are taken and time is counted, or no more.
+    pub(crate) fn run(&self, on: bool) {
+        if let Some(map) = self.map(|name| name.ends_with(".bss")) {
+            let mut value = map.lookup(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            if let Some(running) = value.get_mut(..4) {
+                running.copy_from_slice(&u32::from(on).to_ne_bytes());
+                let _ = map.update(&0_u32.to_ne_bytes(), &value, MapFlags::ANY);
+            }
+        }
+    }
+
+    /// Charges on each processor what it has been in until now, and says how each has spent its time.
+    pub(crate) fn settle(&self) -> Vec<(u32, Times)> {
+        if let Some(settle) = program(&self.object, "settle") {
+            for cpu in &self.processors {
+                let mut options = libbpf_sys::bpf_test_run_opts {
+                    sz: size_of::<libbpf_sys::bpf_test_run_opts>() as u64,
+                    flags: libbpf_sys::BPF_F_TEST_RUN_ON_CPU,
+                    cpu: *cpu,
+                    ..Default::default()
+                };
+                // SAFETY: the descriptor is the program's, and the structure is as large as it says.
+                let _ = unsafe { libbpf_sys::bpf_prog_test_run_opts(settle.as_fd().as_raw_fd(), &raw mut options) };
+            }
+        }
+        let all = self.map(|name| name == "processors").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let all = all.unwrap_or_default();
+        let of = |cpu: &u32| Some((*cpu, Times::parse(all.get(usize::try_from(*cpu).ok()?)?)?));
+        self.processors.iter().filter_map(of).collect()
+    }
+
+    /// Has the kernel count what its programs cost.
+    pub(crate) fn cost(&self) -> Cost {
+        Cost::of(&self.object)
+    }
+}
+
+fn program<'a>(object: &'a Object, name: &str) -> Option<ProgramMut<'a>> {
+    object.progs_mut().find(|program| program.name() == OsStr::new(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_grows_with_the_machine_within_bounds_and_is_a_power_of_two() {
+        assert_eq!(ring_bytes(1), RING_BYTES);
+        assert_eq!(ring_bytes(4), 2 * RING_BYTES);
+        assert_eq!(ring_bytes(100_000), MOST_RING_BYTES);
+        assert!((1..300).all(|processors| ring_bytes(processors).is_power_of_two()));
+    }
+}

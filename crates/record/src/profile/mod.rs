@@ -1,0 +1,89 @@
+//! A profile of the whole machine: at a fixed period, the stack of whatever runs on each processor, whoever it is; and how long
+//! each processor was idle, in hard and in software interrupts.
+//!
+//! Samples do not see idle (the clock may stand still with the tick) nor hard interrupts (the clock is one): those come from the
+//! scheduler's and the interrupts' tracepoints, charged without a gap (`bpf/profile.bpf.c`). A stack is addresses; what they stand
+//! for is decided twice. While recording, an address of a program becomes a file and an offset in it, because the process
+//! may be gone later: mappings are followed by perf's own records of them (short-lived processes are never asked anything), and by
+//! `/proc/PID/maps` for who was there before. Names are looked up at the end ([`crate::symbols`]), never while recording.
+//!
+//! Rejected: `bpf_get_stackid` (it mixes up stacks whose hashes collide, and loses them); build identifiers taken with each stack
+//! (4.5 µs each, and no path); a table of raw addresses resolved at the end (two thousand short processes would each keep theirs).
+//!
+//! - [`raw`], [`load`]: the records, and the programs;
+//! - [`events`]: perf's records of mappings, forks and ends of processes;
+//! - [`spaces`], [`modules`]: what is mapped where, and the files;
+//! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, whoever else records it;
+//! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
+//! - [`name`]: frames become text.
+
+mod drain;
+mod events;
+mod load;
+mod modules;
+mod name;
+mod processors;
+mod raw;
+mod spaces;
+mod stacks;
+mod tracks;
+
+pub(crate) use tracks::SharedTracks;
+
+use crate::recorder::{Finished, RecordError, Recorder, Watched};
+use std::sync::Arc;
+
+/// Takes a profile, alone or beside another recorder. Needs root, or CAP_BPF and CAP_PERFMON.
+#[derive(Debug)]
+pub(crate) struct ProfileRecorder {
+    tracepoints: crate::bpf::Tracepoints,
+    tracks: Arc<SharedTracks>,
+    reader: Option<drain::Reader>,
+}
+
+impl ProfileRecorder {
+    /// A recorder, if this machine and this user allow one. Where another recorder works beside it, that one's events must go
+    /// through [`SharedTracks`].
+    ///
+    /// # Errors
+    /// [`RecordError::NotAllowed`] with the reason and what would help.
+    pub(crate) fn new(tracks: Arc<SharedTracks>) -> Result<ProfileRecorder, RecordError> {
+        let tracepoints = crate::bpf::allowed()?;
+        load::allowed()?;
+        Ok(ProfileRecorder { tracepoints, tracks, reader: None })
+    }
+}
+
+impl Recorder for ProfileRecorder {
+    fn name(&self) -> &'static str {
+        "profile"
+    }
+
+    fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
+        if self.reader.is_some() {
+            return Err(RecordError::Usage("this recorder is recording already".to_owned()));
+        }
+        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks))?);
+        Ok(())
+    }
+
+    fn end_soon(&mut self) {
+        self.reader.iter().for_each(drain::Reader::ask);
+    }
+
+    fn finish(&mut self) -> Result<Finished, RecordError> {
+        match self.reader.take() {
+            Some(reader) => reader.finish(),
+            None => Err(RecordError::Usage("this recorder has not begun".to_owned())),
+        }
+    }
+}
+
+impl Drop for ProfileRecorder {
+    /// The programs must not outlive the recorder: its thread is ended and takes them along.
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            let _ = reader.finish();
+        }
+    }
+}

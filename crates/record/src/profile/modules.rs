@@ -1,0 +1,105 @@
+//! Files that are mapped executable: each once, with its build identifier, and kept open from when it is first met in a stack, because
+//! it may be deleted, or its process and with it the way to another root may be gone, when it is looked into.
+
+use super::spaces::Mapping;
+use crate::symbols::{build_id_of, open_file};
+use std::collections::HashMap;
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::path::PathBuf;
+
+/// Files that are kept open at most; of the rest the path must do.
+const MOST_OPEN: usize = 256;
+
+/// Files that are told apart at most.
+const MOST_MODULES: usize = 65_536;
+
+/// A file by its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub(crate) struct ModuleId(pub u32);
+
+/// A file with code.
+#[derive(Debug, Default)]
+pub(crate) struct Module {
+    /// As the process that mapped it has it.
+    pub path: String,
+    pub build_id: Option<String>,
+    file: Option<File>,
+    met: bool,
+}
+
+/// All of them.
+#[derive(Debug, Default)]
+pub(crate) struct Modules {
+    all: Vec<Module>,
+    numbers: HashMap<(String, Option<String>), ModuleId>,
+    open: usize,
+}
+
+const DELETED: &str = " (deleted)";
+
+impl Modules {
+    /// The number of the file with this path (as /proc or perf write it) and build identifier; `None` where there are too many.
+    pub(crate) fn number(&mut self, path: &str, build_id: Option<String>) -> Option<ModuleId> {
+        let key = (path.strip_suffix(DELETED).unwrap_or(path).to_owned(), build_id);
+        if let Some(known) = self.numbers.get(&key) {
+            return Some(*known);
+        }
+        let id = ModuleId(u32::try_from(self.all.len()).ok().filter(|_| self.all.len() < MOST_MODULES)?);
+        self.all.push(Module { path: key.0.clone(), build_id: key.1.clone(), ..Module::default() });
+        self.numbers.insert(key, id);
+        Some(id)
+    }
+
+    /// It is in a stack of this process, mapped so: opened while the process is there.
+    pub(crate) fn meet(&mut self, id: ModuleId, pid: u32, mapping: &Mapping) {
+        let Some(module) = self.all.get_mut(id.0 as usize).filter(|module| !module.met) else { return };
+        module.met = true;
+        if self.open >= MOST_OPEN {
+            return;
+        }
+        let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
+        let in_its_root = PathBuf::from(format!("/proc/{pid}/root{}", module.path));
+        for path in [mapped, in_its_root, PathBuf::from(&module.path)] {
+            let Some(file) = open_file(&path) else { continue };
+            let found = build_id_of(&opened(&file));
+            // Another file may have the name by now.
+            if module.build_id.is_some() && found != module.build_id {
+                continue;
+            }
+            module.build_id = found;
+            module.file = Some(file);
+            self.open += 1;
+            return;
+        }
+    }
+
+    pub(crate) fn get(&self, id: ModuleId) -> Option<&Module> {
+        self.all.get(id.0 as usize)
+    }
+}
+
+fn opened(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
+
+impl Module {
+    /// Where it can be read; that it is the same file is for the reader to see.
+    pub(crate) fn readable(&self) -> PathBuf {
+        self.file.as_ref().map_or_else(|| PathBuf::from(&self.path), opened)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_one_module_also_after_it_was_deleted_and_another_build_is_another() {
+        let mut modules = Modules::default();
+        let one = modules.number("/bin/x", Some("aa".into()));
+        assert_eq!(modules.number("/bin/x (deleted)", Some("aa".into())), one);
+        assert_ne!(modules.number("/bin/x", Some("bb".into())), one);
+        assert_eq!(modules.get(one.expect("a number")).map(|module| module.path.as_str()), Some("/bin/x"));
+    }
+}

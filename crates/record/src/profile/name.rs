@@ -1,0 +1,196 @@
+//! Frames become text, at the end: each is looked up once, file by file.
+
+use super::modules::{ModuleId, Modules};
+use super::stacks::Frame;
+use crate::symbols::{Files, KernelSymbols, MadeCode, Named, build_id_of};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::File;
+use std::io::{Seek, SeekFrom, Write};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use thalweg_trace::frame::{JIT, KERNEL, UNKNOWN, VDSO};
+use thalweg_trace::{Event, Frame as Text, Stack};
+
+/// Stacks that are handed on at once.
+const BATCH: usize = 512;
+
+/// More than any vDSO.
+const MOST_VDSO_BYTES: usize = 1 << 20;
+
+/// What programs made while they ran: met in stacks, and named when they end, or at the end.
+#[derive(Debug, Default)]
+pub(crate) struct Made {
+    /// By process: its map, and the addresses that have no name yet.
+    waiting: HashMap<u32, (MadeCode, HashSet<u64>)>,
+    known: HashMap<(u32, u64), Named>,
+}
+
+impl Made {
+    /// An address is in a stack.
+    pub(crate) fn meet(&mut self, pid: u32, address: u64) {
+        self.waiting.entry(pid).or_insert_with(|| (MadeCode::of(pid), HashSet::new())).1.insert(address);
+    }
+
+    /// The process has ended: nothing more is written to its map.
+    pub(crate) fn ended(&mut self, pid: u32) {
+        if let Some((mut code, addresses)) = self.waiting.remove(&pid) {
+            // The call of a return address is before it.
+            let wanted: Vec<u64> = addresses.into_iter().flat_map(|address| [address, address - 1]).collect();
+            self.known.extend(code.names(&wanted).into_iter().map(|(address, named)| ((pid, address), named)));
+        }
+    }
+
+    fn end(&mut self) {
+        self.waiting.keys().copied().collect::<Vec<_>>().into_iter().for_each(|pid| self.ended(pid));
+    }
+}
+
+/// The vDSO as a file, of which it has the form: our own, which is everybody's of this word size.
+fn vdso() -> Option<(File, PathBuf)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
+    let (start, end) = line.split(' ').next()?.split_once('-')?;
+    let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
+    let mut bytes = vec![0; end.checked_sub(start).filter(|length| *length <= MOST_VDSO_BYTES)?];
+    std::os::unix::fs::FileExt::read_exact_at(&File::open("/proc/self/mem").ok()?, &mut bytes, start as u64).ok()?;
+    let fd = rustix::fs::memfd_create("thalweg-vdso", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
+    let mut file = File::from(fd);
+    file.write_all(&bytes).ok()?;
+    file.seek(SeekFrom::Start(0)).ok()?;
+    let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    Some((file, path))
+}
+
+/// Where to look up an offset: a return address is one after the call.
+fn looked_up(offset: u64, is_leaf: bool) -> u64 {
+    offset.saturating_sub(u64::from(!is_leaf))
+}
+
+/// The frames of a stack, with whether each is where something was, and no return address: the innermost of the kernel and of the program.
+fn with_leaves(frames: &[Frame]) -> impl Iterator<Item = (Frame, bool)> + '_ {
+    let first_of_program = frames.iter().position(|frame| !frame.is_kernel());
+    frames.iter().enumerate().map(move |(at, frame)| (*frame, at == 0 || Some(at) == first_of_program))
+}
+
+/// Names for what is in the stacks.
+struct Names {
+    kernel: KernelSymbols,
+    files: HashMap<ModuleId, HashMap<u64, Named>>,
+    vdso: HashMap<u64, Named>,
+    made: Made,
+}
+
+impl Names {
+    fn of(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut made: Made) -> Names {
+        let mut offsets: BTreeMap<ModuleId, Vec<u64>> = BTreeMap::new();
+        let mut in_vdso = Vec::new();
+        for (frame, is_leaf) in stacks.iter().flat_map(|(_, frames)| with_leaves(frames)) {
+            match frame {
+                Frame::File(module, offset) => offsets.entry(module).or_default().push(looked_up(offset, is_leaf)),
+                Frame::Vdso(offset) => in_vdso.push(looked_up(offset, is_leaf)),
+                Frame::Kernel(_) | Frame::Made { .. } | Frame::Unknown => {}
+            }
+        }
+        made.end();
+        let mut reader = Files::new();
+        let mut names = Names { kernel: KernelSymbols::here(), files: HashMap::new(), vdso: HashMap::new(), made };
+        for (id, mut offsets) in offsets {
+            let Some(module) = modules.get(id) else { continue };
+            offsets.sort_unstable();
+            offsets.dedup();
+            let path = module.readable();
+            // By its path alone it could be another file by now.
+            if module.build_id.is_some() && build_id_of(&path) != module.build_id {
+                continue;
+            }
+            let mut found = reader.names(&path, &offsets);
+            let left: Vec<u64> = offsets.into_iter().filter(|offset| !found.contains_key(offset)).collect();
+            if let (false, Some(debug)) = (left.is_empty(), module.build_id.as_deref().and_then(debug_file)) {
+                found.extend(reader.names(&debug, &left));
+            }
+            names.files.insert(id, found);
+        }
+        if let (false, Some((_file, path))) = (in_vdso.is_empty(), vdso()) {
+            names.vdso = reader.names(&path, &in_vdso);
+        }
+        names
+    }
+
+    fn text(&self, frame: Frame, is_leaf: bool, modules: &Modules) -> Text {
+        let named = |named: Option<&Named>, back: u64, text: Text| match named {
+            Some(found) => Text { symbol: Some(found.symbol.clone()), offset: found.offset + back, ..text },
+            None => text,
+        };
+        let plain = |module: &str| Text { module: module.to_owned(), ..Text::default() };
+        let back = |offset: u64| offset - looked_up(offset, is_leaf);
+        match frame {
+            Frame::Kernel(address) => match self.kernel.find(looked_up(address, is_leaf)) {
+                Some((found, module)) => named(Some(&found), back(address), plain(if module.is_empty() { KERNEL } else { module })),
+                None => plain(KERNEL),
+            },
+            Frame::File(id, offset) => {
+                let Some(module) = modules.get(id) else { return plain(UNKNOWN) };
+                let known = self.files.get(&id).and_then(|known| known.get(&looked_up(offset, is_leaf)));
+                let text = Text { build_id: module.build_id.clone(), file_offset: Some(offset), ..plain(&module.path) };
+                named(known, back(offset), text)
+            }
+            Frame::Made { pid, address } => named(self.made.known.get(&(pid, looked_up(address, is_leaf))), back(address), plain(JIT)),
+            Frame::Vdso(offset) => named(self.vdso.get(&looked_up(offset, is_leaf)), back(offset), plain(VDSO)),
+            Frame::Unknown => plain(UNKNOWN),
+        }
+    }
+}
+
+/// Where this machine has the debugging symbols of a file.
+fn debug_file(build_id: &str) -> Option<PathBuf> {
+    let (first, rest) = build_id.split_at_checked(2)?;
+    let path = Path::new("/usr/lib/debug/.build-id").join(first).join(format!("{rest}.debug"));
+    path.is_file().then_some(path)
+}
+
+/// Hands all stacks on as text. Says whether the kernel hides its addresses.
+pub(crate) fn tell(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+    let names = Names::of(stacks, modules, made);
+    let mut known: HashMap<(Frame, bool), String> = HashMap::new();
+    let mut batch = Vec::new();
+    for (number, frames) in stacks {
+        let text = |(frame, is_leaf): (Frame, bool)| {
+            known.entry((frame, is_leaf)).or_insert_with(|| names.text(frame, is_leaf, modules).to_string()).clone()
+        };
+        batch.push(Event::Stack(Stack { stack: *number, frames: with_leaves(frames).map(text).collect() }));
+        if batch.len() >= BATCH {
+            hand_on(&mut batch);
+        }
+    }
+    hand_on(&mut batch);
+    names.kernel.is_empty()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_innermost_frames_are_where_something_was_and_the_rest_return_addresses() {
+        let frames = [Frame::Kernel(1), Frame::Kernel(2), Frame::Unknown, Frame::Vdso(3)];
+        assert_eq!(with_leaves(&frames).map(|(_, leaf)| leaf).collect::<Vec<_>>(), [true, false, true, false]);
+        assert_eq!((looked_up(8, true), looked_up(8, false), looked_up(0, false)), (8, 7, 0));
+    }
+
+    #[test]
+    fn what_has_no_name_keeps_its_file_and_its_offset() {
+        let mut modules = Modules::default();
+        let id = modules.number("/no/such/program", Some("0102".into())).expect("a number");
+        let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Made { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
+        let mut told = Vec::new();
+        tell(&stacks, &modules, Made::default(), |batch| told.append(batch));
+        let frames = ["[/no/such/program 0102+0x10]", "[jit]", "[unknown]"].map(str::to_owned).to_vec();
+        assert_eq!(told, [Event::Stack(Stack { stack: 1, frames })]);
+    }
+
+    #[test]
+    fn the_vdso_names_the_clock() {
+        let Some((_file, path)) = vdso() else { return println!("SKIPPED: no vDSO here") };
+        assert!(crate::symbols::build_id_of(&path).is_some());
+    }
+}

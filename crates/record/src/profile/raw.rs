@@ -1,0 +1,132 @@
+//! The records that the programs of a profile hand over, as `bpf/profile.h` describes them. What is too short, or claims more than
+//! it has, is refused.
+
+use crate::bpf::text;
+
+/// What the processor was in.
+pub(crate) const USER: u16 = 1;
+pub(crate) const SOFTIRQ: u16 = 2;
+pub(crate) const HARDIRQ: u16 = 4;
+/// The program's code is of 32 bits.
+#[cfg(test)]
+pub(crate) const BITS_32: u16 = 16;
+
+/// Bytes before the frames.
+const HEAD: usize = 40;
+
+/// One sample, still where it was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sample<'a> {
+    pub at_ns: u64,
+    pub pid: u32,
+    pub tid: u32,
+    pub cpu: u16,
+    pub flags: u16,
+    name: &'a [u8],
+    kernel: &'a [u8],
+    user: &'a [u8],
+}
+
+fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
+    bytes.get(at..at + N)?.try_into().ok()
+}
+
+fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
+    bytes.as_chunks::<8>().0.iter().map(|address| u64::from_ne_bytes(*address))
+}
+
+impl<'a> Sample<'a> {
+    pub(crate) fn parse(bytes: &'a [u8]) -> Option<Sample<'a>> {
+        let frames = |at| number(bytes, at).map(|count| usize::from(u16::from_ne_bytes(count)));
+        let (kernel, user) = (frames(20)?, frames(22)?);
+        let (middle, end) = (HEAD + 8 * kernel, HEAD + 8 * (kernel + user));
+        Some(Sample {
+            at_ns: u64::from_ne_bytes(number(bytes, 0)?),
+            pid: u32::from_ne_bytes(number(bytes, 8)?),
+            tid: u32::from_ne_bytes(number(bytes, 12)?),
+            cpu: u16::from_ne_bytes(number(bytes, 16)?),
+            flags: u16::from_ne_bytes(number(bytes, 18)?),
+            name: bytes.get(24..HEAD)?,
+            kernel: bytes.get(HEAD..middle)?,
+            user: bytes.get(middle..end)?,
+        })
+    }
+
+    /// The thread's name.
+    pub(crate) fn name(&self) -> String {
+        text(self.name)
+    }
+
+    /// Addresses of the kernel, innermost first.
+    pub(crate) fn kernel(&self) -> impl Iterator<Item = u64> + 'a {
+        addresses(self.kernel)
+    }
+
+    /// Addresses of the program, innermost first.
+    pub(crate) fn user(&self) -> impl Iterator<Item = u64> + 'a {
+        addresses(self.user)
+    }
+}
+
+/// How a processor has spent its time, as the programs count it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Times {
+    /// Up to when; 0: it was never settled.
+    pub last_ns: u64,
+    pub idle_ns: u64,
+    pub hardirq_ns: u64,
+    pub softirq_ns: u64,
+    pub task_ns: u64,
+    pub sampler_ns: u64,
+    pub taken: u64,
+    pub lost: u64,
+}
+
+impl Times {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<Times> {
+        let at = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
+        Some(Times {
+            last_ns: at(0)?,
+            idle_ns: at(1)?,
+            hardirq_ns: at(2)?,
+            softirq_ns: at(3)?,
+            task_ns: at(4)?,
+            sampler_ns: at(5)?,
+            taken: at(6)?,
+            lost: at(7)?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(kernel: u16, user: u16, frames: &[u64]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        bytes.extend(77_u64.to_ne_bytes());
+        bytes.extend([4_u32, 5].map(u32::to_ne_bytes).concat());
+        bytes.extend([1_u16, USER | BITS_32, kernel, user].map(u16::to_ne_bytes).concat());
+        bytes.extend(b"worker\0garbage\0\0");
+        bytes.extend(frames.iter().flat_map(|frame| frame.to_ne_bytes()));
+        bytes
+    }
+
+    #[test]
+    fn a_sample_has_the_kernel_s_frames_and_then_the_program_s() {
+        let bytes = sample(2, 1, &[10, 11, 12]);
+        let read = Sample::parse(&bytes).expect("whole");
+        assert_eq!((read.at_ns, read.pid, read.tid, read.cpu, read.flags), (77, 4, 5, 1, USER | BITS_32));
+        assert_eq!(read.name(), "worker");
+        assert_eq!((read.kernel().collect::<Vec<_>>(), read.user().collect::<Vec<_>>()), (vec![10, 11], vec![12]));
+    }
+
+    #[test]
+    fn a_sample_that_claims_more_than_it_has_is_refused() {
+        assert!(Sample::parse(&sample(2, 2, &[10, 11, 12])).is_none());
+        assert!(Sample::parse(&sample(u16::MAX, u16::MAX, &[])).is_none());
+        for length in 0..HEAD {
+            assert!(Sample::parse(&sample(0, 0, &[])[..length]).is_none());
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Each stack once.
+
+use super::modules::ModuleId;
+use std::collections::HashMap;
+
+/// One frame, before it has a name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Frame {
+    /// An address of the kernel.
+    Kernel(u64),
+    /// An offset in a file.
+    File(ModuleId, u64),
+    /// Code that a process made.
+    Made { pid: u32, address: u64 },
+    /// An offset in what the kernel maps into each process.
+    Vdso(u64),
+    /// An address that no mapping holds.
+    Unknown,
+}
+
+impl Frame {
+    /// Whether it is the kernel's.
+    pub(crate) fn is_kernel(self) -> bool {
+        matches!(self, Frame::Kernel(_))
+    }
+}
+
+/// Stacks and frames that are kept at most: 100 MB. Past it a stack is cut down to where it was, in the kernel and in the program.
+const MOST_STACKS: usize = 1 << 19;
+const MOST_FRAMES: usize = 4 << 20;
+
+/// All stacks so far.
+#[derive(Debug, Default)]
+pub(crate) struct Stacks {
+    numbers: HashMap<Box<[Frame]>, u32>,
+    frames: usize,
+    /// Stacks that were cut down.
+    pub cut: u64,
+}
+
+impl Stacks {
+    /// The number of a stack: 1 and up, in the order in which they were first met.
+    pub(crate) fn number(&mut self, stack: &[Frame]) -> u32 {
+        if let Some(known) = self.numbers.get(stack) {
+            return *known;
+        }
+        if self.numbers.len() >= MOST_STACKS || self.frames >= MOST_FRAMES {
+            let first_of_program = stack.iter().position(|frame| !frame.is_kernel());
+            let leaf = stack.first().copied().filter(|frame| frame.is_kernel());
+            let ends: Vec<Frame> = leaf.into_iter().chain(first_of_program.map(|at| stack[at])).collect();
+            if ends.len() < stack.len() {
+                self.cut += 1;
+                return self.number(&ends);
+            }
+        }
+        let number = u32::try_from(self.numbers.len() + 1).unwrap_or(u32::MAX);
+        self.frames += stack.len();
+        self.numbers.insert(stack.into(), number);
+        number
+    }
+
+    /// All of them, by number.
+    pub(crate) fn into_sorted(self) -> Vec<(u32, Box<[Frame]>)> {
+        let mut all: Vec<(u32, Box<[Frame]>)> = self.numbers.into_iter().map(|(frames, number)| (number, frames)).collect();
+        all.sort_unstable_by_key(|(number, _)| *number);
+        all
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_stacks_are_one_and_stand_in_the_order_of_their_numbers() {
+        let mut stacks = Stacks::default();
+        let (one, other) = ([Frame::Kernel(1), Frame::Unknown], [Frame::Kernel(2)]);
+        assert_eq!([stacks.number(&one), stacks.number(&other), stacks.number(&one)], [1, 2, 1]);
+        let sorted = stacks.into_sorted();
+        assert_eq!((sorted[0].0, &*sorted[0].1, sorted[1].0), (1, &one[..], 2));
+    }
+
+    #[test]
+    fn past_the_bound_a_stack_keeps_both_of_its_leaves() {
+        let mut stacks = Stacks { frames: MOST_FRAMES, ..Stacks::default() };
+        let user = Frame::File(ModuleId(0), 7);
+        let number = stacks.number(&[Frame::Kernel(1), Frame::Kernel(2), user, Frame::Unknown]);
+        assert_eq!((number, stacks.cut), (stacks.number(&[Frame::Kernel(1), user]), 1));
+    }
+}

@@ -1,0 +1,163 @@
+//! One track for a thread, whoever records it. The other recorder's events pass through here: a thread that the profile met first
+//! keeps the track it has then, and one that the other recorder told of has that recorder's.
+
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+use thalweg_trace::{CounterOf, Event, MarkKind, Sink, TrackId, TrackKind};
+
+/// Threads that have a track, by process and thread number.
+#[derive(Debug, Default)]
+pub(crate) struct SharedTracks {
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    threads: HashMap<(u32, u32), Entry>,
+    /// The other recorder's tracks that the profile had met before, and what they are here.
+    renamed: HashMap<TrackId, TrackId>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    track: TrackId,
+    /// The other recorder has told of it: its name and role are that one's.
+    is_others: bool,
+}
+
+/// Where the other recorder's events go.
+struct Renaming {
+    tracks: Arc<SharedTracks>,
+    inner: Arc<dyn Sink>,
+}
+
+impl SharedTracks {
+    /// Where the events of the other recorder must go from now on.
+    pub(crate) fn sink(self: &Arc<Self>, inner: Arc<dyn Sink>) -> Arc<dyn Sink> {
+        Arc::new(Renaming { tracks: Arc::clone(self), inner })
+    }
+
+    /// The track of a thread, and whether it is for the profile to tell of it; `new` gives one that it has not.
+    pub(crate) fn of(&self, pid: u32, tid: u32, new: impl FnOnce() -> TrackId) -> (TrackId, bool) {
+        let mut known = self.known.lock();
+        let entry = known.threads.entry((pid, tid)).or_insert_with(|| Entry { track: new(), is_others: false });
+        (entry.track, !entry.is_others)
+    }
+
+    /// A thread has ended: its number may be another's next.
+    pub(crate) fn ended(&self, pid: u32, tid: u32) {
+        let mut known = self.known.lock();
+        if known.threads.get(&(pid, tid)).is_some_and(|entry| !entry.is_others) {
+            known.threads.remove(&(pid, tid));
+        }
+    }
+}
+
+impl Known {
+    /// The other recorder tells of a thread.
+    fn told(&mut self, pid: u32, tid: u32, track: TrackId) {
+        let other = Entry { track, is_others: true };
+        match self.threads.get_mut(&(pid, tid)) {
+            Some(entry) if !entry.is_others && entry.track != track => {
+                self.renamed.insert(track, entry.track);
+                entry.is_others = true;
+            }
+            // Told of again, under the name that it has here.
+            Some(entry) if self.renamed.get(&track) == Some(&entry.track) => {}
+            _ => drop(self.threads.insert((pid, tid), other)),
+        }
+    }
+
+    fn rename(&self, event: &mut Event) {
+        let name = |track: &mut TrackId| {
+            if let Some(new) = self.renamed.get(track) {
+                *track = *new;
+            }
+        };
+        match event {
+            Event::Track(track) => name(&mut track.track),
+            Event::Span(span) => {
+                name(&mut span.track);
+                span.waker_track.iter_mut().for_each(name);
+            }
+            Event::Mark(mark) => {
+                name(&mut mark.track);
+                // The value of a beginning is the track of who made the thread.
+                let maker = mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|value| TrackId::new(u64::try_from(value).ok()?));
+                if let Some(new) = maker.and_then(|maker| self.renamed.get(&maker)) {
+                    mark.value = i64::try_from(new.number()).ok();
+                }
+            }
+            Event::Counter(counter) => {
+                if let CounterOf::Track(track) = &mut counter.of {
+                    name(track);
+                }
+            }
+            Event::Sample(sample) => sample.track.iter_mut().for_each(name),
+            Event::Host(_) | Event::Clock(_) | Event::Object(_) | Event::Stack(_) => {}
+        }
+    }
+}
+
+impl Sink for Renaming {
+    fn take(&self, batch: &mut Vec<Event>) {
+        let mut known = self.tracks.known.lock();
+        for event in batch.iter_mut() {
+            if let Event::Track(track) = event
+                && let (TrackKind::Thread, Some(pid), Some(tid)) = (track.kind, track.pid, track.tid)
+            {
+                known.told(pid, tid, track.track);
+            }
+            if !known.renamed.is_empty() {
+                known.rename(event);
+            }
+        }
+        drop(known);
+        self.inner.take(batch);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_trace::{HostId, Mark, Memory, Role, Time, Track};
+
+    fn track(number: u64) -> TrackId {
+        TrackId::new(number).expect("a number")
+    }
+
+    fn told(number: u64, tid: u32) -> Event {
+        let (kind, role, name) = (TrackKind::Thread, Role::Client, String::new());
+        Event::Track(Track { track: track(number), host: HostId(0), kind, role, pid: Some(7), tid: Some(tid), name })
+    }
+
+    fn started(of: u64, by: i64) -> Event {
+        Event::Mark(Mark { track: track(of), kind: MarkKind::ThreadStart, at: Time::from_monotonic_ns(1), object: None, value: Some(by) })
+    }
+
+    #[test]
+    fn a_thread_has_one_track_whoever_met_it_first() {
+        let (tracks, memory) = (Arc::new(SharedTracks::default()), Arc::new(Memory::new(100)));
+        let sink = tracks.sink(Arc::clone(&memory) as Arc<dyn Sink>);
+        assert_eq!(tracks.of(7, 7, || track(100)), (track(100), true));
+        sink.take(&mut vec![told(1, 7), told(2, 8), started(2, 1)]);
+        assert_eq!(tracks.of(7, 7, || track(101)), (track(100), false), "told of by the other from now on");
+        assert_eq!(tracks.of(7, 8, || track(102)), (track(2), false));
+        sink.take(&mut vec![told(1, 7)]);
+        assert_eq!(memory.drain().0, [told(100, 7), told(2, 8), started(2, 100), told(100, 7)]);
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_track() {
+        let (tracks, memory) = (Arc::new(SharedTracks::default()), Arc::new(Memory::new(100)));
+        let sink = tracks.sink(Arc::clone(&memory) as Arc<dyn Sink>);
+        tracks.of(7, 7, || track(100));
+        sink.take(&mut vec![told(1, 7), told(3, 7)]);
+        assert_eq!(memory.drain().0, [told(100, 7), told(3, 7)]);
+        assert_eq!(tracks.of(7, 7, || track(101)).0, track(3));
+        tracks.of(7, 9, || track(104));
+        tracks.ended(7, 9);
+        assert_eq!(tracks.of(7, 9, || track(105)).0, track(105));
+    }
+}

@@ -1,0 +1,192 @@
+//! Names from the symbol tables of ELF files.
+
+use super::Named;
+use blazesym::symbolize::{Input, Symbolized, Symbolizer, source};
+use std::collections::HashMap;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// Files that are mapped at once: then the symbolizer begins anew.
+const MOST_FILES: usize = 64;
+
+/// Larger program headers than any linker makes.
+const MOST_HEADERS: usize = 256;
+
+const LOAD: u32 = 1;
+const EXECUTABLE: u32 = 1;
+
+/// Looks into files, and keeps what it has read of the last ones.
+pub(crate) struct Files {
+    symbolizer: Symbolizer,
+    read: usize,
+}
+
+impl std::fmt::Debug for Files {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Files").field("read", &self.read).finish_non_exhaustive()
+    }
+}
+
+fn symbolizer() -> Symbolizer {
+    Symbolizer::builder().enable_auto_reload(false).enable_code_info(false).enable_inlined_fns(false).build()
+}
+
+impl Files {
+    pub(crate) fn new() -> Files {
+        Files { symbolizer: symbolizer(), read: 0 }
+    }
+
+    /// The names at these offsets in a file; nothing of those it does not name, or where it is no ELF file.
+    pub(crate) fn names(&mut self, path: &Path, offsets: &[u64]) -> HashMap<u64, Named> {
+        let Some(segments) = Segments::of(path) else { return HashMap::new() };
+        self.read += 1;
+        if self.read.is_multiple_of(MOST_FILES) {
+            self.symbolizer = symbolizer();
+        }
+        let (offsets, addresses): (Vec<u64>, Vec<u64>) =
+            offsets.iter().filter_map(|offset| Some((*offset, segments.address(*offset)?))).unzip();
+        let mut elf = source::Elf::new(path);
+        elf.debug_syms = false;
+        let found = self.symbolizer.symbolize(&source::Source::Elf(elf), Input::VirtOffset(&addresses)).unwrap_or_default();
+        let named = |(offset, found): (u64, Symbolized<'_>)| match found {
+            Symbolized::Sym(symbol) => {
+                Some((offset, Named { symbol: without_version(&symbol.name).to_owned(), offset: symbol.offset as u64 }))
+            }
+            Symbolized::Unknown(_) => None,
+        };
+        offsets.into_iter().zip(found).filter_map(named).collect()
+    }
+}
+
+/// `memcpy@@GLIBC_2.14`: the version is not the function's name.
+fn without_version(name: &str) -> &str {
+    name.split_once("@@").map_or(name, |(name, _)| name)
+}
+
+/// Whether a file is of the kind.
+pub(super) fn is_elf(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    super::open_file(path).is_some_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == *b"\x7fELF"
+}
+
+/// A piece of a file that is mapped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Segment {
+    offset: u64,
+    address: u64,
+    file_bytes: u64,
+    memory_bytes: u64,
+    flags: u32,
+}
+
+/// How a file's offsets become addresses.
+#[derive(Debug, PartialEq, Eq)]
+struct Segments(Vec<Segment>);
+
+impl Segments {
+    fn of(path: &Path) -> Option<Segments> {
+        let file = super::open_file(path)?;
+        let mut header = [0; 64];
+        file.read_exact_at(&mut header[..52], 0).ok()?;
+        let _ = file.read_exact_at(&mut header[52..], 52);
+        let (at, size, count, wide) = Segments::table(&header)?;
+        let mut table = vec![0; size * count];
+        file.read_exact_at(&mut table, at).ok()?;
+        Some(Segments(table.chunks_exact(size).filter_map(|entry| segment(entry, wide)).collect()))
+    }
+
+    /// Where the program headers are, how large each is, how many there are, and whether the file is of 64 bits.
+    fn table(header: &[u8; 64]) -> Option<(u64, usize, usize, bool)> {
+        if !header.starts_with(b"\x7fELF") || header[5] != 1 {
+            return None;
+        }
+        let half = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let (at, size, count, wide, least) = match header[4] {
+            1 => (u64::from(u32_at(header, 28)?), half(42), half(44), false, 32),
+            2 => (u64_at(header, 32)?, half(54), half(56), true, 56),
+            _ => return None,
+        };
+        (size >= least && size <= 256 && count <= MOST_HEADERS).then_some((at, size, count, wide))
+    }
+
+    /// The address that the linker gave to what stands at an offset of the file that was mapped. A file with debugging symbols only has no
+    /// longer what was mapped, and may have lost the offsets: then they are as GNU's linker makes them, as far apart as the addresses.
+    fn address(&self, offset: u64) -> Option<u64> {
+        let within = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|into| into < s.file_bytes);
+        if let Some(segment) = self.0.iter().find(within) {
+            return Some(segment.address + (offset - segment.offset));
+        }
+        if self.0.iter().any(|s| s.flags & EXECUTABLE != 0 && s.file_bytes > 0) {
+            return None;
+        }
+        let base = self.0.iter().map(|s| s.address).min()? & !0xfff;
+        let address = base.checked_add(offset)?;
+        let holds = |s: &Segment| address.checked_sub(s.address).is_some_and(|into| into < s.memory_bytes);
+        self.0.iter().any(holds).then_some(address)
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_le_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
+    Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
+}
+
+fn segment(entry: &[u8], wide: bool) -> Option<Segment> {
+    if u32_at(entry, 0)? != LOAD {
+        return None;
+    }
+    let narrow = |at| u32_at(entry, at).map(u64::from);
+    Some(match wide {
+        true => Segment {
+            flags: u32_at(entry, 4)?,
+            offset: u64_at(entry, 8)?,
+            address: u64_at(entry, 16)?,
+            file_bytes: u64_at(entry, 32)?,
+            memory_bytes: u64_at(entry, 40)?,
+        },
+        false => Segment {
+            offset: narrow(4)?,
+            address: narrow(8)?,
+            file_bytes: narrow(16)?,
+            memory_bytes: narrow(20)?,
+            flags: u32_at(entry, 24)?,
+        },
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(offset: u64, address: u64, file_bytes: u64, memory_bytes: u64, flags: u32) -> Segment {
+        Segment { offset, address, file_bytes, memory_bytes, flags }
+    }
+
+    #[test]
+    fn offsets_become_addresses_also_where_only_debugging_symbols_are_left() {
+        let whole = Segments(vec![segment(0, 0x40_0000, 0x500, 0x500, 4), segment(0x1000, 0x40_2000, 0x800, 0x800, 5)]);
+        assert_eq!((whole.address(0x1010), whole.address(0x1800), whole.address(0x10)), (Some(0x40_2010), None, Some(0x40_0010)));
+        let symbols_only = Segments(vec![segment(0, 0x40_0000, 0x500, 0x500, 4), segment(0x1000, 0x40_1000, 0, 0x800, 5)]);
+        assert_eq!((symbols_only.address(0x1010), symbols_only.address(0x1800)), (Some(0x40_1010), None));
+    }
+
+    #[test]
+    fn this_program_names_its_own_functions() {
+        let path = std::env::current_exe().expect("a file");
+        let segments = Segments::of(&path).expect("an ELF file");
+        let text = segments.0.iter().find(|s| s.flags & EXECUTABLE != 0).expect("code");
+        let middle = text.offset + text.file_bytes / 2;
+        assert!(segments.address(middle).is_some());
+        assert!(Files::new().names(Path::new("/proc/self/status"), &[1, 2]).is_empty());
+        assert!(Files::new().names(Path::new("/no/such/file"), &[1, 2]).is_empty());
+    }
+
+    #[test]
+    fn a_version_is_no_part_of_a_name() {
+        assert_eq!(without_version("memcpy@@GLIBC_2.14"), "memcpy");
+        assert_eq!(without_version("main"), "main");
+    }
+}

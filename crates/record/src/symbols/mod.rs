@@ -1,0 +1,133 @@
+//! Names for addresses, after a recording: the kernel's from its own list, a program's from the symbol tables of its files, code that a
+//! program made from the map it leaves (`/tmp/perf-PID.map`).
+//!
+//! [`resolve`] does it for a recording of another machine, whose files are looked for by build identifier. A name is only
+//! ever taken from a file with the identifier that was recorded.
+
+mod elf;
+mod kernel;
+mod made;
+mod search;
+
+pub(crate) use elf::Files;
+pub(crate) use kernel::KernelSymbols;
+pub(crate) use made::MadeCode;
+
+use search::Search;
+use std::collections::{BTreeMap, HashMap};
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use thalweg_trace::Frame;
+
+/// A function, and how far into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub symbol: String,
+    pub offset: u64,
+}
+
+/// Opens a regular file; anything else that has the name (a pipe that nobody writes) neither opens nor blocks.
+pub(crate) fn open_file(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
+}
+
+/// The build identifier of an ELF file, in hexadecimal.
+pub(crate) fn build_id_of(path: &Path) -> Option<String> {
+    let id = elf::is_elf(path).then(|| blazesym::helper::read_elf_build_id(path).ok().flatten()).flatten()?;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
+
+/// A file without which frames stay without a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingFile {
+    /// Its path where it was recorded.
+    pub module: String,
+    /// Its build identifier, where it has one.
+    pub build_id: Option<String>,
+    /// Samples whose stack has a frame of it without a name.
+    pub samples: u64,
+}
+
+/// Gives names to frames that have a file, an offset and no symbol. `stacks` are the stacks of a recording, innermost frame first, each with
+/// the number of its samples; files are looked for in `dirs` (`DIR/.build-id/xx/yyyy`, with `.debug` or without, or by their name), then where
+/// this machine keeps debug files, then at their path. Says which files are missing, those with the most samples first.
+pub fn resolve(stacks: &mut [(Vec<Frame>, u64)], dirs: &[PathBuf]) -> Vec<MissingFile> {
+    let mut wanted: BTreeMap<(String, Option<String>), Vec<u64>> = BTreeMap::new();
+    for (frames, _) in stacks.iter() {
+        for (place, offset) in unnamed(frames) {
+            wanted.entry(place_of(&frames[place])).or_default().push(offset);
+        }
+    }
+    let search = Search::new(dirs);
+    let mut files = Files::new();
+    let mut names: HashMap<(String, Option<String>), HashMap<u64, Named>> = HashMap::new();
+    for (module, mut offsets) in wanted {
+        offsets.sort_unstable();
+        offsets.dedup();
+        let mut known = HashMap::new();
+        for path in search.candidates(&module.0, module.1.as_deref()) {
+            let left: Vec<u64> = offsets.iter().copied().filter(|offset| !known.contains_key(offset)).collect();
+            if left.is_empty() {
+                break;
+            }
+            known.extend(files.names(&path, &left));
+        }
+        names.insert(module, known);
+    }
+    let mut missing: HashMap<(String, Option<String>), u64> = HashMap::new();
+    for (frames, samples) in stacks.iter_mut() {
+        let mut lacks = Vec::new();
+        for (place, offset) in unnamed(frames) {
+            let module = place_of(&frames[place]);
+            match names.get(&module).and_then(|known| known.get(&offset)) {
+                Some(named) => {
+                    // A return address was looked for one byte before.
+                    let back = frames[place].file_offset.unwrap_or(offset) - offset;
+                    (frames[place].symbol, frames[place].offset) = (Some(named.symbol.clone()), named.offset + back);
+                }
+                None if !lacks.contains(&module) => lacks.push(module),
+                None => {}
+            }
+        }
+        lacks.into_iter().for_each(|module| *missing.entry(module).or_default() += *samples);
+    }
+    let all = missing.into_iter().map(|((module, build_id), samples)| MissingFile { module, build_id, samples });
+    let mut all: Vec<MissingFile> = all.collect();
+    all.sort_by(|a, b| b.samples.cmp(&a.samples).then_with(|| a.module.cmp(&b.module)));
+    all
+}
+
+fn place_of(frame: &Frame) -> (String, Option<String>) {
+    (frame.module.clone(), frame.build_id.clone())
+}
+
+/// The frames without a name that a file could give one, with the offset to look at. All but the innermost of the program are return
+/// addresses: the call is before them.
+fn unnamed(frames: &[Frame]) -> Vec<(usize, u64)> {
+    let first = frames.iter().position(Frame::is_user).unwrap_or(frames.len());
+    let is_wanted = |frame: &Frame| frame.symbol.is_none() && frame.module.starts_with('/');
+    let of = |(place, frame): (usize, &Frame)| Some((place, frame.file_offset?.saturating_sub(u64::from(place > first))));
+    frames.iter().enumerate().filter(|(_, frame)| is_wanted(frame)).filter_map(of).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_missing_is_said_with_how_many_samples_it_costs() {
+        let frame = |offset| Frame::parse(&format!("[/no/such/program 0102+{offset:#x}]"));
+        let mut stacks = vec![(vec![frame(16), frame(32)], 5), (vec![Frame::parse("do_idle [kernel]"), frame(16)], 2)];
+        let missing = resolve(&mut stacks, &[]);
+        let expected = MissingFile { module: "/no/such/program".into(), build_id: Some("0102".into()), samples: 7 };
+        assert_eq!(missing, [expected]);
+    }
+
+    #[test]
+    fn a_return_address_is_looked_for_in_the_call_before_it() {
+        let frames: Vec<Frame> = ["a [kernel]", "[/x 01+0x10]", "[/x 01+0x20]"].map(Frame::parse).to_vec();
+        assert_eq!(unnamed(&frames), [(1, 0x10), (2, 0x1f)]);
+    }
+}
