@@ -20,7 +20,7 @@ mod why;
 pub use html::html;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
-pub use profile::{MAX_COLUMNS, ProfileColumn, profile};
+pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
 pub use rpcstat::{live_heads, live_line, rpcstat};
 pub use short::{MAX_LINES, short};
 pub use text::{Prediction, predicted_against_achieved, text};

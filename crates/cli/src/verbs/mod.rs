@@ -46,7 +46,7 @@ verbs! {
         Profile = profile in explaining,
         /// Draw a recording as a picture (SVG) or a page with tables (HTML)
         Report = report in explaining,
-        /// Convert a recording for Perfetto, or to CSV
+        /// Convert a recording for Perfetto, to CSV, or its profile for other profilers
         Export = export in explaining,
         /// Check what this machine offers to recordings and the demo, and how to get what is missing
         Doctor = doctor in explaining,

@@ -344,8 +344,16 @@ impl Of<'_> {
             share: division.ns(weight) / division.total.max(1.0),
             samples: weight.samples,
         };
-        let name =
-            |function: &super::classify::Function| FlameFunction { name: function.name.clone(), module: base(&function.module).to_owned() };
+        let class = |function: &super::classify::Function| match function.class() {
+            Some(class) => Some(self.rules.classes[class as usize].name.clone()),
+            None => function.is_user.then(|| super::rules::name::PROGRAM.to_owned()),
+        };
+        let name = |function: &super::classify::Function| FlameFunction {
+            name: function.name.clone(),
+            module: base(&function.module).to_owned(),
+            class: class(function),
+            is_user: function.is_user,
+        };
         let mut stacks: Vec<FlameStack> = merged.into_iter().map(stack).collect();
         stacks.sort_by(|a, b| a.program.cmp(&b.program).then_with(|| a.frames.cmp(&b.frames)).then_with(|| a.class.cmp(&b.class)));
         HostStacks { functions: self.stacks.functions.iter().map(name).collect(), stacks }

@@ -27,6 +27,16 @@ pub(super) struct Function {
     anchor: Option<ClassId>,
 }
 
+impl Function {
+    /// Its own class, where a rule says it.
+    pub(super) fn class(&self) -> Option<ClassId> {
+        match self.leaf? {
+            Says::In(class) => Some(class),
+            Says::Nothing => None,
+        }
+    }
+}
+
 /// What is said of a stack, whosoever it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Verdict {

@@ -54,6 +54,10 @@ pub struct FlameFunction {
     pub name: String,
     /// The module it is in.
     pub module: String,
+    /// Its class, as a name in the rules, where they say something of it.
+    pub class: Option<String>,
+    /// Whether it is a program's or a library's.
+    pub is_user: bool,
 }
 
 /// A stack of a program.

@@ -29,8 +29,7 @@ pub(crate) fn facts(object: &Object) -> impl Iterator<Item = (String, libbpf_sys
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
         // SAFETY: the structure is as large as said, and the descriptor is the program's.
-        let result =
-            unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
+        let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
         (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
     })
 }

@@ -133,7 +133,8 @@ impl Work {
         let programs = Programs::load(tracepoints)?;
         let mut notes = Vec::new();
         let events = Events::open().unwrap_or_else(|error| {
-            notes.push(format!("The kernel does not tell the profile of mappings ({error}): stacks of short processes stay without names."));
+            notes
+                .push(format!("The kernel does not tell the profile of mappings ({error}): stacks of short processes stay without names."));
             Events::default()
         });
         let taken = Rc::new(RefCell::new(Taken::default()));
@@ -249,7 +250,9 @@ impl Work {
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         let mut notes = self.notes;
         if is_hidden {
-            notes.push("The kernel hides its addresses (kernel.kptr_restrict): functions of the kernel have no names in this profile.".to_owned());
+            notes.push(
+                "The kernel hides its addresses (kernel.kptr_restrict): functions of the kernel have no names in this profile.".to_owned(),
+            );
         }
         if lost > 0 {
             notes.push(format!("{lost} samples of the profile were lost: the ring was full."));

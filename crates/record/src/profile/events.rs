@@ -270,7 +270,8 @@ mod tests {
     fn a_mapping_has_its_path_and_its_build_identifier() {
         let words = [7, 7, 0x1000, 0, 0x2000, 0, 0x3000, 0, 2, 0x0201, 0, 0, 0, 0, 5, 2];
         let mapped = parse(&record(RECORD_MMAP2, MISC_BUILD_ID, &words, b"/bin/x\0\0", 9)).expect("a mapping");
-        let expected = What::Mapped { start: 0x1000, end: 0x3000, file_offset: 0x3000, path: "/bin/x".into(), build_id: Some("0102".into()) };
+        let expected =
+            What::Mapped { start: 0x1000, end: 0x3000, file_offset: 0x3000, path: "/bin/x".into(), build_id: Some("0102".into()) };
         assert_eq!(mapped.what, expected);
         for length in 0..60 {
             let _ = parse(&record(RECORD_MMAP2, MISC_BUILD_ID, &words, b"/bin/x\0\0", 9)[..length]);

@@ -142,7 +142,8 @@ impl Programs {
                 let _ = unsafe { libbpf_sys::bpf_prog_test_run_opts(settle.as_fd().as_raw_fd(), &raw mut options) };
             }
         }
-        let all = self.map(|name| name == "processors").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        let all =
+            self.map(|name| name == "processors").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
         let all = all.unwrap_or_default();
         let of = |cpu: &u32| Some((*cpu, Times::parse(all.get(usize::try_from(*cpu).ok()?)?)?));
         self.processors.iter().filter_map(of).collect()

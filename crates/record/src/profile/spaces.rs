@@ -107,7 +107,9 @@ fn insert(maps: &mut BTreeMap<u64, Mapping>, new: Mapping) {
 impl Spaces {
     /// Reads what is mapped in the processes that are there, so that their children are known from the first on.
     pub(crate) fn begin(&mut self, modules: &mut Modules) {
-        for pid in crate::proc::processes::all().into_values().filter(|process| !process.is_kernel).take(MOST_AT_FIRST).map(|process| process.pid) {
+        for pid in
+            crate::proc::processes::all().into_values().filter(|process| !process.is_kernel).take(MOST_AT_FIRST).map(|process| process.pid)
+        {
             self.find(pid, 0, modules);
             self.processes.entry(pid).or_default().looks = 0;
         }

@@ -84,7 +84,8 @@ impl Known {
             Event::Mark(mark) => {
                 name(&mut mark.track);
                 // The value of a beginning is the track of who made the thread.
-                let maker = mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|value| TrackId::new(u64::try_from(value).ok()?));
+                let maker =
+                    mark.value.filter(|_| mark.kind == MarkKind::ThreadStart).and_then(|value| TrackId::new(u64::try_from(value).ok()?));
                 if let Some(new) = maker.and_then(|maker| self.renamed.get(&maker)) {
                     mark.value = i64::try_from(new.number()).ok();
                 }

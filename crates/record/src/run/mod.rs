@@ -199,7 +199,9 @@ fn check(options: &Options) -> Result<(), RecordError> {
     match (options.server, options.command.is_empty()) {
         (true, false) => usage("a server is recorded without a command: name its ports, and start the command elsewhere"),
         (true, true) if options.ports.is_empty() => usage("name at least one port that the server listens on"),
-        (false, true) if options.also.is_empty() && !options.is_of_everything() => usage("nothing to record: give a command, or processes to watch"),
+        (false, true) if options.also.is_empty() && !options.is_of_everything() => {
+            usage("nothing to record: give a command, or processes to watch")
+        }
         _ => Ok(()),
     }
 }
@@ -277,7 +279,17 @@ impl Session {
             held.release(&mpi.as_ref().map_or_else(|| environment.clone(), |mpi| mpi.environment(environment.clone())))?;
         }
         let (attributes, notes) = (others.attributes, others.notes);
-        Ok(Session { signals, held, others: pidfds, quota, attributes, notes, mpi, started: Instant::now(), of_everything: options.is_of_everything() })
+        Ok(Session {
+            signals,
+            held,
+            others: pidfds,
+            quota,
+            attributes,
+            notes,
+            mpi,
+            started: Instant::now(),
+            of_everything: options.is_of_everything(),
+        })
     }
 
     /// Waits for the end of the interval.

@@ -81,9 +81,9 @@ mod tests {
         let path = directory.path().join("perf-1.map");
         std::fs::write(&path, "1000 20 f\n1100 8 g\n").expect("written");
         let mut made = MadeCode { paths: vec![path], file: None };
-        assert_eq!(made.names(&[0x101f, 0x1020, 0x1104]), [
-            (0x101f, Named { symbol: "f".into(), offset: 0x1f }),
-            (0x1104, Named { symbol: "g".into(), offset: 4 })
-        ]);
+        assert_eq!(
+            made.names(&[0x101f, 0x1020, 0x1104]),
+            [(0x101f, Named { symbol: "f".into(), offset: 0x1f }), (0x1104, Named { symbol: "g".into(), offset: 4 })]
+        );
     }
 }

@@ -1,12 +1,22 @@
-//! What a person sees of a profile: the table, and pictures of it ([`page`]).
+//! What a person sees of a profile: the table, and pictures of it ([`profile_page`]).
 //!
 //! The table is that of the 2004 study of GridFTP and NeST servers: percent of processor time by class, a column for each end or run, the
 //! rates above; below it the functions that ran longest.
 
+mod bars;
+mod classes;
+mod colours;
+mod flame;
+mod over_time;
+mod page;
+
+pub use page::profile_page;
+
 use crate::columns::{clean, cut, left, right, rounded_to_sum};
 use crate::page::{Ink, Page, TextOptions};
+use classes::Row;
 use std::collections::BTreeMap;
-use thalweg_explain::profile::document::{ClassShare, FunctionShare, HostProfile, Rate};
+use thalweg_explain::profile::document::{FunctionShare, HostProfile, Rate};
 use thalweg_trace::numbers::{byte_rate, count, duration, percent};
 
 /// Lines of the table, heads included.
@@ -17,7 +27,7 @@ pub const MAX_COLUMNS: usize = 5;
 const FUNCTIONS: usize = 5;
 /// Programs that are named.
 const PROGRAMS: usize = 3;
-/// What is smaller in every column is not shown.
+/// What is less is not told.
 const LEAST_SHARE: f64 = 0.0005;
 /// A column of figures.
 const FIGURE: usize = 14;
@@ -78,32 +88,28 @@ impl<'a> Table<'a> {
     }
 
     fn classes(&mut self) {
-        let mut titles: Vec<(&str, &str)> = Vec::new();
-        for row in self.columns.iter().flat_map(|column| &column.profile.classes) {
-            if !titles.iter().any(|(class, _)| *class == row.class) {
-                titles.push((&row.class, &row.title));
-            }
-        }
-        let columns: Vec<&HostProfile> = self.columns.iter().map(|column| column.profile).collect();
-        order_as(&mut titles, &columns);
-        let of = |class: &str, profile: &HostProfile| profile.classes.iter().find(|row| row.class == class).and_then(|row| row.share);
-        let most = |class: &str| columns.iter().filter_map(|profile| of(class, profile)).fold(0.0, f64::max);
-        titles.retain(|(class, _)| most(class) >= LEAST_SHARE);
+        let mut rows = classes::rows(self.columns);
         let room = TABLE_LINES - 2;
-        let mut smaller: Vec<&str> = Vec::new();
-        if titles.len() > room {
-            let mut by_size: Vec<&str> = titles.iter().map(|(class, _)| *class).collect();
-            by_size.sort_by(|a, b| most(b).total_cmp(&most(a)));
-            smaller = by_size.split_off(room - 1);
-            titles.retain(|(class, _)| !smaller.contains(class));
+        if rows.len() > room {
+            let mut sizes: Vec<f64> = rows.iter().map(Row::most).collect();
+            sizes.sort_by(|a, b| b.total_cmp(a));
+            let least = sizes[room - 2];
+            let (mut shown, mut smaller): (Vec<Row>, Vec<Row>) = rows.into_iter().partition(|row| row.most() >= least);
+            smaller.extend(shown.split_off(room - 1));
+            let sum = |column: usize| smaller.iter().filter_map(|row| row.shares[column]).reduce(|a, b| a + b);
+            let shares = (0..self.columns.len()).map(sum).collect();
+            shown.push(Row { class: String::new(), title: format!("{} smaller ones", smaller.len()), shares });
+            rows = shown;
         }
-        let shares: Vec<Vec<Option<f64>>> = columns.iter().map(|profile| column_of(profile, &titles, &smaller)).collect();
-        let rows =
-            titles.iter().map(|(_, title)| clean(title)).chain((!smaller.is_empty()).then(|| format!("{} smaller ones", smaller.len())));
-        for (row, title) in rows.enumerate() {
-            let cell = |column: &Vec<Option<f64>>| column[row].map_or_else(|| "-".to_owned(), percent);
-            let cells: Vec<String> = shares.iter().map(cell).collect();
-            self.row(&title, &cells, Ink::Plain);
+        for column in 0..self.columns.len() {
+            // Rounded, the rows of a column add up to what they add up to.
+            let shares: Vec<f64> = rows.iter().filter_map(|row| row.shares[column]).collect();
+            let mut rounded = rounded_to_sum(&shares, 0.001).into_iter();
+            rows.iter_mut().filter_map(|row| row.shares[column].as_mut()).for_each(|share| *share = rounded.next().unwrap_or(*share));
+        }
+        for row in rows {
+            let cells: Vec<String> = row.shares.iter().map(|share| share.map_or_else(|| "-".to_owned(), percent)).collect();
+            self.row(&clean(&row.title), &cells, Ink::Plain);
         }
     }
 
@@ -165,36 +171,6 @@ impl<'a> Table<'a> {
             self.page.wrapped(&said);
         }
     }
-}
-
-/// Puts classes in the order of the column that has most of them: the others' own come where they stand there.
-fn order_as(titles: &mut [(&str, &str)], columns: &[&HostProfile]) {
-    let position = |class: &str| {
-        let place = |profile: &&HostProfile| profile.classes.iter().position(|row: &ClassShare| row.class == class);
-        let places = columns.iter().filter_map(|profile| Some((place(profile)? as f64 + 1.0) / (profile.classes.len() as f64 + 1.0)));
-        places.fold((0.0, 0), |(sum, n), place| (sum + place, n + 1))
-    };
-    titles.sort_by(|a, b| {
-        // Where one column has both, it says which is first.
-        let both = columns.iter().find_map(|profile| {
-            let place = |class: &str| profile.classes.iter().position(|row| row.class == class);
-            Some(place(a.0)?.cmp(&place(b.0)?))
-        });
-        let mean = |(sum, n): (f64, i32)| sum / f64::from(n.max(1));
-        both.unwrap_or_else(|| mean(position(a.0)).total_cmp(&mean(position(b.0))))
-    });
-}
-
-/// A column's shares as they are shown: they add up to what they add up to.
-fn column_of(profile: &HostProfile, titles: &[(&str, &str)], smaller: &[&str]) -> Vec<Option<f64>> {
-    let share = |class: &str| profile.classes.iter().find(|row| row.class == class).and_then(|row| row.share);
-    let mut shares: Vec<Option<f64>> = titles.iter().map(|(class, _)| share(class)).collect();
-    if !smaller.is_empty() {
-        shares.push(profile.enough.then(|| smaller.iter().filter_map(|class| share(class)).sum()));
-    }
-    let there: Vec<f64> = shares.iter().flatten().copied().collect();
-    let mut rounded = rounded_to_sum(&there, 0.001).into_iter();
-    shares.iter().map(|share| share.and_then(|_| rounded.next())).collect()
 }
 
 /// A module without its folder.
