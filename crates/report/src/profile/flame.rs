@@ -132,13 +132,13 @@ impl Picture {
     fn finish(self, title: &str, samples: u64) -> String {
         let height = TOP + ROW * (self.deepest as f64 + 1.0) + 14.0;
         let lead = format!(
-            "{} samples; parts below {} of them are left out. Click to zoom in, on the top row to zoom out",
+            "{} samples; parts below {:.2} % of them are left out. Click to zoom in, on the top row to zoom out",
             count(samples),
-            percent(LEAST)
+            LEAST * 100.0
         );
         let search = WIDTH - MARGIN - 260.0;
         format!(
-            "<svg class=\"flame\" xmlns=\"http://www.w3.org/2000/svg\" xmlns:h=\"http://www.w3.org/1999/xhtml\" width=\"{WIDTH}\" \
+            "<svg class=\"flame\" xmlns=\"http://www.w3.org/2000/svg\" width=\"{WIDTH}\" \
              height=\"{height}\" viewBox=\"0 0 {WIDTH} {height}\" font-family=\"Helvetica, Arial, sans-serif\" font-size=\"{SIZE}\" \
              data-margin=\"{MARGIN}\" data-room=\"{}\" data-letter=\"{:.3}\">\n<title>{}</title>\n\
              <style>.flame g[data-n] {{ cursor: pointer }} .flame g.found rect {{ fill: #C1272D }} .flame g.found text {{ fill: #fff }} \
@@ -146,9 +146,9 @@ impl Picture {
              <rect width=\"{WIDTH}\" height=\"{height}\" fill=\"#fff\"/>\n\
              <text x=\"{MARGIN}\" y=\"24\" font-size=\"15\" font-weight=\"600\" fill=\"{INK}\">{}</text>\n\
              <text x=\"{MARGIN}\" y=\"44\" font-size=\"12\" fill=\"{FAINT}\">{}</text>\n\
-             <foreignObject x=\"{search}\" y=\"10\" width=\"260\" height=\"44\"><h:input type=\"search\" placeholder=\"search functions\" \
-             aria-label=\"search functions\" style=\"width: 240px; font: 13px sans-serif; padding: 3px\"/><h:output \
-             style=\"display: block; font: 11px sans-serif; color: {FAINT}\"></h:output></foreignObject>\n{}\
+             <foreignObject x=\"{search}\" y=\"10\" width=\"260\" height=\"44\"><input type=\"search\" placeholder=\"search functions\" \
+             aria-label=\"search functions\" style=\"width: 240px; font: 13px sans-serif; padding: 3px\"><output \
+             style=\"display: block; font: 11px sans-serif; color: {FAINT}\"></output></foreignObject>\n{}\
              <script><![CDATA[\n{SCRIPT}]]></script>\n</svg>\n",
             WIDTH - 2.0 * MARGIN,
             text_width("x", SIZE),

@@ -10,7 +10,7 @@ use thalweg_trace::numbers::percent;
 const WIDTH: f64 = 956.0;
 const HEIGHT: f64 = 330.0;
 const LEFT: f64 = 60.0;
-const RIGHT: f64 = 230.0;
+const RIGHT: f64 = 250.0;
 const TOP: f64 = 46.0;
 const BOTTOM: f64 = 40.0;
 const SIZE: f64 = 12.0;
@@ -51,7 +51,7 @@ pub(super) fn over_time(column: &ProfileColumn<'_>, number: usize, rows: &[Row])
         let top = TOP + LINE * place as f64;
         canvas.rectangle(WIDTH - RIGHT + 18.0, top, 11.0, 11.0, colours::of(&row.class), 1.0);
         let share = row.shares.get(number).copied().flatten().map(percent).unwrap_or_default();
-        canvas.text(WIDTH - RIGHT + 35.0, top + 10.0, &fitted(&row.title, SIZE, 145.0), Lettering::of(SIZE));
+        canvas.text(WIDTH - RIGHT + 35.0, top + 10.0, &fitted(&row.title, SIZE, 168.0), Lettering::of(SIZE));
         canvas.text(WIDTH - 10.0, top + 10.0, &share, Lettering::of(SIZE).in_colour(FAINT).held("end"));
     }
     Some(canvas.finish(WIDTH, HEIGHT.max(TOP + LINE * shown.len() as f64 + 12.0), &format!("{} over time", column.name)))
