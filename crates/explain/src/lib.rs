@@ -57,6 +57,10 @@ pub enum ExplainError {
 
 /// Explains a recording.
 pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, ExplainError> {
+    if source.meta().recorder == "profile" {
+        let problem = "the recording is a profile and holds no waits: `thalweg profile RECORDING` shows it; `thalweg record --profile` records both";
+        return Err(ExplainError::Nothing(problem.to_owned()));
+    }
     let mut tables = tables::Tables::of(source);
     if tables.main == index::NONE {
         if let Some(explanation) = rpcstat::charge::explanation(source, options.why)? {
@@ -68,7 +72,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     }
     let (start, end) = interval(source)?;
     let mut seen = observation::Observation::new(&tables, start, end);
-    let samples = source.samples()?;
+    let mut samples = source.samples()?;
+    // Those of a profile are of everything that ran on the machine.
+    samples.retain(|sample| sample.stack.is_none());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     let facts = walk::Facts { wire, lives, holes };

@@ -30,7 +30,7 @@ use crate::observe::holes::Holes;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::{LiveSpan, Observer};
-use crate::observe::tables::Tables;
+use crate::observe::tables::{Actor, Tables};
 use crate::observe::wire::WireFacts;
 use crate::rule::RuleId;
 use ledger::{Ledger, Place, What};
@@ -58,6 +58,8 @@ pub(crate) struct Walk<'a, 'o> {
     end: End,
     at: i64,
     jumps: usize,
+    /// How many threads there are to jump between: those that only woke or held something are never walked on.
+    threads: usize,
     /// Down to which instant the walk is where it is because a rule inferred what the recording does not say.
     inferred_floor: i64,
     /// The lock whose holder, or the helper whom, the walk follows, if it does.
@@ -125,6 +127,8 @@ impl<'a, 'o> Walk<'a, 'o> {
         let Facts { wire, lives, holes } = facts;
         let ledger = Ledger::new(tables, end - start);
         let track = tables.main;
+        let is_walked = |a: &&Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::Kernel);
+        let threads = tables.actors.iter().filter(is_walked).count();
         let recorders = tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
         Walk {
             recorders: recorders.collect(),
@@ -140,6 +144,7 @@ impl<'a, 'o> Walk<'a, 'o> {
             track,
             at: end,
             jumps: 0,
+            threads,
             inferred_floor: i64::MAX,
             held: None,
             through: None,
@@ -306,7 +311,7 @@ impl<'a, 'o> Walk<'a, 'o> {
 
     /// Whether jumps have gone round in a circle without any progress.
     fn circling(&self) -> bool {
-        self.jumps > (2 * self.tables.actors.len() + 16).min(limits::MOST_JUMPS)
+        self.jumps > (2 * self.threads + 16).min(limits::MOST_JUMPS)
     }
 
     /// From where on the thread was in nothing but this span, as far as has been read.

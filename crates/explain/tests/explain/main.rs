@@ -12,6 +12,7 @@ mod fixtures;
 mod polling;
 mod predictions;
 mod profile;
+mod profiled;
 mod programs;
 mod programs_mounted;
 mod programs_network;

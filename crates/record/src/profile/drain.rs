@@ -260,7 +260,7 @@ impl Work {
         if cut > 0 {
             notes.push(format!("The profile has more different stacks than are kept: of {cut} samples only where they were is known."));
         }
-        Ok(Finished { dropped_events: lost + self.state.refused, attributes, notes })
+        Ok(Finished { dropped_events: self.state.refused, attributes, notes })
     }
 }
 

@@ -164,6 +164,26 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_processor_s_time_is_charged_without_a_gap_and_never_twice() {
+        let tracepoints = match crate::bpf::allowed().and_then(|tracepoints| allowed().map(|()| tracepoints)) {
+            Ok(tracepoints) => tracepoints,
+            Err(error) => return println!("SKIPPED: {error}"),
+        };
+        let programs = Programs::load(&tracepoints).expect("loaded");
+        programs.run(true);
+        let before = programs.settle();
+        std::thread::sleep(std::time::Duration::from_millis(500));
+        let after = programs.settle();
+        assert_eq!(before.len(), online_processors().len());
+        for ((cpu, before), (_, after)) in before.into_iter().zip(after) {
+            let all = |t: &Times| t.idle_ns + t.hardirq_ns + t.softirq_ns + t.task_ns + t.sampler_ns;
+            let (charged, passed) = (all(&after) - all(&before), after.last_ns - before.last_ns);
+            assert!(passed >= 500_000_000 && charged.abs_diff(passed) <= passed / 1_000, "cpu {cpu}: {charged} of {passed} ns: {after:?}");
+            assert!(after.taken > before.taken || after.idle_ns > before.idle_ns, "cpu {cpu}: {after:?}");
+        }
+    }
+
+    #[test]
     fn a_ring_grows_with_the_machine_within_bounds_and_is_a_power_of_two() {
         assert_eq!(ring_bytes(1), RING_BYTES);
         assert_eq!(ring_bytes(4), 2 * RING_BYTES);

@@ -7,6 +7,7 @@ mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod following;
+mod profiling;
 mod waiting;
 
 use std::path::Path;

@@ -1,0 +1,109 @@
+//! A profile beside a recording changes nothing of what is said: its threads are not part of the run, and its samples are of everything.
+
+use std::path::Path;
+use thalweg_explain::{Options, explain};
+use thalweg_trace::*;
+
+/// A recording with what a profile adds to it: samples with stacks, of its own threads too, threads of others, processors.
+struct Profiled {
+    inner: Recording,
+    meta: Meta,
+    tracks: Vec<Track>,
+}
+
+fn track(number: u64) -> TrackId {
+    TrackId::new(8 << 40 | number).expect("not 0")
+}
+
+impl Profiled {
+    fn of(name: &str) -> Profiled {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+        let inner = Recording::open(&path).expect("a fixture opens");
+        let mut meta = inner.meta().clone();
+        let classes = ["profile.user", "profile.kernel", "profile.softirq", "profile.hardirq"];
+        meta.attributes.extend((32..).zip(classes).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
+        meta.attributes.push(("profile.period_ns".to_owned(), "1000000".to_owned()));
+        let row = |number: u64, kind, role, pid: Option<u32>, name: &str| {
+            Track { track: track(number), host: HostId(0), kind, role, pid, tid: pid, name: name.to_owned() }
+        };
+        let mut tracks = inner.tracks().to_vec();
+        tracks.push(row(1, TrackKind::Thread, Role::None, Some(4_000_001), "a stranger"));
+        tracks.push(row(2, TrackKind::Thread, Role::None, None, "swapper/0"));
+        tracks.push(row(3, TrackKind::Thread, Role::Recorder, Some(4_000_002), "thalweg-profile"));
+        tracks.push(row(4, TrackKind::Cpu, Role::None, None, "cpu0"));
+        tracks.push(row(5, TrackKind::Cpu, Role::None, None, "cpu1"));
+        Profiled { inner, meta, tracks }
+    }
+}
+
+impl Source for Profiled {
+    fn meta(&self) -> &Meta {
+        &self.meta
+    }
+    fn hosts(&self) -> &[Host] {
+        self.inner.hosts()
+    }
+    fn clocks(&self) -> &[Clock] {
+        self.inner.clocks()
+    }
+    fn tracks(&self) -> &[Track] {
+        &self.tracks
+    }
+    fn objects(&self) -> &[Object] {
+        self.inner.objects()
+    }
+    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a> {
+        self.inner.spans_backward()
+    }
+    fn marks(&self) -> Result<Vec<Mark>, SourceError> {
+        self.inner.marks()
+    }
+    fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError> {
+        let mut all = self.inner.counters(name)?;
+        let of_processors = [CounterName::CpuIdleNs, CounterName::CpuHardirqNs, CounterName::CpuSoftirqNs, CounterName::CpuStealNs];
+        if of_processors.contains(&name) {
+            let (start, end) = (self.meta.start.ns(), self.meta.end.map_or(0, Time::ns));
+            for at in (start..end).step_by(100_000_000) {
+                let at = Time::from_monotonic_ns(at);
+                all.extend([4, 5].map(|n| Counter { of: CounterOf::Track(track(n)), name, at, value: at.ns() - start }));
+            }
+            all.sort_by_key(|counter| counter.at);
+        }
+        Ok(all)
+    }
+    fn samples(&self) -> Result<Vec<Sample>, SourceError> {
+        let mut all = self.inner.samples()?;
+        let (start, end) = (self.meta.start.ns(), self.meta.end.map_or(0, Time::ns));
+        let threads: Vec<TrackId> = self.tracks.iter().filter(|t| t.kind == TrackKind::Thread).map(|t| t.track).collect();
+        for (n, at) in (start..end).step_by(1_000_000).enumerate() {
+            let (track, class) = (threads.get(n % threads.len()).copied(), 32 + (n % 4) as u16);
+            let (at, cpu) = (Time::from_monotonic_ns(at), (n % 2) as u32);
+            all.push(Sample { at, host: HostId(0), cpu, track, class, stack: Some(1 + n as u32 % 2), weight_ns: 1_000_000 });
+        }
+        all.sort_by_key(|sample| sample.at);
+        Ok(all)
+    }
+    fn stacks(&self) -> Result<Vec<Stack>, SourceError> {
+        let stack = |stack, frame: &str| Stack { stack, frames: vec![frame.to_owned()] };
+        Ok(vec![stack(1, "tcp_sendmsg+0x27 [kernel]"), stack(2, "[/usr/bin/gzip 01+0x5120]")])
+    }
+}
+
+#[test]
+fn a_recording_with_a_profile_is_explained_as_without() {
+    for name in ["serial", "two-requests", "direct-out", "walks/nfs", "programs/copy-lock", "programs/mpi-collective-write"] {
+        let profiled = Profiled::of(name);
+        let said = |source: &dyn Source| explain(source, &Options::default()).expect("explains").to_json();
+        let (with, without) = (said(&profiled), said(&profiled.inner));
+        let differs = with.lines().zip(without.lines()).enumerate().find(|(_, (a, b))| a != b);
+        assert!(with == without, "{name}: {differs:?}");
+    }
+}
+
+#[test]
+fn a_profile_alone_says_that_it_is_one() {
+    let mut profiled = Profiled::of("serial");
+    profiled.meta.recorder = "profile".to_owned();
+    let error = explain(&profiled, &Options::default()).expect_err("no waits").to_string();
+    assert!(error.contains("thalweg profile"), "{error}");
+}
