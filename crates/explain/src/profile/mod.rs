@@ -21,6 +21,7 @@ pub use document::Profile;
 pub use rules::{DEFAULT_RULES, Rules, RulesError};
 
 use crate::ExplainError;
+use std::collections::HashMap;
 use thalweg_trace::Source;
 
 /// A profile, and what pictures of it are made of.
@@ -73,6 +74,13 @@ pub struct FlameStack {
     pub share: f64,
     /// Its samples.
     pub samples: u64,
+}
+
+/// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over.
+pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String>, HashMap<u32, u32>) {
+    let classified = classify::Stacks::new(stacks, &Rules::default());
+    let of_stack = stacks.iter().zip(&classified.verdicts).filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
+    (classified.functions.into_iter().map(|function| function.name).collect(), of_stack)
 }
 
 /// Where the time of the processors of a recording's machines went.

@@ -188,7 +188,8 @@ fn a_stripped_program_keeps_its_identifier_and_is_named_by_whoever_has_the_symbo
     let (_, missing) = named_from(&samples, &[]);
     let [file] = &missing[..] else { panic!("{missing:?}") };
     assert_eq!((file.module.as_str(), file.samples), (bare.to_str().expect("text"), samples.len() as u64));
-    let is_named = |frames: &Vec<Frame>| frames.iter().filter_map(|frame| frame.symbol.as_deref()).take(3).eq(["innermost", "between", "outermost"]);
+    let is_named =
+        |frames: &Vec<Frame>| frames.iter().filter_map(|frame| frame.symbol.as_deref()).take(3).eq(["innermost", "between", "outermost"]);
     let (stacks, missing) = named_from(&samples, std::slice::from_ref(&whole));
     assert!(stacks.iter().filter(|frames| is_named(frames)).count() * 100 > 95 * stacks.len(), "{stacks:?}");
     assert_eq!(missing, []);
@@ -196,7 +197,8 @@ fn a_stripped_program_keeps_its_identifier_and_is_named_by_whoever_has_the_symbo
     let id = file.build_id.as_deref().expect("an identifier");
     let debug = directory.path().join("debug/.build-id").join(&id[..2]);
     std::fs::create_dir_all(&debug).expect("directories");
-    let only = Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug.join(format!("{}.debug", &id[2..]))).output_in_time();
+    let only =
+        Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(debug.join(format!("{}.debug", &id[2..]))).output_in_time();
     if only.is_ok_and(|output| output.status.success()) {
         let (stacks, _) = named_from(&samples, &[directory.path().join("debug")]);
         assert!(stacks.iter().filter(|frames| is_named(frames)).count() * 100 > 95 * stacks.len(), "{stacks:?}");
@@ -248,7 +250,11 @@ fn processes_that_are_gone_at_once_are_known_by_their_files() {
     let directory = tempfile::tempdir().expect("a directory");
     let profile = Profile::of(&run(directory.path(), &["--profile-alone"], &["sh", "-c", "for i in $(seq 400); do /bin/true; done"]));
     let ours: HashSet<TrackId> = profile.recording.tracks().iter().filter(|t| t.role == Role::Client).map(|t| t.track).collect();
-    let frames = profile.samples.iter().filter(|sample| ours.contains(&sample.track)).filter_map(|sample| sample.frames.iter().find(|f| f.is_user()));
+    let frames = profile
+        .samples
+        .iter()
+        .filter(|sample| ours.contains(&sample.track))
+        .filter_map(|sample| sample.frames.iter().find(|f| f.is_user()));
     let (mut all, mut unknown) = (0, 0);
     frames.for_each(|frame| {
         all += 1;
