@@ -80,6 +80,11 @@ impl Division {
     }
 }
 
+/// By name and role: the weight of programs, and their processes.
+type Programs<'a> = HashMap<(&'a str, Role), Processes>;
+/// The weight of processes, and which they are.
+type Processes = (Weight, BTreeSet<Option<u32>>);
+
 /// Sums over classes.
 #[derive(Clone, Default)]
 struct Sums {
@@ -158,7 +163,7 @@ impl Of<'_> {
     fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division, rates: Vec<Rate>) -> HostProfile {
         let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
         let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
-        let mut programs: HashMap<(&str, Role), (Weight, BTreeSet<Option<u32>>)> = HashMap::new();
+        let mut programs: Programs<'_> = HashMap::new();
         for (&(place, track), &weight) in &gathered.stacks {
             let verdict = &self.stacks.verdicts[place as usize];
             let whose = self.tracks.whose(track);
@@ -251,11 +256,11 @@ impl Of<'_> {
         functions.into_iter().map(row).collect()
     }
 
-    fn programs(&self, division: &Division, programs: HashMap<(&str, Role), (Weight, BTreeSet<Option<u32>>)>) -> Vec<ProgramShare> {
+    fn programs(&self, division: &Division, programs: Programs<'_>) -> Vec<ProgramShare> {
         let mut programs: Vec<_> = programs.into_iter().collect();
         programs.sort_by(|a, b| b.1.0.ns.cmp(&a.1.0.ns).then_with(|| a.0.0.cmp(b.0.0)));
         programs.truncate(limits::MOST_PROGRAMS);
-        let row = |((program, role), (weight, pids)): ((&str, Role), (Weight, BTreeSet<Option<u32>>))| ProgramShare {
+        let row = |((program, role), (weight, pids)): ((&str, Role), Processes)| ProgramShare {
             program: program.to_owned(),
             role: role.name().to_owned(),
             processes: pids.len() as u64,
@@ -276,7 +281,7 @@ impl Of<'_> {
             }
         }
         let mut modules: Vec<_> = modules.into_iter().collect();
-        modules.sort_by(|a, b| b.1.ns.cmp(&a.1.ns));
+        modules.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.ns));
         modules.truncate(limits::MOST_MODULES);
         let row = |((module, build_id), weight): ((&str, Option<&str>), Weight)| ModuleShare {
             module: module.to_owned(),

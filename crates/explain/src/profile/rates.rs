@@ -38,7 +38,7 @@ pub(super) fn rates(source: &dyn Source, times: &BTreeMap<HostId, Times>) -> Res
             rates.entry(host).or_default().push(Rate { what: what.to_owned(), bytes, bytes_per_s: bytes as f64 / wall_s });
         }
     }
-    rates.values_mut().for_each(|rates| rates.sort_by(|a, b| b.bytes.cmp(&a.bytes)));
+    rates.values_mut().for_each(|rates| rates.sort_by_key(|rate| std::cmp::Reverse(rate.bytes)));
     Ok(rates)
 }
 

@@ -286,7 +286,8 @@ fn line(words: &str) -> Result<Line<'_>, String> {
         }
     };
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
-    if !is_name && !(name == "~" && sort.is_empty()) {
+    let is_transparent = name == "~" && sort.is_empty();
+    if !is_name && !is_transparent {
         return Err(format!("expected a class's name of letters, digits, - and _, found {name:?}"));
     }
     match sort {

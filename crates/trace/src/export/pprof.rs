@@ -172,8 +172,11 @@ fn profile(source: &dyn Source, stacks: &Stacks) -> Profile {
     }
 }
 
+/// Numbers of modules, by name and build identifier.
+type Numbers<'a> = BTreeMap<(&'a str, Option<&'a str>), u64>;
+
 /// The modules, and the number of each by name and build identifier.
-fn mappings<'a>(functions: &'a [Function], strings: &mut Strings) -> (Vec<Mapping>, BTreeMap<(&'a str, Option<&'a str>), u64>) {
+fn mappings<'a>(functions: &'a [Function], strings: &mut Strings) -> (Vec<Mapping>, Numbers<'a>) {
     let (mut mapping, mut numbers) = (Vec::new(), BTreeMap::new());
     for function in functions.iter().filter(|function| !function.module.is_empty()) {
         let key = (function.module.as_str(), function.build_id.as_deref());
