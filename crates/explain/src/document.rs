@@ -205,9 +205,21 @@ pub struct Charge {
     pub quota: bool,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
+    /// Of a charge to a processor: the functions in which it ran longest, where the recording has a profile.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub hottest: Vec<HotFunction>,
     /// By which rules it was charged, the one by which most of it was first; empty where that was not asked for ([`crate::Options::why`]).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rules: Vec<Applied>,
+}
+
+/// A function in which the critical path ran.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct HotFunction {
+    /// Its name, or its module in brackets where it is not known.
+    pub function: String,
+    /// Time on the path in it, as a part of `wall_s`.
+    pub share: f64,
 }
 
 /// What a charge rests on.

@@ -18,6 +18,7 @@ mod error;
 mod limits;
 mod model;
 mod observe;
+pub mod profile;
 pub mod rpcstat;
 pub mod rule;
 mod title;
@@ -65,9 +66,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     }
     let (start, end) = interval(source)?;
     let mut seen = observation::Observation::new(&tables, start, end);
-    let mut samples = source.samples()?;
     // Those of a profile are of everything that ran on the machine.
-    samples.retain(|sample| sample.stack.is_none());
+    let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     let facts = walk::Facts { wire, lives, holes };
@@ -77,7 +77,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     walk.run()?;
     let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
     let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);
-    let around = assemble::circumstances::Circumstances::read(source, &samples, &mut tables, &ledger)?;
+    let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let (around, on_wire, wire) = (&around, &on_wire, &wire);
     let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, wire, start, end };

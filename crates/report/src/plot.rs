@@ -245,6 +245,10 @@ pub enum Section {
     Text(String),
     /// A plot.
     Plot(Box<Plot>),
+    /// A picture that is SVG already.
+    Picture(String),
+    /// Text as a terminal shows it.
+    Preformatted(String),
     /// A table: heads, rows; the columns from the second on that hold numbers are set to the right.
     Table(Vec<String>, Vec<Vec<String>>),
 }
@@ -270,6 +274,13 @@ pub fn page(page: &Page) -> String {
             }
             Section::Plot(it) => {
                 let _ = writeln!(out, "<div class=\"picture\">\n{}</div>", plot(it));
+            }
+            Section::Preformatted(text) => {
+                let lines: Vec<String> = text.lines().map(escape).collect();
+                let _ = writeln!(out, "<pre>{}</pre>", lines.join("\n"));
+            }
+            Section::Picture(svg) => {
+                let _ = writeln!(out, "<div class=\"picture\">\n{svg}</div>");
             }
             Section::Table(heads, rows) => table(&mut out, heads, rows),
         }

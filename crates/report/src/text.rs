@@ -161,6 +161,10 @@ impl Page {
         if (0.1..0.95).contains(&(charge.slack_s / charge.seconds)) {
             let _ = write!(said, "; at most {} of it can be gained", duration(charge.slack_s));
         }
+        if !charge.hottest.is_empty() {
+            let functions: Vec<String> = charge.hottest.iter().map(|hot| format!("{} {}", hot.function, percent(hot.share))).collect();
+            let _ = write!(said, "; of the wall time in {}", functions.join(", "));
+        }
         if !said.is_empty() {
             self.hanging(2, 2, &said, Ink::Dim);
         }

@@ -17,6 +17,7 @@ def main(path):
         trace.ParseFromString(file.read())
     Event = pb.TrackEvent
     names, categories, notes, strings = {}, {}, {}, {}
+    functions, paths, mappings, frames, callstacks, samples = {}, {}, {}, {}, {}, []
     tracks, counters = {}, set()
     open_slices = collections.defaultdict(list)
     counts, slices, flows = collections.Counter(), [], collections.Counter()
@@ -26,6 +27,16 @@ def main(path):
         for known, table in ((names, packet.interned_data.event_names), (categories, packet.interned_data.event_categories),
                              (notes, packet.interned_data.debug_annotation_names)):
             known.update((entry.iid, entry.name) for entry in table)
+        interned = packet.interned_data
+        functions.update((entry.iid, entry.str.decode()) for entry in interned.function_names)
+        paths.update((entry.iid, entry.str.decode()) for entry in interned.mapping_paths)
+        mappings.update((entry.iid, paths[entry.path_string_ids[0]]) for entry in interned.mappings)
+        frames.update((entry.iid, (functions[entry.function_name_id], mappings[entry.mapping_id])) for entry in interned.frames)
+        callstacks.update((entry.iid, [frames[frame] for frame in entry.frame_ids]) for entry in interned.callstacks)
+        if packet.HasField("perf_sample"):
+            assert packet.timestamp_clock_id == 3, "not on the monotonic clock"
+            stack = callstacks[packet.perf_sample.callstack_iid]
+            samples.append([packet.timestamp, packet.perf_sample.cpu, packet.perf_sample.tid, [f"{name} in {path}" for name, path in stack]])
         strings.update((entry.iid, entry.str.decode()) for entry in packet.interned_data.debug_annotation_string_values)
         if packet.HasField("track_descriptor"):
             descriptor = packet.track_descriptor
@@ -65,7 +76,7 @@ def main(path):
             values[tracks[event.track_uuid].name] += 1
     assert not any(open_slices.values()), "slices that never end"
     slices.sort()
-    print(json.dumps({"slices": slices, "kinds": counts, "instants": instants, "counters": values, "flows": len(flows),
+    print(json.dumps({"samples": samples, "slices": slices, "kinds": counts, "instants": instants, "counters": values, "flows": len(flows),
                       "joined": sum(1 for ends in flows.values() if ends == 2), "objects": sorted(strings.values()),
                       "tracks": sorted(t.thread.thread_name or t.name or t.process.process_name for t in tracks.values())}))
 

@@ -8,5 +8,6 @@ mod hard;
 mod methods;
 mod mounted;
 mod on_wire;
+mod profile;
 mod rpcstat;
 mod unprivileged;

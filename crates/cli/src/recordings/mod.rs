@@ -2,6 +2,7 @@
 
 pub(crate) mod around;
 pub(crate) mod explained;
-mod memory;
+pub(crate) mod memory;
 pub(crate) mod record_flags;
+pub(crate) mod symbols;
 pub(crate) mod temporary;

@@ -42,9 +42,11 @@ verbs! {
         Merge = merge in explaining,
         /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall
         Rpcstat = rpcstat in explaining,
+        /// Show where the time of all processors went, by class of code and by stack
+        Profile = profile in explaining,
         /// Draw a recording as a picture (SVG) or a page with tables (HTML)
         Report = report in explaining,
-        /// Convert a recording for Perfetto, or to CSV
+        /// Convert a recording for Perfetto, to CSV, or its profile for other profilers
         Export = export in explaining,
         /// Check what this machine offers to recordings and the demo, and how to get what is missing
         Doctor = doctor in explaining,

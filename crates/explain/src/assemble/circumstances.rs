@@ -1,5 +1,6 @@
 //! What samples of the running threads and processor quotas say of the time that was charged.
 
+use super::hottest::Hottest;
 use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::assemble as limits;
@@ -20,6 +21,8 @@ pub(crate) struct Circumstances {
     quotas: [Quota; 2],
     /// By track: which part of its running samples found in calls that make data durable; where there are enough.
     syncing: HashMap<u32, f64>,
+    /// In which functions the path ran, where there is a profile.
+    pub(crate) hottest: Hottest,
 }
 
 /// What a processor quota did to an end.
@@ -35,11 +38,12 @@ impl Circumstances {
     /// Reads them for the path that was charged.
     pub(crate) fn read(
         source: &dyn Source,
-        samples: &[Sample],
+        (samples, profiled): (&[Sample], &[Sample]),
         tables: &mut Tables,
         ledger: &Ledger,
     ) -> Result<Circumstances, ExplainError> {
         let mut known = Circumstances { quotas: quotas(source, tables)?, ..Circumstances::default() };
+        known.hottest = Hottest::read(source, profiled, tables, ledger)?;
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
                 known.classes.insert(number, value.clone());

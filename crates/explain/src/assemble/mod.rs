@@ -4,6 +4,7 @@ mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod evidence;
+pub(crate) mod hottest;
 pub(crate) mod notes;
 pub(crate) mod parts;
 pub(crate) mod round_trips;
@@ -85,6 +86,10 @@ impl Parts<'_> {
                 via: evidence::via(self, cause, members),
                 quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.tables)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
+                hottest: match cause {
+                    Cause::ClientCpu | Cause::ServerCpu => self.around.hottest.of(members, wall_ns),
+                    _ => Vec::new(),
+                },
                 rules: self.rules(members, part, instead),
             }
         };

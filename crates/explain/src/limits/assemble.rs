@@ -15,6 +15,10 @@ pub(crate) const WELL: f64 = 0.9;
 
 /// Of a track sampled for less, samples say nothing of where it ran. Ten samples. Instead: nothing; fewer have no share.
 pub(crate) const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
+/// Of a charge sampled for less, its functions are not told. Thirty samples: a function with a third of them has 18 to 51 %. Instead: nothing.
+pub(crate) const ENOUGH_PROFILED_NS: u64 = 30_000_000;
+/// Bound: functions that are told of a charge.
+pub(crate) const HOTTEST: usize = 3;
 
 // evidence.rs
 

@@ -8,6 +8,7 @@
 pub(crate) mod assemble;
 pub(crate) mod model;
 pub(crate) mod observe;
+pub(crate) mod profile;
 pub(crate) mod rpcstat;
 pub(crate) mod summary;
 pub(crate) mod walk;
@@ -36,7 +37,7 @@ mod tests {
     ];
 
     /// The documents' own lengths are part of their contract.
-    const DOCUMENTS: [&str; 3] = ["document.rs", "rule.rs", "rpcstat/document.rs"];
+    const DOCUMENTS: [&str; 4] = ["document.rs", "profile/document.rs", "rule.rs", "rpcstat/document.rs"];
 
     const NUMBERS: [&str; 12] = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64", "i128", "u128", "usize", "f64"];
 

@@ -12,6 +12,7 @@ mod common;
 mod fixtures;
 mod polling;
 mod predictions;
+mod profile;
 mod profiled;
 mod programs;
 mod programs_mounted;

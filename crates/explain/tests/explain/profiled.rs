@@ -99,7 +99,12 @@ impl Source for Profiled {
 fn a_recording_with_a_profile_is_explained_as_without() {
     for name in ["serial", "two-requests", "direct-out", "walks/nfs", "programs/copy-lock", "programs/mpi-collective-write"] {
         let profiled = Profiled::of(name);
-        let said = |source: &dyn Source| explain(source, &Options::default()).expect("explains").to_json();
+        let said = |source: &dyn Source| {
+            let mut explanation = explain(source, &Options::default()).expect("explains");
+            // All that a profile adds.
+            explanation.critical_path.iter_mut().for_each(|charge| charge.hottest.clear());
+            explanation.to_json()
+        };
         let (with, without) = (said(&profiled), said(&profiled.inner));
         let differs = with.lines().zip(without.lines()).enumerate().find(|(_, (a, b))| a != b);
         assert!(with == without, "{name}: {differs:?}");
@@ -112,4 +117,28 @@ fn a_profile_alone_says_that_it_is_one() {
     profiled.meta.recorder = "profile".to_owned();
     let error = explain(&profiled, &Options::default()).expect_err("no waits").to_string();
     assert!(error.contains("thalweg profile"), "{error}");
+}
+
+#[test]
+fn the_hottest_functions_are_those_of_the_path_and_not_of_the_machine() {
+    let mut tale = crate::common::Tale::new(1_000_000, 2);
+    let (main, other) = (tale.client("copy"), tale.client("beside"));
+    tale.span(main, SpanKind::WaitTimer, 0, 400_000).blocked().end();
+    let stack = |stack, frame: &str| Event::Stack(Stack { stack, frames: vec![frame.to_owned(), "main [/bin/copy]".to_owned()] });
+    let frames = ["deflate [/lib/libz.so.1]", "crc32 [/lib/libz.so.1]", "spin [/bin/beside]"];
+    (1..).zip(frames).for_each(|(number, frame)| tale.event(stack(number, frame)));
+    for ms in 0..1_000_i64 {
+        let sample = |track, stack| {
+            let at = Time::from_monotonic_ns(ms * 1_000_000 + 1);
+            Event::Sample(Sample { at, host: HostId(0), cpu: 0, track: Some(track), class: 32, stack: Some(stack), weight_ns: 1_000_000 })
+        };
+        tale.event(sample(other, 3));
+        if ms >= 400 {
+            tale.event(sample(main, if ms < 800 { 1 } else { 2 }));
+        }
+    }
+    let e = tale.explain();
+    let charge = e.critical_path.iter().find(|charge| charge.cause == thalweg_explain::Cause::ClientCpu).expect("it ran");
+    let found: Vec<(&str, f64)> = charge.hottest.iter().map(|hot| (hot.function.as_str(), (hot.share * 10.0).round() / 10.0)).collect();
+    assert_eq!(found, [("deflate", 0.4), ("crc32", 0.2)], "{charge:?}");
 }

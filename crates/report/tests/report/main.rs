@@ -6,5 +6,6 @@
 mod bounded;
 mod made_up;
 mod picture;
+mod profile;
 mod short;
 mod text;

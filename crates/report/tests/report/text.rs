@@ -53,6 +53,7 @@ fn crowded() -> Explanation {
             via: None,
             quota: false,
             evidence: "seen".into(),
+            hottest: Vec::new(),
             rules: Vec::new(),
         });
     }

@@ -2,7 +2,8 @@
 //!
 //! Spans are slices that carry what is known of them; those that overlap on one track get lanes of their
 //! own ([`super::perfetto_lanes`]); both ends of an RPC are joined by a flow; marks are instants; counters
-//! are counter tracks. Times are the reference host's monotonic clock.
+//! are counter tracks; samples with stacks are a profile
+//! ([`super::perfetto_samples`]). Times are the reference host's monotonic clock.
 //!
 //! Perfetto orders packets by time and, at one instant, by their place in the file; a slice's end closes
 //! whichever slice is innermost then. So packets are written in order: at one instant first ends, then
@@ -76,6 +77,7 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     tracks.describe(source, &many_lanes, &mut writer)?;
     sorter.drain(|edge| writer.edge(&edge, &tracks))?;
     counters(source, &tracks, &mut writer)?;
+    super::perfetto_samples::samples(source, &mut writer, |host, pid| tracks.pid(host.0, pid))?;
     writer.out.flush().map_err(|e| TraceError::new(out, format!("cannot be written: {e}")))
 }
 
@@ -266,7 +268,7 @@ fn categories() -> Vec<&'static str> {
     categories
 }
 
-struct Writer {
+pub(super) struct Writer {
     path: PathBuf,
     out: BufWriter<File>,
     bytes: Vec<u8>,
@@ -312,7 +314,7 @@ impl Writer {
             event_categories: numbered(&categories()),
             event_names: interned(kinds.chain(marks)),
             debug_annotation_names: numbered(&ANNOTATIONS),
-            debug_annotation_string_values: Vec::new(),
+            ..InternedData::default()
         };
         self.packet(Packet { clock_snapshot, sequence_flags: Some(STATE_CLEARED), interned_data: Some(names), ..Packet::default() })?;
         for (chunk, objects) in source.objects().chunks(OBJECTS_PER_PACKET).enumerate() {
@@ -323,9 +325,19 @@ impl Writer {
                 values.push((iid, object.name.clone()));
             }
             let names = InternedData { debug_annotation_string_values: interned(values.into_iter()), ..InternedData::default() };
-            self.packet(Packet { interned_data: Some(names), ..Packet::default() })?;
+            self.intern(names)?;
         }
         Ok(())
+    }
+
+    /// Names that later packets refer to by number.
+    pub(super) fn intern(&mut self, names: InternedData) -> Result<(), TraceError> {
+        self.packet(Packet { interned_data: Some(names), ..Packet::default() })
+    }
+
+    /// A packet of an instant.
+    pub(super) fn sample(&mut self, at: Time, packet: Packet) -> Result<(), TraceError> {
+        self.packet(Packet { timestamp: Some(nanoseconds(at)), timestamp_clock_id: Some(MONOTONIC), ..packet })
     }
 
     fn describe(&mut self, track: TrackDescriptor) -> Result<(), TraceError> {

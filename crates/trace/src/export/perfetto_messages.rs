@@ -19,6 +19,8 @@ pub(super) struct Packet {
     pub timestamp_clock_id: Option<u32>,
     #[prost(message, optional, tag = "60")]
     pub track_descriptor: Option<TrackDescriptor>,
+    #[prost(message, optional, tag = "66")]
+    pub perf_sample: Option<PerfSample>,
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
@@ -115,6 +117,18 @@ pub(super) struct InternedData {
     pub event_names: Vec<InternedName>,
     #[prost(message, repeated, tag = "3")]
     pub debug_annotation_names: Vec<InternedName>,
+    #[prost(message, repeated, tag = "5")]
+    pub function_names: Vec<InternedName>,
+    #[prost(message, repeated, tag = "6")]
+    pub frames: Vec<InternedFrame>,
+    #[prost(message, repeated, tag = "7")]
+    pub callstacks: Vec<Callstack>,
+    #[prost(message, repeated, tag = "16")]
+    pub build_ids: Vec<InternedName>,
+    #[prost(message, repeated, tag = "17")]
+    pub mapping_paths: Vec<InternedName>,
+    #[prost(message, repeated, tag = "19")]
+    pub mappings: Vec<InternedMapping>,
     #[prost(message, repeated, tag = "29")]
     pub debug_annotation_string_values: Vec<InternedName>,
 }
@@ -126,4 +140,46 @@ pub(super) struct InternedName {
     pub iid: Option<u64>,
     #[prost(string, optional, tag = "2")]
     pub name: Option<String>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct InternedFrame {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub function_name_id: Option<u64>,
+    #[prost(uint64, optional, tag = "3")]
+    pub mapping_id: Option<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct InternedMapping {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub build_id: Option<u64>,
+    #[prost(uint64, repeated, packed = "false", tag = "7")]
+    pub path_string_ids: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct Callstack {
+    #[prost(uint64, optional, tag = "1")]
+    pub iid: Option<u64>,
+    #[prost(uint64, repeated, packed = "false", tag = "2")]
+    pub frame_ids: Vec<u64>,
+}
+
+#[derive(Clone, PartialEq, prost::Message)]
+pub(super) struct PerfSample {
+    #[prost(uint32, optional, tag = "1")]
+    pub cpu: Option<u32>,
+    #[prost(uint32, optional, tag = "2")]
+    pub pid: Option<u32>,
+    #[prost(uint32, optional, tag = "3")]
+    pub tid: Option<u32>,
+    #[prost(uint64, optional, tag = "4")]
+    pub callstack_iid: Option<u64>,
+    #[prost(int32, optional, tag = "5")]
+    pub cpu_mode: Option<i32>,
 }

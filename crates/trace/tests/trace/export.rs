@@ -57,7 +57,7 @@ fn source() -> MemorySource {
 }
 
 /// A Python with Perfetto's protobuf definition, under the build directory; or why there is none.
-fn python() -> Result<PathBuf, String> {
+pub(crate) fn python() -> Result<PathBuf, String> {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("perfetto-venv");
     let python = target.join("bin/python");
     let run = |command: &mut Command| match command.output_in_time() {

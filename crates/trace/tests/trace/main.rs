@@ -7,5 +7,6 @@ mod bounded;
 mod common;
 mod damage;
 mod export;
+mod export_profile;
 mod merge;
 mod recording;

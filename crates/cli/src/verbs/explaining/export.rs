@@ -1,17 +1,18 @@
-//! `thalweg export RECORDING --to perfetto|csv`: a recording for other programs. (Parquet is the recording itself.)
+//! `thalweg export RECORDING --to perfetto|csv|folded|speedscope|pprof`: a recording for other programs. (Parquet is the recording itself.)
 
 use crate::failure::Failure;
 use std::path::PathBuf;
+use thalweg_trace::{Recording, export};
 
 /// Arguments of `thalweg export`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
-    /// The format: one file for https://ui.perfetto.dev, or a directory with a CSV file for each table
+    /// The format
     #[arg(long, value_enum)]
     to: Format,
-    /// The file (perfetto) or directory (csv) to write
+    /// The file to write; for csv, the directory
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
 }
@@ -19,18 +20,37 @@ pub(crate) struct Arguments {
 /// What a recording can become.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Format {
-    /// Perfetto's trace format
+    /// Perfetto's trace format, for https://ui.perfetto.dev
     Perfetto,
     /// Comma-separated values (RFC 4180), one file for each table
     Csv,
+    /// A profile's stacks, one a line, for flame graph scripts
+    Folded,
+    /// A profile for https://www.speedscope.app
+    Speedscope,
+    /// A profile for pprof (`go tool pprof`)
+    Pprof,
+}
+
+impl Format {
+    fn is_of_stacks(self) -> bool {
+        matches!(self, Format::Folded | Format::Speedscope | Format::Pprof)
+    }
 }
 
 /// Exports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let recording = thalweg_trace::Recording::open(&arguments.recording).map_err(Failure::failed)?;
+    let recording = Recording::open(&arguments.recording).map_err(Failure::failed)?;
+    if arguments.to.is_of_stacks() && thalweg_trace::Source::stacks(&recording).map_err(Failure::failed)?.is_empty() {
+        let name = arguments.recording.display();
+        return Err(Failure::failed(format!("{name}: holds no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
+    }
     let done = match arguments.to {
-        Format::Perfetto => thalweg_trace::export::perfetto::export(&recording, &arguments.output),
-        Format::Csv => thalweg_trace::export::csv::export(&recording, &arguments.output),
+        Format::Perfetto => export::perfetto::export(&recording, &arguments.output),
+        Format::Csv => export::csv::export(&recording, &arguments.output),
+        Format::Folded => export::folded::export(&recording, &arguments.output),
+        Format::Speedscope => export::speedscope::export(&recording, &arguments.output),
+        Format::Pprof => export::pprof::export(&recording, &arguments.output),
     };
     done.map_err(Failure::failed)
 }

@@ -4,6 +4,7 @@ pub(super) mod doctor;
 pub(super) mod explain;
 pub(super) mod export;
 pub(super) mod merge;
+pub(super) mod profile;
 pub(super) mod record;
 pub(super) mod report;
 pub(super) mod rpcstat;

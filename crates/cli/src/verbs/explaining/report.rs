@@ -31,7 +31,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// Writes a file so that nobody ever sees half of it: under a name that nobody has, which is made and never found.
-fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
+pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let error = |e: std::io::Error| Failure::failed(format!("{}: {e}", path.display()));
     let mut name = std::ffi::OsString::from(".");
     name.push(path.file_name().unwrap_or_default());

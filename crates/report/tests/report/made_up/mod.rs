@@ -252,6 +252,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
                 via: None,
                 quota: false,
                 evidence,
+                hottest: Vec::new(),
                 rules: Vec::new(),
             }
         })

@@ -1,0 +1,81 @@
+//! A recording whose functions have names that it was recorded without: from files with symbols, found by build identifier.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use thalweg_record::symbols::{MissingFile, resolve};
+use thalweg_trace::{
+    Clock, Counter, CounterName, Frame, Host, Mark, Meta, Object, Recording, Sample, Source, SourceError, SpanBatch, Stack, Track,
+};
+
+/// Files that are named as missing.
+const MOST_MISSING: usize = 3;
+
+/// The recording, with other stacks.
+pub(crate) struct Symbolised {
+    recording: Recording,
+    stacks: Vec<Stack>,
+    missing: Vec<MissingFile>,
+}
+
+impl Symbolised {
+    /// Looks for the names in these directories, and where this machine keeps such files.
+    pub(crate) fn new(recording: Recording, dirs: &[PathBuf]) -> Result<Symbolised, SourceError> {
+        let mut samples: HashMap<u32, u64> = HashMap::new();
+        for stack in recording.samples()?.iter().filter_map(|sample| sample.stack) {
+            *samples.entry(stack).or_default() += 1;
+        }
+        let mut stacks = recording.stacks()?;
+        let counted = |stack: &Stack| {
+            let frames: Vec<Frame> = stack.frames.iter().map(|frame| Frame::parse(frame)).collect();
+            (frames, samples.get(&stack.stack).copied().unwrap_or(0))
+        };
+        let mut named: Vec<(Vec<Frame>, u64)> = stacks.iter().map(counted).collect();
+        let missing = resolve(&mut named, dirs);
+        for (stack, (frames, _)) in stacks.iter_mut().zip(named) {
+            stack.frames = frames.iter().map(Frame::to_string).collect();
+        }
+        Ok(Symbolised { recording, stacks, missing })
+    }
+
+    /// What was not found, a sentence for each of the first few.
+    pub(crate) fn missing(&self) -> Vec<String> {
+        let told = |file: &MissingFile| {
+            let id = file.build_id.as_ref().map_or_else(String::new, |id| format!(", build identifier {id}"));
+            format!("No symbols found for {}{id}: stacks of {} samples have functions of it without a name", file.module, file.samples)
+        };
+        self.missing.iter().take(MOST_MISSING).map(told).collect()
+    }
+}
+
+impl Source for Symbolised {
+    fn meta(&self) -> &Meta {
+        self.recording.meta()
+    }
+    fn hosts(&self) -> &[Host] {
+        self.recording.hosts()
+    }
+    fn clocks(&self) -> &[Clock] {
+        self.recording.clocks()
+    }
+    fn tracks(&self) -> &[Track] {
+        self.recording.tracks()
+    }
+    fn objects(&self) -> &[Object] {
+        self.recording.objects()
+    }
+    fn spans_backward<'a>(&'a self) -> Box<dyn Iterator<Item = Result<SpanBatch, SourceError>> + 'a> {
+        self.recording.spans_backward()
+    }
+    fn marks(&self) -> Result<Vec<Mark>, SourceError> {
+        self.recording.marks()
+    }
+    fn counters(&self, name: CounterName) -> Result<Vec<Counter>, SourceError> {
+        self.recording.counters(name)
+    }
+    fn samples(&self) -> Result<Vec<Sample>, SourceError> {
+        self.recording.samples()
+    }
+    fn stacks(&self) -> Result<Vec<Stack>, SourceError> {
+        Ok(self.stacks.clone())
+    }
+}

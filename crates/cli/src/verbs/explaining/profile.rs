@@ -1,0 +1,200 @@
+//! `thalweg profile`: where the time of whole machines' processors went, by class of code and by stack.
+//!
+//! `profile RECORDING...` shows recordings, a column for each machine; `profile -- COMMAND`, `profile --port P --for 30s` and `profile --for 10s`
+//! make one first. With a command, standard output is the command's: the table goes to standard error, as with `explain -- COMMAND`. What
+//! `-o` makes goes by the name: FILE.html is a page with pictures, anything else keeps the recording.
+
+use super::report::write_whole;
+use crate::failure::Failure;
+use crate::output;
+use crate::recordings::memory;
+use crate::recordings::symbols::Symbolised;
+use crate::recordings::temporary::Temporary;
+use crate::terminal::exit;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_explain::profile::{HostStacks, Profiled, Rules, profile};
+use thalweg_record::{Exit, Options};
+use thalweg_report::{MAX_COLUMNS, ProfileColumn, TextOptions};
+use thalweg_trace::{Recording, numbers};
+
+/// Arguments of `thalweg profile`.
+#[derive(clap::Args)]
+#[command(override_usage = "thalweg profile [OPTIONS] RECORDING...\n       thalweg profile [OPTIONS] -- COMMAND [ARGUMENTS]...\n       \
+thalweg profile [OPTIONS] --port PORT --for TIME\n       thalweg profile [OPTIONS] --for TIME")]
+#[command(
+    after_help = "Making a profile needs root, or CAP_BPF and CAP_PERFMON; showing one does not. With a command, it exits as the command did, \
+and the table goes to standard error. docs/PROFILE.md says what the classes are and what samples cannot see."
+)]
+pub(crate) struct Arguments {
+    /// Recordings with a profile, directories NAME.thw: each is a column
+    #[arg(value_name = "RECORDING", conflicts_with_all = ["command", "also", "port", "duration"])]
+    recordings: Vec<PathBuf>,
+    /// Print the profile as JSON (thalweg.profile/1); of several recordings, a list
+    #[arg(long)]
+    json: bool,
+    /// Write a page with pictures (FILE.html); any other name keeps the recording that is made. May be repeated
+    #[arg(short, long, value_name = "FILE.html|NAME.thw")]
+    output: Vec<PathBuf>,
+    /// More rules for which function is in which class, before those that are built in (docs/PROFILE.md)
+    #[arg(long, value_name = "FILE")]
+    classes: Option<PathBuf>,
+    /// Look for files with symbols here, by build identifier or name. May be repeated
+    #[arg(long, value_name = "DIR")]
+    symbols: Vec<PathBuf>,
+    /// The profile is about this too: a process by number or name, or the port it listens on (`:2049`). May be repeated
+    #[arg(long, value_name = "PID|NAME|:PORT", help_heading = "Making a profile")]
+    also: Vec<String>,
+    /// The profile is about the server that listens on this port. May be repeated
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["command", "also"], help_heading = "Making a profile")]
+    port: Vec<u16>,
+    /// How long, like 30s or 5m; alone: a profile of everything that runs
+    #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
+    duration: Option<Duration>,
+    /// The command to run and to profile, with its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<OsString>,
+}
+
+impl Arguments {
+    /// The names of pages, and of recordings to keep.
+    fn outputs(&self) -> (Vec<&Path>, Vec<&Path>) {
+        let is_page = |path: &&Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
+        self.output.iter().map(PathBuf::as_path).partition(is_page)
+    }
+}
+
+/// Shows a profile; makes one first where no recording is given.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    // Whatever is wrong with the rules is better known before a command has run.
+    let rules = rules(arguments.classes.as_deref())?;
+    let (_, kept) = arguments.outputs();
+    if !arguments.recordings.is_empty() {
+        if let Some(name) = kept.first() {
+            let name = name.display();
+            return Err(Failure::usage(format!("-o {name}: recordings are kept anyway; -o FILE.html makes a page with pictures")));
+        }
+        return show(arguments, &rules, &arguments.recordings, false);
+    }
+    if arguments.command.is_empty() && arguments.port.is_empty() && arguments.also.is_empty() && arguments.duration.is_none() {
+        return Err(Failure::usage("expected recordings, a command after --, --port PORT or --for TIME"));
+    }
+    match kept.as_slice() {
+        [_, more, ..] => Err(Failure::usage(format!("-o {}: one recording is made, and has one name", more.display()))),
+        kept => make(arguments, &rules, kept.first().copied()),
+    }
+}
+
+/// Makes a profile, and shows it; ends as the command did.
+fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(), Failure> {
+    let temporary = Temporary::new()?;
+    let path = kept.map_or_else(|| temporary.recording("profile.thw"), Path::to_owned);
+    let (command, also, ports) = (arguments.command.clone(), arguments.also.clone(), arguments.port.clone());
+    let options = Options {
+        // With a command nothing is said before it: its own output comes first.
+        begun: command.is_empty().then_some(|| output::note("thalweg profile: recording; Ctrl-C ends it")),
+        ..Options::profile(command, also, ports, arguments.duration, path)
+    };
+    let outcome = thalweg_record::run(&options)?;
+    temporary.guard();
+    outcome.notes.iter().for_each(|note| output::note(&format!("thalweg profile: {note}")));
+    let shown = show(arguments, rules, std::slice::from_ref(&outcome.path), !arguments.command.is_empty());
+    drop(temporary);
+    match (outcome.exit, shown) {
+        (None | Some(Exit::Code(0)), shown) => shown,
+        (Some(exit), shown) => {
+            // How the command ended counts for more than what could be said about it.
+            if let Err(failure) = shown {
+                exit::tell(&failure, "profile");
+            }
+            Err(Failure::Ended(exit))
+        }
+    }
+}
+
+/// Shows recordings; `after_command`: standard output has been the command's.
+fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: bool) -> Result<(), Failure> {
+    let shown: Vec<Shown> = paths.iter().map(|path| Shown::of(path, rules, &arguments.symbols)).collect::<Result<_, _>>()?;
+    if arguments.json {
+        let documents: Vec<String> = shown.iter().map(|shown| shown.profiled.document.to_json()).collect();
+        return output::line(&match documents.as_slice() {
+            [document] => document.clone(),
+            several => format!("[\n{}\n]", several.join(",\n")),
+        });
+    }
+    let columns = columns(&shown)?;
+    let mut notes: Vec<String> = Vec::new();
+    for note in shown.iter().flat_map(|shown| &shown.profiled.document.notes) {
+        if !notes.contains(note) {
+            notes.push(note.clone());
+        }
+    }
+    let stacks: Vec<&HostStacks> = shown.iter().flat_map(|shown| &shown.profiled.stacks).collect();
+    let (pages, _) = arguments.outputs();
+    for page in &pages {
+        write_whole(page, &thalweg_report::profile_page(&columns, &stacks, &notes))?;
+    }
+    match after_command {
+        true => {
+            output::note(thalweg_report::profile(&columns, &notes, &TextOptions::for_stderr()).trim_end());
+            Ok(())
+        }
+        false => output::result(&thalweg_report::profile(&columns, &notes, &TextOptions::for_stdout())),
+    }
+}
+
+/// The rules that are built in, and before them those of a file.
+fn rules(file: Option<&Path>) -> Result<Rules, Failure> {
+    let Some(file) = file else { return Ok(Rules::default()) };
+    let text = std::fs::read_to_string(file).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))?;
+    Rules::parse(&text).map_err(|e| Failure::failed(format!("{}: {e}", file.display())))
+}
+
+/// A recording that is shown.
+struct Shown {
+    /// What it is called above its columns.
+    name: String,
+    profiled: Profiled,
+}
+
+impl Shown {
+    fn of(path: &Path, rules: &Rules, symbols: &[PathBuf]) -> Result<Shown, Failure> {
+        memory::keep_freed();
+        let recording = Recording::open(path).map_err(Failure::failed)?;
+        let failed = |e: thalweg_explain::ExplainError| Failure::failed(format!("{}: {e}", path.display()));
+        let profiled = match symbols {
+            [] => profile(&recording, rules).map_err(failed)?,
+            dirs => {
+                let symbolised = Symbolised::new(recording, dirs).map_err(Failure::failed)?;
+                let mut profiled = profile(&symbolised, rules).map_err(failed)?;
+                profiled.document.notes.extend(symbolised.missing());
+                profiled
+            }
+        };
+        let name = path.file_stem().map_or_else(|| path.display().to_string(), |stem| stem.to_string_lossy().into_owned());
+        Ok(Shown { name, profiled })
+    }
+}
+
+/// A column for each machine: named for its recording where there are several, for itself where one recording has several, for both else.
+fn columns(shown: &[Shown]) -> Result<Vec<ProfileColumn<'_>>, Failure> {
+    let mut columns = Vec::new();
+    for one in shown {
+        let hosts = &one.profiled.document.hosts;
+        for host in hosts {
+            let name = match (shown.len(), hosts.len()) {
+                (1, _) => host.name.clone(),
+                (_, 1) => one.name.clone(),
+                _ => format!("{} {}", one.name, host.name),
+            };
+            columns.push(ProfileColumn { name, profile: host });
+        }
+    }
+    match columns.len() {
+        n if n > MAX_COLUMNS => {
+            Err(Failure::usage(format!("{n} columns do not fit: give recordings of at most {MAX_COLUMNS} machines, or --json")))
+        }
+        _ => Ok(columns),
+    }
+}

@@ -1,0 +1,62 @@
+//! The functions in which the critical path ran, where the recording has a profile: samples of the path's own threads within its intervals,
+//! and none of what ran elsewhere meanwhile.
+
+use crate::ExplainError;
+use crate::document::HotFunction;
+use crate::limits::assemble as limits;
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use crate::profile::function_of_stacks;
+use crate::walk::ledger::Ledger;
+use std::collections::HashMap;
+use thalweg_trace::{Sample, Source};
+
+/// Time that was sampled on the path, by entry of the ledger and function.
+#[derive(Debug, Default)]
+pub(crate) struct Hottest {
+    by_entry: HashMap<u32, HashMap<u32, u64>>,
+    functions: Vec<String>,
+}
+
+impl Hottest {
+    /// Reads it; `samples` are those of a profile, in order of time.
+    pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables, ledger: &Ledger) -> Result<Hottest, ExplainError> {
+        if samples.is_empty() {
+            return Ok(Hottest::default());
+        }
+        let (functions, of_stack) = function_of_stacks(&source.stacks()?);
+        let mut hottest = Hottest { by_entry: HashMap::new(), functions };
+        let mut path = ledger.path.iter().rev().peekable();
+        for sample in samples {
+            let at = sample.at.ns();
+            while path.peek().is_some_and(|run| run.end <= at) {
+                path.next();
+            }
+            let Some(run) = path.peek().filter(|run| run.start <= at) else { continue };
+            let track = sample.track.map_or(NONE, |track| tables.tracks.get(track.number()));
+            let function = sample.stack.and_then(|stack| of_stack.get(&stack).copied());
+            if let Some(function) = function.filter(|_| track != NONE && track == run.track) {
+                *hottest.by_entry.entry(run.entry).or_default().entry(function).or_default() += sample.weight_ns;
+            }
+        }
+        Ok(hottest)
+    }
+
+    /// The functions in which these entries ran longest, with their parts of the wall time; none where there are too few samples to say.
+    pub(crate) fn of(&self, members: &[usize], wall_ns: f64) -> Vec<HotFunction> {
+        let mut sums: HashMap<u32, u64> = HashMap::new();
+        for functions in members.iter().filter_map(|&entry| self.by_entry.get(&(entry as u32))) {
+            functions.iter().for_each(|(&function, &ns)| *sums.entry(function).or_default() += ns);
+        }
+        if sums.values().sum::<u64>() < limits::ENOUGH_PROFILED_NS {
+            return Vec::new();
+        }
+        let name = |(function, ns): (u32, u64)| {
+            Some(HotFunction { function: self.functions.get(function as usize)?.clone(), share: (ns as f64 / wall_ns).min(1.0) })
+        };
+        let mut hottest: Vec<HotFunction> = sums.into_iter().filter_map(name).collect();
+        hottest.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.function.cmp(&b.function)));
+        hottest.truncate(limits::HOTTEST);
+        hottest
+    }
+}

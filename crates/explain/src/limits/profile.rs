@@ -1,0 +1,21 @@
+//! Profiles of whole machines.
+
+/// With fewer samples of busy processors there are no shares. At 100, one that is said to be 50 % is between 40 % and 60 %. Instead: nothing;
+/// a longer profile.
+pub(crate) const FEWEST_SAMPLES: u64 = 100;
+/// Samples may stand for this much less of the time that processors were busy. Timers that are late, and short runs. Instead: nothing.
+pub(crate) const LEAST_AGREEMENT: f64 = 0.85;
+/// Or for this much more.
+pub(crate) const MOST_AGREEMENT: f64 = 1.15;
+/// What is known of 95 of 100 normal deviations lies within so many standard deviations.
+pub(crate) const NORMAL_95: f64 = 1.96;
+/// A bin is a multiple of this. The counters of idle time have a value for each. Instead: the times of the switches.
+pub(crate) const BIN_NS: i64 = 100_000_000;
+/// Bound: bins over time.
+pub(crate) const MAX_BINS: usize = 200;
+/// Bound: functions that are listed.
+pub(crate) const MOST_FUNCTIONS: usize = 50;
+/// Bound: programs that are listed.
+pub(crate) const MOST_PROGRAMS: usize = 50;
+/// Bound: modules without names that are listed.
+pub(crate) const MOST_MODULES: usize = 20;

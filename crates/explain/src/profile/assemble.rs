@@ -1,0 +1,371 @@
+//! What was counted becomes the document.
+
+use super::classify::{FunctionId, Stacks, base};
+use super::document::{
+    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramShare, Rate, RecorderCost, SCHEMA,
+    Unsymbolised,
+};
+use super::gather::{Gathered, Tracks, Weight, answers};
+use super::rules::{ClassId, Rules};
+use super::times::{Counted, Times, number};
+use super::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
+use crate::limits::profile as limits;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use thalweg_trace::{HostId, Role, Source};
+
+/// What a profile is of.
+pub(super) struct Of<'a> {
+    pub(super) source: &'a dyn Source,
+    pub(super) rules: &'a Rules,
+    pub(super) stacks: &'a Stacks,
+    pub(super) tracks: &'a Tracks<'a>,
+}
+
+/// How the time of a machine's processors is divided, in nanoseconds.
+struct Division {
+    total: f64,
+    idle: f64,
+    interrupts: f64,
+    steal: f64,
+    /// What the programs that take samples took.
+    bpf: f64,
+    /// What the samples divide.
+    sampled: f64,
+    busy: Weight,
+}
+
+impl Division {
+    fn new(times: &Times, gathered: &Gathered) -> Division {
+        let ns = |counted: &Option<Counted>| counted.as_ref().map_or(0.0, |counted| counted.ns);
+        let wall = times.end_ns.saturating_sub(times.start_ns).max(0) as f64 * f64::from(times.cpus);
+        let (idle, interrupts, steal) = (ns(&times.idle), ns(&times.interrupts), ns(&times.steal));
+        let bpf = times.cost.bpf_s.unwrap_or(0.0).max(0.0) * 1e9;
+        let counted = idle + interrupts + steal + bpf;
+        // Without a count of idle time, busy time is all that is known.
+        let total = if times.idle.is_some() { wall.max(counted) } else { gathered.busy.ns as f64 + interrupts + bpf };
+        let sampled = (total - counted).max(0.0);
+        Division { total, idle, interrupts, steal, bpf, sampled, busy: gathered.busy }
+    }
+
+    /// The time that samples of this weight stand for.
+    fn ns(&self, weight: Weight) -> f64 {
+        if self.busy.ns == 0 { 0.0 } else { self.sampled * (weight.ns as f64 / self.busy.ns as f64) }
+    }
+
+    /// A part of all processors' time, where there are samples enough to say.
+    fn share(&self, ns: f64) -> Option<f64> {
+        (self.enough() && self.total > 0.0).then(|| ns / self.total)
+    }
+
+    fn of(&self, weight: Weight) -> Option<f64> {
+        self.share(self.ns(weight))
+    }
+
+    fn enough(&self) -> bool {
+        self.busy.samples >= limits::FEWEST_SAMPLES
+    }
+
+    /// Within which the share of sampled time lies (Wilson's interval, 95 %), besides what was counted.
+    fn interval(&self, weight: Weight, counted_ns: f64) -> (Option<f64>, Option<f64>) {
+        let z = limits::NORMAL_95;
+        let n = self.busy.samples as f64;
+        if self.busy.samples == 0 || self.busy.ns == 0 {
+            return (None, None);
+        }
+        let p = weight.ns as f64 / self.busy.ns as f64;
+        let middle = p + z * z / (2.0 * n);
+        let half = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+        let end = |part: f64| self.share(counted_ns + self.sampled * (part / (1.0 + z * z / n)).clamp(0.0, 1.0));
+        (end(middle - half), end(middle + half))
+    }
+}
+
+/// By name and role: the weight of programs, and their processes.
+type Programs<'a> = HashMap<(&'a str, Role), Processes>;
+/// The weight of processes, and which they are.
+type Processes = (Weight, BTreeSet<Option<u32>>);
+
+/// Sums over classes.
+#[derive(Clone, Default)]
+struct Sums {
+    all: Vec<Weight>,
+    guessed: Vec<Weight>,
+}
+
+impl Sums {
+    fn new(classes: usize) -> Sums {
+        Sums { all: vec![Weight::default(); classes], guessed: vec![Weight::default(); classes] }
+    }
+
+    fn add(&mut self, class: ClassId, weight: Weight, is_guess: bool) {
+        self.all[class as usize].plus(weight);
+        if is_guess {
+            self.guessed[class as usize].plus(weight);
+        }
+    }
+}
+
+impl Of<'_> {
+    pub(super) fn profiled(
+        &self,
+        times: &BTreeMap<HostId, Times>,
+        gathered: &BTreeMap<HostId, Gathered>,
+        rates: &BTreeMap<HostId, Vec<Rate>>,
+    ) -> Profiled {
+        let meta = self.source.meta();
+        let mut notes = Vec::new();
+        let mut hosts = Vec::new();
+        for (host, times) in times {
+            let Some(gathered) = gathered.get(host) else { continue };
+            let division = Division::new(times, gathered);
+            let name = self.source.hosts().iter().find(|h| h.host == *host).map_or_else(|| format!("host {}", host.0), |h| h.name.clone());
+            notes.extend(self.notes(&name, times, &division));
+            hosts.push(HostProfiled {
+                stacks: self.flame(gathered, &division),
+                document: self.host(name, times, gathered, &division, rates.get(host).cloned().unwrap_or_default()),
+            });
+        }
+        let told = meta.attributes.iter().filter(|(name, _)| name == "notes" || name == "not_seen");
+        notes.extend(told.flat_map(|(_, value)| value.lines().map(str::to_owned)));
+        let (stacks, hosts): (Vec<_>, Vec<_>) = hosts.into_iter().map(|host| (host.stacks, host.document)).unzip();
+        let period = number(meta, HostId(0), "profile.period_ns").filter(|ns| *ns > 0);
+        let document = Profile {
+            schema: SCHEMA.to_owned(),
+            command: meta.command.clone(),
+            recorder: meta.recorder.clone(),
+            period_s: period.map(|ns| ns as f64 / 1e9),
+            hosts,
+            notes,
+        };
+        Profiled { document, stacks }
+    }
+
+    fn notes(&self, name: &str, times: &Times, division: &Division) -> Vec<String> {
+        let mut notes = Vec::new();
+        if times.idle.is_none() {
+            notes.push(format!("{name}: idle time was not counted, so shares are parts of busy time"));
+        } else if division.enough() {
+            let stand_for = division.busy.ns as f64 / division.sampled.max(1.0);
+            if !(limits::LEAST_AGREEMENT..=limits::MOST_AGREEMENT).contains(&stand_for) {
+                notes.push(format!(
+                    "{name}: samples stand for {:.1} s, and its processors were busy for {:.1} s: shares among busy classes are less certain",
+                    division.busy.ns as f64 / 1e9,
+                    division.sampled / 1e9
+                ));
+            }
+        }
+        if times.interrupts.is_none() {
+            notes.push(format!("{name}: hard interrupts were not counted; no sample sees them"));
+        }
+        notes
+    }
+
+    fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division, rates: Vec<Rate>) -> HostProfile {
+        let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
+        let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
+        let mut programs: Programs<'_> = HashMap::new();
+        for (&(place, track), &weight) in &gathered.stacks {
+            let verdict = &self.stacks.verdicts[place as usize];
+            let whose = self.tracks.whose(track);
+            let (class, purpose) = answers(verdict, whose, &self.rules.known);
+            let is_guess = verdict.is_guess && class == verdict.class;
+            classes.add(class, weight, is_guess);
+            purposes.add(purpose, weight, is_guess);
+            if let Some(function) = verdict.function {
+                functions.entry((function, class)).or_default().plus(weight);
+            }
+            let known = self.tracks.get(track);
+            let program = programs.entry((program_name(known), known.map_or(Role::None, |track| track.role))).or_default();
+            program.0.plus(weight);
+            program.1.insert(known.and_then(|track| track.pid));
+        }
+        let class_rows = self.rows(times, division, &classes);
+        let share_of = |name: &str| class_rows.iter().find(|row| row.class == name).and_then(|row| row.share);
+        let cost = RecorderCost { share: share_of(super::rules::name::RECORDER), ..times.cost };
+        let guessed = classes.guessed.iter().fold(Weight::default(), |mut sum, weight| {
+            sum.plus(*weight);
+            sum
+        });
+        HostProfile {
+            name,
+            cpus: times.cpus,
+            wall_s: times.end_ns.saturating_sub(times.start_ns).max(0) as f64 / 1e9,
+            busy_s: (division.total - division.idle - division.steal).max(0.0) / 1e9,
+            samples: division.busy.samples,
+            enough: division.enough(),
+            lost: times.lost,
+            purposes: self.rows(times, division, &purposes),
+            classes: class_rows,
+            unsymbolised: self.unsymbolised(division, &functions),
+            functions: self.functions(division, functions),
+            programs: self.programs(division, programs),
+            over_time: self.over_time(times, gathered, division),
+            guessed_share: division.of(guessed),
+            cost,
+            rates,
+        }
+    }
+
+    /// A row for each class that has something, in the order of the rules.
+    fn rows(&self, times: &Times, division: &Division, sums: &Sums) -> Vec<ClassShare> {
+        let known = self.rules.known;
+        let mut rows = Vec::new();
+        for (id, class) in self.rules.classes.iter().enumerate() {
+            let (weight, guessed, id) = (sums.all[id], sums.guessed[id], id as ClassId);
+            let (counted, is_counted) = match id {
+                _ if id == known.idle => (division.idle, times.idle.is_some()),
+                _ if id == known.interrupts => (division.interrupts, times.interrupts.is_some()),
+                _ if id == known.steal => (division.steal, times.steal.is_some()),
+                _ if id == known.recorder => (division.bpf, times.cost.bpf_s.is_some()),
+                _ => (0.0, false),
+            };
+            if weight.samples == 0 && !is_counted {
+                continue;
+            }
+            let ns = counted + division.ns(weight);
+            let (low, high) = if weight.samples > 0 { division.interval(weight, counted) } else { (None, None) };
+            rows.push(ClassShare {
+                class: class.name.clone(),
+                title: class.title.clone(),
+                share: division.share(ns),
+                low,
+                high,
+                seconds: division.enough().then_some(ns / 1e9),
+                samples: weight.samples,
+                guessed: guessed.samples,
+            });
+        }
+        rows
+    }
+
+    fn functions(&self, division: &Division, functions: HashMap<(FunctionId, ClassId), Weight>) -> Vec<FunctionShare> {
+        let mut functions: Vec<_> = functions.into_iter().collect();
+        functions.sort_by(|a, b| b.1.ns.cmp(&a.1.ns).then_with(|| a.0.cmp(&b.0)));
+        functions.truncate(limits::MOST_FUNCTIONS);
+        let row = |((function, class), weight): ((FunctionId, ClassId), Weight)| {
+            let (function, class) = (&self.stacks.functions[function as usize], &self.rules.classes[class as usize]);
+            FunctionShare {
+                function: function.name.clone(),
+                module: function.module.clone(),
+                class: class.name.clone(),
+                title: class.title.clone(),
+                share: division.of(weight),
+                samples: weight.samples,
+            }
+        };
+        functions.into_iter().map(row).collect()
+    }
+
+    fn programs(&self, division: &Division, programs: Programs<'_>) -> Vec<ProgramShare> {
+        let mut programs: Vec<_> = programs.into_iter().collect();
+        programs.sort_by(|a, b| b.1.0.ns.cmp(&a.1.0.ns).then_with(|| a.0.0.cmp(b.0.0)));
+        programs.truncate(limits::MOST_PROGRAMS);
+        let row = |((program, role), (weight, pids)): ((&str, Role), Processes)| ProgramShare {
+            program: program.to_owned(),
+            role: role.name().to_owned(),
+            processes: pids.len() as u64,
+            share: division.of(weight),
+            samples: weight.samples,
+        };
+        programs.into_iter().map(row).collect()
+    }
+
+    fn unsymbolised(&self, division: &Division, functions: &HashMap<(FunctionId, ClassId), Weight>) -> Unsymbolised {
+        let mut modules: BTreeMap<(&str, Option<&str>), Weight> = BTreeMap::new();
+        let mut all = Weight::default();
+        for (&(function, _), &weight) in functions {
+            let function = &self.stacks.functions[function as usize];
+            if !function.has_name {
+                modules.entry((&function.module, function.build_id.as_deref())).or_default().plus(weight);
+                all.plus(weight);
+            }
+        }
+        let mut modules: Vec<_> = modules.into_iter().collect();
+        modules.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.ns));
+        modules.truncate(limits::MOST_MODULES);
+        let row = |((module, build_id), weight): ((&str, Option<&str>), Weight)| ModuleShare {
+            module: module.to_owned(),
+            build_id: build_id.map(str::to_owned),
+            share: division.of(weight),
+            samples: weight.samples,
+        };
+        Unsymbolised { share: division.of(all), modules: modules.into_iter().map(row).collect() }
+    }
+
+    /// Counted times from the counters of each bin; what is left of a bin is divided by its samples.
+    fn over_time(&self, times: &Times, gathered: &Gathered, division: &Division) -> OverTime {
+        let bins = gathered.bins;
+        if !division.enough() {
+            return OverTime { bin_s: bins.bin_ns as f64 / 1e9, lines: Vec::new() };
+        }
+        let known = self.rules.known;
+        let spread = |counted: &Option<Counted>| counted.as_ref().map(|counted| counted.spread(&bins));
+        let (idle, interrupts, steal) = (spread(&times.idle), spread(&times.interrupts), spread(&times.steal));
+        let mut whole = vec![0.0; bins.count];
+        let wall = times.end_ns.saturating_sub(times.start_ns).max(0) as f64;
+        bins.spread(times.start_ns, times.end_ns, wall * f64::from(times.cpus), &mut whole);
+        let at = |counted: &Option<Vec<f64>>, bin: usize| counted.as_ref().map_or(0.0, |counted| counted[bin]);
+        let samples = |bin: usize| gathered.all_over_time[bin] as f64;
+        // The programs that take samples take the same for each.
+        let bpf = |bin: usize| division.bpf * samples(bin) / (division.busy.ns as f64).max(1.0);
+        let left = |bin: usize| (whole[bin] - at(&idle, bin) - at(&interrupts, bin) - at(&steal, bin) - bpf(bin)).max(0.0);
+        let busy_only = times.idle.is_none();
+        let mut lines = Vec::new();
+        for (id, class) in self.rules.classes.iter().enumerate() {
+            let (sampled, id) = (&gathered.over_time[id], id as ClassId);
+            let share = |bin: usize| {
+                let weight = sampled.get(bin).map_or(0.0, |ns| *ns as f64);
+                if busy_only {
+                    return weight / samples(bin).max(1.0);
+                }
+                let counted = match id {
+                    _ if id == known.idle => at(&idle, bin),
+                    _ if id == known.interrupts => at(&interrupts, bin),
+                    _ if id == known.steal => at(&steal, bin),
+                    _ if id == known.recorder => bpf(bin),
+                    _ => 0.0,
+                };
+                let divided = if weight > 0.0 { left(bin) * weight / samples(bin) } else { 0.0 };
+                ((counted + divided) / whole[bin].max(1.0)).clamp(0.0, 1.0)
+            };
+            let shares: Vec<f64> = (0..bins.count).map(share).collect();
+            if shares.iter().any(|share| *share > 0.0) {
+                lines.push(ClassLine { class: class.name.clone(), shares });
+            }
+        }
+        OverTime { bin_s: bins.bin_ns as f64 / 1e9, lines }
+    }
+
+    fn flame(&self, gathered: &Gathered, division: &Division) -> HostStacks {
+        let mut merged: HashMap<(u32, &str, ClassId), Weight> = HashMap::new();
+        for (&(place, track), &weight) in &gathered.stacks {
+            let (class, _) = answers(&self.stacks.verdicts[place as usize], self.tracks.whose(track), &self.rules.known);
+            merged.entry((place, program_name(self.tracks.get(track)), class)).or_default().plus(weight);
+        }
+        let stack = |((place, program, class), weight): ((u32, &str, ClassId), Weight)| FlameStack {
+            program: program.to_owned(),
+            frames: self.stacks.frames[place as usize].iter().rev().copied().collect(),
+            class: self.rules.classes[class as usize].name.clone(),
+            share: division.ns(weight) / division.total.max(1.0),
+            samples: weight.samples,
+        };
+        let class = |function: &super::classify::Function| match function.class() {
+            Some(class) => Some(self.rules.classes[class as usize].name.clone()),
+            None => function.is_user.then(|| super::rules::name::PROGRAM.to_owned()),
+        };
+        let name = |function: &super::classify::Function| FlameFunction {
+            name: function.name.clone(),
+            module: base(&function.module).to_owned(),
+            class: class(function),
+            is_user: function.is_user,
+        };
+        let mut stacks: Vec<FlameStack> = merged.into_iter().map(stack).collect();
+        stacks.sort_by(|a, b| a.program.cmp(&b.program).then_with(|| a.frames.cmp(&b.frames)).then_with(|| a.class.cmp(&b.class)));
+        HostStacks { functions: self.stacks.functions.iter().map(name).collect(), stacks }
+    }
+}
+
+/// The program of a thread: what stands before the thread's own name.
+fn program_name(track: Option<&thalweg_trace::Track>) -> &str {
+    track.map_or("unknown", |track| track.name.split('/').next().unwrap_or(&track.name))
+}

@@ -1,0 +1,137 @@
+//! The two answers for a stack: what ran, and what for.
+//!
+//! From the innermost function outwards. The first that says something has the class; functions that say nothing (an interrupt came when
+//! interrupts were allowed again, in the function that allowed them) are passed over. One without a rule is passed over too, and the class
+//! is marked as a guess: its caller's. Rejected here: the class of the nearest functions in the kernel's image (93 % right), since
+//! recordings have no addresses. The first anchor outwards has the purpose; without one it is the class.
+//!
+//! Each function is looked at once, and each stack once, however many samples it has.
+
+use super::rules::{ClassId, Rules, Says};
+use std::collections::HashMap;
+use thalweg_trace::{Frame, Stack};
+
+/// The number of a function: its place in [`Stacks::functions`].
+pub(super) type FunctionId = u32;
+
+/// A function, wherever in it the processor was.
+#[derive(Clone, Debug)]
+pub(super) struct Function {
+    /// Its name, or its module in brackets.
+    pub(super) name: String,
+    pub(super) module: String,
+    pub(super) build_id: Option<String>,
+    pub(super) is_user: bool,
+    pub(super) has_name: bool,
+    leaf: Option<Says>,
+    anchor: Option<ClassId>,
+}
+
+impl Function {
+    /// Its own class, where a rule says it.
+    pub(super) fn class(&self) -> Option<ClassId> {
+        match self.leaf? {
+            Says::In(class) => Some(class),
+            Says::Nothing => None,
+        }
+    }
+}
+
+/// What is said of a stack, whosoever it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Verdict {
+    pub(super) class: ClassId,
+    pub(super) purpose: ClassId,
+    /// The class is a caller's: no rule has the function.
+    pub(super) is_guess: bool,
+    /// The processor ran the program's code, not the kernel's.
+    pub(super) is_user: bool,
+    /// The innermost function that says something.
+    pub(super) function: Option<FunctionId>,
+}
+
+/// All stacks of a recording, classified.
+#[derive(Debug, Default)]
+pub(super) struct Stacks {
+    pub(super) functions: Vec<Function>,
+    /// Of each stack, its functions from the innermost outwards.
+    pub(super) frames: Vec<Vec<FunctionId>>,
+    pub(super) verdicts: Vec<Verdict>,
+    /// Place of a stack by its number in the recording.
+    places: HashMap<u32, u32>,
+}
+
+impl Stacks {
+    pub(super) fn new(stacks: &[Stack], rules: &Rules) -> Stacks {
+        let mut all = Stacks::default();
+        let mut by_text: HashMap<&str, FunctionId> = HashMap::new();
+        let mut by_name: HashMap<(String, String), FunctionId> = HashMap::new();
+        for stack in stacks {
+            let number = |text| *by_text.entry(text).or_insert_with(|| all.function(&Frame::parse(text), rules, &mut by_name));
+            let frames: Vec<FunctionId> = stack.frames.iter().map(String::as_str).map(number).collect();
+            all.places.insert(stack.stack, all.frames.len() as u32);
+            all.verdicts.push(verdict(&frames, &all.functions, rules));
+            all.frames.push(frames);
+        }
+        all
+    }
+
+    /// The place of a stack.
+    pub(super) fn place(&self, stack: u32) -> Option<usize> {
+        self.places.get(&stack).map(|place| *place as usize)
+    }
+
+    fn function(&mut self, frame: &Frame, rules: &Rules, by_name: &mut HashMap<(String, String), FunctionId>) -> FunctionId {
+        let name = frame.symbol.clone().unwrap_or_else(|| format!("[{}]", base(&frame.module)));
+        *by_name.entry((name, frame.module.clone())).or_insert_with_key(|(name, _)| {
+            self.functions.push(Function {
+                name: name.clone(),
+                module: frame.module.clone(),
+                build_id: frame.build_id.clone(),
+                is_user: frame.is_user(),
+                has_name: frame.symbol.is_some(),
+                leaf: rules.leaf(frame),
+                anchor: rules.anchor(frame),
+            });
+            self.functions.len() as FunctionId - 1
+        })
+    }
+}
+
+/// A module without its folder.
+pub(super) fn base(module: &str) -> &str {
+    module.rsplit_once('/').map_or(module, |(_, base)| base)
+}
+
+fn verdict(frames: &[FunctionId], functions: &[Function], rules: &Rules) -> Verdict {
+    let known = rules.known;
+    let said = class(frames, functions, rules);
+    let anchor = frames.iter().find_map(|&id| functions[id as usize].anchor);
+    let function =
+        frames.iter().copied().find(|&id| functions[id as usize].leaf != Some(Says::Nothing)).or_else(|| frames.first().copied());
+    let (class, is_guess) = said.unwrap_or((known.rest, false));
+    let is_user = frames.first().is_some_and(|&id| functions[id as usize].is_user);
+    Verdict { class, purpose: if is_user { class } else { anchor.unwrap_or(class) }, is_guess, is_user, function }
+}
+
+/// The class, and whether it is a guess.
+fn class(frames: &[FunctionId], functions: &[Function], rules: &Rules) -> Option<(ClassId, bool)> {
+    let known = rules.known;
+    let mut without_rule = false;
+    for (depth, &id) in frames.iter().enumerate() {
+        let function = &functions[id as usize];
+        if function.is_user && depth > 0 {
+            // The kernel's part of the stack ended without a word: its entry, or something nobody knows.
+            return Some(if without_rule { (known.rest, false) } else { (known.syscall, false) });
+        }
+        match function.leaf {
+            // That the kernel was entered says nothing of what it did then.
+            Some(Says::In(class)) if without_rule && class == known.syscall => return Some((known.rest, false)),
+            Some(Says::In(class)) => return Some((class, without_rule)),
+            Some(Says::Nothing) => {}
+            None if function.is_user => return Some((known.program, false)),
+            None => without_rule = true,
+        }
+    }
+    None
+}

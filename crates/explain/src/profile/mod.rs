@@ -1,0 +1,108 @@
+//! Where the time of whole machines' processors went, by class and by stack.
+//!
+//! **In:** a recording with a profile (samples with stacks, counters of idle time and hard interrupts; `SCHEMA.md`), and [`Rules`].
+//! **Out:** [`Profiled`]: a [`Profile`] document, and the stacks of which pictures are made.
+//!
+//! Samples see neither idle time (the timer stands still with the tick) nor hard interrupts (the timer is one), nor what the hypervisor gave
+//! to others, nor the programs that take samples. All of that is counted. What is left of wall × processors is divided by the samples, so
+//! that the classes of a machine add up to all of its processors' time.
+
+mod assemble;
+mod bins;
+mod classify;
+pub mod document;
+mod gather;
+mod globs;
+mod rates;
+mod rules;
+mod times;
+
+pub use document::Profile;
+pub use rules::{DEFAULT_RULES, Rules, RulesError};
+
+use crate::ExplainError;
+use std::collections::HashMap;
+use thalweg_trace::Source;
+
+/// A profile, and what pictures of it are made of.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The document.
+    pub document: Profile,
+    /// The stacks of each machine, in the order of [`Profile::hosts`].
+    pub stacks: Vec<HostStacks>,
+}
+
+/// A machine's profile, and its stacks.
+struct HostProfiled {
+    document: document::HostProfile,
+    stacks: HostStacks,
+}
+
+/// The stacks of a machine: each once, with the time of its samples.
+#[derive(Clone, Debug, Default)]
+pub struct HostStacks {
+    /// Names that frames refer to.
+    pub functions: Vec<FlameFunction>,
+    /// The stacks.
+    pub stacks: Vec<FlameStack>,
+}
+
+/// A function of a flame graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlameFunction {
+    /// Its name.
+    pub name: String,
+    /// The module it is in.
+    pub module: String,
+    /// Its class, as a name in the rules, where they say something of it.
+    pub class: Option<String>,
+    /// Whether it is a program's or a library's.
+    pub is_user: bool,
+}
+
+/// A stack of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlameStack {
+    /// The program.
+    pub program: String,
+    /// Functions, from the outermost inwards: places in [`HostStacks::functions`].
+    pub frames: Vec<u32>,
+    /// Its class, as a name in the rules.
+    pub class: String,
+    /// Its part of the processors' time.
+    pub share: f64,
+    /// Its samples.
+    pub samples: u64,
+}
+
+/// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over.
+pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String>, HashMap<u32, u32>) {
+    let classified = classify::Stacks::new(stacks, &Rules::default());
+    let of_stack = stacks.iter().zip(&classified.verdicts).filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
+    (classified.functions.into_iter().map(|function| function.name).collect(), of_stack)
+}
+
+/// Where the time of the processors of a recording's machines went.
+///
+/// # Errors
+/// The recording cannot be read, or has no profile.
+pub fn profile(source: &dyn Source, rules: &Rules) -> Result<Profiled, ExplainError> {
+    let samples = source.samples()?;
+    let sampled = gather::sampled(&samples);
+    let times = times::times(source, &sampled)?;
+    if sampled.is_empty() && times.is_empty() {
+        return Err(ExplainError::Nothing(
+            "the recording holds no profile (no samples with stacks). `thalweg profile -o run.thw -- COMMAND` makes one, and so does \
+             `thalweg record --profile` beside everything else"
+                .to_owned(),
+        ));
+    }
+    let stacks = classify::Stacks::new(&source.stacks()?, rules);
+    let tracks = gather::Tracks::of(source);
+    let gathered = gather::gather(&samples, &stacks, &tracks, &times, (&rules.known, rules.classes.len()));
+    drop(samples);
+    let rates = rates::rates(source, &times)?;
+    let of = assemble::Of { source, rules, stacks: &stacks, tracks: &tracks };
+    Ok(of.profiled(&times, &gathered, &rates))
+}

@@ -1,0 +1,66 @@
+//! The pictures of a profile on one page that needs nothing else: grouped bars, classes over time, a flame graph for each machine, tables.
+
+use super::classes::{Row, rows};
+use super::{ProfileColumn, bars, flame, over_time, profile};
+use crate::page::TextOptions;
+use crate::plot::{Page, Section, page};
+use thalweg_explain::profile::HostStacks;
+use thalweg_explain::profile::document::{ClassShare, HostProfile};
+use thalweg_trace::numbers::{count, percent};
+
+/// Functions in the table.
+const FUNCTIONS: usize = 25;
+
+/// One page of all columns, with the stacks of each.
+pub fn profile_page(columns: &[ProfileColumn<'_>], stacks: &[&HostStacks], notes: &[String]) -> String {
+    let names: Vec<&str> = columns.iter().map(|column| column.name.as_str()).collect();
+    let rows = rows(columns);
+    let mut sections = Vec::new();
+    if !rows.is_empty() {
+        sections.push(Section::Picture(bars::bars(columns, &rows)));
+    }
+    for (number, column) in columns.iter().enumerate() {
+        sections.extend(over_time::over_time(column, number, &rows).map(Section::Picture));
+    }
+    for (column, stacks) in columns.iter().zip(stacks) {
+        if column.profile.enough {
+            let title = format!("Flame graph of {}: callers above what they call, colour is class", column.name);
+            sections.extend(flame::flame(&title, stacks).map(Section::Picture));
+        }
+    }
+    tables(columns, &rows, &mut sections);
+    sections.push(Section::Heading("The same as text".to_owned()));
+    sections.push(Section::Preformatted(profile(columns, notes, &TextOptions { width: 100, colour: false })));
+    page(&Page { title: format!("Where processors' time went: {}", names.join(", ")), lead: Vec::new(), sections })
+}
+
+fn tables(columns: &[ProfileColumn<'_>], rows: &[Row], sections: &mut Vec<Section>) {
+    for column in columns.iter().filter(|column| column.profile.enough) {
+        let of = column.profile;
+        let title = |text: &str| if columns.len() > 1 { format!("{}: {text}", column.name) } else { text.to_owned() };
+        sections.push(Section::Heading(title("what ran, and what for")));
+        let heads = ["class", "what ran", "95 % interval", "what for", "guessed"].map(str::to_owned).to_vec();
+        sections.push(Section::Table(heads, rows.iter().map(|row| class_row(row, of)).collect()));
+        sections.push(Section::Heading(title("functions")));
+        let row = |function: &thalweg_explain::profile::document::FunctionShare| {
+            vec![
+                function.function.clone(),
+                function.title.clone(),
+                function.module.clone(),
+                function.share.map(percent).unwrap_or_default(),
+                count(function.samples),
+            ]
+        };
+        let heads = ["function", "class", "module", "share", "samples"].map(str::to_owned).to_vec();
+        sections.push(Section::Table(heads, of.functions.iter().take(FUNCTIONS).map(row).collect()));
+    }
+}
+
+fn class_row(row: &Row, of: &HostProfile) -> Vec<String> {
+    let find = |rows: &[ClassShare]| rows.iter().find(|other| other.class == row.class).cloned();
+    let (class, purpose) = (find(&of.classes), find(&of.purposes));
+    let share = |of: &Option<ClassShare>| of.as_ref().and_then(|of| of.share).map(percent).unwrap_or_default();
+    let interval = class.as_ref().and_then(|of| Some(format!("{} – {}", percent(of.low?), percent(of.high?)))).unwrap_or_default();
+    let guessed = class.as_ref().filter(|of| of.guessed > 0).map(|of| format!("{} of {}", count(of.guessed), count(of.samples)));
+    vec![row.title.clone(), share(&class), interval, share(&purpose), guessed.unwrap_or_default()]
+}

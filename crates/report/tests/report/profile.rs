@@ -1,0 +1,130 @@
+//! A profile for people: a table that fits and adds up, and a page with pictures of it.
+
+use thalweg_explain::profile::document::{
+    ClassLine, ClassShare, FunctionShare, HostProfile, OverTime, ProgramShare, Rate, RecorderCost, Unsymbolised,
+};
+use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
+use thalweg_report::{ProfileColumn, TextOptions, profile, profile_page};
+
+/// A machine with these classes and shares.
+fn host(shares: &[(&str, f64)]) -> HostProfile {
+    let row = |&(class, share): &(&str, f64)| ClassShare {
+        class: class.into(),
+        title: format!("title of {class}"),
+        share: Some(share),
+        low: Some(share * 0.9),
+        high: Some(share * 1.1),
+        seconds: Some(share * 20.0),
+        samples: 100,
+        guessed: 5,
+    };
+    let function = |n: usize| FunctionShare {
+        function: format!("function_{n}_with<a_long_name, as_cpp_has<them>>::and_more()"),
+        module: "/usr/lib/libx.so".into(),
+        class: shares[n % shares.len()].0.into(),
+        title: format!("title of {}", shares[n % shares.len()].0),
+        share: Some(0.2 / (n + 1) as f64),
+        samples: 100,
+    };
+    let line = |&(class, share): &(&str, f64)| ClassLine { class: class.into(), shares: vec![share; 50] };
+    HostProfile {
+        name: "here".into(),
+        cpus: 2,
+        wall_s: 10.0,
+        busy_s: 8.0,
+        samples: 8_000,
+        enough: true,
+        lost: 0,
+        classes: shares.iter().map(row).collect(),
+        purposes: shares.iter().map(row).collect(),
+        functions: (0..9).map(function).collect(),
+        programs: vec![ProgramShare { program: "nfsd".into(), role: "server".into(), processes: 8, share: Some(0.4), samples: 9 }],
+        over_time: OverTime { bin_s: 0.2, lines: shares.iter().map(line).collect() },
+        guessed_share: Some(0.02),
+        unsymbolised: Unsymbolised::default(),
+        cost: RecorderCost::default(),
+        rates: vec![Rate { what: "net.receive".into(), bytes: 1 << 30, bytes_per_s: 117_000_000.0 }],
+    }
+}
+
+/// Classes `a`, `b`, ... that add up to 1.
+fn many(count: usize) -> Vec<(String, f64)> {
+    let sum: f64 = (1..=count).map(|n| 1.0 / n as f64).sum();
+    (1..=count).map(|n| (format!("class-{n}"), 1.0 / n as f64 / sum)).collect()
+}
+
+fn table(columns: &[(&str, &HostProfile)]) -> String {
+    let columns: Vec<ProfileColumn<'_>> =
+        columns.iter().map(|(name, profile)| ProfileColumn { name: (*name).to_owned(), profile }).collect();
+    profile(&columns, &[], &TextOptions::default())
+}
+
+/// The lines before the first empty one.
+fn first_block(text: &str) -> Vec<&str> {
+    text.lines().take_while(|line| !line.is_empty()).collect()
+}
+
+#[test]
+fn the_table_has_at_most_twenty_lines_of_eighty_columns_and_adds_up() {
+    for (classes, columns) in [(1, 1), (7, 2), (18, 1), (18, 5), (40, 3)] {
+        let shares = many(classes);
+        let shares: Vec<(&str, f64)> = shares.iter().map(|(class, share)| (class.as_str(), *share)).collect();
+        let host = host(&shares);
+        let names: Vec<(&str, &HostProfile)> =
+            ["read", "write", "a name that is much too long", "d", "e"].into_iter().map(|n| (n, &host)).collect();
+        let text = table(&names[..columns]);
+        let block = first_block(&text);
+        assert!(block.len() <= 20, "{classes} classes:\n{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        let last = |line: &&str| line.split_whitespace().rev().nth(1).and_then(|figure| figure.parse::<f64>().ok()).unwrap_or(0.0);
+        let sum: f64 = block.iter().skip(2).map(last).sum();
+        assert!((sum - 100.0).abs() < 0.05, "{sum}\n{text}");
+        assert_eq!(text.lines().filter(|line| line.starts_with("functi")).count(), 5, "{text}");
+    }
+}
+
+#[test]
+fn columns_have_the_classes_of_all_in_one_order_and_a_dash_where_one_has_none() {
+    let (read, write) = (host(&[("idle", 0.5), ("net", 0.3), ("libc", 0.2)]), host(&[("idle", 0.4), ("fs", 0.5), ("libc", 0.1)]));
+    let text = table(&[("read", &read), ("write", &write)]);
+    let rows: Vec<String> = first_block(&text).iter().skip(2).map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    let expected = ["title of idle 50.0 % 40.0 %", "title of fs - 50.0 %", "title of net 30.0 % -", "title of libc 20.0 % 10.0 %"];
+    assert_eq!(rows, expected, "{text}");
+    assert!(text.contains("in") && text.contains("MiB/s"), "the rates are above: {text}");
+}
+
+#[test]
+fn too_few_samples_are_counted_and_have_no_percentages() {
+    let few = HostProfile { samples: 42, enough: false, ..host(&[("idle", 0.5)]) };
+    let text = table(&[("run", &few)]);
+    assert!(text.contains("42 samples") && !text.contains('%'), "{text}");
+}
+
+#[test]
+fn a_page_has_the_bars_the_times_and_a_flame_graph_that_can_be_searched() {
+    let host = host(&[("idle", 0.5), ("net", 0.3), ("libc", 0.2)]);
+    let function =
+        |name: &str, class: &str| FlameFunction { name: name.into(), module: "m".into(), class: Some(class.into()), is_user: false };
+    let stack = |frames: &[u32], share: f64| FlameStack {
+        program: "nfsd<x>".into(),
+        frames: frames.to_vec(),
+        class: "net".into(),
+        share,
+        samples: 100,
+    };
+    let stacks = HostStacks {
+        functions: vec![function("main", "program"), function("tcp_sendmsg", "net"), function("narrow & small", "net")],
+        stacks: vec![stack(&[0], 0.1), stack(&[0, 1], 0.4), stack(&[0, 1, 2], 0.000_01)],
+    };
+    let page = profile_page(&[ProfileColumn { name: "run".into(), profile: &host }], &[&stacks], &[]);
+    assert_eq!(page.matches("<svg").count(), 3, "bars, times, flame graph");
+    assert!(page.contains("data-n=\"tcp_sendmsg\"") && page.contains("data-n=\"nfsd&lt;x&gt;\"") && page.contains("type=\"search\""));
+    assert!(!page.contains("narrow &amp; small"), "what nobody can see is left out");
+    assert!(!page.contains("http-equiv") && !page.contains("src=") && !page.contains("<link"), "it needs nothing else");
+    // Callers are as wide as what they call and what ran in them.
+    let width = |name: &str| {
+        let node = page.split("<g ").find(|node| node.contains(&format!("data-n=\"{name}\""))).expect("a function");
+        node.split("data-w=\"").nth(1).and_then(|rest| rest.split('"').next()).and_then(|width| width.parse::<f64>().ok()).expect("a width")
+    };
+    assert!((width("main") - 1.0).abs() < 1e-5 && (width("tcp_sendmsg") - 0.8).abs() < 1e-3, "{} {}", width("main"), width("tcp_sendmsg"));
+}
