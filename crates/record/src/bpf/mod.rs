@@ -35,10 +35,10 @@ pub(crate) use cost::{Cost, Counting};
 pub(crate) use drain::{NICE, own_cpu_ns};
 pub(crate) use load::{clock_event, online_processors, quiet};
 pub(crate) use probe::{allowed, probe};
-pub(crate) use raw::text;
+pub(crate) use raw::{SAMPLE_NS, text};
 pub(crate) use ring::{Ending, Ring, Woken};
 pub(crate) use tracepoints::Tracepoints;
-pub(crate) use translate::{SAMPLE_NS, time};
+pub(crate) use translate::time;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 

@@ -106,7 +106,7 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
         (Some(exit), shown) => {
             // How the command ended counts for more than what could be said about it.
             if let Err(failure) = shown {
-                exit::tell(&failure, "profile");
+                exit::report(&failure, "profile");
             }
             Err(Failure::Ended(exit))
         }
