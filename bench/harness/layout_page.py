@@ -26,7 +26,7 @@ a part (then a part is on one server, here the neighbour's: what a layout gives 
 part on its writer's own disk. *twod_stripe*: in two groups. *NFS*: a file for each node on one NFS-Ganesha server, by a client
 that keeps 8 calls of 1 MiB in flight.
 
-**What disks and links allow** is arithmetic: all nodes begin at once, whoever shares a disk or link gets a fair share, nothing else
+**What disks and links allow** is arithmetic: all nodes begin at once, those that share a disk or link get a fair share, nothing else
 costs anything. Striped over n nodes, (n - 1) / n of each part crosses a link: {prediction}.
 
 """

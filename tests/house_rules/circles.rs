@@ -276,7 +276,7 @@ impl Crate {
             return Some(found);
         }
         for glob in file.uses.iter().filter(|used| used.name == "*" && used.path.len() > 1) {
-            let path = [&glob.path[..glob.path.len() - 1], &[name.clone()]].concat();
+            let path = [&glob.path[..glob.path.len() - 1], std::slice::from_ref(name)].concat();
             let found = self.definer(&at, &path, depth - 1);
             if found.as_ref().is_some_and(|found| self.0[found].defines.contains(name)) {
                 return found;

@@ -157,7 +157,7 @@ int settle(void *ctx)
 }
 
 /* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled. */
-static __always_inline int tell(struct profile_sample *sample, __u32 size)
+static __always_inline int emit(struct profile_sample *sample, __u32 size)
 {
 	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
 	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
@@ -206,7 +206,7 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 	__u64 size = PROFILE_HEAD + kernel + user;
 	if (size > sizeof(*sample))
 		return;
-	if (tell(sample, size))
+	if (emit(sample, size))
 		times->lost += 1;
 	else
 		times->taken += 1;

@@ -39,11 +39,11 @@ impl Symbolised {
 
     /// What was not found, a sentence for each of the first few.
     pub(crate) fn missing(&self) -> Vec<String> {
-        let told = |file: &MissingFile| {
+        let line = |file: &MissingFile| {
             let id = file.build_id.as_ref().map_or_else(String::new, |id| format!(", build identifier {id}"));
             format!("No symbols found for {}{id}: stacks of {} samples have functions of it without a name", file.module, file.samples)
         };
-        self.missing.iter().take(MOST_MISSING).map(told).collect()
+        self.missing.iter().take(MOST_MISSING).map(line).collect()
     }
 }
 

@@ -5,7 +5,7 @@
 pub(crate) const FEWEST_SAMPLES: u64 = 100;
 /// Samples may stand for this much less of the time that processors were busy. Timers that are late, and short runs. Instead: nothing.
 pub(crate) const LEAST_AGREEMENT: f64 = 0.85;
-/// Or for this much more.
+/// Or for this much more. Timers that are late come in a burst. Instead: nothing.
 pub(crate) const MOST_AGREEMENT: f64 = 1.15;
 /// What is known of 95 of 100 normal deviations lies within so many standard deviations.
 pub(crate) const NORMAL_95: f64 = 1.96;

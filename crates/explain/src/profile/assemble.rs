@@ -5,10 +5,10 @@ use super::document::{
     ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramShare, Rate, RecorderCost, SCHEMA,
     Unsymbolised,
 };
+use super::flame::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
 use super::gather::{Gathered, Tracks, Weight, answers};
 use super::rules::{ClassId, Rules};
 use super::times::{Counted, Times, number};
-use super::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
 use crate::limits::profile as limits;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use thalweg_trace::{HostId, Role, Source};
@@ -74,7 +74,7 @@ impl Division {
         }
         let p = weight.ns as f64 / self.busy.ns as f64;
         let middle = p + z * z / (2.0 * n);
-        let half = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+        let half = z * (p * (1.0 - p) / n + (z / (n + n)).powi(2)).sqrt();
         let end = |part: f64| self.share(counted_ns + self.sampled * (part / (1.0 + z * z / n)).clamp(0.0, 1.0));
         (end(middle - half), end(middle + half))
     }
@@ -125,8 +125,8 @@ impl Of<'_> {
                 document: self.host(name, times, gathered, &division, rates.get(host).cloned().unwrap_or_default()),
             });
         }
-        let told = meta.attributes.iter().filter(|(name, _)| name == "notes" || name == "not_seen");
-        notes.extend(told.flat_map(|(_, value)| value.lines().map(str::to_owned)));
+        let said = meta.attributes.iter().filter(|(name, _)| name == "notes" || name == "not_seen");
+        notes.extend(said.flat_map(|(_, value)| value.lines().map(str::to_owned)));
         let (stacks, hosts): (Vec<_>, Vec<_>) = hosts.into_iter().map(|host| (host.stacks, host.document)).unzip();
         let period = number(meta, HostId(0), "profile.period_ns").filter(|ns| *ns > 0);
         let document = Profile {

@@ -11,6 +11,7 @@ mod assemble;
 mod bins;
 mod classify;
 pub mod document;
+mod flame;
 mod gather;
 mod globs;
 mod rates;
@@ -18,63 +19,12 @@ mod rules;
 mod times;
 
 pub use document::Profile;
+pub use flame::{FlameFunction, FlameStack, HostStacks, Profiled};
 pub use rules::{DEFAULT_RULES, Rules, RulesError};
 
 use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::Source;
-
-/// A profile, and what pictures of it are made of.
-#[derive(Clone, Debug)]
-pub struct Profiled {
-    /// The document.
-    pub document: Profile,
-    /// The stacks of each machine, in the order of [`Profile::hosts`].
-    pub stacks: Vec<HostStacks>,
-}
-
-/// A machine's profile, and its stacks.
-struct HostProfiled {
-    document: document::HostProfile,
-    stacks: HostStacks,
-}
-
-/// The stacks of a machine: each once, with the time of its samples.
-#[derive(Clone, Debug, Default)]
-pub struct HostStacks {
-    /// Names that frames refer to.
-    pub functions: Vec<FlameFunction>,
-    /// The stacks.
-    pub stacks: Vec<FlameStack>,
-}
-
-/// A function of a flame graph.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlameFunction {
-    /// Its name.
-    pub name: String,
-    /// The module it is in.
-    pub module: String,
-    /// Its class, as a name in the rules, where they say something of it.
-    pub class: Option<String>,
-    /// Whether it is a program's or a library's.
-    pub is_user: bool,
-}
-
-/// A stack of a program.
-#[derive(Clone, Debug, PartialEq)]
-pub struct FlameStack {
-    /// The program.
-    pub program: String,
-    /// Functions, from the outermost inwards: places in [`HostStacks::functions`].
-    pub frames: Vec<u32>,
-    /// Its class, as a name in the rules.
-    pub class: String,
-    /// Its part of the processors' time.
-    pub share: f64,
-    /// Its samples.
-    pub samples: u64,
-}
 
 /// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over.
 pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String>, HashMap<u32, u32>) {

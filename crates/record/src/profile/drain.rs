@@ -1,4 +1,4 @@
-//! The reader's thread of a profile: empties the ring, makes stacks of addresses, and tells how the processors stand.
+//! The reader's thread of a profile: empties the ring, makes stacks of addresses, and records how the processors stand.
 //!
 //! Samples and what happens to processes come from two sources. Each round takes the samples first and then what has happened, so
 //! that whatever a sample may need is there, and goes through both in the order of time.
@@ -71,7 +71,7 @@ impl Reader {
         self.ending.ask();
     }
 
-    /// Has the thread tell what is left, and waits for it.
+    /// Has the thread record what is left, and waits for it.
     pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.ending.ask();
         self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the profile's thread failed".to_owned())))
@@ -107,12 +107,12 @@ struct State {
     made: Made,
     processors: Processors,
     tracks: Arc<SharedTracks>,
-    /// By process and thread number: the name that was last told of.
+    /// By process and thread number: the name that was last recorded.
     names: HashMap<(u32, u32), String>,
     frames: Vec<Frame>,
     output: Vec<Event>,
     own_pid: u32,
-    /// Threads have the roles of their processes: nobody else tells of them.
+    /// Threads have the roles of their processes: nobody else records them.
     alone: bool,
     host: thalweg_trace::HostId,
     space: u16,
@@ -133,8 +133,9 @@ impl Work {
         let programs = Programs::load(tracepoints)?;
         let mut notes = Vec::new();
         let events = Events::open().unwrap_or_else(|error| {
-            notes
-                .push(format!("The kernel does not tell the profile of mappings ({error}): stacks of short processes stay without names."));
+            notes.push(format!(
+                "The kernel does not report mappings to the profile ({error}): stacks of short processes stay without names."
+            ));
             Events::default()
         });
         let taken = Rc::new(RefCell::new(Taken::default()));
@@ -236,7 +237,7 @@ impl Work {
         let sink = Arc::clone(&self.watched.sink);
         let State { stacks, modules, made, .. } = self.state;
         let cut = stacks.cut;
-        let is_hidden = name::tell(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
+        let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
             ("profile.period_ns".to_owned(), SAMPLE_NS.to_string()),
@@ -294,7 +295,7 @@ impl State {
 
     fn processors(&mut self, times: &[(u32, raw::Times)]) {
         let (space, next) = (self.space, &mut self.next);
-        self.processors.tell(times, self.host, || track_id(space, next), &mut self.output);
+        self.processors.emit(times, self.host, || track_id(space, next), &mut self.output);
     }
 
     fn happened(&mut self, event: Happened) {
@@ -318,7 +319,7 @@ impl State {
                     let offset = mapping.file_offset + (address - mapping.start);
                     match mapping.place {
                         Place::File(module) => {
-                            self.modules.meet(module, sample.pid, &mapping);
+                            self.modules.meet(module, sample.pid, mapping.start..mapping.end);
                             Frame::File(module, offset)
                         }
                         Place::Made => {
@@ -354,7 +355,7 @@ impl State {
         }));
     }
 
-    /// The track of the thread that ran; told of where nobody else does.
+    /// The track of the thread that ran; recorded where nobody else does.
     fn track(&mut self, sample: &Sample<'_>) -> TrackId {
         let (space, next) = (self.space, &mut self.next);
         // The idle task of each processor is a thread without a number.

@@ -117,7 +117,7 @@ impl Events {
     pub(crate) fn open() -> std::io::Result<Events> {
         let mut rings = Vec::new();
         for cpu in online_processors() {
-            // Build identifiers are told by kernels since 5.12.
+            // Build identifiers are reported by kernels since 5.12.
             let event = open(cpu, BUILD_ID).or_else(|_| open(cpu, 0))?;
             rings.push(PerfRing::map(event)?);
         }

@@ -1,17 +1,17 @@
 //! Files that are mapped executable: each once, with its build identifier, and kept open from when it is first met in a stack, because
 //! it may be deleted, or its process and with it the way to another root may be gone, when it is looked into.
 
-use super::spaces::Mapping;
 use crate::symbols::{build_id_of, open_file};
 use std::collections::HashMap;
 use std::fs::File;
+use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 /// Files that are kept open at most; of the rest the path must do.
 const MOST_OPEN: usize = 256;
 
-/// Files that are told apart at most.
+/// Files that are distinguished at most.
 const MOST_MODULES: usize = 65_536;
 
 /// A file by its number.
@@ -53,14 +53,14 @@ impl Modules {
         Some(id)
     }
 
-    /// It is in a stack of this process, mapped so: opened while the process is there.
-    pub(crate) fn meet(&mut self, id: ModuleId, pid: u32, mapping: &Mapping) {
+    /// It is in a stack of this process, mapped to these addresses: opened while the process is there.
+    pub(crate) fn meet(&mut self, id: ModuleId, pid: u32, mapped: Range<u64>) {
         let Some(module) = self.all.get_mut(id.0 as usize).filter(|module| !module.met) else { return };
         module.met = true;
         if self.open >= MOST_OPEN {
             return;
         }
-        let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+        let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapped.start, mapped.end);
         let in_its_root = format!("/proc/{pid}/root{}", module.path);
         module.file = [mapped.as_str(), &in_its_root, &module.path].into_iter().find_map(|path| open_file(Path::new(path)));
         self.open += usize::from(module.file.is_some());

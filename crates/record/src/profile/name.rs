@@ -144,7 +144,7 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
 }
 
 /// Hands all stacks on as text. Says whether the kernel hides its addresses.
-pub(crate) fn tell(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
     modules.identify();
     let modules = &modules;
     let names = Names::of(stacks, modules, made);
@@ -179,10 +179,10 @@ mod tests {
         let mut modules = Modules::default();
         let id = modules.number("/no/such/program", Some("0102".into())).expect("a number");
         let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Made { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
-        let mut told = Vec::new();
-        tell(&stacks, modules, Made::default(), |batch| told.append(batch));
+        let mut emitted = Vec::new();
+        emit(&stacks, modules, Made::default(), |batch| emitted.append(batch));
         let frames = ["[/no/such/program 0102+0x10]", "[jit]", "[unknown]"].map(str::to_owned).to_vec();
-        assert_eq!(told, [Event::Stack(Stack { stack: 1, frames })]);
+        assert_eq!(emitted, [Event::Stack(Stack { stack: 1, frames })]);
     }
 
     #[test]

@@ -31,7 +31,7 @@ fn parse_steal(stat: &str) -> HashMap<u32, u64> {
 
 impl Processors {
     /// Tells how the processors stand; at the first time of their tracks too.
-    pub(crate) fn tell(&mut self, now: &[(u32, Times)], host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
+    pub(crate) fn emit(&mut self, now: &[(u32, Times)], host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
         let steal = steal();
         for (cpu, times) in now {
             let stolen = steal.get(cpu).copied().unwrap_or(0);

@@ -1,7 +1,7 @@
 //! What is mapped executable in each process, and on whose behalf the process works.
 //!
 //! A process that was there before has its mappings from /proc, read when a stack of it is first met, and again (not often) when an
-//! address is in none. What happens from then on is told by perf's records, in the order of time with the samples.
+//! address is in none. What happens from then on is known from perf's records, in the order of time with the samples.
 
 use super::events::{Happened, What};
 use super::modules::{ModuleId, Modules};
@@ -18,11 +18,11 @@ const MOST_MAPPINGS: usize = 8_192;
 /// Processes whose maps are read at the beginning.
 const MOST_AT_FIRST: usize = 4_096;
 
-/// Between two looks at one process' maps.
-const LOOK_AGAIN: Duration = Duration::from_millis(200);
+/// Between two reads of one process' maps.
+const READ_AGAIN: Duration = Duration::from_millis(200);
 
-/// Looks at maps that were of no use, after which a process is asked no more.
-const MOST_LOOKS: u32 = 32;
+/// Reads of maps that were of no use, after which a process is asked no more.
+const MOST_READS: u32 = 32;
 
 /// What an address belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,8 +51,8 @@ struct Space {
     maps: Rc<BTreeMap<u64, Mapping>>,
     /// What was mapped before the program began: until its first instruction, stacks end where the one before called for it.
     before: Rc<BTreeMap<u64, Mapping>>,
-    looked: Option<Instant>,
-    looks: u32,
+    read_at: Option<Instant>,
+    reads: u32,
 }
 
 /// The processes that were met.
@@ -115,7 +115,7 @@ impl Spaces {
             crate::proc::processes::all().into_values().filter(|process| !process.is_kernel).take(MOST_AT_FIRST).map(|process| process.pid)
         {
             self.find(pid, 0, modules);
-            self.processes.entry(pid).or_default().looks = 0;
+            self.processes.entry(pid).or_default().reads = 0;
         }
     }
 
@@ -134,7 +134,7 @@ impl Spaces {
         let pid = happened.pid;
         match happened.what {
             What::Forked { parent } => {
-                let space = self.processes.get(&parent).map(|space| Space { looks: 0, before: Rc::default(), ..space.clone() });
+                let space = self.processes.get(&parent).map(|space| Space { reads: 0, before: Rc::default(), ..space.clone() });
                 match space {
                     Some(space) => drop(self.processes.insert(pid, space)),
                     None => drop(self.processes.remove(&pid)),
@@ -144,11 +144,11 @@ impl Spaces {
                     None => drop(self.roles.remove(&pid)),
                 }
             }
-            // All of it is told from here on.
+            // All of it is recorded from here on.
             What::Began => {
                 let space = self.processes.entry(pid).or_default();
                 let before = std::mem::take(&mut space.maps);
-                *space = Space { before, looked: Some(Instant::now()), ..Space::default() };
+                *space = Space { before, read_at: Some(Instant::now()), ..Space::default() };
             }
             What::Ended { tid } if tid == pid => {
                 self.processes.remove(&pid);
@@ -172,10 +172,10 @@ impl Spaces {
             return Some(found);
         }
         let now = Instant::now();
-        if space.looks >= MOST_LOOKS || space.looked.is_some_and(|looked| now - looked < LOOK_AGAIN) {
+        if space.reads >= MOST_READS || space.read_at.is_some_and(|read_at| now - read_at < READ_AGAIN) {
             return None;
         }
-        (space.looked, space.looks) = (Some(now), space.looks + 1);
+        (space.read_at, space.reads) = (Some(now), space.reads + 1);
         let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
         let maps = parse_maps(&String::from_utf8_lossy(&text), modules);
         if !maps.is_empty() {

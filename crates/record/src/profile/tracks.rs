@@ -1,5 +1,5 @@
 //! One track for a thread, whoever records it. The other recorder's events pass through here: a thread that the profile met first
-//! keeps the track it has then, and one that the other recorder told of has that recorder's.
+//! keeps the track it has then, and one that the other recorder has recorded has that recorder's.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -22,7 +22,7 @@ struct Known {
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     track: TrackId,
-    /// The other recorder has told of it: its name and role are that one's.
+    /// The other recorder has recorded it: its name and role are that one's.
     is_others: bool,
 }
 
@@ -38,7 +38,7 @@ impl SharedTracks {
         Arc::new(Renaming { tracks: Arc::clone(self), inner })
     }
 
-    /// The track of a thread, and whether it is for the profile to tell of it; `new` gives one that it has not.
+    /// The track of a thread, and whether it is for the profile to record it; `new` gives one that it has not.
     pub(crate) fn of(&self, pid: u32, tid: u32, new: impl FnOnce() -> TrackId) -> (TrackId, bool) {
         let mut known = self.known.lock();
         let entry = known.threads.entry((pid, tid)).or_insert_with(|| Entry { track: new(), is_others: false });
@@ -55,8 +55,8 @@ impl SharedTracks {
 }
 
 impl Known {
-    /// The other recorder tells of a thread.
-    fn told(&mut self, pid: u32, tid: u32, track: TrackId) {
+    /// The other recorder records a thread.
+    fn recorded(&mut self, pid: u32, tid: u32, track: TrackId) {
         let other = Entry { track, is_others: true };
         match self.threads.get_mut(&(pid, tid)) {
             Some(entry) if !entry.is_others && entry.track != track => {
@@ -108,7 +108,7 @@ impl Sink for Renaming {
             if let Event::Track(track) = event
                 && let (TrackKind::Thread, Some(pid), Some(tid)) = (track.kind, track.pid, track.tid)
             {
-                known.told(pid, tid, track.track);
+                known.recorded(pid, tid, track.track);
             }
             if !known.renamed.is_empty() {
                 known.rename(event);
@@ -128,7 +128,7 @@ mod tests {
         TrackId::new(number).expect("a number")
     }
 
-    fn told(number: u64, tid: u32) -> Event {
+    fn recorded(number: u64, tid: u32) -> Event {
         let (kind, role, name) = (TrackKind::Thread, Role::Client, String::new());
         Event::Track(Track { track: track(number), host: HostId(0), kind, role, pid: Some(7), tid: Some(tid), name })
     }
@@ -142,11 +142,11 @@ mod tests {
         let (tracks, memory) = (Arc::new(SharedTracks::default()), Arc::new(Memory::new(100)));
         let sink = tracks.sink(Arc::clone(&memory) as Arc<dyn Sink>);
         assert_eq!(tracks.of(7, 7, || track(100)), (track(100), true));
-        sink.take(&mut vec![told(1, 7), told(2, 8), started(2, 1)]);
-        assert_eq!(tracks.of(7, 7, || track(101)), (track(100), false), "told of by the other from now on");
+        sink.take(&mut vec![recorded(1, 7), recorded(2, 8), started(2, 1)]);
+        assert_eq!(tracks.of(7, 7, || track(101)), (track(100), false), "recorded by the other from now on");
         assert_eq!(tracks.of(7, 8, || track(102)), (track(2), false));
-        sink.take(&mut vec![told(1, 7)]);
-        assert_eq!(memory.drain().0, [told(100, 7), told(2, 8), started(2, 100), told(100, 7)]);
+        sink.take(&mut vec![recorded(1, 7)]);
+        assert_eq!(memory.drain().0, [recorded(100, 7), recorded(2, 8), started(2, 100), recorded(100, 7)]);
     }
 
     #[test]
@@ -154,8 +154,8 @@ mod tests {
         let (tracks, memory) = (Arc::new(SharedTracks::default()), Arc::new(Memory::new(100)));
         let sink = tracks.sink(Arc::clone(&memory) as Arc<dyn Sink>);
         tracks.of(7, 7, || track(100));
-        sink.take(&mut vec![told(1, 7), told(3, 7)]);
-        assert_eq!(memory.drain().0, [told(100, 7), told(3, 7)]);
+        sink.take(&mut vec![recorded(1, 7), recorded(3, 7)]);
+        assert_eq!(memory.drain().0, [recorded(100, 7), recorded(3, 7)]);
         assert_eq!(tracks.of(7, 7, || track(101)).0, track(3));
         tracks.of(7, 9, || track(104));
         tracks.ended(7, 9);

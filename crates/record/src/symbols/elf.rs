@@ -1,10 +1,29 @@
 //! Names from the symbol tables of ELF files.
 
-use super::Named;
 use blazesym::symbolize::{Input, Symbolized, Symbolizer, source};
 use std::collections::HashMap;
-use std::os::unix::fs::FileExt;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+
+/// A function, and how far into it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Named {
+    pub symbol: String,
+    pub offset: u64,
+}
+
+/// Opens a regular file; anything else that has the name (a pipe that nobody writes) neither opens nor blocks.
+pub(crate) fn open_file(path: &Path) -> Option<File> {
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
+    file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
+}
+
+/// The build identifier of an ELF file, in hexadecimal.
+pub(crate) fn build_id_of(path: &Path) -> Option<String> {
+    let id = is_elf(path).then(|| blazesym::helper::read_elf_build_id(path).ok().flatten()).flatten()?;
+    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
+}
 
 /// Files that are mapped at once: then the symbolizer begins anew.
 const MOST_FILES: usize = 64;
@@ -66,7 +85,7 @@ fn without_version(name: &str) -> &str {
 /// Whether a file is of the kind.
 pub(super) fn is_elf(path: &Path) -> bool {
     let mut magic = [0; 4];
-    super::open_file(path).is_some_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == *b"\x7fELF"
+    open_file(path).is_some_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == *b"\x7fELF"
 }
 
 /// A piece of a file that is mapped.
@@ -85,7 +104,7 @@ struct Segments(Vec<Segment>);
 
 impl Segments {
     fn of(path: &Path) -> Option<Segments> {
-        let file = super::open_file(path)?;
+        let file = open_file(path)?;
         let mut header = [0; 64];
         file.read_exact_at(&mut header[..52], 0).ok()?;
         let _ = file.read_exact_at(&mut header[52..], 52);

@@ -9,35 +9,14 @@ mod kernel;
 mod made;
 mod search;
 
-pub(crate) use elf::Files;
+pub(crate) use elf::{Files, Named, build_id_of, open_file};
 pub(crate) use kernel::KernelSymbols;
 pub(crate) use made::MadeCode;
 
 use search::Search;
 use std::collections::{BTreeMap, HashMap};
-use std::fs::{File, OpenOptions};
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use thalweg_trace::Frame;
-
-/// A function, and how far into it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Named {
-    pub symbol: String,
-    pub offset: u64,
-}
-
-/// Opens a regular file; anything else that has the name (a pipe that nobody writes) neither opens nor blocks.
-pub(crate) fn open_file(path: &Path) -> Option<File> {
-    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok()?;
-    file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
-}
-
-/// The build identifier of an ELF file, in hexadecimal.
-pub(crate) fn build_id_of(path: &Path) -> Option<String> {
-    let id = elf::is_elf(path).then(|| blazesym::helper::read_elf_build_id(path).ok().flatten()).flatten()?;
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
-}
 
 /// A file without which frames stay without a name.
 #[derive(Clone, Debug, PartialEq, Eq)]

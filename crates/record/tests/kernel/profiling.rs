@@ -284,7 +284,7 @@ fn a_thread_that_two_recorders_record_has_one_track() {
     let [track] = of_program[..] else { panic!("{of_program:?}") };
     assert_eq!((track.role, track.name.as_str()), (Role::Client, "spin"));
     let marks = profile.recording.marks().expect("read");
-    assert!(marks.iter().any(|mark| mark.track == track.track), "the other recorder tells of its life");
+    assert!(marks.iter().any(|mark| mark.track == track.track), "the other recorder records its life");
     assert!(profile.part("spin", is_chain) > 0.9, "{}", profile.odd("spin", is_chain));
     let mut lean = profile.recording.samples().expect("read").into_iter().filter(|sample| sample.stack.is_none());
     assert!(lean.any(|sample| sample.track == Some(track.track)), "and takes its own samples");

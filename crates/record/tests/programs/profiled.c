@@ -22,7 +22,7 @@ static int goes_on(void) { return now_ns(CLOCK_PROCESS_CPUTIME_ID) < until_ns; }
 volatile double sink;
 volatile int never;
 void outermost(void);
-/* The call that is never made gives it a frame of its own: a function that calls nobody has none, whatever the compiler is told. */
+/* The call that is never made gives it a frame of its own: a function that calls nobody has none, whatever the compiler is asked. */
 __attribute__((noinline)) void innermost(void) {
     double x = sink;
     if (never)

@@ -1,6 +1,6 @@
 //! The rows of a profile: the classes of all columns in one order.
 
-use super::ProfileColumn;
+use super::column::ProfileColumn;
 use thalweg_explain::profile::document::HostProfile;
 
 /// What is smaller in every column is not shown.

@@ -2,7 +2,7 @@
 //! time of its samples, callers are above what they call, colours are classes.
 //!
 //! It is SVG with a script of its own (`flame.js`): a click makes a function as wide as the picture, a search marks functions. Without the
-//! script it is a still picture whose parts tell more when pointed at. Functions too narrow to see are left out, and how much that is stands
+//! script it is a still picture whose parts say more when pointed at. Functions too narrow to see are left out, and how much that is stands
 //! below. Rejected: a library for it (the well-known one's Rust form has another licence and twenty crates).
 
 use super::colours;

@@ -6,17 +6,19 @@
 mod bars;
 mod classes;
 mod colours;
+mod column;
 mod flame;
 mod over_time;
 mod page;
 
+pub use column::ProfileColumn;
 pub use page::profile_page;
 
 use crate::columns::{clean, cut, left, right, rounded_to_sum};
 use crate::page::{Ink, Page, TextOptions};
 use classes::Row;
 use std::collections::BTreeMap;
-use thalweg_explain::profile::document::{FunctionShare, HostProfile, Rate};
+use thalweg_explain::profile::document::{FunctionShare, Rate};
 use thalweg_trace::numbers::{byte_rate, count, duration, percent};
 
 /// Lines of the table, heads included.
@@ -27,21 +29,12 @@ pub const MAX_COLUMNS: usize = 5;
 const FUNCTIONS: usize = 5;
 /// Programs that are named.
 const PROGRAMS: usize = 3;
-/// What is less is not told.
+/// What is less is left out.
 const LEAST_SHARE: f64 = 0.0005;
 /// A column of figures.
 const FIGURE: usize = 14;
 /// The narrowest column of names.
 const NAMES: usize = 26;
-
-/// A column of the table: one machine in one recording.
-#[derive(Clone, Debug)]
-pub struct ProfileColumn<'a> {
-    /// What stands above it.
-    pub name: String,
-    /// What it shows.
-    pub profile: &'a HostProfile,
-}
 
 /// The table as text.
 pub fn profile(columns: &[ProfileColumn<'_>], notes: &[String], options: &TextOptions) -> String {

@@ -268,12 +268,22 @@ fn categories() -> Vec<&'static str> {
     categories
 }
 
-pub(super) struct Writer {
+struct Writer {
     path: PathBuf,
     out: BufWriter<File>,
     bytes: Vec<u8>,
     category_of_kind: Vec<u64>,
     object_iids: HashMap<ObjectId, u64>,
+}
+
+impl super::perfetto_samples::Packets for Writer {
+    fn intern(&mut self, names: InternedData) -> Result<(), TraceError> {
+        self.packet(Packet { interned_data: Some(names), ..Packet::default() })
+    }
+
+    fn sample(&mut self, at: Time, packet: Packet) -> Result<(), TraceError> {
+        self.packet(Packet { timestamp: Some(nanoseconds(at)), timestamp_clock_id: Some(MONOTONIC), ..packet })
+    }
 }
 
 impl Writer {
@@ -325,19 +335,9 @@ impl Writer {
                 values.push((iid, object.name.clone()));
             }
             let names = InternedData { debug_annotation_string_values: interned(values.into_iter()), ..InternedData::default() };
-            self.intern(names)?;
+            super::perfetto_samples::Packets::intern(self, names)?;
         }
         Ok(())
-    }
-
-    /// Names that later packets refer to by number.
-    pub(super) fn intern(&mut self, names: InternedData) -> Result<(), TraceError> {
-        self.packet(Packet { interned_data: Some(names), ..Packet::default() })
-    }
-
-    /// A packet of an instant.
-    pub(super) fn sample(&mut self, at: Time, packet: Packet) -> Result<(), TraceError> {
-        self.packet(Packet { timestamp: Some(nanoseconds(at)), timestamp_clock_id: Some(MONOTONIC), ..packet })
     }
 
     fn describe(&mut self, track: TrackDescriptor) -> Result<(), TraceError> {

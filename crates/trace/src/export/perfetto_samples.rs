@@ -1,9 +1,8 @@
 //! Samples with stacks as Perfetto's `PerfSample`s, whose callstacks, functions and modules are interned once.
 
-use super::perfetto::Writer;
 use super::perfetto_messages::{Callstack, InternedData, InternedFrame, InternedMapping, InternedName, Packet, PerfSample};
 use super::stacks::Stacks;
-use crate::{HostId, Source, TraceError, TrackId};
+use crate::{HostId, Source, Time, TraceError, TrackId};
 use std::collections::HashMap;
 
 /// Callstacks interned in one packet.
@@ -11,8 +10,16 @@ const STACKS_PER_PACKET: usize = 1_024;
 const KERNEL_MODE: i32 = 1;
 const USER_MODE: i32 = 2;
 
+/// Where packets go.
+pub(super) trait Packets {
+    /// What later packets refer to by number.
+    fn intern(&mut self, names: InternedData) -> Result<(), TraceError>;
+    /// A packet of an instant.
+    fn sample(&mut self, at: Time, packet: Packet) -> Result<(), TraceError>;
+}
+
 /// Writes all samples; `pid` is the number under which a process (or thread) of a machine is described.
-pub(super) fn samples(source: &dyn Source, writer: &mut Writer, pid: impl Fn(HostId, u32) -> i32) -> Result<(), TraceError> {
+pub(super) fn samples(source: &dyn Source, writer: &mut impl Packets, pid: impl Fn(HostId, u32) -> i32) -> Result<(), TraceError> {
     let stacks = Stacks::functions(source)?;
     let numbers = stacks.numbers();
     if numbers.is_empty() {
@@ -47,7 +54,7 @@ pub(super) fn samples(source: &dyn Source, writer: &mut Writer, pid: impl Fn(Hos
 }
 
 /// Functions and the modules they are in, with the numbers that [`Stacks`] gives them, from 1.
-fn intern_functions(stacks: &Stacks, writer: &mut Writer) -> Result<(), TraceError> {
+fn intern_functions(stacks: &Stacks, writer: &mut impl Packets) -> Result<(), TraceError> {
     let mut modules: Vec<(&str, Option<&str>)> = stacks.functions.iter().map(|f| (f.module.as_str(), f.build_id.as_deref())).collect();
     modules.sort_unstable();
     modules.dedup();

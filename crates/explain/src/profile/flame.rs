@@ -1,0 +1,55 @@
+//! The stacks of a profile, of which a flame graph is made.
+
+use super::document::{HostProfile, Profile};
+
+/// A profile, and what pictures of it are made of.
+#[derive(Clone, Debug)]
+pub struct Profiled {
+    /// The document.
+    pub document: Profile,
+    /// The stacks of each machine, in the order of [`Profile::hosts`].
+    pub stacks: Vec<HostStacks>,
+}
+
+/// A machine's profile, and its stacks.
+pub(super) struct HostProfiled {
+    pub document: HostProfile,
+    pub stacks: HostStacks,
+}
+
+/// The stacks of a machine: each once, with the time of its samples.
+#[derive(Clone, Debug, Default)]
+pub struct HostStacks {
+    /// Names that frames refer to.
+    pub functions: Vec<FlameFunction>,
+    /// The stacks.
+    pub stacks: Vec<FlameStack>,
+}
+
+/// A function of a flame graph.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FlameFunction {
+    /// Its name.
+    pub name: String,
+    /// The module it is in.
+    pub module: String,
+    /// Its class, as a name in the rules, where they say something of it.
+    pub class: Option<String>,
+    /// Whether it is a program's or a library's.
+    pub is_user: bool,
+}
+
+/// A stack of a program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FlameStack {
+    /// The program.
+    pub program: String,
+    /// Functions, from the outermost inwards: places in [`HostStacks::functions`].
+    pub frames: Vec<u32>,
+    /// Its class, as a name in the rules.
+    pub class: String,
+    /// Its part of the processors' time.
+    pub share: f64,
+    /// Its samples.
+    pub samples: u64,
+}
