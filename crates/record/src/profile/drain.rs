@@ -164,8 +164,9 @@ impl Work {
             let mut more = self.drain()?;
             let now = Instant::now();
             if ending {
-                let times = self.programs.settle();
+                // In this order no sample is taken that is not counted: settling waits for what runs on each processor.
                 self.programs.run(false);
+                let times = self.programs.settle();
                 while more {
                     more = self.drain()?;
                 }
@@ -235,7 +236,7 @@ impl Work {
         let sink = Arc::clone(&self.watched.sink);
         let State { stacks, modules, made, .. } = self.state;
         let cut = stacks.cut;
-        let is_hidden = name::tell(&stacks.into_sorted(), &modules, made, |batch| sink.take(batch));
+        let is_hidden = name::tell(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
             ("profile.period_ns".to_owned(), SAMPLE_NS.to_string()),

@@ -6,7 +6,7 @@ use crate::symbols::{build_id_of, open_file};
 use std::collections::HashMap;
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Files that are kept open at most; of the rest the path must do.
 const MOST_OPEN: usize = 256;
@@ -26,6 +26,8 @@ pub(crate) struct Module {
     pub build_id: Option<String>,
     file: Option<File>,
     met: bool,
+    /// What can be read under its name is another file.
+    is_other: bool,
 }
 
 /// All of them.
@@ -58,19 +60,22 @@ impl Modules {
         if self.open >= MOST_OPEN {
             return;
         }
-        let mapped = PathBuf::from(format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end));
-        let in_its_root = PathBuf::from(format!("/proc/{pid}/root{}", module.path));
-        for path in [mapped, in_its_root, PathBuf::from(&module.path)] {
-            let Some(file) = open_file(&path) else { continue };
-            let found = build_id_of(&opened(&file));
-            // Another file may have the name by now.
-            if module.build_id.is_some() && found != module.build_id {
-                continue;
+        let mapped = format!("/proc/{pid}/map_files/{:x}-{:x}", mapping.start, mapping.end);
+        let in_its_root = format!("/proc/{pid}/root{}", module.path);
+        module.file = [mapped.as_str(), &in_its_root, &module.path].into_iter().find_map(|path| open_file(Path::new(path)));
+        self.open += usize::from(module.file.is_some());
+    }
+
+    /// Looks for the identifiers that are not known yet: not while recording. A file that has another than was recorded is another file,
+    /// which has the name by now.
+    pub(crate) fn identify(&mut self) {
+        for module in self.all.iter_mut().filter(|module| module.met) {
+            let path = module.readable();
+            let found = build_id_of(&path);
+            match &module.build_id {
+                None => module.build_id = found,
+                Some(known) => module.is_other = found.as_ref() != Some(known),
             }
-            module.build_id = found;
-            module.file = Some(file);
-            self.open += 1;
-            return;
         }
     }
 
@@ -84,9 +89,13 @@ fn opened(file: &File) -> PathBuf {
 }
 
 impl Module {
-    /// Where it can be read; that it is the same file is for the reader to see.
-    pub(crate) fn readable(&self) -> PathBuf {
+    fn readable(&self) -> PathBuf {
         self.file.as_ref().map_or_else(|| PathBuf::from(&self.path), opened)
+    }
+
+    /// Where it can be read, if it can.
+    pub(crate) fn found(&self) -> Option<PathBuf> {
+        (!self.is_other).then(|| self.readable())
     }
 }
 

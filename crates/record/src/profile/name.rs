@@ -2,7 +2,7 @@
 
 use super::modules::{ModuleId, Modules};
 use super::stacks::Frame;
-use crate::symbols::{Files, KernelSymbols, MadeCode, Named, build_id_of};
+use crate::symbols::{Files, KernelSymbols, MadeCode, Named};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
@@ -98,12 +98,7 @@ impl Names {
             let Some(module) = modules.get(id) else { continue };
             offsets.sort_unstable();
             offsets.dedup();
-            let path = module.readable();
-            // By its path alone it could be another file by now.
-            if module.build_id.is_some() && build_id_of(&path) != module.build_id {
-                continue;
-            }
-            let mut found = reader.names(&path, &offsets);
+            let mut found = module.found().map(|path| reader.names(&path, &offsets)).unwrap_or_default();
             let left: Vec<u64> = offsets.into_iter().filter(|offset| !found.contains_key(offset)).collect();
             if let (false, Some(debug)) = (left.is_empty(), module.build_id.as_deref().and_then(debug_file)) {
                 found.extend(reader.names(&debug, &left));
@@ -149,7 +144,9 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
 }
 
 /// Hands all stacks on as text. Says whether the kernel hides its addresses.
-pub(crate) fn tell(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+pub(crate) fn tell(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+    modules.identify();
+    let modules = &modules;
     let names = Names::of(stacks, modules, made);
     let mut known: HashMap<(Frame, bool), String> = HashMap::new();
     let mut batch = Vec::new();
@@ -183,7 +180,7 @@ mod tests {
         let id = modules.number("/no/such/program", Some("0102".into())).expect("a number");
         let stacks = [(1, vec![Frame::File(id, 0x10), Frame::Made { pid: 1, address: 16 }, Frame::Unknown].into_boxed_slice())];
         let mut told = Vec::new();
-        tell(&stacks, &modules, Made::default(), |batch| told.append(batch));
+        tell(&stacks, modules, Made::default(), |batch| told.append(batch));
         let frames = ["[/no/such/program 0102+0x10]", "[jit]", "[unknown]"].map(str::to_owned).to_vec();
         assert_eq!(told, [Event::Stack(Stack { stack: 1, frames })]);
     }

@@ -5,7 +5,9 @@
 
 use super::events::{Happened, What};
 use super::modules::{ModuleId, Modules};
+use super::stacks::Mixer;
 use std::collections::{BTreeMap, HashMap};
+use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thalweg_trace::Role;
@@ -47,6 +49,8 @@ pub(crate) struct Mapping {
 struct Space {
     /// By start, without overlap. Shared between a process and its children until one of them changes.
     maps: Rc<BTreeMap<u64, Mapping>>,
+    /// What was mapped before the program began: until its first instruction, stacks end where the one before called for it.
+    before: Rc<BTreeMap<u64, Mapping>>,
     looked: Option<Instant>,
     looks: u32,
 }
@@ -54,7 +58,7 @@ struct Space {
 /// The processes that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Spaces {
-    processes: HashMap<u32, Space>,
+    processes: HashMap<u32, Space, BuildHasherDefault<Mixer>>,
     roles: HashMap<u32, Role>,
 }
 
@@ -130,7 +134,7 @@ impl Spaces {
         let pid = happened.pid;
         match happened.what {
             What::Forked { parent } => {
-                let space = self.processes.get(&parent).map(|space| Space { looks: 0, ..space.clone() });
+                let space = self.processes.get(&parent).map(|space| Space { looks: 0, before: Rc::default(), ..space.clone() });
                 match space {
                     Some(space) => drop(self.processes.insert(pid, space)),
                     None => drop(self.processes.remove(&pid)),
@@ -141,7 +145,11 @@ impl Spaces {
                 }
             }
             // All of it is told from here on.
-            What::Began => drop(self.processes.insert(pid, Space { looked: Some(Instant::now()), ..Space::default() })),
+            What::Began => {
+                let space = self.processes.entry(pid).or_default();
+                let before = std::mem::take(&mut space.maps);
+                *space = Space { before, looked: Some(Instant::now()), ..Space::default() };
+            }
             What::Ended { tid } if tid == pid => {
                 self.processes.remove(&pid);
                 self.roles.remove(&pid);
@@ -179,7 +187,8 @@ impl Spaces {
 
 impl Space {
     fn at(&self, address: u64) -> Option<Mapping> {
-        self.maps.range(..=address).next_back().map(|(_, mapping)| *mapping).filter(|mapping| address < mapping.end)
+        let find = |maps: &BTreeMap<u64, Mapping>| maps.range(..=address).next_back().map(|(_, mapping)| *mapping);
+        [&self.maps, &self.before].into_iter().filter_map(|maps| find(maps)).find(|mapping| address < mapping.end)
     }
 }
 
@@ -225,6 +234,8 @@ mod tests {
         spaces.happened(at(parent, What::Mapped { start: 10, end: 20, file_offset: 0, path, build_id: None }), &mut modules);
         spaces.happened(at(child, What::Forked { parent }), &mut modules);
         assert!(spaces.find(child, 15, &mut modules).is_some());
+        spaces.happened(at(child, What::Began), &mut modules);
+        assert!(spaces.find(child, 15, &mut modules).is_some(), "it is still on its way out of what called for the program");
         spaces.happened(at(child, What::Began), &mut modules);
         assert_eq!((spaces.find(child, 15, &mut modules), spaces.role(child)), (None, Role::Client));
         assert!(spaces.find(parent, 15, &mut modules).is_some());

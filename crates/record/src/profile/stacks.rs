@@ -2,6 +2,7 @@
 
 use super::modules::ModuleId;
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 /// One frame, before it has a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -29,10 +30,36 @@ impl Frame {
 const MOST_STACKS: usize = 1 << 19;
 const MOST_FRAMES: usize = 4 << 20;
 
+/// Mixes words: a stack is a hundred of them, and the standard hasher would take as long as all the rest of a sample. Equal hashes do no harm,
+/// because stacks are compared.
+#[derive(Debug, Default)]
+pub(crate) struct Mixer(u64);
+
+impl Hasher for Mixer {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+    fn write_u64(&mut self, word: u64) {
+        self.0 = (self.0.rotate_left(5) ^ word).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+    fn write_u32(&mut self, word: u32) {
+        self.write_u64(word.into());
+    }
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
+    }
+    fn write_isize(&mut self, word: isize) {
+        self.write_u64(word as u64);
+    }
+}
+
 /// All stacks so far.
 #[derive(Debug, Default)]
 pub(crate) struct Stacks {
-    numbers: HashMap<Box<[Frame]>, u32>,
+    numbers: HashMap<Box<[Frame]>, u32, BuildHasherDefault<Mixer>>,
     frames: usize,
     /// Stacks that were cut down.
     pub cut: u64,

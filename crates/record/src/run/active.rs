@@ -21,11 +21,14 @@ pub(super) struct Active {
     notes: Vec<String>,
 }
 
+/// Makes of one sink another.
+type ThroughSink = dyn Fn(Arc<dyn Sink>) -> Arc<dyn Sink>;
+
 /// A profile that is taken beside another recorder.
 struct Beside {
     recorder: Box<dyn Recorder>,
     /// Makes of a sink the one for the other recorder's events.
-    sink: Box<dyn Fn(Arc<dyn Sink>) -> Arc<dyn Sink>>,
+    sink: Box<ThroughSink>,
 }
 
 /// Identifiers of a profile.

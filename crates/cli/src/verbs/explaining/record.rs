@@ -51,8 +51,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let bytes = bytes_below(&outcome.path);
     let state = if outcome.finished { "" } else { ", not finished" };
+    let more = if outcome.recorder == "profile" { "profile" } else { "explain" };
     output::note(&format!(
-        "thalweg record: {} ({}, by {}{state}); `thalweg explain {}` says where the time went",
+        "thalweg record: {} ({}, by {}{state}); `thalweg {more} {}` says where the time went",
         outcome.path.display(),
         numbers::size(bytes),
         outcome.recorder,
