@@ -76,7 +76,7 @@ impl Division {
         }
         let p = weight.ns as f64 / self.busy.ns as f64;
         let middle = p + z * z / (2.0 * n);
-        let half = z * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
+        let half = z * (p * (1.0 - p) / n + (z / (2.0 * n)).powi(2)).sqrt();
         let end = |part: f64| self.share(counted_ns + self.sampled * (part / (1.0 + z * z / n)).clamp(0.0, 1.0));
         (end(middle - half), end(middle + half))
     }
