@@ -9,8 +9,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let path = std::env::args().nth(1).ok_or("expected a recording")?;
     let begun = Instant::now();
     let recording = Recording::open(Path::new(&path))?;
-    let profiled = profile(&recording, &Rules::default())?;
-    let text = profiled.document.to_json();
+    let document = profile(&recording, &Rules::default())?;
+    let text = document.to_json();
     eprintln!("{:.3} s", begun.elapsed().as_secs_f64());
     println!("{text}");
     Ok(())

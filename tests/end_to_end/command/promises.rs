@@ -12,7 +12,7 @@ fn group<'a>(help: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
 fn help_shows_every_verb_in_its_group_with_what_it_does() {
     let said = run(["--help"]).done();
     let verbs = [
-        ("Explain:", &["explain", "record", "merge", "rpcstat", "report", "export", "doctor"][..]),
+        ("Explain:", &["explain", "record", "merge", "rpcstat", "profile", "report", "export", "doctor"][..]),
         ("Store:", &["up", "serve", "cp", "ls", "find", "du", "stat", "mkdir", "rm", "mv", "cat", "df", "layout", "mount", "umount"]),
         ("Measure and tune:", &["bench"]),
     ];

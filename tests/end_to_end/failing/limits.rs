@@ -171,11 +171,11 @@ fn listening_beyond_loopback_says_that_everybody_may_do_everything() {
     assert!(process.line().starts_with("thal://"));
     process.signal(libc::SIGTERM);
     let said = rest(process.child().stderr.take().unwrap());
-    assert!(said.contains("whoever reaches"), "{said}");
+    assert!(said.contains("anybody who reaches"), "{said}");
     let refused = run(["up", "--host", "0.0.0.0", "--servers", "1", text(directory.path())]);
     refused.failed(1, &["not a loopback address"]);
     for verb in ["up", "serve"] {
         let help = run([verb, "--help"]).done().out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("whoever reaches a port can read, change and remove everything"), "{help}");
+        assert!(help.contains("anybody who reaches a port can read, change and remove everything"), "{help}");
     }
 }

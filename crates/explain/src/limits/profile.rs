@@ -5,9 +5,9 @@
 pub(crate) const FEWEST_SAMPLES: u64 = 100;
 /// Samples may stand for this much less of the time that processors were busy. Timers that are late, and short runs. Instead: nothing.
 pub(crate) const LEAST_AGREEMENT: f64 = 0.85;
-/// Or for this much more. Timers that are late come in a burst. Instead: nothing.
+/// Or for this much more. A processor that is late with a sample takes it for a longer time. Instead: nothing.
 pub(crate) const MOST_AGREEMENT: f64 = 1.15;
-/// What is known of 95 of 100 normal deviations lies within so many standard deviations.
+/// So many standard deviations hold 95 of 100 of a normal distribution. Instead: nothing, it is arithmetic.
 pub(crate) const NORMAL_95: f64 = 1.96;
 /// A bin is a multiple of this. The counters of idle time have a value for each. Instead: the times of the switches.
 pub(crate) const BIN_NS: i64 = 100_000_000;

@@ -6,19 +6,21 @@ use super::document::{
     Unsymbolised,
 };
 use super::flame::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
-use super::gather::{Gathered, Tracks, Weight, answers};
+use super::gather::{Gathered, ProgramId, Programs, Weight, answers};
 use super::rules::{ClassId, Rules};
 use super::times::{Counted, Times, number};
 use crate::limits::profile as limits;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use thalweg_trace::{HostId, Role, Source};
+use std::collections::{BTreeMap, HashMap};
+use thalweg_trace::{HostId, Source};
 
 /// What a profile is of.
 pub(super) struct Of<'a> {
     pub(super) source: &'a dyn Source,
     pub(super) rules: &'a Rules,
     pub(super) stacks: &'a Stacks,
-    pub(super) tracks: &'a Tracks<'a>,
+    pub(super) programs: &'a Programs<'a>,
+    /// Whether pictures are made too: they need each stack, the document only sums.
+    pub(super) with_stacks: bool,
 }
 
 /// How the time of a machine's processors is divided, in nanoseconds.
@@ -74,16 +76,11 @@ impl Division {
         }
         let p = weight.ns as f64 / self.busy.ns as f64;
         let middle = p + z * z / (2.0 * n);
-        let half = z * (p * (1.0 - p) / n + (z / (n + n)).powi(2)).sqrt();
+        let half = z * (p * (1.0 - p) / n + (z / (2.0 * n)).powi(2)).sqrt();
         let end = |part: f64| self.share(counted_ns + self.sampled * (part / (1.0 + z * z / n)).clamp(0.0, 1.0));
         (end(middle - half), end(middle + half))
     }
 }
-
-/// By name and role: the weight of programs, and their processes.
-type Programs<'a> = HashMap<(&'a str, Role), Processes>;
-/// The weight of processes, and which they are.
-type Processes = (Weight, BTreeSet<Option<u32>>);
 
 /// Sums over classes.
 #[derive(Clone, Default)]
@@ -121,7 +118,7 @@ impl Of<'_> {
             let name = self.source.hosts().iter().find(|h| h.host == *host).map_or_else(|| format!("host {}", host.0), |h| h.name.clone());
             notes.extend(self.notes(&name, times, &division));
             hosts.push(HostProfiled {
-                stacks: self.flame(gathered, &division),
+                stacks: if self.with_stacks { self.flame(gathered, &division) } else { HostStacks::default() },
                 document: self.host(name, times, gathered, &division, rates.get(host).cloned().unwrap_or_default()),
             });
         }
@@ -163,21 +160,17 @@ impl Of<'_> {
     fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division, rates: Vec<Rate>) -> HostProfile {
         let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
         let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
-        let mut programs: Programs<'_> = HashMap::new();
-        for (&(place, track), &weight) in &gathered.stacks {
+        let mut programs = vec![Weight::default(); self.programs.all.len()];
+        for &((place, program), weight) in &gathered.stacks {
             let verdict = &self.stacks.verdicts[place as usize];
-            let whose = self.tracks.whose(track);
-            let (class, purpose) = answers(verdict, whose, &self.rules.known);
+            let (class, purpose) = answers(verdict, self.programs.all[program as usize].whose, &self.rules.known);
             let is_guess = verdict.is_guess && class == verdict.class;
             classes.add(class, weight, is_guess);
             purposes.add(purpose, weight, is_guess);
             if let Some(function) = verdict.function {
                 functions.entry((function, class)).or_default().plus(weight);
             }
-            let known = self.tracks.get(track);
-            let program = programs.entry((program_name(known), known.map_or(Role::None, |track| track.role))).or_default();
-            program.0.plus(weight);
-            program.1.insert(known.and_then(|track| track.pid));
+            programs[program as usize].plus(weight);
         }
         let class_rows = self.rows(times, division, &classes);
         let share_of = |name: &str| class_rows.iter().find(|row| row.class == name).and_then(|row| row.share);
@@ -198,7 +191,7 @@ impl Of<'_> {
             classes: class_rows,
             unsymbolised: self.unsymbolised(division, &functions),
             functions: self.functions(division, functions),
-            programs: self.programs(division, programs),
+            programs: self.programs(division, gathered, &programs),
             over_time: self.over_time(times, gathered, division),
             guessed_share: division.of(guessed),
             cost,
@@ -256,18 +249,18 @@ impl Of<'_> {
         functions.into_iter().map(row).collect()
     }
 
-    fn programs(&self, division: &Division, programs: Programs<'_>) -> Vec<ProgramShare> {
-        let mut programs: Vec<_> = programs.into_iter().collect();
-        programs.sort_by(|a, b| b.1.0.ns.cmp(&a.1.0.ns).then_with(|| a.0.0.cmp(b.0.0)));
+    fn programs(&self, division: &Division, gathered: &Gathered, weights: &[Weight]) -> Vec<ProgramShare> {
+        let mut programs: Vec<usize> = (0..weights.len()).filter(|&id| weights[id].samples > 0).collect();
+        programs.sort_by(|&a, &b| weights[b].ns.cmp(&weights[a].ns).then_with(|| self.programs.all[a].name.cmp(self.programs.all[b].name)));
         programs.truncate(limits::MOST_PROGRAMS);
-        let row = |((program, role), (weight, pids)): ((&str, Role), Processes)| ProgramShare {
-            program: program.to_owned(),
-            role: role.name().to_owned(),
-            processes: pids.len() as u64,
-            share: division.of(weight),
-            samples: weight.samples,
+        let row = |&id: &usize| ProgramShare {
+            program: self.programs.all[id].name.to_owned(),
+            role: self.programs.all[id].role.name().to_owned(),
+            processes: gathered.processes.iter().filter(|(program, _)| *program as usize == id).count() as u64,
+            share: division.of(weights[id]),
+            samples: weights[id].samples,
         };
-        programs.into_iter().map(row).collect()
+        programs.iter().map(row).collect()
     }
 
     fn unsymbolised(&self, division: &Division, functions: &HashMap<(FunctionId, ClassId), Weight>) -> Unsymbolised {
@@ -337,17 +330,16 @@ impl Of<'_> {
     }
 
     fn flame(&self, gathered: &Gathered, division: &Division) -> HostStacks {
-        let mut merged: HashMap<(u32, &str, ClassId), Weight> = HashMap::new();
-        for (&(place, track), &weight) in &gathered.stacks {
-            let (class, _) = answers(&self.stacks.verdicts[place as usize], self.tracks.whose(track), &self.rules.known);
-            merged.entry((place, program_name(self.tracks.get(track)), class)).or_default().plus(weight);
-        }
-        let stack = |((place, program, class), weight): ((u32, &str, ClassId), Weight)| FlameStack {
-            program: program.to_owned(),
-            frames: self.stacks.frames[place as usize].iter().rev().copied().collect(),
-            class: self.rules.classes[class as usize].name.clone(),
-            share: division.ns(weight) / division.total.max(1.0),
-            samples: weight.samples,
+        let stack = |&((place, program), weight): &((u32, ProgramId), Weight)| {
+            let program = &self.programs.all[program as usize];
+            let (class, _) = answers(&self.stacks.verdicts[place as usize], program.whose, &self.rules.known);
+            FlameStack {
+                program: program.name.to_owned(),
+                frames: self.stacks.frames[place as usize].iter().rev().copied().collect(),
+                class: self.rules.classes[class as usize].name.clone(),
+                share: division.ns(weight) / division.total.max(1.0),
+                samples: weight.samples,
+            }
         };
         let class = |function: &super::classify::Function| match function.class() {
             Some(class) => Some(self.rules.classes[class as usize].name.clone()),
@@ -359,13 +351,8 @@ impl Of<'_> {
             class: class(function),
             is_user: function.is_user,
         };
-        let mut stacks: Vec<FlameStack> = merged.into_iter().map(stack).collect();
+        let mut stacks: Vec<FlameStack> = gathered.stacks.iter().map(stack).collect();
         stacks.sort_by(|a, b| a.program.cmp(&b.program).then_with(|| a.frames.cmp(&b.frames)).then_with(|| a.class.cmp(&b.class)));
         HostStacks { functions: self.stacks.functions.iter().map(name).collect(), stacks }
     }
-}
-
-/// The program of a thread: what stands before the thread's own name.
-fn program_name(track: Option<&thalweg_trace::Track>) -> &str {
-    track.map_or("unknown", |track| track.name.split('/').next().unwrap_or(&track.name))
 }

@@ -64,10 +64,9 @@ pub(super) struct Stacks {
 impl Stacks {
     pub(super) fn new(stacks: &[Stack], rules: &Rules) -> Stacks {
         let mut all = Stacks::default();
-        let mut by_text: HashMap<&str, FunctionId> = HashMap::new();
-        let mut by_name: HashMap<(String, String), FunctionId> = HashMap::new();
+        let mut known: HashMap<(&str, &str), FunctionId> = HashMap::new();
         for stack in stacks {
-            let number = |text| *by_text.entry(text).or_insert_with(|| all.function(&Frame::parse(text), rules, &mut by_name));
+            let number = |text| *known.entry(without_offsets(text)).or_insert_with(|| all.function(&Frame::parse(text), rules));
             let frames: Vec<FunctionId> = stack.frames.iter().map(String::as_str).map(number).collect();
             all.places.insert(stack.stack, all.frames.len() as u32);
             all.verdicts.push(verdict(&frames, &all.functions, rules));
@@ -81,21 +80,29 @@ impl Stacks {
         self.places.get(&stack).map(|place| *place as usize)
     }
 
-    fn function(&mut self, frame: &Frame, rules: &Rules, by_name: &mut HashMap<(String, String), FunctionId>) -> FunctionId {
-        let name = frame.symbol.clone().unwrap_or_else(|| format!("[{}]", base(&frame.module)));
-        *by_name.entry((name, frame.module.clone())).or_insert_with_key(|(name, _)| {
-            self.functions.push(Function {
-                name: name.clone(),
-                module: frame.module.clone(),
-                build_id: frame.build_id.clone(),
-                is_user: frame.is_user(),
-                has_name: frame.symbol.is_some(),
-                leaf: rules.leaf(frame),
-                anchor: rules.anchor(frame),
-            });
-            self.functions.len() as FunctionId - 1
-        })
+    fn function(&mut self, frame: &Frame, rules: &Rules) -> FunctionId {
+        self.functions.push(Function {
+            name: frame.symbol.clone().unwrap_or_else(|| format!("[{}]", base(&frame.module))),
+            module: frame.module.clone(),
+            build_id: frame.build_id.clone(),
+            is_user: frame.is_user(),
+            has_name: frame.symbol.is_some(),
+            leaf: rules.leaf(frame),
+            anchor: rules.anchor(frame),
+        });
+        self.functions.len() as FunctionId - 1
     }
+}
+
+/// What is equal in all texts of one function: its name, and its module with the build identifier. Most texts differ by their offsets alone, and are
+/// not read any further.
+fn without_offsets(text: &str) -> (&str, &str) {
+    let without = |text: &'_ str| text.rfind("+0x").unwrap_or(text.len());
+    let (function, module) = match text.strip_suffix(']').and_then(|text| text.rsplit_once('[')) {
+        Some((function, module)) => (function.trim_end(), module),
+        None => (text, ""),
+    };
+    (&function[..without(function)], &module[..without(module)])
 }
 
 /// A module without its folder.

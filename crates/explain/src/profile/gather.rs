@@ -4,8 +4,8 @@ use super::bins::Bins;
 use super::classify::{Stacks, Verdict};
 use super::rules::{ClassId, Known};
 use super::times::Times;
-use std::collections::{BTreeMap, HashMap};
-use thalweg_trace::{HostId, Role, Sample, Source, Track};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use thalweg_trace::{HostId, Role, Sample, Source};
 
 /// Whose code a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,39 +42,65 @@ impl Weight {
 pub(super) struct Gathered {
     pub(super) bins: Bins,
     pub(super) busy: Weight,
-    /// By place of the stack, and by track (0: not known).
-    pub(super) stacks: HashMap<(u32, u64), Weight>,
+    /// By place of the stack and by program: each pair once, in order.
+    pub(super) stacks: Vec<((u32, ProgramId), Weight)>,
+    /// Which processes of each program have samples.
+    pub(super) processes: BTreeSet<(ProgramId, Option<u32>)>,
     /// Of each class, the time in each bin.
     pub(super) over_time: Vec<Vec<u64>>,
     /// The same for all classes.
     pub(super) all_over_time: Vec<u64>,
 }
 
-/// Whose each track is, and which program.
-pub(super) struct Tracks<'a> {
-    by_number: HashMap<u64, &'a Track>,
-    all_are_own: bool,
+/// The number of a program: its place in [`Programs::all`].
+pub(super) type ProgramId = u32;
+
+/// A program: all processes and threads of one name and role.
+#[derive(Debug)]
+pub(super) struct Program<'a> {
+    pub(super) name: &'a str,
+    pub(super) role: Role,
+    pub(super) whose: Whose,
 }
 
-impl<'a> Tracks<'a> {
-    pub(super) fn of(source: &'a dyn Source) -> Tracks<'a> {
-        let by_number: HashMap<u64, &Track> = source.tracks().iter().map(|track| (track.track.number(), track)).collect();
+/// Which program each track is of.
+pub(super) struct Programs<'a> {
+    pub(super) all: Vec<Program<'a>>,
+    of_tracks: HashMap<u64, (ProgramId, Option<u32>)>,
+    /// Of a track that nothing is known of.
+    unknown: ProgramId,
+}
+
+impl<'a> Programs<'a> {
+    pub(super) fn of(source: &'a dyn Source) -> Programs<'a> {
         // Where nothing was asked for, no program is another one.
         let all_are_own = !source.tracks().iter().any(|track| matches!(track.role, Role::Client | Role::Server));
-        Tracks { by_number, all_are_own }
-    }
-
-    pub(super) fn get(&self, track: u64) -> Option<&'a Track> {
-        self.by_number.get(&track).copied()
-    }
-
-    pub(super) fn whose(&self, track: u64) -> Whose {
-        match self.get(track).map(|track| track.role) {
-            Some(Role::Recorder) => Whose::Recorder,
-            Some(Role::Client | Role::Server | Role::Kernel) => Whose::Own,
-            Some(Role::None) | None if self.all_are_own => Whose::Own,
-            Some(Role::None) | None => Whose::Other,
+        let whose = |role| match role {
+            Role::Recorder => Whose::Recorder,
+            Role::Client | Role::Server | Role::Kernel => Whose::Own,
+            Role::None if all_are_own => Whose::Own,
+            Role::None => Whose::Other,
+        };
+        let mut programs = Programs { all: Vec::new(), of_tracks: HashMap::new(), unknown: 0 };
+        let mut known: HashMap<(&str, Role), ProgramId> = HashMap::new();
+        let mut number = |name: &'a str, role: Role, all: &mut Vec<Program<'a>>| {
+            *known.entry((name, role)).or_insert_with(|| {
+                all.push(Program { name, role, whose: whose(role) });
+                all.len() as ProgramId - 1
+            })
+        };
+        programs.unknown = number("unknown", Role::None, &mut programs.all);
+        for track in source.tracks() {
+            // What stands before the thread's own name.
+            let name = track.name.split('/').next().unwrap_or(&track.name);
+            let program = number(name, track.role, &mut programs.all);
+            programs.of_tracks.insert(track.track.number(), (program, track.pid));
         }
+        programs
+    }
+
+    fn of_track(&self, track: u64) -> (ProgramId, Option<u32>) {
+        self.of_tracks.get(&track).copied().unwrap_or((self.unknown, None))
     }
 }
 
@@ -102,33 +128,44 @@ pub(super) fn sampled(samples: &[Sample]) -> BTreeMap<HostId, (i64, i64)> {
 pub(super) fn gather(
     samples: &[Sample],
     stacks: &Stacks,
-    tracks: &Tracks<'_>,
+    programs: &Programs<'_>,
     times: &BTreeMap<HostId, Times>,
     (known, classes): (&Known, usize),
 ) -> BTreeMap<HostId, Gathered> {
     let fresh = |times: &Times| {
         let bins = Bins::new(times.start_ns, times.end_ns);
         let over_time = vec![Vec::new(); classes];
-        Gathered { bins, busy: Weight::default(), stacks: HashMap::new(), over_time, all_over_time: vec![0; bins.count] }
+        Gathered {
+            bins,
+            busy: Weight::default(),
+            stacks: Vec::new(),
+            processes: BTreeSet::new(),
+            over_time,
+            all_over_time: vec![0; bins.count],
+        }
     };
     let mut all: BTreeMap<HostId, Gathered> = times.iter().map(|(host, times)| (*host, fresh(times))).collect();
-    let mut last: Option<(u64, Whose)> = None;
+    let mut last: Option<(u64, ProgramId)> = None;
     for sample in samples {
         let Some(place) = sample.stack.and_then(|stack| stacks.place(stack)) else { continue };
         let Some(gathered) = all.get_mut(&sample.host) else { continue };
         let track = sample.track.map_or(0, thalweg_trace::TrackId::number);
-        let whose = match last {
-            Some((same, whose)) if same == track => whose,
-            _ => tracks.whose(track),
+        let program = match last {
+            Some((same, program)) if same == track => program,
+            _ => {
+                let (program, pid) = programs.of_track(track);
+                gathered.processes.insert((program, pid));
+                program
+            }
         };
-        last = Some((track, whose));
-        let (class, _) = answers(&stacks.verdicts[place], whose, known);
+        last = Some((track, program));
+        let (class, _) = answers(&stacks.verdicts[place], programs.all[program as usize].whose, known);
         if class == known.idle {
             // Its time is counted as idle already.
             continue;
         }
         gathered.busy.add(sample.weight_ns);
-        gathered.stacks.entry((place as u32, track)).or_default().add(sample.weight_ns);
+        gathered.stacks.push(((place as u32, program), Weight { samples: 1, ns: sample.weight_ns }));
         let bin = gathered.bins.at(sample.at.ns());
         gathered.all_over_time[bin] = gathered.all_over_time[bin].saturating_add(sample.weight_ns);
         let of_class = &mut gathered.over_time[class as usize];
@@ -137,5 +174,18 @@ pub(super) fn gather(
         }
         of_class[bin] = of_class[bin].saturating_add(sample.weight_ns);
     }
+    all.values_mut().for_each(|gathered| together(&mut gathered.stacks));
     all
+}
+
+/// Puts what is of one stack and program together. Sorted rather than looked up one by one: of a million samples many are the first of theirs.
+fn together(stacks: &mut Vec<((u32, ProgramId), Weight)>) {
+    stacks.sort_unstable_by_key(|(key, _)| *key);
+    stacks.dedup_by(|next, kept| {
+        let same = next.0 == kept.0;
+        if same {
+            kept.1.plus(next.1);
+        }
+        same
+    });
 }

@@ -1,7 +1,7 @@
 //! Where the time of whole machines' processors went, by class and by stack.
 //!
 //! **In:** a recording with a profile (samples with stacks, counters of idle time and hard interrupts; `SCHEMA.md`), and [`Rules`].
-//! **Out:** [`Profiled`]: a [`Profile`] document, and the stacks of which pictures are made.
+//! **Out:** a [`Profile`] document; with it, as [`Profiled`], the stacks of which pictures are made.
 //!
 //! Samples see neither idle time (the timer stands still with the tick) nor hard interrupts (the timer is one), nor what the hypervisor gave
 //! to others, nor the programs that take samples. All of that is counted. What is left of wall × processors is divided by the samples, so
@@ -37,7 +37,19 @@ pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String
 ///
 /// # Errors
 /// The recording cannot be read, or has no profile.
-pub fn profile(source: &dyn Source, rules: &Rules) -> Result<Profiled, ExplainError> {
+pub fn profile(source: &dyn Source, rules: &Rules) -> Result<Profile, ExplainError> {
+    Ok(profiled(source, rules, false)?.document)
+}
+
+/// The same, with the stacks of which pictures are made.
+///
+/// # Errors
+/// The recording cannot be read, or has no profile.
+pub fn profile_with_stacks(source: &dyn Source, rules: &Rules) -> Result<Profiled, ExplainError> {
+    profiled(source, rules, true)
+}
+
+fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Profiled, ExplainError> {
     let samples = source.samples()?;
     let sampled = gather::sampled(&samples);
     let times = times::times(source, &sampled)?;
@@ -49,10 +61,10 @@ pub fn profile(source: &dyn Source, rules: &Rules) -> Result<Profiled, ExplainEr
         ));
     }
     let stacks = classify::Stacks::new(&source.stacks()?, rules);
-    let tracks = gather::Tracks::of(source);
-    let gathered = gather::gather(&samples, &stacks, &tracks, &times, (&rules.known, rules.classes.len()));
+    let programs = gather::Programs::of(source);
+    let gathered = gather::gather(&samples, &stacks, &programs, &times, (&rules.known, rules.classes.len()));
     drop(samples);
     let rates = rates::rates(source, &times)?;
-    let of = assemble::Of { source, rules, stacks: &stacks, tracks: &tracks };
+    let of = assemble::Of { source, rules, stacks: &stacks, programs: &programs, with_stacks };
     Ok(of.profiled(&times, &gathered, &rates))
 }

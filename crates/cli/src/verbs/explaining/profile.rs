@@ -14,10 +14,10 @@ use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_explain::profile::{HostStacks, Profiled, Rules, profile};
+use thalweg_explain::profile::{HostStacks, Profiled, Rules, profile, profile_with_stacks};
 use thalweg_record::{Exit, Options};
 use thalweg_report::{MAX_COLUMNS, ProfileColumn, TextOptions};
-use thalweg_trace::{Recording, numbers};
+use thalweg_trace::{Recording, Source, numbers};
 
 /// Arguments of `thalweg profile`.
 #[derive(clap::Args)]
@@ -115,7 +115,9 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
 
 /// Shows recordings; `after_command`: standard output has been the command's.
 fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: bool) -> Result<(), Failure> {
-    let shown: Vec<Shown> = paths.iter().map(|path| Shown::of(path, rules, &arguments.symbols)).collect::<Result<_, _>>()?;
+    let (pages, _) = arguments.outputs();
+    let one = |path: &PathBuf| Shown::of(path, rules, &arguments.symbols, !pages.is_empty());
+    let shown: Vec<Shown> = paths.iter().map(one).collect::<Result<_, _>>()?;
     if arguments.json {
         let documents: Vec<String> = shown.iter().map(|shown| shown.profiled.document.to_json()).collect();
         return output::line(&match documents.as_slice() {
@@ -131,7 +133,6 @@ fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: 
         }
     }
     let stacks: Vec<&HostStacks> = shown.iter().flat_map(|shown| &shown.profiled.stacks).collect();
-    let (pages, _) = arguments.outputs();
     for page in &pages {
         write_whole(page, &thalweg_report::profile_page(&columns, &stacks, &notes))?;
     }
@@ -159,15 +160,21 @@ struct Shown {
 }
 
 impl Shown {
-    fn of(path: &Path, rules: &Rules, symbols: &[PathBuf]) -> Result<Shown, Failure> {
+    fn of(path: &Path, rules: &Rules, symbols: &[PathBuf], with_stacks: bool) -> Result<Shown, Failure> {
         memory::keep_freed();
         let recording = Recording::open(path).map_err(Failure::failed)?;
-        let failed = |e: thalweg_explain::ExplainError| Failure::failed(format!("{}: {e}", path.display()));
+        let made = |source: &dyn Source| {
+            let made = match with_stacks {
+                true => profile_with_stacks(source, rules),
+                false => profile(source, rules).map(|document| Profiled { document, stacks: Vec::new() }),
+            };
+            made.map_err(|e| Failure::failed(format!("{}: {e}", path.display())))
+        };
         let profiled = match symbols {
-            [] => profile(&recording, rules).map_err(failed)?,
+            [] => made(&recording)?,
             dirs => {
                 let symbolised = Symbolised::new(recording, dirs).map_err(Failure::failed)?;
-                let mut profiled = profile(&symbolised, rules).map_err(failed)?;
+                let mut profiled = made(&symbolised)?;
                 profiled.document.notes.extend(symbolised.missing());
                 profiled
             }

@@ -47,12 +47,17 @@ impl Of<'_> {
     fn share(&self, causes: impl Fn(Cause) -> bool) -> f64 {
         self.charges.list.iter().filter(|c| causes(c.cause)).map(|c| c.share).sum()
     }
+
+    /// Whether it is too short to say much of: what the recorder itself took aside.
+    fn is_short(&self) -> bool {
+        self.parts.wall_s() * (1.0 - self.share(|cause| cause == Cause::Recorder)) < limits::SHORT_S
+    }
 }
 
 /// The summary of a recorded run.
 pub(crate) fn summary(of: &Of<'_>) -> Summary {
     let groups = groups(of);
-    let short = of.parts.wall_s() < limits::SHORT_S;
+    let short = of.is_short();
     let row = |group: &groups::Group<'_>| {
         let (subject, figures) = figures::figures(of, group);
         SummaryRow { cause: group.cause, share: group.share, subject, figures }

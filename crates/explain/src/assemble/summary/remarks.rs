@@ -13,8 +13,7 @@ use thalweg_trace::numbers::{count, whole_percent};
 /// The remarks on a run.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
-    let wall_s = of.parts.wall_s();
-    if wall_s < limits::SHORT_S {
+    if of.is_short() {
         remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3));
         return remarks;
     }

@@ -30,7 +30,7 @@ fn server() -> Machine {
 }
 
 fn of(machine: &Machine, rules: &Rules) -> HostProfile {
-    let mut hosts = profile(&machine.source(), rules).expect("a profile").document.hosts;
+    let mut hosts = profile(&machine.source(), rules).expect("a profile").hosts;
     assert_eq!(hosts.len(), 1);
     hosts.remove(0)
 }
@@ -167,7 +167,7 @@ fn profiles_hold_against_their_schema() {
     let thread = few.thread(Role::Client, "true", 7);
     few.samples(thread, 2, &["main [/bin/true]"]);
     for machine in [server(), few] {
-        let document = profile(&machine.source(), &Rules::default()).expect("a profile").document;
+        let document = profile(&machine.source(), &Rules::default()).expect("a profile");
         let mut json = serde_json::to_value(&document).expect("JSON");
         let errors: Vec<String> = validator.iter_errors(&json).map(|e| format!("{}: {e}", e.instance_path())).collect();
         assert!(errors.is_empty(), "{errors:#?}");
