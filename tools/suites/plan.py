@@ -14,8 +14,8 @@ from dataclasses import dataclass
 BUDGETS = {
     "compiling": 200,
     "end-to-end": 160,
-    "recordings": 110,
-    "store": 60,
+    "recordings": 130,
+    "store": 90,
     "mount": 60,
     "record": 60,
     "explain": 60,
@@ -100,7 +100,7 @@ def scripts(target, counts):
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
         Suite("corpus", ["lab/corpus/score", "--program", thalweg, "--counts", counts], "corpus", "counts"),
         Suite("mpi", ["env", f"THALWEG={thalweg}", "mpi/tests/run", "--counts", counts], "mpi", "counts", alone=True, in_memory=True),
-        Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts", alone=True, in_memory=True),
+        Suite("gates", ["gates/run", "--seed", "7", *short], "gates", "counts", alone=True),
         Suite("lab", ["sh", "-c", 'make -s -C lab && exec lab/run --relay "$0" "$@"', relay, *short], "lab", "counts", alone=True),
     ]
 
