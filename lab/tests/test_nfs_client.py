@@ -156,7 +156,10 @@ class Client(unittest.TestCase):
     def test_the_window_and_the_depth_bound_what_is_pending(self):
         for options, most in [(["--depth", 16, "--window", 4, "--window-max", 4], 4), (["--depth", 3], 3), (["--depth", 3, "--window", 8], 3)]:
             with self.subTest(options=options):
-                result = self.run_client("write", self.url(f"window-{most}-{len(options)}"), "--size", "4Mi", "--block", "64Ki", *options)
+                # Nothing is answered for a while: as many calls as may be are pending then, however fast the server is.
+                with Proxy(self.server.port, hold_after=10, hold_for=0.3) as proxy:
+                    url = self.url(f"window-{most}-{len(options)}", proxy.port)
+                    result = self.run_client("write", url, "--size", "4Mi", "--block", "64Ki", *options)
                 self.assertEqual(result["pending_max"], most)
 
     def test_a_window_that_is_full_grows(self):

@@ -53,7 +53,7 @@ static __always_inline struct processor_times *this_processor(void)
 	return bpf_map_lookup_elem(&processors, &zero);
 }
 
-/* An interrupt may come in between: whoever moves the clock on charges the time, so that none is charged twice. */
+/* An interrupt may come in between: the one that moves the clock on charges the time, so that none is charged twice. */
 static __always_inline void charge(struct processor_times *times, __u64 now)
 {
 	__u64 last = times->last_ns;

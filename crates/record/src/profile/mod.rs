@@ -1,4 +1,4 @@
-//! A profile of the whole machine: at a fixed period, the stack of whatever runs on each processor, whoever it is; and how long
+//! A profile of the whole machine: at a fixed period, the stack of what runs on each processor, recorded or not; and how long
 //! each processor was idle, in hard and in software interrupts.
 //!
 //! Samples do not see idle (the clock may stand still with the tick) nor hard interrupts (the clock is one): those come from the
@@ -13,7 +13,7 @@
 //! - [`raw`], [`load`]: the records, and the programs;
 //! - [`events`]: perf's records of mappings, forks and ends of processes;
 //! - [`spaces`], [`modules`]: what is mapped where, and the files;
-//! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, whoever else records it;
+//! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, also where another recorder has it;
 //! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
 //! - [`name`]: frames become text.
 

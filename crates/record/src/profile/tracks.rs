@@ -1,4 +1,4 @@
-//! One track for a thread, whoever records it. The other recorder's events pass through here: a thread that the profile met first
+//! One track for a thread, also where two recorders record it. The other recorder's events pass through here: a thread that the profile met first
 //! keeps the track it has then, and one that the other recorder has recorded has that recorder's.
 
 use parking_lot::Mutex;

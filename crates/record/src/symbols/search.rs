@@ -19,7 +19,7 @@ impl Search {
     }
 
     /// Files that are there, best first: each has the identifier, where one is known. Without one only a file of the given directories is
-    /// taken, by its name: whoever names the directory vouches for it.
+    /// taken, by its name: the user who names the directory vouches for it.
     pub(crate) fn candidates(&self, module: &str, build_id: Option<&str>) -> Vec<PathBuf> {
         let name = Path::new(module.trim_start_matches('/'));
         let mut found = Vec::new();

@@ -1,5 +1,5 @@
 //! `thalweg record -- COMMAND`: runs it, and keeps what happened. `thalweg record --server --port N --for TIME`: watches a server.
-//! `thalweg record --profile --for TIME`: what runs on this machine, whoever it is.
+//! `thalweg record --profile --for TIME`: all that runs on this machine.
 
 use crate::failure::Failure;
 use crate::output;
