@@ -254,24 +254,48 @@ pub(crate) fn online_processors() -> Vec<u32> {
     all
 }
 
+/// What of `struct perf_event_attr` the recorder sets; the rest is zero.
+#[repr(C)]
+#[derive(Default)]
+pub(crate) struct PerfEvent {
+    pub kind: u32,
+    pub size: u32,
+    pub config: u64,
+    pub period: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub flags: u64,
+    before_clock: [u64; 5],
+    user_stack: u32,
+    pub clock: i32,
+    rest: [u64; 4],
+}
+
+/// perf's kind of events that the kernel makes itself.
+const SOFTWARE: u32 = 1;
+
+impl PerfEvent {
+    /// A software event.
+    pub(crate) fn software(config: u64) -> PerfEvent {
+        PerfEvent { kind: SOFTWARE, size: u32::try_from(size_of::<PerfEvent>()).unwrap_or(0), config, ..PerfEvent::default() }
+    }
+
+    /// Opens it for whatever runs on one processor; closed when a program is started.
+    pub(crate) fn open(&self, cpu: u32) -> std::io::Result<OwnedFd> {
+        const CLOSE_ON_EXEC: libc::c_int = 8;
+        let cpu = libc::c_int::try_from(cpu).unwrap_or(0);
+        // SAFETY: the structure is as large as it says; the rest are numbers.
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), -1, cpu, -1, CLOSE_ON_EXEC) };
+        if fd < 0 {
+            return Err(std::io::Error::last_os_error());
+        }
+        // SAFETY: the call made this descriptor, and nobody else has it.
+        Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
+    }
+}
+
 /// A software clock that expires a thousand times a second on one processor.
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        kind: u32,
-        size: u32,
-        config: u64,
-        period: u64,
-        rest: [u64; 13],
-    }
-    let attributes = Attributes { kind: 1, size: 128, config: 0, period: SAMPLE_PERIOD_NS, ..Attributes::default() };
-    let cpu = libc::c_int::try_from(cpu).unwrap_or(0);
-    // SAFETY: the structure is as large as it says; the rest are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, 8) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the call made this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
+    const CLOCK: u64 = 0;
+    PerfEvent { period: SAMPLE_PERIOD_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
 }

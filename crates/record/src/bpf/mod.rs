@@ -33,7 +33,7 @@ mod cost_tests;
 
 pub(crate) use cost::{Cost, Counting};
 pub(crate) use drain::{NICE, own_cpu_ns};
-pub(crate) use load::{clock_event, online_processors, quiet};
+pub(crate) use load::{PerfEvent, clock_event, online_processors, quiet};
 pub(crate) use probe::{allowed, probe};
 pub(crate) use raw::{SAMPLE_NS, text};
 pub(crate) use ring::{Ending, Ring, Woken};

@@ -1,10 +1,10 @@
 //! perf's own records of what is mapped executable, of forks, of programs that begin, and of processes that end: without a gap, also
 //! of processes that live for a millisecond. Each processor has a ring of them; the kernel writes, we read.
 
-use crate::bpf::online_processors;
+use crate::bpf::{PerfEvent, online_processors};
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 use std::fmt::Write;
-use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What has happened.
@@ -33,7 +33,6 @@ pub(crate) struct Happened {
 const RING_PAGES: usize = 64;
 
 /// perf's constants.
-const SOFTWARE: u32 = 1;
 const DUMMY: u64 = 9;
 const SAMPLE_TIME: u64 = 1 << 2;
 const MMAP: u64 = 1 << 8;
@@ -75,38 +74,11 @@ struct PerfRing {
 unsafe impl Send for PerfRing {}
 
 fn open(cpu: u32, build_id: u64) -> std::io::Result<OwnedFd> {
-    #[repr(C)]
-    #[derive(Default)]
-    struct Attributes {
-        kind: u32,
-        size: u32,
-        config: u64,
-        period: u64,
-        sample_type: u64,
-        read_format: u64,
-        flags: u64,
-        before_clock: [u64; 5],
-        user_stack: u32,
-        clock: i32,
-        rest: [u64; 4],
-    }
-    let attributes = Attributes {
-        kind: SOFTWARE,
-        size: u32::try_from(size_of::<Attributes>()).unwrap_or(0),
-        config: DUMMY,
-        sample_type: SAMPLE_TIME,
-        flags: MMAP | COMM | TASK | SAMPLE_ID_ALL | MMAP2 | COMM_EXEC | USE_CLOCKID | build_id,
-        clock: libc::CLOCK_MONOTONIC,
-        ..Attributes::default()
-    };
-    let cpu = libc::c_int::try_from(cpu).unwrap_or(0);
-    // SAFETY: the structure is as large as it says; the rest are numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attributes, -1, cpu, -1, 8) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: the call made this descriptor, and nobody else has it.
-    Ok(unsafe { OwnedFd::from_raw_fd(libc::c_int::try_from(fd).unwrap_or(-1)) })
+    let mut event = PerfEvent::software(DUMMY);
+    event.sample_type = SAMPLE_TIME;
+    event.flags = MMAP | COMM | TASK | SAMPLE_ID_ALL | MMAP2 | COMM_EXEC | USE_CLOCKID | build_id;
+    event.clock = libc::CLOCK_MONOTONIC;
+    event.open(cpu)
 }
 
 impl Events {
