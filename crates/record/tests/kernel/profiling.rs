@@ -63,11 +63,11 @@ impl Profile {
         Profile { recording, samples, used }
     }
 
-    /// The samples of a mode of the program.
+    /// The samples of a mode of the program, without those of interrupts that borrowed its time for others.
     fn of_mode(&self, mode: &str) -> Vec<&Taken> {
         let pid = self.used[mode].0;
         let of: HashSet<TrackId> = self.recording.tracks().iter().filter(|t| t.pid == Some(pid)).map(|t| t.track).collect();
-        self.samples.iter().filter(|sample| of.contains(&sample.track)).collect()
+        self.samples.iter().filter(|sample| of.contains(&sample.track) && !is_of_interrupt(sample)).collect()
     }
 
     /// The part of a mode's samples of which this holds.
@@ -89,6 +89,10 @@ impl Profile {
 
 fn symbols_of(sample: &Taken) -> Vec<&str> {
     sample.frames.iter().filter_map(|frame| frame.symbol.as_deref()).collect()
+}
+
+fn is_of_interrupt(sample: &Taken) -> bool {
+    symbols_of(sample).iter().any(|symbol| symbol.starts_with("handle_softirqs") || symbol.starts_with("common_interrupt"))
 }
 
 fn has(sample: &Taken, symbol: &str) -> bool {
