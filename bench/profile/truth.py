@@ -1,0 +1,64 @@
+"""Truth by construction: a program that counts itself what it spends in each class (`spends.c`), under `thalweg profile`."""
+
+import os
+import shutil
+
+from bench.profile import profiler
+from testbed import shell
+from testbed.errors import Broken, NotRun
+
+MOST_POINTS = 2.0
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "spends.c")
+# A class of its own for code made at run time: without it, it is the program's.
+RULES = "class jit: made at run time\njit[jit]:\n"
+# What each part is a part of: by what ran or, in the kernel, by what it ran for.
+CLASS_OF = {"spin": "program", "jit": "jit", "memcpy": "libc", "crc32": "libraries", "write": "fs", "send": "net", "fault": "mm"}
+MIXES = [
+    ("spin", {"spin": 60, "memcpy": 40}),
+    ("jit", {"jit": 60, "spin": 40}),
+    ("memcpy", {"memcpy": 60, "spin": 40}),
+    ("crc32", {"crc32": 60, "spin": 40}),
+    ("write", {"write": 60, "spin": 40}),
+    ("send", {"send": 60, "spin": 40}),
+    ("fault", {"fault": 60, "spin": 40}),
+    ("all", {"spin": 10, "jit": 10, "memcpy": 15, "crc32": 10, "write": 20, "send": 20, "fault": 15}),
+]
+
+
+def measure(bench):
+    """The line: for each mix and part, what the program counted and what the profile says, in percent of the program's time."""
+    program, rules = build(bench), os.path.join(bench.directory, "jit.classes")
+    with open(rules, "w") as out:
+        out.write(RULES)
+    mixes = [{"mix": name, "parts": one(bench, program, rules, name, mix)} for name, mix in MIXES]
+    points = [abs(part["counted"] - part["profile"]) for mix in mixes for part in mix["parts"]]
+    return {"title": "Truth by construction", "seconds": bench.seconds, "mixes": mixes, "worst_points": max(points), "met": max(points) <= MOST_POINTS}
+
+
+def build(bench):
+    """The program, made with the system's compiler."""
+    compiler = shutil.which("cc")
+    if not compiler:
+        raise NotRun("there is no C compiler (apt-get install gcc libc6-dev)")
+    program = os.path.join(bench.directory, "spends")
+    shell.run(compiler, "-O2", "-Wall", "-Werror", "-o", program, SOURCE, "-ldl")
+    return program
+
+
+def one(bench, program, rules, name, mix):
+    """A mix: its parts."""
+    counts, recording = os.path.join(bench.work(), "counts"), bench.kept(f"truth-{name}.thw")
+    words = [f"{part}={weight}" for part, weight in mix.items()]
+    profile = profiler.Profile(bench, recording, words=["--classes", rules], command=[program, counts, str(bench.seconds), *words])
+    document = profile.finish()
+    counted = {line.split()[0]: int(line.split()[1]) for line in (shell.read(counts) or "").splitlines()}
+    if set(counted) != set(mix):
+        raise Broken(f"spends counted {sorted(counted)}, and was to spend {sorted(mix)}")
+    samples = {row["class"]: row["samples"] for row in document["for"]}
+    # Of the program's own: other programs' time in the kernel is in the classes, and must be little.
+    own = sum(row["samples"] for row in document["programs"] if row["program"] == os.path.basename(program))
+    whole = sum(counted.values())
+    return [
+        {"part": part, "class": CLASS_OF[part], "counted": 100.0 * counted[part] / whole, "profile": 100.0 * samples.get(CLASS_OF[part], 0) / own, "samples": own}
+        for part in mix
+    ]
