@@ -16,7 +16,7 @@ LEAST_SAMPLES = 10_000
 def measure(bench, load):
     """A load's line."""
     data, recording = bench.kept(f"{load.name}.perf"), bench.kept(f"{load.name}-beside-perf.thw")
-    with load.make(bench) as running, perf.recording(data, os.path.join(bench.directory, f"{load.name}-perf.log")):
+    with load.make(bench) as running, perf.recording(data, bench.kept(f"{load.name}-perf.log")):
         profile = profiler.Profile(bench, recording, running.ports)
         document = profile.finish()
         recorder = profile.process.pid

@@ -68,9 +68,10 @@ def by_perf(lines):
     for key in classes:
         cells = [f"{rows[key]['ours']:.1f} / {rows[key]['perf']:.1f}" if key in rows else "" for rows in shares.values()]
         text.append(f"| {key} | {' | '.join(cells)} |")
-    text.append(f"| samples | {' | '.join(f'{loads[name]['samples']:,} / {loads[name]['perf_samples']:,}' for name in names)} |")
-    text.append(f"| furthest apart, points | {' | '.join(f'{loads[name]['worst_points']:.2f}' for name in names)} |")
-    text.append(f"| 2 points, 10,000 samples | {' | '.join('met' if loads[name]['met'] else '**missed**' for name in names)} |")
+    known = [loads[name] for name in names]
+    text.append("| samples | " + " | ".join(f"{line['samples']:,} / {line['perf_samples']:,}" for line in known) + " |")
+    text.append("| furthest apart, points | " + " | ".join(f"{line['worst_points']:.2f}" for line in known) + " |")
+    text.append("| 2 points, 10,000 samples | " + " | ".join("met" if line["met"] else "**missed**" for line in known) + " |")
     return [*text, "", *not_done(lines, "perf-")]
 
 
@@ -106,8 +107,8 @@ def by_study(lines):
     for name, known in STUDY_RATES.items():
         rate = loads.get(name, {}).get("rate_bytes_per_s")
         text.append(f"| {loads.get(name, {}).get('title', name)} | {known} | {f'{rate / (1 << 20):,.0f} MiB/s' if rate else 'not known'} |")
-    text += ["", "The study's shares of processor time by class are not known to us, only its classes and rates: its two columns of percentages are"]
-    return [*text, "not repeated here. Its server was a machine of its own, its network 100 Mb/s: rates do not compare, what the time goes to does.", ""]
+    text += ["", "Of the study we have its classes and its rates; its percentages are not known to us and are not made up here. Rates of machines twenty"]
+    return [*text, "years apart do not compare.", ""]
 
 
 def by_cost(lines):

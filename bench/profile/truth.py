@@ -54,11 +54,11 @@ def one(bench, program, rules, name, mix):
     counted = {line.split()[0]: int(line.split()[1]) for line in (shell.read(counts) or "").splitlines()}
     if set(counted) != set(mix):
         raise Broken(f"spends counted {sorted(counted)}, and was to spend {sorted(mix)}")
-    samples = {row["class"]: row["samples"] for row in document["for"]}
-    # Of the program's own: other programs' time in the kernel is in the classes, and must be little.
-    own = sum(row["samples"] for row in document["programs"] if row["program"] == os.path.basename(program))
+    # Of the program alone: what other programs have the kernel do is in the machine's classes.
+    own = next(row for row in document["programs"] if row["program"] == os.path.basename(program) and row["role"] == "client")
+    samples = {row["class"]: row["samples"] for row in own["for"]}
     whole = sum(counted.values())
     return [
-        {"part": part, "class": CLASS_OF[part], "counted": 100.0 * counted[part] / whole, "profile": 100.0 * samples.get(CLASS_OF[part], 0) / own, "samples": own}
+        {"part": part, "class": CLASS_OF[part], "counted": 100.0 * counted[part] / whole, "profile": 100.0 * samples.get(CLASS_OF[part], 0) / own["samples"], "samples": own["samples"]}
         for part in mix
     ]

@@ -38,7 +38,7 @@ fn host(shares: &[(&str, f64)]) -> HostProfile {
         classes: shares.iter().map(row).collect(),
         purposes: shares.iter().map(row).collect(),
         functions: (0..9).map(function).collect(),
-        programs: vec![ProgramShare { program: "nfsd".into(), role: "server".into(), processes: 8, share: Some(0.4), samples: 9 }],
+        programs: vec![ProgramShare { program: "nfsd".into(), role: "server".into(), processes: 8, share: Some(0.4), samples: 9, classes: vec![], purposes: vec![] }],
         over_time: OverTime { bin_s: 0.2, lines: shares.iter().map(line).collect() },
         guessed_share: Some(0.02),
         unsymbolised: Unsymbolised::default(),
