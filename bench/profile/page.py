@@ -50,9 +50,13 @@ def not_done(lines, prefix):
 
 
 def measured(lines):
-    """When, and on what."""
+    """When, on what, and how busy that was with other things."""
     one = next(iter(lines.values()), None)
-    return f"Measured {one['measured'][:10]} on {one['machine']['cores']} processors, kernel {one['machine']['kernel']}." if one else "Nothing has been measured yet."
+    if not one:
+        return "Nothing has been measured yet."
+    busy = [line["busy_before"] for line in lines.values() if line["busy_before"] is not None]
+    words = f", at most {max(busy):.0%} busy with other things at the beginning" if busy else ""
+    return f"Measured {one['measured'][:10]} on {one['machine']['cores']} processors, kernel {one['machine']['kernel']}{words}."
 
 
 def by_perf(lines):
@@ -80,6 +84,7 @@ def by_truth(lines):
     text = ["### Beside a program that counts itself\n"]
     if not line or line["state"] != "done":
         return [*text, line["reason"] if line else "Not measured yet.", ""]
+    text += [measured({"truth": line})]
     text += [f"`bench/profile/spends.c` spends its time in parts that take turns, and reads its thread's clock around each ({line['seconds']} s, one thread)."]
     text += ["Percent of its time: as it counted; in the part's classes (in the kernel by *what for*, `for` in JSON); in the part's own function of the"]
     text += ["program. Each part alone has three fifths and spinning the rest, then all seven share. Asked: classes and own function within 2 points of the count."]
@@ -104,6 +109,7 @@ def by_study(lines):
     text = ["### Servers, read from and written to\n"]
     if not line or line["state"] != "done":
         return [*text, line["reason"] if line else "Not measured yet.", ""]
+    text += [measured({name: loads[name] for name in STUDY_RATES if name in loads})]
     text += ["Copies of 1 GiB, one after the other, from the page cache into files on ext4; GridFTP with 4 streams, our store with 4 servers."]
     text += ["Client and server share the machine, so the kernel's classes have both; *other programs* is the clients' own code.", "", "```"]
     text += [line["text"].rstrip(), "```", "", "| | the study, 2004 | here, between copies included |", "|---|---|---|"]
@@ -116,7 +122,7 @@ def by_study(lines):
 
 def by_cost(lines):
     loads = {name: line for name, line in done(lines, "alone-").items() if name in ORDER}
-    text = ["### What a profile costs\n", "Percent of all processors' time: the kernel's own count of the programs that take samples, and their reader. Asked: at most 1 %, and"]
+    text = ["### What a profile costs\n", measured(loads), "Percent of all processors' time: the kernel's own count of the programs that take samples, and their reader. Asked: at most 1 %, and"]
     text += ["no sample lost.", "", "| load | programs | reader | together | lost | samples | recording | |", "|---|---|---|---|---|---|---|---|"]
     for name in ORDER:
         line = loads.get(name)

@@ -175,7 +175,8 @@ fn each_class_has_the_share_that_a_program_counts_itself() {
         return skipped(&said.err);
     }
     assert_eq!(said.code, Some(0), "{said:?}");
-    let json = [&said.out, &said.err].into_iter().find_map(|text| serde_json::from_str::<serde_json::Value>(text).ok()).expect("a document");
+    let json =
+        [&said.out, &said.err].into_iter().find_map(|text| serde_json::from_str::<serde_json::Value>(text).ok()).expect("a document");
     let host = &json["hosts"][0];
     let rows = |value: &serde_json::Value| value.as_array().expect("a list").clone();
     let samples = |row: &serde_json::Value| row["samples"].as_f64().expect("a number");

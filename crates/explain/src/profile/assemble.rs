@@ -2,8 +2,8 @@
 
 use super::classify::{FunctionId, Stacks, base};
 use super::document::{
-    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate, RecorderCost, SCHEMA,
-    Unsymbolised,
+    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate, RecorderCost,
+    SCHEMA, Unsymbolised,
 };
 use super::flame::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
 use super::gather::{Gathered, ProgramId, Programs, Weight, answers};
@@ -283,7 +283,10 @@ impl Of<'_> {
 
     /// In the order of the rules.
     fn program_classes(&self, samples: &BTreeMap<ClassId, u64>) -> Vec<ProgramClass> {
-        let row = |(class, samples): (&ClassId, &u64)| ProgramClass { class: self.rules.classes[*class as usize].name.clone(), samples: *samples };
+        let row = |(class, samples): (&ClassId, &u64)| ProgramClass {
+            class: self.rules.classes[*class as usize].name.clone(),
+            samples: *samples,
+        };
         samples.iter().map(row).collect()
     }
 
