@@ -94,8 +94,8 @@ def by_truth(lines):
         one, mixed = parts.get((name, name)), parts.get(("all", name))
         text.append(f"| {name} | {', '.join(one['classes'])} | {apart(one)} | {apart(mixed)} |")
     text += ["", f"Furthest apart: {line['worst_points']:.2f} points ({'met' if line['met'] else '**missed**'}). Own code of `fault` is mostly the way back from the kernel: a sample that"]
-    text += ["comes due while interrupts are off there lands on the program's next instruction. What is missing from `send` is the profile's own programs in its"]
-    return [*text, "software interrupts, which stand in *recorder*, and entering system calls.", ""]
+    text += ["comes due while interrupts are off there lands on the program's next instruction. What is missing from `send` is in *recorder* (the profile's own"]
+    return [*text, "programs, which run in its software interrupts), system-call entry, interrupts, and the C library's wrappers.", ""]
 
 
 def apart(part):
