@@ -1,7 +1,9 @@
 //! `thalweg profile`: recordings side by side, commands and machines profiled, and what is refused.
 
+use crate::bounded::Bounded;
 use crate::common::{is_root, run, scratch, skipped, text};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use thalweg_trace::{
     Counter, CounterName, CounterOf, Ending, Event, FORMAT_VERSION, Host, HostId, Meta, RecordingWriter, Role, Sample, Sink, Stack, Time,
     Track, TrackId, TrackKind,
@@ -137,4 +139,66 @@ fn a_command_is_profiled_and_ends_as_it_did() {
     assert!(said.err.contains("percent of processor time") && said.err.contains("hottest functions"), "{said:?}");
     let shown = run(["profile", "--json", text(&kept)]);
     assert!(shown.code == Some(0) && shown.out.contains("\"program\": \"sh\""), "{shown:?}");
+}
+
+/// The program that counts itself what it spends in each class.
+fn spends(directory: &Path) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../bench/profile/spends.c");
+    let program = directory.join("spends");
+    let made = Command::new("cc").args(["-O2", "-o"]).args([&program, &source]).arg("-ldl").output_in_time();
+    made.is_ok_and(|output| output.status.success()).then_some(program)
+}
+
+/// A part of that program: the classes that it is in, and its own function of the program.
+const PARTS: [(&str, &[&str], &str); 5] = [
+    ("memcpy", &["libc"], "copy"),
+    ("write", &["fs"], "write_file"),
+    // Loopback is a driver too, and what takes the profile runs in its software interrupts.
+    ("send", &["net", "netdrv", "recorder"], "send_over_loopback"),
+    ("fault", &["mm"], "fault"),
+    ("spin", &["program"], "spin"),
+];
+
+#[test]
+fn each_class_has_the_share_that_a_program_counts_itself() {
+    if !is_root() {
+        return skipped("a profile needs root, or CAP_BPF and CAP_PERFMON");
+    }
+    let directory = scratch();
+    let Some(program) = spends(directory.path()) else { return skipped("cc cannot make the program") };
+    let counts = directory.path().join("counts");
+    let parts = PARTS.map(|(part, ..)| format!("{part}=1"));
+    let mut words = vec!["profile", "--json", "--", text(&program), text(&counts), "3"];
+    words.extend(parts.iter().map(String::as_str));
+    let said = run(words);
+    if said.err.contains("not allowed") {
+        return skipped(&said.err);
+    }
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let json =
+        [&said.out, &said.err].into_iter().find_map(|text| serde_json::from_str::<serde_json::Value>(text).ok()).expect("a document");
+    let host = &json["hosts"][0];
+    let rows = |value: &serde_json::Value| value.as_array().expect("a list").clone();
+    let samples = |row: &serde_json::Value| row["samples"].as_f64().expect("a number");
+    let own = rows(&host["programs"]).into_iter().find(|row| row["program"] == "spends" && row["role"] == "client").expect("the program");
+    // Of its own functions only the few whose callees are the class are taken from the program.
+    let of_function = |name: &str| -> f64 {
+        let is = |row: &&serde_json::Value| row["function"] == name && row["module"] == text(&program);
+        rows(&host["functions"]).iter().filter(is).map(samples).sum()
+    };
+    let counted: std::collections::HashMap<String, f64> = std::fs::read_to_string(&counts)
+        .expect("counts")
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .map(|(part, ns)| (part.to_owned(), ns.parse().expect("nanoseconds")))
+        .collect();
+    let all: f64 = counted.values().sum();
+    assert!(samples(&own) >= 300.0, "{own}");
+    for (part, classes, function) in PARTS {
+        let in_classes: f64 = rows(&own["for"]).iter().filter(|row| classes.iter().any(|class| row["class"] == *class)).map(samples).sum();
+        let code = if part == "spin" { -PARTS[..4].iter().map(|(.., name)| of_function(name)).sum::<f64>() } else { of_function(function) };
+        let (share, truth) = ((in_classes + code) / samples(&own), counted[part] / all);
+        // Three standard deviations of 300 samples of a fifth.
+        assert!((share - truth).abs() < 0.07, "{part}: {share} of its samples, {truth} of its time: {own}");
+    }
 }

@@ -2,8 +2,8 @@
 
 use super::classify::{FunctionId, Stacks, base};
 use super::document::{
-    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramShare, Rate, RecorderCost, SCHEMA,
-    Unsymbolised,
+    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate, RecorderCost,
+    SCHEMA, Unsymbolised,
 };
 use super::flame::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
 use super::gather::{Gathered, ProgramId, Programs, Weight, answers};
@@ -102,6 +102,22 @@ impl Sums {
     }
 }
 
+/// What a program ran.
+#[derive(Clone, Default)]
+struct OfProgram {
+    all: Weight,
+    classes: BTreeMap<ClassId, u64>,
+    purposes: BTreeMap<ClassId, u64>,
+}
+
+impl OfProgram {
+    fn add(&mut self, class: ClassId, purpose: ClassId, weight: Weight) {
+        self.all.plus(weight);
+        *self.classes.entry(class).or_default() += weight.samples;
+        *self.purposes.entry(purpose).or_default() += weight.samples;
+    }
+}
+
 impl Of<'_> {
     pub(super) fn profiled(
         &self,
@@ -160,7 +176,7 @@ impl Of<'_> {
     fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division, rates: Vec<Rate>) -> HostProfile {
         let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
         let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
-        let mut programs = vec![Weight::default(); self.programs.all.len()];
+        let mut programs = vec![OfProgram::default(); self.programs.all.len()];
         for &((place, program), weight) in &gathered.stacks {
             let verdict = &self.stacks.verdicts[place as usize];
             let (class, purpose) = answers(verdict, self.programs.all[program as usize].whose, &self.rules.known);
@@ -170,7 +186,7 @@ impl Of<'_> {
             if let Some(function) = verdict.function {
                 functions.entry((function, class)).or_default().plus(weight);
             }
-            programs[program as usize].plus(weight);
+            programs[program as usize].add(class, purpose, weight);
         }
         let class_rows = self.rows(times, division, &classes);
         let share_of = |name: &str| class_rows.iter().find(|row| row.class == name).and_then(|row| row.share);
@@ -249,18 +265,29 @@ impl Of<'_> {
         functions.into_iter().map(row).collect()
     }
 
-    fn programs(&self, division: &Division, gathered: &Gathered, weights: &[Weight]) -> Vec<ProgramShare> {
-        let mut programs: Vec<usize> = (0..weights.len()).filter(|&id| weights[id].samples > 0).collect();
-        programs.sort_by(|&a, &b| weights[b].ns.cmp(&weights[a].ns).then_with(|| self.programs.all[a].name.cmp(self.programs.all[b].name)));
+    fn programs(&self, division: &Division, gathered: &Gathered, of: &[OfProgram]) -> Vec<ProgramShare> {
+        let mut programs: Vec<usize> = (0..of.len()).filter(|&id| of[id].all.samples > 0).collect();
+        programs.sort_by(|&a, &b| of[b].all.ns.cmp(&of[a].all.ns).then_with(|| self.programs.all[a].name.cmp(self.programs.all[b].name)));
         programs.truncate(limits::MOST_PROGRAMS);
         let row = |&id: &usize| ProgramShare {
             program: self.programs.all[id].name.to_owned(),
             role: self.programs.all[id].role.name().to_owned(),
             processes: gathered.processes.iter().filter(|(program, _)| *program as usize == id).count() as u64,
-            share: division.of(weights[id]),
-            samples: weights[id].samples,
+            share: division.of(of[id].all),
+            samples: of[id].all.samples,
+            classes: self.program_classes(&of[id].classes),
+            purposes: self.program_classes(&of[id].purposes),
         };
         programs.iter().map(row).collect()
+    }
+
+    /// In the order of the rules.
+    fn program_classes(&self, samples: &BTreeMap<ClassId, u64>) -> Vec<ProgramClass> {
+        let row = |(class, samples): (&ClassId, &u64)| ProgramClass {
+            class: self.rules.classes[*class as usize].name.clone(),
+            samples: *samples,
+        };
+        samples.iter().map(row).collect()
     }
 
     fn unsymbolised(&self, division: &Division, functions: &HashMap<(FunctionId, ClassId), Weight>) -> Unsymbolised {

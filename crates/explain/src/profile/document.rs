@@ -122,6 +122,21 @@ pub struct ProgramShare {
     pub share: Option<f64>,
     /// Samples of it.
     pub samples: u64,
+    /// The same by what ran.
+    #[serde(default)]
+    pub classes: Vec<ProgramClass>,
+    /// The same by what it ran for.
+    #[serde(rename = "for", default)]
+    pub purposes: Vec<ProgramClass>,
+}
+
+/// Samples of a program in a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramClass {
+    /// Its name in the rules.
+    pub class: String,
+    /// How many.
+    pub samples: u64,
 }
 
 /// Classes over time.
