@@ -25,7 +25,7 @@ fn truth(point: &[String]) -> f64 {
 fn worst_error(server: bool) -> f64 {
     let mut asked = choice(&["a=1,2,3,4", "b=1,2,3"]);
     if server {
-        (asked.server, asked.port) = (Some("serve {b}".into()), Some("1".into()));
+        (asked.server, asked.port) = (Some("true {b}".into()), Some("1".into()));
     }
     let sweep = asked.plan().unwrap();
     let plan = sweep.plans(&sweep.header().unwrap()).remove(0);
