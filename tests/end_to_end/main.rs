@@ -18,3 +18,4 @@ mod failing;
 mod listing;
 mod mount;
 mod recording;
+mod sweep;

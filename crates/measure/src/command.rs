@@ -10,8 +10,10 @@ use rustix::process::PidfdFlags;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// What one run of a process took.
@@ -53,7 +55,14 @@ pub struct Process {
     command: Command,
     limit: Option<Duration>,
     keep_output: bool,
+    group: Option<Stop>,
 }
+
+/// Raised when everything is to end.
+type Stop = Arc<AtomicBool>;
+
+/// How often a wait looks whether to stop. The end of a command ends the wait at once, so that this rounds no time.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 /// How much of standard error an error message shows, from its end.
 const SAID_BYTES: u64 = 2_048;
@@ -62,13 +71,23 @@ impl Process {
     /// Takes the program, its arguments, environment and directory from `command`; its standard
     /// streams are replaced.
     pub fn new(command: Command) -> Process {
-        Process { command, limit: None, keep_output: false }
+        Process { command, limit: None, keep_output: false, group: None }
     }
 
     /// Kills the command and fails when it takes longer.
     #[must_use]
     pub fn time_limit(mut self, limit: Duration) -> Process {
         self.limit = Some(limit);
+        self
+    }
+
+    /// Runs it as a process group of its own, which is killed with all that is in it past the time limit, when `stop` is raised, and after
+    /// the command has ended: nothing of it meets the next run. (That it ends with us would take code between fork and exec: the quick way
+    /// to start a process has no room for that, and a slower one is in every time.)
+    #[must_use]
+    pub fn own_group(mut self, stop: Stop) -> Process {
+        self.command.process_group(0);
+        self.group = Some(stop);
         self
     }
 
@@ -107,13 +126,17 @@ impl Process {
 
         let start = Instant::now();
         let child = self.command.spawn().map_err(fail("starting it"))?;
-        let (status, rusage, in_time) = wait(&child, self.limit).map_err(fail("waiting for it"))?;
-        let wall_s = start.elapsed().as_secs_f64();
+        let (status, rusage, ended) = wait(&child, self.limit, self.group.as_ref()).map_err(fail("waiting for it"))?;
+        let wall_s = ended.at.duration_since(start).as_secs_f64();
 
-        if !in_time || !status.success() {
-            let ended =
-                if in_time { status.to_string() } else { format!("killed after its time limit, {:?}", self.limit.unwrap_or_default()) };
-            return Err(Error::Failed { command: line, ended, said: tail(&mut said) });
+        if ended.stopped {
+            return Err(Error::Stopped);
+        }
+        if !ended.in_time {
+            return Err(Error::TimedOut { command: line, limit: self.limit.unwrap_or_default(), said: tail(&mut said) });
+        }
+        if !status.success() {
+            return Err(Error::Failed { command: line, ended: status.to_string(), said: tail(&mut said) });
         }
         let mut output = Vec::new();
         if let Some(file) = &mut wrote {
@@ -127,15 +150,38 @@ fn memory_file(name: &str) -> std::io::Result<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }
 
-/// Waits for the child's end; past the limit it is killed, by its own pid. The last value is whether it
-/// ended in time.
-fn wait(child: &Child, limit: Option<Duration>) -> std::io::Result<(ExitStatus, libc::rusage, bool)> {
+/// When and why a wait for a command ended.
+struct Ended {
+    at: Instant,
+    in_time: bool,
+    stopped: bool,
+}
+
+/// Waits for the child's end; past the limit it is killed, by its own pid, and with it its group if it has one.
+fn wait(child: &Child, limit: Option<Duration>, group: Option<&Stop>) -> std::io::Result<(ExitStatus, libc::rusage, Ended)> {
     let pid = rustix::process::Pid::from_child(child);
-    let mut in_time = true;
-    if let Some(limit) = limit {
+    let mut end = Ended { at: Instant::now(), in_time: true, stopped: false };
+    if limit.is_some() || group.is_some() {
         let ended = rustix::process::pidfd_open(pid, PidfdFlags::empty())?;
-        in_time = ends_within(&ended, limit)?;
-        if !in_time {
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        let has_ended = loop {
+            end.stopped = group.is_some_and(|stop| stop.load(Ordering::SeqCst));
+            let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+            let next = left.unwrap_or(LOOKS_EVERY).min(if group.is_some() { LOOKS_EVERY } else { Duration::MAX });
+            if end.stopped || left == Some(Duration::ZERO) {
+                break false;
+            }
+            if ends_within(&ended, next)? {
+                break true;
+            }
+        };
+        end.at = Instant::now();
+        end.in_time = has_ended || end.stopped;
+        if group.is_some() {
+            // It has not been waited for, so its number is its group's and nobody else's.
+            end_group(pid);
+        }
+        if !has_ended {
             rustix::process::pidfd_send_signal(&ended, rustix::process::Signal::KILL)?;
         }
     }
@@ -147,13 +193,34 @@ fn wait(child: &Child, limit: Option<Duration>) -> std::io::Result<(ExitStatus, 
         // not been waited for: `Child` waits only when asked.
         let code = unsafe { libc::wait4(pid.as_raw_nonzero().get(), &raw mut status, 0, &raw mut rusage) };
         if code >= 0 {
-            return Ok((ExitStatus::from_raw(status), rusage, in_time));
+            if limit.is_none() && group.is_none() {
+                end.at = Instant::now();
+            }
+            return Ok((ExitStatus::from_raw(status), rusage, end));
         }
         let error = std::io::Error::last_os_error();
         if error.kind() != std::io::ErrorKind::Interrupted {
             return Err(error);
         }
     }
+}
+
+/// Kills a process group; that nothing is left of it is no error.
+pub(crate) fn end_group(leader: rustix::process::Pid) {
+    let _ = rustix::process::kill_process_group(leader, rustix::process::Signal::KILL);
+}
+
+/// Has the kernel kill what this command starts when we end, however we end.
+pub(crate) fn end_with_us(command: &mut Command) {
+    let us = std::process::id();
+    let ask = move || {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+        // We may have ended before it was asked for.
+        let parent = rustix::process::getppid().map(|pid| pid.as_raw_nonzero().get().unsigned_abs());
+        if parent == Some(us) { Ok(()) } else { Err(std::io::Error::from_raw_os_error(libc::ESRCH)) }
+    };
+    // SAFETY: after the fork it makes two system calls, and neither allocates nor locks.
+    unsafe { command.pre_exec(ask) };
 }
 
 fn ends_within(pidfd: &std::os::fd::OwnedFd, limit: Duration) -> std::io::Result<bool> {
@@ -241,6 +308,29 @@ mod tests {
     fn a_command_past_its_limit_is_killed_and_waited_for() {
         let error = shell("exec sleep 1000").time_limit(Duration::from_millis(50)).run().unwrap_err().to_string();
         assert!(error.contains("killed after its time limit, 50ms"), "{error}");
+    }
+
+    #[test]
+    fn a_group_ends_as_a_whole_past_its_limit_after_its_command_and_when_asked_to_stop() {
+        let directory = tempfile::tempdir().unwrap();
+        let note = directory.path().join("pid");
+        let left = |script: &str, stop: bool, limit: u64| {
+            let script = format!("sleep 1000 & echo $! > {}; {script}", note.display());
+            let ran = shell(&script).own_group(Arc::new(AtomicBool::new(stop))).time_limit(Duration::from_millis(limit)).run();
+            let pid = std::fs::read_to_string(&note).unwrap_or_default();
+            let _ = std::fs::remove_file(&note);
+            // Killed is not yet gone: whoever adopts it has to wait for it, and its state may say so for a while.
+            let path = format!("/proc/{}/stat", pid.trim());
+            let runs = || std::fs::read_to_string(&path).is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"));
+            let begun = Instant::now();
+            while !pid.is_empty() && runs() {
+                assert!(begun.elapsed() < Duration::from_secs(60), "{script}: its child is still there");
+            }
+            ran
+        };
+        assert!(left("exit 0", false, 60_000).is_ok());
+        assert!(matches!(left("wait", false, 100), Err(Error::TimedOut { .. })));
+        assert!(matches!(left("wait", true, 60_000), Err(Error::Stopped)));
     }
 
     #[test]

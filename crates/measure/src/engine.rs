@@ -72,6 +72,12 @@ pub trait Subjects {
         false
     }
 
+    /// Whether a case needs no more runs, while others of its batch go on: its interval is narrow, or it failed in a way that was kept as
+    /// its sample. Asked before each run of it.
+    fn is_settled(&self, _case: &Case<Self::Point, Self::Subject>, _runs: &Runs<Self::Point, Self::Subject, Self::Sample>) -> bool {
+        false
+    }
+
     /// A batch is done; what has come of the plan so far.
     fn so_far(&mut self, _measured: &MeasuredBy<Self>) {}
 }
@@ -199,7 +205,11 @@ impl<W: Subjects> Engine<'_, W> {
 
     fn todo(&self, batch: usize, repeat: usize) -> Vec<Case<W::Point, W::Subject>> {
         let unknown = |case: &&&Case<W::Point, W::Subject>| !self.measured.runs.has(&case.point, &case.subject, repeat);
-        self.plan.order(batch, repeat).iter().filter(unknown).map(|case| (*case).clone()).collect()
+        self.plan.order(batch, repeat).iter().filter(unknown).filter(|case| !self.is_settled(case)).map(|case| (*case).clone()).collect()
+    }
+
+    fn is_settled(&self, case: &Case<W::Point, W::Subject>) -> bool {
+        self.subjects.is_settled(case, &self.measured.runs)
     }
 
     fn batch(&mut self, number: usize) -> Result<()> {
@@ -251,7 +261,8 @@ impl<W: Subjects> Engine<'_, W> {
             return Ok(false);
         }
         if self.plan.warm_up {
-            self.repetition(self.plan.order(number, 0).into_iter().cloned().collect(), 0)?;
+            let wanted = self.plan.order(number, 0).into_iter().filter(|case| !self.is_settled(case));
+            self.repetition(wanted.cloned().collect(), 0)?;
         }
         Ok(true)
     }
@@ -283,12 +294,19 @@ impl<W: Subjects> Engine<'_, W> {
     }
 
     fn keep(&mut self, case: Case<W::Point, W::Subject>, repeat: usize, sample: W::Sample) -> Result<()> {
+        let most = case.repeat;
         let at_unix_s = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let run = Run { point: case.point, subject: case.subject, repeat, at_unix_s, sample };
         if let Some(log) = &mut self.log {
             log.add(&run)?;
         }
+        let (point, subject) = (run.point.clone(), run.subject.clone());
         self.measured.runs.add(run);
+        let case = Case { point, subject, repeat: most };
+        if self.is_settled(&case) {
+            // The runs that it would have had are not waited for.
+            self.runs = self.runs.saturating_sub(most - repeat.min(most)).max(self.done);
+        }
         Ok(())
     }
 
@@ -348,7 +366,7 @@ impl<P: Key, S: Key, X: Clone + Serialize + DeserializeOwned> Subjects for Closu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::{Header, Limits};
+    use crate::plan::{Header, Limits, Order};
     use std::cell::{Cell, RefCell};
 
     fn plan(repeat: usize) -> Plan<u32, char> {
@@ -360,6 +378,7 @@ mod tests {
         Plan {
             header: Header::new("test", "turns"),
             batches: vec![batch("one", [1, 2]), batch("two", [3, 4])],
+            order: Order::Shuffled,
             limits: Limits::default(),
             warm_up: false,
             on_failure: OnFailure::LeaveOut,
@@ -373,6 +392,7 @@ mod tests {
         did: RefCell<Vec<String>>,
         broken: Option<(u32, char)>,
         enough: Option<usize>,
+        settled: Option<(u32, usize)>,
     }
 
     impl Noting {
@@ -410,6 +430,9 @@ mod tests {
         }
         fn is_enough(&self, batch: &Batch<u32, char>, runs: &Runs<u32, char, f64>) -> bool {
             self.enough.is_some_and(|enough| runs.of(&batch.cases[0].point, &'a').len() >= enough)
+        }
+        fn is_settled(&self, case: &Case<u32, char>, runs: &Runs<u32, char, f64>) -> bool {
+            self.settled.is_some_and(|(point, after)| case.point == point && runs.of(&case.point, &case.subject).len() >= after)
         }
     }
 
@@ -471,6 +494,19 @@ mod tests {
         let limits = Limits { least: 2, seconds: Some(0.0) };
         let measured = measure(&Plan { limits, ..plan(9) }, None, &mut Noting::default(), &()).unwrap();
         assert_eq!((measured.stopped, measured.runs.of(&3, &'a').len()), (StopReason::Seconds, 2));
+    }
+
+    #[test]
+    fn a_case_that_is_settled_is_run_no_more_while_the_others_go_on() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("raw.jsonl");
+        let mut subjects = Noting { settled: Some((2, 2)), ..Noting::default() };
+        let measured = measure(&plan(5), Some((&path, false)), &mut subjects, &()).unwrap();
+        assert_eq!((measured.runs.of(&2, &'a').len(), measured.runs.of(&1, &'a').len(), measured.problems.len()), (2, 5, 0));
+        // Gone on with, it is still settled, and a batch in which everything is known or settled is not set up.
+        let mut subjects = Noting { settled: Some((2, 2)), ..Noting::default() };
+        measure(&plan(5), Some((&path, true)), &mut subjects, &()).unwrap();
+        assert_eq!(subjects.did.take(), Vec::<String>::new());
     }
 
     #[test]

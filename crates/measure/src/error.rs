@@ -30,10 +30,28 @@ pub enum Error {
     Failed {
         /// The command line.
         command: String,
-        /// How it ended: an exit code, a signal, a time limit.
+        /// How it ended: an exit code, a signal.
         ended: String,
         /// The end of what it wrote to standard error, or nothing.
         said: String,
+    },
+    /// A command took longer than it was allowed to, and was killed.
+    #[error("{command}: killed after its time limit, {limit:?}{said}")]
+    TimedOut {
+        /// The command line.
+        command: String,
+        /// What it was allowed.
+        limit: std::time::Duration,
+        /// As above.
+        said: String,
+    },
+    /// A server that commands need.
+    #[error("{command}: {problem}")]
+    Server {
+        /// Its command line.
+        command: String,
+        /// What is wrong with it.
+        problem: String,
     },
     /// A ceiling cannot be measured there.
     #[error("{path}: {problem}")]

@@ -13,6 +13,7 @@
 //! | turn runs into figures | [`Runs`], [`estimate`], [`fit_line`] |
 //! | have commands compared, by a plan that is a JSON document | [`CommandPlan`] |
 //! | have processes on other machines do the work | [`Workers`] |
+//! | have a server up beside what is measured | [`Server`] |
 //!
 //! # How to write a plan
 //!
@@ -20,18 +21,19 @@
 //!    three are plain types that serialise; a sample holds raw times and counts, never a figure made of them.
 //! 2. Put every subject at every point into a [`Case`]; those that need the same fixture (a store, a directory) are one [`Batch`].
 //! 3. Write [`Subjects`]: `run` does one case once and times only what is to be compared; `set_up` and `take_down` make and remove the
-//!    batch's fixture; `is_enough` ends a batch early (a narrow interval, or a rule of your own: a tuner's).
+//!    batch's fixture; `is_enough` ends a batch early (a narrow interval, or a rule of your own: a tuner's), `is_settled` a case of it.
 //! 4. Name in the [`Header`] what must be equal for runs to belong together; call [`measure`] with a log and an [`Observer`].
 //! 5. Make figures of the runs: [`Runs::estimate`] for a median with its interval, [`Runs::ratio`] for one subject against another,
 //!    pair by pair within a repetition.
 //!
 //! ```
-//! use thalweg_measure::{Batch, Case, Closures, Header, Limits, OnFailure, Plan, measure};
+//! use thalweg_measure::{Batch, Case, Closures, Header, Limits, OnFailure, Order, Plan, measure};
 //!
 //! let cases = [10_u64, 1_000].into_iter().flat_map(|point| ["forward", "backward"].map(|s| Case { point, subject: s.to_owned(), repeat: 5 }));
 //! let batches = vec![Batch { name: "sums".into(), cases: cases.collect() }];
 //! let (header, on_failure) = (Header::new("sums", "adding up"), OnFailure::End);
-//! let plan = Plan { header, batches, limits: Limits::default(), warm_up: true, on_failure, seed: 1 };
+//! let (order, limits) = (Order::Shuffled, Limits::default());
+//! let plan = Plan { header, batches, order, limits, warm_up: true, on_failure, seed: 1 };
 //! let mut subjects = Closures::new(|case: &Case<u64, String>, _| {
 //!     let begun = std::time::Instant::now();
 //!     let sum: u64 = if case.subject == "forward" { (0..case.point).sum() } else { (0..case.point).rev().sum() };
@@ -58,6 +60,7 @@ mod machine;
 mod markdown;
 mod plan;
 mod runs;
+mod server;
 mod statistics;
 mod workers;
 
@@ -67,10 +70,11 @@ pub use commands::{CommandPlan, Outcome};
 pub use engine::{Closures, Failure, Measured, MeasuredBy, Observer, Progress, StopReason, Subjects, measure};
 pub use error::{Error, Result};
 pub use fit::{Fit, fit_line};
-pub use log::check_log;
+pub use log::{check_log, header_of};
 pub use machine::Machine;
 pub use markdown::{cell, not_measured};
-pub use plan::{Batch, Case, Header, Key, Limits, OnFailure, Plan};
+pub use plan::{Batch, Case, Header, Key, Limits, OnFailure, Order, Plan};
 pub use runs::{Run, Runs, estimate};
-pub use statistics::{Estimate, median};
+pub use server::Server;
+pub use statistics::{Estimate, SplitMix, median};
 pub use workers::{Host, Start, Workers, serve};

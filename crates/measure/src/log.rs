@@ -62,6 +62,22 @@ pub fn check_log(path: &Path, resume: bool) -> Result<()> {
     Err(Error::Log(format!("{} {problem}", path.display())))
 }
 
+/// Which plan the runs of a log belong to; `None` where nothing is in it yet, or no file is there.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn header_of(path: &Path) -> Result<Option<Header>> {
+    let mut text = String::new();
+    match File::open(path).and_then(|file| BufReader::new(file).read_line(&mut text)) {
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        read => read.map_err(Error::file(path, "reading the raw log"))?,
+    };
+    if !text.ends_with('\n') {
+        return Ok(None);
+    }
+    serde_json::from_str(&text).map(Some).map_err(|e| Error::Log(format!("{}:1: no raw log: {e}", path.display())))
+}
+
 type Lines<P, S, X> = (Option<Header>, Vec<Run<P, S, X>>, u64);
 
 /// The header, the runs, and where the last whole line ends.

@@ -65,6 +65,17 @@ pub enum OnFailure {
     End,
 }
 
+/// In which order a repetition runs its cases; shuffled anew for each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All cases of a batch, in any order.
+    #[default]
+    Shuffled,
+    /// Those of one subject one after the other, for subjects that are costly to change (a server that has to be restarted); the subjects
+    /// in an order of their own. Each subject is still met in every repetition, so that a drift meets all of them.
+    BySubject,
+}
+
 /// What is to be measured.
 #[derive(Clone, Debug)]
 pub struct Plan<P, S> {
@@ -72,6 +83,8 @@ pub struct Plan<P, S> {
     pub header: Header,
     /// Batch after batch.
     pub batches: Vec<Batch<P, S>>,
+    /// In which order a repetition runs its cases.
+    pub order: Order,
     /// When a batch has been measured often enough.
     pub limits: Limits,
     /// Whether each case is run once before the first repetition; such a run is kept and counts for nothing.
@@ -124,8 +137,14 @@ impl<P: Key, S: Key> Plan<P, S> {
     pub(crate) fn order(&self, batch: usize, repeat: usize) -> Vec<&Case<P, S>> {
         let mut cases: Vec<&Case<P, S>> = self.batches[batch].cases.iter().filter(|case| repeat <= case.repeat).collect();
         let mut random = SplitMix(SplitMix(self.seed ^ ((batch as u64) << 32) ^ repeat as u64).next());
-        for last in (1..cases.len()).rev() {
-            cases.swap(last, random.below(last + 1));
+        random.shuffle(&mut cases);
+        if self.order == Order::BySubject {
+            let mut subjects: Vec<&S> = cases.iter().map(|case| &case.subject).collect();
+            subjects.sort_unstable();
+            subjects.dedup();
+            random.shuffle(&mut subjects);
+            let turns: BTreeMap<&S, usize> = subjects.into_iter().enumerate().map(|(turn, subject)| (subject, turn)).collect();
+            cases.sort_by_key(|case| turns[&case.subject]);
         }
         cases
     }
@@ -146,6 +165,7 @@ mod tests {
         Plan {
             header: Header::new("test", ""),
             batches: vec![batch],
+            order: Order::Shuffled,
             limits: Limits::default(),
             warm_up: false,
             on_failure: OnFailure::LeaveOut,
@@ -172,6 +192,20 @@ mod tests {
         }
         assert!((3..=40).filter(|repeat| order(&plan, *repeat).starts_with('a')).count() > 5, "each is first now and then");
         assert!(orders.len() > 6);
+    }
+
+    #[test]
+    fn subjects_that_are_costly_to_change_are_changed_once_in_a_repetition_and_in_any_order() {
+        let cases = (0..4).flat_map(|point| ['a', 'b', 'c'].map(|subject| Case { point, subject, repeat: 40 })).collect();
+        let plan = Plan { order: Order::BySubject, batches: vec![Batch { name: "one".into(), cases }], ..plan(1) };
+        let mut firsts = std::collections::BTreeSet::new();
+        for repeat in 1..=40 {
+            let order = order(&plan, repeat);
+            let changes = order.as_bytes().windows(2).filter(|two| two[0] != two[1]).count();
+            assert_eq!((order.len(), changes), (12, 2), "{order}");
+            firsts.insert(order.chars().next());
+        }
+        assert_eq!(firsts.len(), 3, "each subject comes first now and then");
     }
 
     #[test]

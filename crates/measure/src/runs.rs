@@ -51,6 +51,11 @@ impl<P: Key, S: Key, X> Runs<P, S, X> {
         self.0.get(&(point.clone(), subject.clone())).is_some_and(|runs| runs.contains_key(&repeat))
     }
 
+    /// What this run gave, a warm-up (0) too.
+    pub fn get(&self, point: &P, subject: &S, repeat: usize) -> Option<&X> {
+        self.0.get(&(point.clone(), subject.clone()))?.get(&repeat)
+    }
+
     /// Every case that was run, with its counted runs by repetition.
     pub fn cases(&self) -> impl Iterator<Item = (&P, &S, Vec<(usize, &X)>)> {
         self.0.iter().map(|((point, subject), runs)| (point, subject, counted(runs)))

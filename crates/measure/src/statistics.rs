@@ -95,10 +95,12 @@ pub(crate) fn paired_ratio(of_s: &[f64], to_s: &[f64], seed: u64) -> Option<(Est
 }
 
 /// Steele, Lea and Flood's SplitMix64: good enough to draw a sample again, and the same everywhere.
-pub(crate) struct SplitMix(pub(crate) u64);
+pub struct SplitMix(pub u64);
 
 impl SplitMix {
-    pub(crate) fn next(&mut self) -> u64 {
+    /// The next 64 bits.
+    #[allow(clippy::should_implement_trait)] // A generator is no iterator: it never ends.
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -107,8 +109,15 @@ impl SplitMix {
     }
 
     /// A number below `bound` (> 0); the bias of 2⁻⁶⁴ × bound does not matter here.
-    pub(crate) fn below(&mut self, bound: usize) -> usize {
+    pub fn below(&mut self, bound: usize) -> usize {
         ((u128::from(self.next()) * bound as u128) >> 64) as usize
+    }
+
+    /// Puts these into an order that any other is as likely as (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last + 1));
+        }
     }
 }
 

@@ -15,6 +15,7 @@ pub mod plot;
 mod profile;
 mod rpcstat;
 mod short;
+pub mod sweep;
 mod text;
 mod why;
 

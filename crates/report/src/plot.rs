@@ -40,6 +40,8 @@ pub struct Curve {
     pub look: usize,
     /// What others are held against: drawn broken, in the colour of text.
     pub is_reference: bool,
+    /// Whether its marks are no line: points beside one another.
+    pub is_loose: bool,
     /// Its marks, from left to right.
     pub dots: Vec<Dot>,
 }
@@ -172,7 +174,7 @@ fn colour(curve: &Curve) -> &'static str {
 fn draw(canvas: &mut Canvas, curve: &Curve, scale: &Scale, aside: f64) {
     let colour = colour(curve);
     let dash = if curve.is_reference { "6 4" } else { "" };
-    for pair in curve.dots.windows(2) {
+    for pair in curve.dots.windows(2).filter(|_| !curve.is_loose) {
         let at = |dot: &Dot| (scale.x(dot.x) + aside, scale.y(dot.y));
         canvas.thick_line(at(&pair[0]), at(&pair[1]), colour, dash);
     }
@@ -319,6 +321,7 @@ mod tests {
             name: name.into(),
             look,
             is_reference: look == 0,
+            is_loose: false,
             dots: (0..3)
                 .map(|n| {
                     let y = height + f64::from(n);

@@ -1,6 +1,6 @@
-//! Studies of a store: plans on [`thalweg_measure`]'s engine, what their workers do in the store, and what comes of them.
+//! Studies: plans on [`thalweg_measure`]'s engine, of a store or of any command, what is run for them, and what comes of them.
 //!
-//! **In:** what to measure ([`layout::Choice`], [`ls::Choice`]). **Out:** every run in a raw log ([`RAW`]), and a document with medians,
+//! **In:** what to measure ([`layout::Choice`], [`ls::Choice`], [`sweep::Choice`]). **Out:** every run in a raw log ([`RAW`]), and a document with medians,
 //! intervals, predictions and causes. **Never:** an order of runs, a log or a worker's start of its own (those are the engine's); a
 //! picture (that is `report`'s); a cause of its own (that is `explain`'s).
 //!
@@ -8,6 +8,7 @@
 //! |---|---|
 //! | [`layout`] | what each layout gives every node, against its disk |
 //! | [`ls`] | what a file costs in a listing, with each mechanism |
+//! | [`sweep`] | any command at every point of a grid, and why each is as fast as it is |
 //! | [`locality`] | which layout keeps the bytes of a recorded job on its nodes |
 //! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
 //! | [`mod@worker`] | one process on each node, which gets its orders over a pipe |
@@ -26,6 +27,7 @@ mod fixtures;
 pub mod layout;
 pub mod locality;
 pub mod ls;
+pub mod sweep;
 mod worker;
 
 pub use bar::Bar;

@@ -33,6 +33,11 @@ impl Interrupt {
         Ok(interrupt)
     }
 
+    /// The flag itself, for what ends by it.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+
     /// Whether it was raised.
     pub(crate) fn is_raised(&self) -> bool {
         self.flag.load(Ordering::SeqCst)

@@ -4,6 +4,7 @@ mod bench;
 mod explaining;
 mod servers;
 mod store;
+mod sweep;
 
 pub(crate) use store::find::with_two_dashes;
 
@@ -86,6 +87,8 @@ verbs! {
     "Measure and tune" {
         /// Measure layouts and listings, beside local disks and other systems
         Bench = bench in self,
+        /// Run a command at every point of a grid: what mattered, what is best, and why each point is as fast as it is
+        Sweep = sweep in self,
     }
 }
 

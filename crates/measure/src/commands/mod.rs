@@ -14,7 +14,7 @@ pub use plan::CommandPlan;
 use plan::{Subject, Words, filled};
 
 use crate::engine::{Failure, Observer, Subjects, measure};
-use crate::plan::{Batch, Case, Header, Limits, OnFailure, Plan};
+use crate::plan::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
 use crate::runs::Runs;
 use crate::{CacheState, Error, Machine, Process, Result, evict, warm};
 use std::collections::BTreeMap;
@@ -34,6 +34,7 @@ impl CommandPlan {
         let plan = Plan {
             header: Header::new("commands", &self.name).of("commands", &self.commands),
             batches: vec![Batch { name: self.name.clone(), cases: self.commands.iter().map(case).collect() }],
+            order: Order::Shuffled,
             limits: Limits { least: repeat.least, seconds: repeat.seconds },
             warm_up: self.warm_up,
             on_failure: OnFailure::End,

@@ -7,7 +7,7 @@ use crate::access::{Access, Sharing};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
-use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Plan};
+use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
 
 /// A subject at a point.
 pub(super) type LayoutCase = Case<Point, Subject>;
@@ -186,7 +186,8 @@ impl<'a> Method<'a> {
 /// The plan of a choice; the header says of which store.
 pub(super) fn plan(cases: Vec<LayoutCase>, header: Header) -> Plan<Point, Subject> {
     let batches = vec![Batch { name: "layouts".into(), cases }];
-    Plan { header, batches, limits: Limits::default(), warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
+    let (order, limits) = (Order::Shuffled, Limits::default());
+    Plan { header, batches, order, limits, warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
 }
 
 /// Everything that is to be measured.

@@ -4,7 +4,7 @@ use super::choice::{Choice, Location, Part};
 use super::sample::{Fixture, ListingPoint, Point, Subject};
 use crate::worker::protocol::NamesPoint;
 use std::collections::BTreeSet;
-use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Plan};
+use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
 use thalweg_store::client::walk::WalkMode;
 
 /// A subject at a point.
@@ -90,7 +90,8 @@ pub(super) fn plan(choice: &Choice) -> Plan<Point, Subject> {
     let mut batches = vec![links(choice)];
     batches.extend([copies(choice), writes(choice), names(choice)].into_iter().flatten());
     batches.extend(listings(choice));
-    Plan { header, batches, limits: Limits::default(), warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
+    let (order, limits) = (Order::Shuffled, Limits::default());
+    Plan { header, batches, order, limits, warm_up: false, on_failure: OnFailure::LeaveOut, seed: 1 }
 }
 
 fn wants(choice: &Choice, part: Part) -> bool {

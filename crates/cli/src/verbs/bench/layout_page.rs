@@ -84,7 +84,7 @@ fn curve(document: &Document, series: &str, via: &str, operation: Operation, fig
     // A known series looks the same in every picture; others after them.
     let look = SERIES.iter().position(|s| s.name == series).unwrap_or(SERIES.len());
     let name = points.first()?.title.clone();
-    (!dots.is_empty()).then_some(Curve { name, look, is_reference: series == CEILING, dots })
+    (!dots.is_empty()).then_some(Curve { name, look, is_reference: series == CEILING, is_loose: false, dots })
 }
 
 fn dot(p: &PointResult, figure: Figure) -> Option<Dot> {

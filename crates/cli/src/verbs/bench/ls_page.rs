@@ -107,7 +107,7 @@ fn by_method<'a>(points: impl Iterator<Item = &'a PointResult>) -> Vec<(&'a str,
 
 fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
     dots.sort_by(|a, b| a.x.total_cmp(&b.x));
-    Curve { name: title(how), look: look(how), is_reference: how == WalkMode::Synchronous.name(), dots }
+    Curve { name: title(how), look: look(how), is_reference: how == WalkMode::Synchronous.name(), is_loose: false, dots }
 }
 
 /// Every mechanism over the number of datafiles, on a logarithmic axis: what each removes.
@@ -301,7 +301,7 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
                 let rate = format!("{} workers: {} each second", n.point.workers, figure(n.rate_per_s.median));
                 dot(f64::from(n.point.workers), &n.rate_per_s, None, format!("{name}, {rate}"))
             });
-            Curve { dots: dots.collect(), name: name.clone(), look, is_reference: false }
+            Curve { dots: dots.collect(), name: name.clone(), look, ..Curve::default() }
         });
         let plot = Plot {
             title: format!(

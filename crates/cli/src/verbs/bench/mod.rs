@@ -14,7 +14,7 @@ mod layout;
 mod layout_page;
 mod ls;
 mod ls_page;
-mod results;
+pub(super) mod results;
 
 use crate::failure::Failure;
 use std::io::BufReader;

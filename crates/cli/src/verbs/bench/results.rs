@@ -30,7 +30,7 @@ pub(super) fn promises(bars: &[Bar], found: impl Fn(&Estimate) -> String, promis
 }
 
 /// Prints how far a measurement is, and hears Ctrl-C.
-pub(super) struct ProgressLine(pub(super) Interrupt);
+pub(in crate::verbs) struct ProgressLine(pub(in crate::verbs) Interrupt);
 
 impl Observer for ProgressLine {
     fn doing(&self, what: &str) {
@@ -44,7 +44,7 @@ impl Observer for ProgressLine {
     }
 
     fn trouble(&self, what: &str) {
-        output::note(&format!("thalweg bench: {what}"));
+        output::note(&format!("thalweg: {what}"));
     }
 
     fn cancelled(&self) -> bool {
@@ -77,7 +77,7 @@ pub(super) trait Results: DeserializeOwned {
 }
 
 /// Writes a file of the results.
-fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
+pub(in crate::verbs) fn put(directory: &Path, name: &str, text: &str) -> Result<(), Failure> {
     let path = directory.join(name);
     std::fs::File::create(&path)
         .and_then(|mut file| file.write_all(text.as_bytes()))

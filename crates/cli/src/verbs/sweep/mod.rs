@@ -1,0 +1,209 @@
+//! `thalweg sweep`: a command at every point of a grid. Runs, log and result are `study`'s; here are the flags, the files and the page.
+
+mod page;
+
+use super::bench::results::{ProgressLine, put};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_report::plot;
+use thalweg_study::sweep::{Choice, Document, Explain, Surroundings, Sweep, diff};
+use thalweg_trace::numbers;
+
+/// Arguments of `thalweg sweep`.
+#[derive(clap::Args)]
+#[command(
+    args_conflicts_with_subcommands = true,
+    subcommand_negates_reqs = true,
+    override_usage = "thalweg sweep --vary NAME=VALUES... [OPTIONS] -- COMMAND [ARGUMENTS]...\n       thalweg sweep [OPTIONS] PLAN.toml\n       thalweg sweep diff BEFORE.json AFTER.json"
+)]
+#[command(after_help = "\
+Values: 1,2,4 | fast,slow | 1..10:+3 (1 4 7 10) | 64Ki..16Mi:x4 (64Ki 256Ki 1Mi 4Mi 16Mi). Written with Ki, Mi or Gi, a value
+stands in the command as a number of bytes.
+
+In the command and in all templates {NAME} is the parameter's value and {run} a number that no other run has (a fresh file for
+each run); {{NAME}} is the text {NAME} itself. The command is started as it stands, without a shell: for pipes write
+-- sh -c '...'. --prepare and --cleanup are run by sh -c, untimed; --server's words are started without a shell, once for each
+change of the parameters in it, and have to stay in the foreground.
+
+Each repetition runs every point once, in an order of its own; the first run of each point counts for nothing. Times come from
+runs that nothing records; --explain once records one further run of each point, to say where its time goes.
+
+Results: NAME.runs.jsonl (every run, as soon as it is known), NAME.json, NAME.html. A sweep that was ended goes on with --continue.
+
+A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port
+and bytes strings; repeat, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \"once\" or \"never\";
+ceiling_bytes_per_s a number.
+
+  thalweg sweep --vary level=1,6,9 --vary size=1Mi,16Mi --prepare 'head -c {size} /dev/urandom > /tmp/in' \\
+    --bytes '{size}' --cleanup 'rm -f /tmp/in /tmp/in.gz' -o gzip -- gzip -k -{level} /tmp/in")]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    other: Option<Other>,
+    /// A plan, in place of the flags that describe one
+    #[arg(value_name = "PLAN.toml", conflicts_with_all = ["vary", "command"])]
+    plan: Option<PathBuf>,
+    /// A parameter and its values; may be repeated, and then every combination is run
+    #[arg(long, value_name = "NAME=VALUES")]
+    vary: Vec<String>,
+    /// Leave out points at which this holds, like 'streams*block > 64Mi' or "mode == 'fast' && n > 2"; may be repeated
+    #[arg(long, value_name = "EXPR")]
+    skip: Vec<String>,
+    /// Run this before each run, untimed
+    #[arg(long, value_name = "CMD")]
+    prepare: Option<String>,
+    /// Run this after each run, untimed, whatever came of it
+    #[arg(long, value_name = "CMD")]
+    cleanup: Option<String>,
+    /// Have this server up meanwhile; its processor time is counted too
+    #[arg(long, value_name = "CMD", requires = "port")]
+    server: Option<String>,
+    /// The port of this machine by which the server is known to be up
+    #[arg(long, value_name = "P", requires = "server")]
+    port: Option<String>,
+    /// What one run moves, for rates: a size, or a file that has it after the run
+    #[arg(long, value_name = "SIZE|FILE")]
+    bytes: Option<String>,
+    /// Put this file out of the page cache before each run, and verify that it is
+    #[arg(long, value_name = "FILE", conflicts_with = "warm")]
+    cold: Vec<String>,
+    /// Read this file into the page cache before each run, and verify that it is
+    #[arg(long, value_name = "FILE")]
+    warm: Vec<String>,
+    /// Runs of each point that count, at most
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = numbers::parse_count)]
+    repeat: u32,
+    /// From five runs on, a point ends early when its interval is narrower than this part of its median
+    #[arg(long, value_name = "PART", default_value_t = 0.02)]
+    narrow: f64,
+    /// Kill a run after this time; its point has timed out, and the others go on
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = numbers::parse_duration)]
+    timeout: Duration,
+    /// Run so many points that cover the grid evenly (a Latin hypercube), and not all of it
+    #[arg(long, value_name = "N")]
+    sample: Option<usize>,
+    /// How often runs are recorded and explained: as often again as they count, once for each point, or never
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Once)]
+    explain: When,
+    /// What the hardware gives, as a line in the plots of rates
+    #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
+    ceiling: Option<f64>,
+    /// Of the orders and of the sample
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Go on with the runs that are there
+    #[arg(long = "continue")]
+    go_on: bool,
+    /// Print the commands and how many runs they are, and run nothing
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the result as JSON instead of text
+    #[arg(long)]
+    json: bool,
+    /// What the results are called: a path without its ending
+    #[arg(short, long, value_name = "NAME", default_value = "sweep")]
+    output: PathBuf,
+    /// The command, with {NAME} where a value belongs
+    #[arg(last = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// What else there is.
+#[derive(clap::Subcommand)]
+enum Other {
+    /// Compare two sweeps, point by point
+    Diff {
+        /// The earlier one's NAME.json
+        before: PathBuf,
+        /// The later one's
+        after: PathBuf,
+        /// Print the comparison as JSON
+        #[arg(long)]
+        json: bool,
+    },
+}
+
+/// When runs are recorded.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum When {
+    Every,
+    Once,
+    Never,
+}
+
+/// Sweeps, or compares two sweeps.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if let Some(Other::Diff { before, after, json }) = &arguments.other {
+        let read = |path: &Path| Document::read(path).map_err(Failure::failed);
+        let found = diff(&read(before)?, &read(after)?).map_err(Failure::usage)?;
+        return if *json { output::json(&found) } else { output::result(&found.text()) };
+    }
+    let sweep = choice(arguments)?.plan().map_err(Failure::usage)?;
+    if arguments.dry_run {
+        return dry_run(&sweep);
+    }
+    let name = &arguments.output;
+    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", name.display()));
+    let interrupt = Interrupt::listen()?;
+    let around = Surroundings {
+        thalweg: std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?,
+        log: with("runs.jsonl"),
+        resume: arguments.go_on,
+        stop: interrupt.flag(),
+    };
+    let document = sweep.measure(&around, &ProgressLine(interrupt)).map_err(|error| match error.is_stopped() {
+        true => Failure::Interrupted("stopped; what was measured is kept: give --continue to go on".into()),
+        false => Failure::failed(error),
+    })?;
+    let here = Path::new("");
+    put(here, &with("json").display().to_string(), &document.json())?;
+    put(here, &with("html").display().to_string(), &plot::page(&page::page(&document)))?;
+    output::note(&format!(
+        "{}: the page; {}: for programs; {}: every run",
+        with("html").display(),
+        with("json").display(),
+        around.log.display()
+    ));
+    output::result(&if arguments.json { document.json() } else { document.text() })
+}
+
+fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
+    if let Some(path) = &arguments.plan {
+        let failed = |e: &dyn std::fmt::Display| Failure::failed(format!("{}: {e}", path.display()));
+        let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
+        return toml::from_str(&text).map_err(|e| failed(&e));
+    }
+    Ok(Choice {
+        vary: arguments.vary.clone(),
+        skip: arguments.skip.clone(),
+        command: arguments.command.clone(),
+        prepare: arguments.prepare.clone(),
+        cleanup: arguments.cleanup.clone(),
+        server: arguments.server.clone(),
+        port: arguments.port.clone(),
+        bytes: arguments.bytes.clone(),
+        cold: arguments.cold.clone(),
+        warm: arguments.warm.clone(),
+        repeat: arguments.repeat as usize,
+        timeout_s: arguments.timeout.as_secs_f64(),
+        narrow: arguments.narrow,
+        sample: arguments.sample,
+        explain: match arguments.explain {
+            When::Every => Explain::Every,
+            When::Once => Explain::Once,
+            When::Never => Explain::Never,
+        },
+        ceiling_bytes_per_s: arguments.ceiling,
+        seed: arguments.seed,
+    })
+}
+
+/// What would be run, and how long that takes for each second of one run: that is all that can be known before any.
+fn dry_run(sweep: &Sweep) -> Result<(), Failure> {
+    let ((run, skipped), runs) = (sweep.points(), sweep.runs());
+    let time = numbers::duration(runs as f64);
+    output::note(&format!("{run} points ({skipped} skipped), at most {runs} runs: {time} for each second that one takes"));
+    output::result(&sweep.dry_run().iter().map(|line| format!("{line}\n")).collect::<String>())
+}

@@ -1,0 +1,326 @@
+//! A sweep as a page of pictures: which figures go into which one. Of more than two parameters, those that explain most are the axes, and
+//! the others stand as they do at the best point.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use thalweg_explain::Cause;
+use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
+use thalweg_report::sweep::{CauseStack, HeatCell, HeatMap, Stacks, heat_map, stacked_causes};
+use thalweg_study::sweep::{Document, PointResult, State};
+use thalweg_trace::numbers::{byte_rate, duration, percent};
+
+const MIB: f64 = (1 << 20) as f64;
+/// Curves that can be distinguished in one picture.
+const MOST_CURVES: usize = 8;
+/// Points that are put into the table.
+const MOST_ROWS: usize = 400;
+
+/// The page.
+pub(super) fn page(document: &Document) -> Page {
+    let view = View::of(document);
+    let mut sections = vec![Section::Preformatted(document.text())];
+    sections.push(Section::Heading("Every point".into()));
+    sections.push(Section::Picture(heat_map(&view.heat())));
+    sections.push(Section::Heading("Along each parameter".into()));
+    for n in 0..document.parameters.len() {
+        sections.extend(view.curves(n).into_iter().map(|plot| Section::Plot(Box::new(plot))));
+        sections.extend(view.stacks(n).map(|stacks| Section::Picture(stacked_causes(&stacks))));
+    }
+    if let Some(plot) = view.pareto() {
+        sections.extend([Section::Heading("What speed costs".into()), Section::Plot(Box::new(plot))]);
+    }
+    sections.extend([Section::Heading("Points".into()), view.table()]);
+    let server = document.server.as_ref().map(|server| format!("Server: {server}"));
+    let lead = [document.command.join(" ")].into_iter().chain(server).chain([document.machine.sentence()]);
+    Page { title: format!("Sweep of {}", document.command.first().map_or("", String::as_str)), lead: lead.collect(), sections }
+}
+
+/// A document with what all pictures ask of it.
+struct View<'a> {
+    document: &'a Document,
+    has_rates: bool,
+    by_values: BTreeMap<&'a [String], &'a PointResult>,
+    /// The values of the parameters that are no axis.
+    fixed: Vec<String>,
+    /// The parameters, those that explain most first.
+    ranks: Vec<usize>,
+}
+
+impl<'a> View<'a> {
+    fn of(document: &'a Document) -> View<'a> {
+        let place = |name: &str| document.parameters.iter().position(|p| p.name == name);
+        let mut ranks: Vec<usize> = document.findings.shares.iter().filter_map(|share| place(&share.parameter)).collect();
+        ranks.extend((0..document.parameters.len()).filter(|n| !ranks.contains(n)).collect::<Vec<_>>());
+        let done = document.points.iter().find(|point| point.state == State::Done).or(document.points.first());
+        let fixed = document.findings.best.clone().or_else(|| done.map(|point| point.values.clone())).unwrap_or_default();
+        let by_values = document.points.iter().map(|point| (point.values.as_slice(), point)).collect();
+        View { document, has_rates: document.has_rates(), by_values, fixed, ranks }
+    }
+
+    /// The point at which these parameters have these values, and all others theirs at the best point.
+    fn at(&self, values: &[(usize, &str)]) -> Option<&'a PointResult> {
+        let mut point = self.fixed.clone();
+        for (n, label) in values {
+            *point.get_mut(*n)? = (*label).to_owned();
+        }
+        self.by_values.get(point.as_slice()).copied()
+    }
+
+    fn labels(&self, n: usize) -> Vec<&'a str> {
+        self.document.parameters[n].values.iter().map(|value| value.label.as_str()).collect()
+    }
+
+    fn name(&self, n: usize) -> String {
+        self.document.parameters[n].name.clone()
+    }
+
+    fn figure(&self, value: f64) -> String {
+        if self.has_rates { byte_rate(value) } else { duration(value) }
+    }
+
+    fn median(&self, point: &PointResult) -> Option<f64> {
+        (if self.has_rates { point.rate_bytes_per_s } else { point.wall_s }).filter(|_| point.state == State::Done).map(|e| e.median)
+    }
+
+    /// How the parameters stand that are not among these.
+    fn rest(&self, axes: &[usize]) -> String {
+        let names = (0..self.fixed.len()).filter(|n| !axes.contains(n)).map(|n| format!("{}={}", self.name(n), self.fixed[n]));
+        let text = names.collect::<Vec<_>>().join(" ");
+        if text.is_empty() { text } else { format!(", at {text}") }
+    }
+
+    fn heat(&self) -> HeatMap {
+        // The one with more values goes along the width.
+        let mut axes: Vec<usize> = self.ranks.iter().copied().take(2).collect();
+        axes.sort_by_key(|n| std::cmp::Reverse(self.document.parameters[*n].values.len()));
+        let (x, y) = (axes[0], axes.get(1).copied());
+        let medians = || self.document.points.iter().filter_map(|point| self.median(point));
+        let (least, most) = (medians().fold(f64::INFINITY, f64::min), medians().fold(0.0, f64::max));
+        let level = |value: f64| if most > least { (value / least).ln() / (most / least).ln() } else { 0.5 };
+        let rows: Vec<Option<&str>> = y.map_or_else(|| vec![None], |y| self.labels(y).into_iter().map(Some).collect());
+        let row = |row: &Option<&str>| {
+            let cell = |column: &str| {
+                let values: Vec<(usize, &str)> = [(x, column)].into_iter().chain(y.zip(*row)).collect();
+                let Some(point) = self.at(&values) else { return HeatCell { text: "not sampled".into(), ..HeatCell::default() } };
+                let median = self.median(point);
+                HeatCell {
+                    text: median.map_or_else(|| point.state.name().to_owned(), |value| self.figure(value)),
+                    cause: cause_of(point),
+                    level: median.map(level),
+                    is_best: self.document.findings.best.as_ref() == Some(&point.values),
+                    hint: self.hint(point),
+                }
+            };
+            self.labels(x).into_iter().map(cell).collect()
+        };
+        HeatMap {
+            title: format!("{} at each point{}", if self.has_rates { "Rate" } else { "Time" }, self.rest(&axes)),
+            subtitle: "median; colour and letters: the largest cause of a recorded run; framed: the best; hatched: no figure".into(),
+            x_name: self.name(x),
+            y_name: y.map_or_else(String::new, |y| self.name(y)),
+            columns: self.labels(x).into_iter().map(str::to_owned).collect(),
+            cells: rows.iter().map(row).collect(),
+            rows: rows.into_iter().map(|row| row.unwrap_or_default().to_owned()).collect(),
+        }
+    }
+
+    /// Figure and processor time against a parameter: a curve for each value of the one that explains most of the others.
+    fn curves(&self, x: usize) -> Vec<Plot> {
+        if self.document.parameters[x].values.len() < 2 {
+            return Vec::new();
+        }
+        let other = self.ranks.iter().copied().find(|n| *n != x && self.document.parameters[*n].values.len() > 1);
+        let others: Vec<Option<&str>> =
+            other.map_or_else(|| vec![None], |n| self.labels(n).into_iter().take(MOST_CURVES).map(Some).collect());
+        let axes: Vec<usize> = [x].into_iter().chain(other).collect();
+        let curves = |dot: &dyn Fn(f64, &PointResult) -> Option<Dot>| -> Vec<Curve> {
+            let of = |(look, value): (usize, &Option<&str>)| Curve {
+                name: other.zip(*value).map_or_else(|| self.name(x), |(n, value)| format!("{}={value}", self.name(n))),
+                look,
+                dots: self.along(x, other.zip(*value)).into_iter().filter_map(|(at, point)| dot(at, point)).collect(),
+                ..Curve::default()
+            };
+            others.iter().enumerate().map(of).collect()
+        };
+        let frame = |title: &str, y_name: &str, curves| Plot {
+            title: format!("{title} against {}{}", self.name(x), self.rest(&axes)),
+            subtitle: "median and 95 % interval".into(),
+            x_name: self.name(x),
+            x_marks: self.marks(x),
+            x_is_linear: !self.is_logarithmic(x),
+            y_name: y_name.into(),
+            curves,
+            ..Plot::default()
+        };
+        let scale = if self.has_rates { MIB } else { 1.0 };
+        let figure = |at: f64, point: &PointResult| {
+            let e = (if self.has_rates { point.rate_bytes_per_s } else { point.wall_s })?;
+            Some(Dot { x: at, y: e.median / scale, low: e.low / scale, high: e.high / scale, expected: None, hint: self.hint(point) })
+        };
+        let cpu = |of: &dyn Fn(&PointResult) -> Option<f64>, at: f64, point: &PointResult| {
+            let y = of(point)?;
+            Some(Dot { x: at, y, low: y, high: y, expected: None, hint: self.hint(point) })
+        };
+        let (title, unit) = if self.has_rates { ("Rate", "MiB/s") } else { ("Time", "seconds") };
+        let mut plots = vec![frame(title, unit, curves(&figure))];
+        if let Some(ceiling) = self.document.ceiling_bytes_per_s.filter(|_| self.has_rates) {
+            let dot = |(at, _): &(f64, String)| Dot {
+                x: *at,
+                y: ceiling / MIB,
+                low: ceiling / MIB,
+                high: ceiling / MIB,
+                expected: None,
+                hint: "the ceiling".into(),
+            };
+            plots[0].curves.push(Curve {
+                name: "ceiling".into(),
+                is_reference: true,
+                dots: self.marks(x).iter().map(dot).collect(),
+                ..Curve::default()
+            });
+        }
+        plots.push(frame("Processor time of the command", "seconds", curves(&|at, point| cpu(&|p| p.client_cpu_s, at, point))));
+        if self.document.points.iter().any(|point| point.server_cpu_s.is_some()) {
+            plots.push(frame("Processor time of the server", "seconds", curves(&|at, point| cpu(&|p| p.server_cpu_s, at, point))));
+        }
+        plots
+    }
+
+    /// The points along a parameter that have figures, each with its place on the axis.
+    fn along(&self, x: usize, other: Option<(usize, &str)>) -> Vec<(f64, &'a PointResult)> {
+        let places = self.places(x);
+        let point = |(label, at): (&str, f64)| Some((at, self.at(&[(x, label)].into_iter().chain(other).collect::<Vec<_>>())?));
+        self.labels(x).into_iter().zip(places).filter_map(point).filter(|(_, point)| point.state == State::Done).collect()
+    }
+
+    /// Where the values of a parameter are on an axis: words stand beside one another.
+    fn places(&self, x: usize) -> Vec<f64> {
+        let values = &self.document.parameters[x].values;
+        let numbers: Option<Vec<f64>> = values.iter().map(|value| value.number).collect();
+        numbers.unwrap_or_else(|| (1..=values.len()).map(|n| n as f64).collect())
+    }
+
+    fn marks(&self, x: usize) -> Vec<(f64, String)> {
+        self.places(x).into_iter().zip(self.labels(x)).map(|(at, label)| (at, label.to_owned())).collect()
+    }
+
+    fn is_logarithmic(&self, x: usize) -> bool {
+        let places = self.places(x);
+        let (least, most) = (places.iter().copied().fold(f64::INFINITY, f64::min), places.iter().copied().fold(0.0, f64::max));
+        self.document.parameters[x].values.iter().all(|value| value.number.is_some()) && least > 0.0 && most / least >= 8.0
+    }
+
+    fn stacks(&self, x: usize) -> Option<Stacks> {
+        let stack = |label: &str| {
+            let point = self.at(&[(x, label)]);
+            let shares = point.and_then(|point| point.explanation.as_ref()).map_or(&[][..], |e| &e.shares);
+            let note = point.map_or("not sampled", |point| if point.state == State::Done { "not recorded" } else { point.state.name() });
+            let known = |(cause, share): &(String, f64)| (Cause::from_name(cause).unwrap_or(Cause::Unknown), *share);
+            CauseStack { label: label.to_owned(), shares: shares.iter().map(known).collect(), note: note.into() }
+        };
+        let stacks: Vec<CauseStack> = self.labels(x).into_iter().map(stack).collect();
+        stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
+            title: format!("Where the time goes along {}{}", self.name(x), self.rest(&[x])),
+            subtitle: "shares of the wall time of a recorded run".into(),
+            x_name: self.name(x),
+            stacks,
+        })
+    }
+
+    /// Rate (or runs per second) against processor time: the points that no other beats in both, and the rest.
+    fn pareto(&self) -> Option<Plot> {
+        let gain = |point: &PointResult| self.median(point).map(|value| if self.has_rates { value / MIB } else { 1.0 / value });
+        let cost = |point: &PointResult| if self.has_rates { point.cpu_ns_per_byte } else { point.cpu_s() };
+        let mut points: Vec<(f64, f64, &PointResult)> =
+            self.document.points.iter().filter_map(|point| Some((cost(point).filter(|cost| *cost > 0.0)?, gain(point)?, point))).collect();
+        if points.len() < 2 {
+            return None;
+        }
+        points.sort_by(|a, b| a.0.total_cmp(&b.0).then(b.1.total_cmp(&a.1)));
+        let (mut front, mut rest, mut most) = (Vec::new(), Vec::new(), 0.0);
+        for (x, y, point) in points.iter().copied() {
+            let dot = Dot { x, y, low: y, high: y, expected: None, hint: self.hint(point) };
+            if y > most {
+                most = y;
+                front.push(dot);
+            } else {
+                rest.push(dot);
+            }
+        }
+        let (x_name, y_name) =
+            if self.has_rates { ("processor time of both ends, ns a byte", "MiB/s") } else { ("processor time of both ends, s", "runs/s") };
+        let marks = [points.first()?.0, points.last()?.0].map(|at| (at, if self.has_rates { format!("{at:.2}") } else { duration(at) }));
+        Some(Plot {
+            title: "Speed against processor time".into(),
+            subtitle: "the line: no other point is faster for less; point at a mark for its values".into(),
+            x_name: x_name.into(),
+            x_marks: marks.to_vec(),
+            x_is_linear: true,
+            y_name: y_name.into(),
+            curves: vec![
+                Curve { name: "other points".into(), look: 8, is_loose: true, dots: rest, ..Curve::default() },
+                Curve { name: "Pareto front".into(), look: 1, dots: front, ..Curve::default() },
+            ],
+            ..Plot::default()
+        })
+    }
+
+    /// What a point says when it is pointed at.
+    fn hint(&self, point: &PointResult) -> String {
+        let mut text = format!("{}: {}", self.document.name(&point.values), point.state.name());
+        if let Some(wall) = &point.wall_s {
+            let seconds: Vec<f64> = point.runs.iter().map(|run| run.wall_s).collect();
+            let (least, most) = (seconds.iter().copied().fold(f64::INFINITY, f64::min), seconds.iter().copied().fold(0.0, f64::max));
+            let _ = write!(
+                text,
+                ", {} ({} to {}), {} runs from {} to {}",
+                duration(wall.median),
+                duration(wall.low),
+                duration(wall.high),
+                wall.values,
+                duration(least),
+                duration(most)
+            );
+        }
+        if let Some(rate) = &point.rate_bytes_per_s {
+            let _ = write!(text, "; {} ({} to {})", byte_rate(rate.median), byte_rate(rate.low), byte_rate(rate.high));
+        }
+        if let Some(explanation) = &point.explanation {
+            let shares = explanation.shares.iter().take(4).map(|(cause, share)| format!("{cause} {}", percent(*share)));
+            let _ = write!(text, ". {} {}", explanation.sentence, shares.collect::<Vec<_>>().join(", "));
+        }
+        if let Some(problem) = &point.problem {
+            let _ = write!(text, ": {problem}");
+        }
+        if let Some(cache) = &point.cache {
+            let _ = write!(text, ". Caches: {cache}");
+        }
+        text
+    }
+
+    fn table(&self) -> Section {
+        let names = (0..self.document.parameters.len()).map(|n| self.name(n));
+        let heads = ["state", "time", "95 % interval", "rate", "CPU of command", "CPU of server", "runs", "cause", "in words"];
+        let cell = |value: Option<f64>| value.map_or_else(String::new, duration);
+        let row = |point: &PointResult| {
+            let wall = point.wall_s.as_ref();
+            let figures = [
+                point.state.name().to_owned(),
+                cell(wall.map(|e| e.median)),
+                wall.map_or_else(String::new, |e| format!("{} – {}", duration(e.low), duration(e.high))),
+                point.rate_bytes_per_s.map_or_else(String::new, |e| byte_rate(e.median)),
+                cell(point.client_cpu_s),
+                cell(point.server_cpu_s),
+                point.runs.len().to_string(),
+                point.explanation.as_ref().map_or_else(String::new, |e| e.cause.clone()),
+                point.problem.clone().or_else(|| point.explanation.as_ref().map(|e| e.sentence.clone())).unwrap_or_default(),
+            ];
+            point.values.iter().cloned().chain(figures).collect()
+        };
+        Section::Table(names.chain(heads.map(String::from)).collect(), self.document.points.iter().take(MOST_ROWS).map(row).collect())
+    }
+}
+
+fn cause_of(point: &PointResult) -> Option<Cause> {
+    point.explanation.as_ref().and_then(|e| Cause::from_name(&e.cause))
+}

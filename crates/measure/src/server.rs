@@ -1,0 +1,124 @@
+//! A program that runs beside what is measured, and is no part of what is timed: started, up when its port answers, what it and all that
+//! it started used of the processors, ended with all of it.
+
+use crate::command::{cpu_time_of, end_group, end_with_us};
+use crate::{Error, Result};
+use std::net::{Ipv4Addr, SocketAddr, TcpStream};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Between two questions whether it is up.
+const ASKS_EVERY: Duration = Duration::from_millis(5);
+/// What a connection on this machine may take.
+const ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
+/// A server that is up. It is a process group of its own, and ends when this is dropped, or when we end.
+#[derive(Debug)]
+pub struct Server {
+    child: Child,
+    line: String,
+}
+
+impl Server {
+    /// Starts it, and returns when `port` of this machine answers.
+    ///
+    /// # Errors
+    /// Something answers there already; it cannot be started; it ends, or does not answer within the limit.
+    pub fn start(words: &[String], port: u16, limit: Duration) -> Result<Server> {
+        let line = words.join(" ");
+        let wrong = |problem: String| Error::Server { command: line.clone(), problem };
+        if answers(port) {
+            return Err(wrong(format!("port {port} answered before it was started: another program has it; end that one first")));
+        }
+        let (program, arguments) = words.split_first().ok_or_else(|| wrong("a command without words".into()))?;
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        end_with_us(&mut command);
+        let child = command.spawn().map_err(|source| Error::Process { command: line.clone(), doing: "starting it", source })?;
+        let mut server = Server { child, line };
+        let deadline = Instant::now() + limit;
+        while !answers(port) {
+            if let Ok(Some(status)) = server.child.try_wait() {
+                let problem = format!("ended ({status}) before its port {port} answered; it has to stay in the foreground");
+                return Err(Error::Server { command: server.line.clone(), problem });
+            }
+            if Instant::now() >= deadline {
+                let problem = format!("its port {port} did not answer within {limit:?}");
+                return Err(Error::Server { command: server.line.clone(), problem });
+            }
+            std::thread::sleep(ASKS_EVERY);
+        }
+        Ok(server)
+    }
+
+    /// Whether its first process is still there.
+    pub fn runs(&mut self) -> bool {
+        matches!(self.child.try_wait(), Ok(None))
+    }
+
+    /// Processor time of its group so far, with that of processes which ended and were waited for within it. Who leaves the group is not seen.
+    pub fn cpu_time(&self) -> Duration {
+        let Ok(entries) = std::fs::read_dir("/proc") else { return Duration::ZERO };
+        let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter_map(|pid| {
+            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+            let (group, waited_for) = group_and_children(&stat)?;
+            (group == self.child.id()).then(|| cpu_time_of(pid).unwrap_or_default() + waited_for)
+        })
+        .sum()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // Not yet waited for, or waited for just now: nobody else has its number as a group while one of it lives.
+        end_group(rustix::process::Pid::from_child(&self.child));
+        let _ = self.child.wait();
+    }
+}
+
+fn answers(port: u16) -> bool {
+    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), ANSWERS_WITHIN).is_ok()
+}
+
+/// The process group of a line of /proc/PID/stat, and the processor time of the children that were waited for.
+fn group_and_children(stat: &str) -> Option<(u32, Duration)> {
+    // The name may have spaces and brackets in it.
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+    let ticks = fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?;
+    let per_s = rustix::param::clock_ticks_per_second().max(1);
+    Some((fields.get(2)?.parse().ok()?, Duration::from_secs_f64(ticks as f64 / per_s as f64)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    fn words(script: &str) -> Vec<String> {
+        ["sh", "-c", script].map(String::from).to_vec()
+    }
+
+    #[test]
+    fn the_group_and_the_time_of_its_children_are_read_whatever_the_name() {
+        let stat = "7 (a ) b) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 100 50 20 0 1 0 9";
+        let (group, children) = group_and_children(stat).unwrap();
+        assert_eq!(group, 42);
+        assert!((children.as_secs_f64() * rustix::param::clock_ticks_per_second() as f64 - 150.0).abs() < 1e-6);
+        assert_eq!(group_and_children("7 (a) S"), None);
+    }
+
+    #[test]
+    fn a_server_that_does_not_come_up_and_a_port_that_is_taken_are_named() {
+        let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        let port = taken.local_addr().unwrap().port();
+        let start = |script: &str| Server::start(&words(script), port, Duration::from_millis(60)).map(|_| ()).unwrap_err().to_string();
+        assert!(start("sleep 1000").contains("answered before it was started"));
+        drop(taken);
+        assert!(start("exit 3").contains("exit status: 3"), "{}", start("exit 3"));
+        assert!(start("sleep 1000").contains("did not answer within 60ms"));
+        let missing = Server::start(&["/no/such/server".into()], port, Duration::from_millis(60)).map(|_| ()).unwrap_err();
+        assert!(missing.to_string().starts_with("/no/such/server: starting it"));
+    }
+}

@@ -1,0 +1,255 @@
+//! The result: every point with its state, its figures and its cause, every run, and what is found in them. `sweep.schema.json` describes it to
+//! other languages; a test holds the two together.
+
+use super::findings::{Findings, find};
+use super::plan::Sweep;
+use super::run::{Digest, Point, Sample, State, Surroundings, Swept};
+use super::values::Parameter;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+use std::time::SystemTime;
+use thalweg_measure::{CacheState, Estimate, Machine, Observer, estimate, median};
+
+/// A sweep's result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Document {
+    /// [`Document::SCHEMA`].
+    pub schema: String,
+    /// The command's template.
+    pub command: Vec<String>,
+    /// The server's, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server: Option<String>,
+    /// What was varied.
+    pub parameters: Vec<Parameter>,
+    /// When it ended, seconds since 1970.
+    pub ended_unix_s: u64,
+    /// Where it ran.
+    pub machine: Machine,
+    /// How often each point was to be run.
+    pub repeat: usize,
+    /// What the hardware gives, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ceiling_bytes_per_s: Option<f64>,
+    /// Every point, the skipped ones too.
+    pub points: Vec<PointResult>,
+    /// What is found in them.
+    pub findings: Findings,
+}
+
+/// One point.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PointResult {
+    /// The labels of its values, in the order of the parameters.
+    pub values: Point,
+    /// What became of it.
+    pub state: State,
+    /// Why it failed, or the condition by which it was skipped.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub problem: Option<String>,
+    /// Wall time of the runs that count.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub wall_s: Option<Estimate>,
+    /// Bytes over wall time; the median is that of the rates.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rate_bytes_per_s: Option<Estimate>,
+    /// Processor time of the command and what it waited for: the median.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub client_cpu_s: Option<f64>,
+    /// Processor time of the server meanwhile: the median.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_cpu_s: Option<f64>,
+    /// Of both ends, for each byte moved, in nanoseconds.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cpu_ns_per_byte: Option<f64>,
+    /// What was verified of the page cache: the state that all runs share, or the first that is not verified.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cache: Option<CacheState>,
+    /// What a recorded run says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub explanation: Option<Digest>,
+    /// Every run that counts.
+    pub runs: Vec<RunResult>,
+}
+
+/// One run that counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RunResult {
+    /// In which repetition, from 1.
+    pub repeat: usize,
+    /// Wall time.
+    pub wall_s: f64,
+    /// Processor time of the command in user mode.
+    pub user_s: f64,
+    /// Processor time of the command in the kernel.
+    pub system_s: f64,
+    /// Processor time of the server.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_cpu_s: Option<f64>,
+    /// What it moved.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes: Option<u64>,
+}
+
+impl Sweep {
+    /// Runs it, or what is left of it; the result.
+    ///
+    /// # Errors
+    /// The log is another plan's, or cannot be written; somebody wants to stop.
+    pub fn measure(&self, around: &Surroundings, observer: &dyn Observer) -> Result<Document> {
+        let machine = Machine::describe::<&Path>(&[]);
+        let runs = self.run(around, observer)?;
+        Ok(self.document(machine, &runs))
+    }
+
+    pub(super) fn document(&self, machine: Machine, runs: &Swept) -> Document {
+        let skipped = self.skipped.iter().map(|(values, why)| PointResult::bare(values, State::Skipped, Some(why.clone())));
+        let mut points: Vec<PointResult> = self.points.iter().map(|point| self.result(point, runs)).chain(skipped).collect();
+        points.sort_by_key(|point| self.places(&point.values));
+        let findings = find(&self.parameters, &points);
+        Document {
+            schema: Document::SCHEMA.into(),
+            command: self.choice.command.clone(),
+            server: self.choice.server.clone(),
+            parameters: self.parameters.clone(),
+            ended_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+            machine,
+            repeat: self.choice.repeat,
+            ceiling_bytes_per_s: self.choice.ceiling_bytes_per_s,
+            points,
+            findings,
+        }
+    }
+
+    /// Where a point's values are among those of the parameters.
+    fn places(&self, point: &Point) -> Vec<usize> {
+        places(&self.parameters, point)
+    }
+
+    fn result(&self, point: &Point, runs: &Swept) -> PointResult {
+        let case = self.counted(point);
+        let recorded = super::run::Subject { recorded: true, ..case.subject.clone() };
+        let samples: Vec<(usize, &Sample)> = runs.of(point, &case.subject);
+        let warm_up = runs.get(point, &case.subject, 0);
+        let bad = samples.iter().map(|(_, sample)| *sample).chain(warm_up).find(|sample| sample.state != State::Done);
+        let results: Vec<RunResult> = samples.iter().filter_map(|(repeat, sample)| RunResult::of(*repeat, sample)).collect();
+        let medians = |figure: &dyn Fn(&RunResult) -> Option<f64>| median(&results.iter().filter_map(figure).collect::<Vec<_>>());
+        let caches = || samples.iter().filter_map(|(_, sample)| sample.cache.as_ref());
+        PointResult {
+            wall_s: estimate(&results.iter().map(|run| run.wall_s).collect::<Vec<_>>()),
+            rate_bytes_per_s: estimate(&results.iter().filter_map(RunResult::rate).collect::<Vec<_>>()),
+            client_cpu_s: medians(&|run| Some(run.user_s + run.system_s)),
+            server_cpu_s: medians(&|run| run.server_cpu_s),
+            cpu_ns_per_byte: medians(&|run| Some((run.cpu_s()) * 1e9 / run.bytes.filter(|bytes| *bytes > 0)? as f64)),
+            cache: caches().find(|state| !state.is_verified()).or_else(|| caches().next()).cloned(),
+            explanation: merged(runs.of(point, &recorded).into_iter().filter_map(|(_, sample)| sample.explanation.as_ref())),
+            runs: results,
+            ..PointResult::bare(point, bad.map_or(State::Done, |bad| bad.state), bad.and_then(|bad| bad.problem.clone()))
+        }
+    }
+}
+
+/// Where a point's values are among those of the parameters.
+pub(super) fn places(parameters: &[Parameter], point: &Point) -> Vec<usize> {
+    let place = |(parameter, label): (&Parameter, &String)| parameter.values.iter().position(|value| value.label == *label).unwrap_or(0);
+    parameters.iter().zip(point).map(place).collect()
+}
+
+/// What several recorded runs say together: the mean of each share, and the words of the one that has the cause that is first by then.
+fn merged<'a>(digests: impl Iterator<Item = &'a Digest>) -> Option<Digest> {
+    let all: Vec<&Digest> = digests.collect();
+    let mut shares: Vec<(String, f64)> = Vec::new();
+    for (cause, share) in all.iter().flat_map(|digest| &digest.shares) {
+        match shares.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, sum)) => *sum += share / all.len() as f64,
+            None => shares.push((cause.clone(), share / all.len() as f64)),
+        }
+    }
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let first = shares.first().map(|(cause, _)| cause.clone());
+    let words = all.iter().find(|digest| Some(&digest.cause) == first.as_ref()).or(all.first())?;
+    Some(Digest { shares, ..(*words).clone() })
+}
+
+impl RunResult {
+    fn of(repeat: usize, sample: &Sample) -> Option<RunResult> {
+        let usage = sample.usage.as_ref()?;
+        let (user_s, system_s) = (usage.user_s, usage.system_s);
+        Some(RunResult { repeat, wall_s: usage.wall_s, user_s, system_s, server_cpu_s: sample.server_cpu_s, bytes: sample.bytes })
+    }
+
+    /// What it moved over its wall time.
+    pub(super) fn rate(&self) -> Option<f64> {
+        self.bytes.map(|bytes| bytes as f64 / self.wall_s)
+    }
+
+    fn cpu_s(&self) -> f64 {
+        self.user_s + self.system_s + self.server_cpu_s.unwrap_or(0.0)
+    }
+}
+
+impl PointResult {
+    fn bare(values: &Point, state: State, problem: Option<String>) -> PointResult {
+        PointResult {
+            values: values.clone(),
+            state,
+            problem,
+            wall_s: None,
+            rate_bytes_per_s: None,
+            client_cpu_s: None,
+            server_cpu_s: None,
+            cpu_ns_per_byte: None,
+            cache: None,
+            explanation: None,
+            runs: Vec::new(),
+        }
+    }
+
+    /// Processor time of both ends.
+    pub fn cpu_s(&self) -> Option<f64> {
+        self.client_cpu_s.map(|client| client + self.server_cpu_s.unwrap_or(0.0))
+    }
+}
+
+impl Document {
+    /// The version of the document.
+    pub const SCHEMA: &'static str = "thalweg.sweep/1";
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// It is none, or of another version.
+    pub fn read(path: &Path) -> Result<Document> {
+        let text = std::fs::read_to_string(path).map_err(Error::file(path, "reading a sweep's result"))?;
+        let document: Document =
+            serde_json::from_str(&text).map_err(|e| Error::Choice(format!("{}: no result of a sweep: {e}", path.display())))?;
+        match document.schema.as_str() {
+            Document::SCHEMA => Ok(document),
+            other => Err(Error::Choice(format!("{}: is {other}, expected {}", path.display(), Document::SCHEMA))),
+        }
+    }
+
+    /// The document, indented, with a newline at its end.
+    pub fn json(&self) -> String {
+        serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise") + "\n"
+    }
+
+    /// Whether rates are known, and so are what is compared.
+    pub fn has_rates(&self) -> bool {
+        self.points.iter().any(|point| point.rate_bytes_per_s.is_some())
+    }
+
+    /// A point in words: `streams=4 block=64Ki`.
+    pub fn name(&self, values: &[String]) -> String {
+        name(&self.parameters, values)
+    }
+}
+
+/// A point in words.
+pub(super) fn name(parameters: &[Parameter], values: &[String]) -> String {
+    parameters.iter().zip(values).map(|(parameter, label)| format!("{}={label}", parameter.name)).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,34 @@
+//! A parameter study of any command: every point of a grid measured in turn, why each is as fast as it is, and which parameter mattered.
+//!
+//! **In:** a [`Choice`]: what is varied, the command's template, what belongs around it. **Out:** a log of every run, and a [`Document`].
+//! **Never:** an order or a log of its own (the engine's), a cause of its own (`explain`'s), a shell between a command and its arguments.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, places in words |
+//! | [`plan`] | what is asked for, checked; the points; the plan for the engine |
+//! | [`run`], [`program`] | one run with what it needs around it; which program it was |
+//! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
+//! | [`document`], [`text`], [`diff`] | the result; in at most 25 lines; two of them point by point |
+
+mod diff;
+mod document;
+mod findings;
+mod plan;
+mod program;
+mod run;
+mod skip;
+mod template;
+#[cfg(test)]
+mod tests;
+mod text;
+mod values;
+mod variance;
+
+pub use diff::{Diff, diff};
+pub use document::{Document, PointResult};
+pub use findings::{Findings, Handover};
+pub use plan::{Choice, Explain, Sweep};
+pub use run::{Digest, Point, Sample, State, Subject, Surroundings};
+pub use values::{Parameter, Value};
+pub use variance::Share;

@@ -1,0 +1,409 @@
+//! What is asked for, and the plan that it makes: every point of the grid (or a sample of it), what each is skipped for, which runs belong
+//! together.
+
+use super::program::Program;
+use super::run::{Point, Subject};
+use super::skip;
+use super::template::{filled, names, words};
+use super::values::{Parameter, Value};
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan, SplitMix};
+use thalweg_trace::numbers::count;
+
+/// More runs than this were meant by nobody.
+const MOST_RUNS: u128 = 10_000;
+
+/// When runs are recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Explain {
+    /// As often again as there are runs that count.
+    Every,
+    /// One further run of each point.
+    #[default]
+    Once,
+    /// Not at all.
+    Never,
+}
+
+/// What is asked for: the flags of the command, or the fields of a plan's file.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Choice {
+    /// What is varied, each as `NAME=VALUES`.
+    pub vary: Vec<String>,
+    /// Points at which one of these holds are skipped.
+    pub skip: Vec<String>,
+    /// The command: words with `{NAME}` in them.
+    pub command: Vec<String>,
+    /// Run before each run by `sh -c`, untimed.
+    pub prepare: Option<String>,
+    /// Run after each run by `sh -c`, untimed.
+    pub cleanup: Option<String>,
+    /// A server that has to be up meanwhile.
+    pub server: Option<String>,
+    /// The port by which it is known to be up.
+    pub port: Option<String>,
+    /// What one run moves: a size, or a file that has it.
+    pub bytes: Option<String>,
+    /// Files to be out of the page cache before each run.
+    pub cold: Vec<String>,
+    /// Files to be in the page cache before each run.
+    pub warm: Vec<String>,
+    /// Runs of each point that count, at most.
+    pub repeat: usize,
+    /// After this time a run is killed.
+    pub timeout_s: f64,
+    /// A point ends early when its interval is narrower than this part of its median.
+    pub narrow: f64,
+    /// So many points of the grid.
+    pub sample: Option<usize>,
+    /// When runs are recorded.
+    pub explain: Explain,
+    /// What the hardware gives, bytes per second: a line in plots.
+    pub ceiling_bytes_per_s: Option<f64>,
+    /// Equal seeds give equal orders and samples.
+    pub seed: u64,
+}
+
+impl Default for Choice {
+    fn default() -> Choice {
+        Choice {
+            vary: Vec::new(),
+            skip: Vec::new(),
+            command: Vec::new(),
+            prepare: None,
+            cleanup: None,
+            server: None,
+            port: None,
+            bytes: None,
+            cold: Vec::new(),
+            warm: Vec::new(),
+            repeat: 10,
+            timeout_s: 300.0,
+            narrow: 0.02,
+            sample: None,
+            explain: Explain::Once,
+            ceiling_bytes_per_s: None,
+            seed: 1,
+        }
+    }
+}
+
+/// A sweep that can be run.
+#[derive(Clone, Debug)]
+pub struct Sweep {
+    pub(super) choice: Choice,
+    pub(super) parameters: Vec<Parameter>,
+    /// The points that are run, each as the labels of its values.
+    pub(super) points: Vec<Point>,
+    /// The points that are not, each with the condition that held.
+    pub(super) skipped: Vec<(Point, String)>,
+    /// Which parameters the server takes, by their places.
+    server_takes: Vec<usize>,
+    /// The server's words.
+    pub(super) server: Option<Vec<String>>,
+}
+
+impl Choice {
+    /// Checks it, and makes all points.
+    ///
+    /// # Errors
+    /// What cannot be meant.
+    pub fn plan(self) -> Result<Sweep> {
+        let wrong = |text: String| Err(Error::Choice(text));
+        let parameters: Vec<Parameter> = self.vary.iter().map(|text| Parameter::parse(text)).collect::<Result<_>>()?;
+        if let Some((_, twice)) = parameters.iter().enumerate().find(|(n, p)| parameters[..*n].iter().any(|other| other.name == p.name)) {
+            return wrong(format!("--vary {}: it is given twice; put all of its values into one list", twice.name));
+        }
+        if parameters.is_empty() {
+            return wrong("nothing is varied: give at least one --vary NAME=VALUES".into());
+        }
+        if self.command.first().is_none_or(String::is_empty) {
+            return wrong("no command: give it after --, like -- cp -r {tree} /tmp/copy-{run}".into());
+        }
+        if self.repeat == 0 || self.timeout_s <= 0.0 || !self.timeout_s.is_finite() {
+            return wrong("--repeat and --timeout must be above 0".into());
+        }
+        let server = match (&self.server, &self.port) {
+            (Some(line), Some(_)) => Some(words(line).map_err(|problem| Error::Choice(format!("--server {line}: {problem}")))?),
+            (None, None) => None,
+            (Some(_), None) => return wrong("--server needs --port: it is up when that port answers".into()),
+            (None, Some(_)) => return wrong("--port is that of a --server".into()),
+        };
+        self.check_names(&parameters)?;
+        let of_server: BTreeSet<&str> = self.server.iter().chain(&self.port).flat_map(|template| names(template)).collect();
+        let server_takes = (0..parameters.len()).filter(|n| of_server.contains(parameters[*n].name.as_str())).collect();
+        let (points, skipped) = self.points(&parameters)?;
+        let sweep = Sweep { choice: self, parameters, points, skipped, server_takes, server };
+        sweep.check_runs()?;
+        Ok(sweep)
+    }
+
+    /// Every template knows its parameters, and every parameter is used.
+    fn check_names(&self, parameters: &[Parameter]) -> Result<()> {
+        let known = || parameters.iter().map(|p| p.name.as_str()).collect::<Vec<_>>().join(", ");
+        let optional = [
+            ("--prepare", &self.prepare),
+            ("--cleanup", &self.cleanup),
+            ("--server", &self.server),
+            ("--port", &self.port),
+            ("--bytes", &self.bytes),
+        ];
+        let optional = optional.into_iter().filter_map(|(flag, text)| Some((flag, text.as_ref()?)));
+        let all = self.command.iter().map(|word| ("the command", word)).chain(optional);
+        let files = self.cold.iter().map(|file| ("--cold", file)).chain(self.warm.iter().map(|file| ("--warm", file)));
+        let mut used = BTreeSet::new();
+        for (place, template) in all.chain(files) {
+            for name in names(template) {
+                let is_run = name == "run" && !["--server", "--port"].contains(&place);
+                if !is_run && parameters.iter().all(|p| p.name != name) {
+                    let problem = match name {
+                        "run" => "a server is not started for each run, so that it has no {run}".to_owned(),
+                        _ => format!("`{{{name}}}` is no parameter; there are: {} (for the text itself write {{{{{name}}}}})", known()),
+                    };
+                    return Err(Error::Choice(format!("{place}: {template}: {problem}")));
+                }
+                used.insert(name);
+            }
+        }
+        match parameters.iter().find(|p| !used.contains(p.name.as_str())) {
+            Some(p) => {
+                Err(Error::Choice(format!("--vary {}: nothing uses it: put {{{}}} into the command, or leave it out", p.name, p.name)))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// The points that are run, and those that are skipped.
+    #[allow(clippy::type_complete)]
+    fn points(&self, parameters: &[Parameter]) -> Result<(Vec<Point>, Vec<(Point, String)>)> {
+        let grid: u128 = parameters.iter().fold(1_u128, |all, p| all.saturating_mul(p.values.len() as u128));
+        let too_many = grid > MOST_RUNS.saturating_mul(100);
+        let places: Vec<Vec<usize>> = match self.sample {
+            Some(0) => return Err(Error::Choice("--sample must be above 0".into())),
+            Some(points) if (points as u128) < grid => latin_hypercube(parameters, points, self.seed),
+            _ if too_many => return Err(refused(grid, grid.saturating_mul(self.repeat as u128))),
+            _ => whole_grid(parameters),
+        };
+        let (mut points, mut skipped) = (Vec::new(), Vec::new());
+        for place in places {
+            let values: Vec<&Value> = place.iter().zip(parameters).map(|(n, p)| &p.values[*n]).collect();
+            let value = |name: &str| parameters.iter().position(|p| p.name == name).map(|n| values[n]);
+            let mut why = None;
+            for expression in &self.skip {
+                let holds = skip::holds(expression, value).map_err(|problem| Error::Choice(format!("--skip {expression}: {problem}")))?;
+                why = why.or_else(|| holds.then(|| expression.clone()));
+            }
+            let point: Point = values.iter().map(|value| value.label.clone()).collect();
+            match why {
+                Some(why) => skipped.push((point, why)),
+                None => points.push(point),
+            }
+        }
+        if points.is_empty() {
+            return Err(Error::Choice(format!("every point is skipped by {}: nothing is left to run", self.skip.join(", "))));
+        }
+        Ok((points, skipped))
+    }
+}
+
+fn refused(points: u128, runs: u128) -> Error {
+    let count = |n: u128| count(u64::try_from(n).unwrap_or(u64::MAX));
+    let problem = format!("{} points are {} runs, more than {}", count(points), count(runs), count(MOST_RUNS));
+    Error::Choice(format!("{problem}: vary less, lower --repeat, or give --sample N for N points that cover the grid"))
+}
+
+/// Every combination, the last parameter fastest.
+fn whole_grid(parameters: &[Parameter]) -> Vec<Vec<usize>> {
+    parameters.iter().fold(vec![Vec::new()], |points, parameter| {
+        let longer = |point: Vec<usize>| (0..parameter.values.len()).map(move |n| point.iter().copied().chain([n]).collect());
+        points.into_iter().flat_map(longer).collect()
+    })
+}
+
+/// Points such that each parameter takes all of its values equally often (or each stratum of them once): McKay, Beckman and Conover's.
+/// A point that comes twice is there once.
+fn latin_hypercube(parameters: &[Parameter], points: usize, seed: u64) -> Vec<Vec<usize>> {
+    let mut random = SplitMix(seed ^ 0x4c48_5300);
+    let columns: Vec<Vec<usize>> = parameters
+        .iter()
+        .map(|parameter| {
+            let mut column: Vec<usize> = (0..points).map(|n| n * parameter.values.len() / points).collect();
+            random.shuffle(&mut column);
+            column
+        })
+        .collect();
+    let rows: BTreeSet<Vec<usize>> = (0..points).map(|n| columns.iter().map(|column| column[n]).collect()).collect();
+    rows.into_iter().collect()
+}
+
+impl Sweep {
+    fn check_runs(&self) -> Result<()> {
+        let runs = self.runs();
+        if runs > MOST_RUNS { Err(refused(self.points.len() as u128, runs)) } else { Ok(()) }
+    }
+
+    /// How many runs it is at most, warm-ups and recorded ones with them.
+    pub fn runs(&self) -> u128 {
+        self.points.len() as u128 * (1 + self.choice.repeat + self.recorded()) as u128
+    }
+
+    /// How many points are run, and how many are skipped.
+    pub fn points(&self) -> (usize, usize) {
+        (self.points.len(), self.skipped.len())
+    }
+
+    fn recorded(&self) -> usize {
+        match self.choice.explain {
+            Explain::Every => self.choice.repeat,
+            Explain::Once => 1,
+            Explain::Never => 0,
+        }
+    }
+
+    /// The value of a parameter at a point.
+    pub(super) fn value(&self, point: &Point, name: &str) -> Option<&Value> {
+        let place = self.parameters.iter().position(|p| p.name == name)?;
+        self.parameters[place].values.iter().find(|value| value.label == point[place])
+    }
+
+    /// A template, filled for a point.
+    pub(super) fn fill(&self, template: &str, point: &Point, run: &str) -> String {
+        filled(template, |name| if name == "run" { Some(run) } else { self.value(point, name).map(|value| value.word.as_str()) })
+    }
+
+    /// The command of a point and run, as words.
+    pub(super) fn command(&self, point: &Point, run: &str) -> Vec<String> {
+        self.choice.command.iter().map(|word| self.fill(word, point, run)).collect()
+    }
+
+    /// Who is met at a point: the server's own values, and whether it is recorded.
+    fn subject(&self, point: &Point, recorded: bool) -> Subject {
+        Subject { server: self.server_takes.iter().map(|n| point[*n].clone()).collect(), recorded }
+    }
+
+    /// The case of a point that counts.
+    pub(super) fn counted(&self, point: &Point) -> Case<Point, Subject> {
+        Case { point: point.clone(), subject: self.subject(point, false), repeat: self.choice.repeat }
+    }
+
+    /// Which plan this is: what may differ without making other figures (how often, how long, recorded or not) is not part of it.
+    pub(super) fn header(&self) -> Result<Header> {
+        let choice = &self.choice;
+        let program = |words: &[String]| Program::of(words.first().map_or("", String::as_str));
+        let mut header = Header::new("sweep", "")
+            .of("vary", &self.parameters)
+            .of("skip", &choice.skip)
+            .of("sample", choice.sample)
+            .of("seed", choice.seed)
+            .of("command", &choice.command)
+            .of("prepare", &choice.prepare)
+            .of("cleanup", &choice.cleanup)
+            .of("server", &choice.server)
+            .of("port", &choice.port)
+            .of("bytes", &choice.bytes)
+            .of("cold", &choice.cold)
+            .of("warm", &choice.warm);
+        // A program that is itself varied is a part of the command's values.
+        if names(&choice.command[0]).is_empty() {
+            header = header.of("program", program(&choice.command)?);
+        }
+        if let Some(server) = self.server.as_ref().filter(|words| names(&words[0]).is_empty()) {
+            header = header.of("server program", program(server)?);
+        }
+        Ok(header)
+    }
+
+    /// The runs that count, and then those that are recorded: two plans with one log.
+    pub(super) fn plans(&self, header: &Header) -> Vec<Plan<Point, Subject>> {
+        let plan = |recorded: bool, repeat: usize| {
+            let case = |point: &Point| Case { point: point.clone(), subject: self.subject(point, recorded), repeat };
+            Plan {
+                header: header.clone(),
+                batches: vec![Batch { name: "sweep".into(), cases: self.points.iter().map(case).collect() }],
+                order: if self.server_takes.is_empty() { Order::Shuffled } else { Order::BySubject },
+                limits: Limits::default(),
+                warm_up: !recorded,
+                on_failure: OnFailure::LeaveOut,
+                seed: self.choice.seed,
+            }
+        };
+        let recorded = self.recorded();
+        [plan(false, self.choice.repeat)].into_iter().chain((recorded > 0).then(|| plan(true, recorded))).collect()
+    }
+
+    /// What would be run: the command of each point as it stands in its first run.
+    pub fn dry_run(&self) -> Vec<String> {
+        let line = |point: &Point| self.command(point, "0").join(" ");
+        self.points.iter().map(line).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn choice(vary: &[&str], command: &str) -> Choice {
+        let words = command.split(' ').map(str::to_owned).collect();
+        Choice { vary: vary.iter().map(ToString::to_string).collect(), command: words, ..Choice::default() }
+    }
+
+    fn wrong(choice: Choice) -> String {
+        choice.plan().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_grid_is_every_combination_but_the_skipped() {
+        let asked = Choice { skip: vec!["a * b > 4".into()], ..choice(&["a=1,2,4", "b=1..2"], "true {a} {b}") };
+        let sweep = asked.plan().unwrap();
+        assert_eq!(sweep.dry_run(), ["true 1 1", "true 1 2", "true 2 1", "true 2 2", "true 4 1"]);
+        assert_eq!(sweep.skipped, [(vec!["4".to_owned(), "2".to_owned()], "a * b > 4".to_owned())]);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_before_anything_runs() {
+        assert!(wrong(choice(&["a=1"], "true {b}")).contains("`{b}` is no parameter; there are: a"));
+        assert!(wrong(choice(&["a=1", "b=2"], "true {a}")).contains("--vary b: nothing uses it"));
+        assert!(wrong(choice(&["a=1", "a=2"], "true {a}")).contains("given twice"));
+        assert!(wrong(choice(&[], "true")).contains("nothing is varied"));
+        assert!(wrong(Choice { command: Vec::new(), ..choice(&["a=1"], "x") }).contains("no command"));
+        assert!(wrong(Choice { skip: vec!["a == 1".into()], ..choice(&["a=1"], "true {a}") }).contains("every point is skipped"));
+        assert!(wrong(Choice { skip: vec!["c > 1".into()], ..choice(&["a=1"], "true {a}") }).contains("no parameter `c`"));
+        assert!(wrong(Choice { server: Some("x {a}".into()), ..choice(&["a=1"], "true") }).contains("needs --port"));
+        let with_server = |line: &str| Choice { server: Some(line.into()), port: Some("1".into()), ..choice(&["a=1"], "true {a}") };
+        assert!(wrong(with_server("x {run}")).contains("has no {run}"));
+        assert!(wrong(with_server("x 'y")).contains("not closed"));
+        assert!(wrong(Choice { repeat: 0, ..choice(&["a=1"], "true {a}") }).contains("above 0"));
+        assert!(wrong(Choice { sample: Some(0), ..choice(&["a=1"], "true {a}") }).contains("--sample"));
+    }
+
+    #[test]
+    fn more_than_ten_thousand_runs_are_refused_with_their_number() {
+        let error = wrong(choice(&["a=1..100", "b=1..10"], "true {a} {b}"));
+        assert!(error.contains("1,000 points are 12,000 runs, more than 10,000"), "{error}");
+        let huge = wrong(choice(&["a=1..9999", "b=1..9999", "c=1..9999"], "true {a} {b} {c}"));
+        assert!(huge.contains("999,700,029,999 points"), "{huge}");
+        let sweep = Choice { sample: Some(50), ..choice(&["a=1..9999", "b=1..9999", "c=1..5"], "true {a} {b} {c}") }.plan().unwrap();
+        assert_eq!(sweep.points.len(), 50);
+        // Each value of a small parameter is met equally often, and each fiftieth of a large one.
+        for value in &sweep.parameters[2].values {
+            assert_eq!(sweep.points.iter().filter(|point| point[2] == value.label).count(), 10);
+        }
+        let fiftieths: BTreeSet<usize> = sweep.points.iter().map(|point| (point[0].parse::<usize>().unwrap() - 1) * 50 / 9999).collect();
+        assert!(fiftieths.len() >= 49, "{}", fiftieths.len());
+    }
+
+    #[test]
+    fn runs_with_one_setting_of_the_server_are_kept_together() {
+        let mut asked = choice(&["threads=1,2", "block=1,2,3"], "true {block}");
+        (asked.server, asked.port) = (Some("serve {threads}".into()), Some("4000".into()));
+        let sweep = asked.plan().unwrap();
+        let plan = sweep.plans(&Header::new("sweep", "")).remove(0);
+        assert_eq!(plan.order, Order::BySubject);
+        let subjects: BTreeSet<Vec<String>> = plan.batches[0].cases.iter().map(|case| case.subject.server.clone()).collect();
+        assert_eq!(subjects.len(), 2);
+    }
+}

@@ -1,0 +1,377 @@
+//! Running: one run of one point, with what it needs around it, and the whole sweep on the engine.
+//!
+//! A run that fails or takes too long is a sample too: its point has that state and is run no more, and the log has why. A server is
+//! restarted when its own values change, and no oftener.
+
+use super::plan::Sweep;
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+use thalweg_explain::Explanation;
+use thalweg_measure::{CacheState, Case, Failure, Observer, Process, Runs, Server, Subjects, Usage, evict, header_of, measure, warm};
+use thalweg_trace::numbers;
+
+/// The labels of a point's values, in the order of the parameters.
+pub type Point = Vec<String>;
+
+/// Runs of a point that count, at least, before its interval may end it.
+const LEAST: usize = 5;
+
+/// What a server may take to come up.
+const UP_WITHIN: Duration = Duration::from_secs(30);
+
+/// Who is met at a point.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Subject {
+    /// The values that the server has.
+    pub server: Vec<String>,
+    /// Whether the run is recorded; its times do not count.
+    pub recorded: bool,
+}
+
+/// What became of a point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// All of its runs went well.
+    Done,
+    /// A run failed; what stands beside it says how.
+    Failed,
+    /// A run took longer than it was allowed to.
+    TimedOut,
+    /// It was not to be run.
+    Skipped,
+}
+
+impl State {
+    /// In a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            State::Done => "done",
+            State::Failed => "failed",
+            State::TimedOut => "timed out",
+            State::Skipped => "skipped",
+        }
+    }
+}
+
+/// What a recorded run says.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Digest {
+    /// The largest cause.
+    pub cause: String,
+    /// Where it was.
+    #[serde(rename = "where")]
+    pub place: String,
+    /// The verdict's sentence.
+    pub sentence: String,
+    /// Every cause with its share of the wall time, largest first.
+    pub shares: Vec<(String, f64)>,
+}
+
+/// What one run gave.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Sample {
+    /// What became of it.
+    pub state: State,
+    /// Why it failed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub problem: Option<String>,
+    /// Times of the command, where it ended well.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub usage: Option<Usage>,
+    /// Processor time of the server meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub server_cpu_s: Option<f64>,
+    /// What it moved, if that was said.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub bytes: Option<u64>,
+    /// What was verified of the page cache before it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub cache: Option<CacheState>,
+    /// Of a recorded run: what it says.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub explanation: Option<Digest>,
+}
+
+/// What else a sweep needs to run.
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// This program, which explains commands: `thalweg explain -- COMMAND`.
+    pub thalweg: PathBuf,
+    /// The log.
+    pub log: PathBuf,
+    /// Whether to go on with what is in it.
+    pub resume: bool,
+    /// Raised when somebody wants to stop.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Everything that was run.
+pub(super) type Swept = Runs<Point, Subject, Sample>;
+
+impl Sweep {
+    /// Runs it, or what is left of it.
+    ///
+    /// # Errors
+    /// The log is another plan's, or cannot be written; somebody wants to stop.
+    pub(super) fn run(&self, around: &Surroundings, observer: &dyn Observer) -> Result<Swept> {
+        let header = self.header()?;
+        self.check_log(around, &header)?;
+        let mut runs = Runs::default();
+        for (number, plan) in self.plans(&header).iter().enumerate() {
+            let mut runner = Runner::new(self, around);
+            let measured = measure(plan, Some((&around.log, around.resume || number > 0)), &mut runner, observer)?;
+            runs = measured.runs;
+        }
+        Ok(runs)
+    }
+
+    /// Whether the log is this plan's; which part of it is not.
+    fn check_log(&self, around: &Surroundings, header: &thalweg_measure::Header) -> Result<()> {
+        let log = around.log.display();
+        let Some(found) = header_of(&around.log)? else { return Ok(()) };
+        if !around.resume {
+            let problem = "has the runs of a sweep: give --continue to go on with it, or another place (-o) for this one";
+            return Err(Error::Choice(format!("{log} {problem}")));
+        }
+        let all = header.of.keys().chain(found.of.keys());
+        let mut differs: Vec<&str> = all.filter(|name| header.of.get(*name) != found.of.get(*name)).map(String::as_str).collect();
+        differs.sort_unstable();
+        differs.dedup();
+        if found.plan == header.plan && differs.is_empty() {
+            return Ok(());
+        }
+        let problem = match differs.as_slice() {
+            ["program"] => "the program is another one now (size, time or hash): its figures do not belong with those".to_owned(),
+            ["server program"] => {
+                "the server's program is another one now (size, time or hash): its figures do not belong with those".to_owned()
+            }
+            _ => format!(
+                "has the runs of another plan: {} differ",
+                if differs.is_empty() { "all" } else { "" }.to_owned() + &differs.join(", ")
+            ),
+        };
+        Err(Error::Choice(format!("{log}: {problem}; give another place (-o) for this sweep")))
+    }
+}
+
+struct Runner<'a> {
+    sweep: &'a Sweep,
+    around: &'a Surroundings,
+    places: BTreeMap<&'a Point, usize>,
+    server: Option<(Vec<String>, Server)>,
+    /// Servers that did not come up, and why: nobody waits for them again.
+    broken: BTreeMap<Vec<String>, String>,
+}
+
+impl<'a> Runner<'a> {
+    fn new(sweep: &'a Sweep, around: &'a Surroundings) -> Runner<'a> {
+        let places = sweep.points.iter().enumerate().map(|(place, point)| (point, place)).collect();
+        Runner { sweep, around, places, server: None, broken: BTreeMap::new() }
+    }
+
+    /// A number that no other run has, and the same run has again when the sweep is gone on with; however often runs are repeated.
+    fn number(&self, case: &Case<Point, Subject>, repeat: usize) -> String {
+        let place = self.places.get(&case.point).copied().unwrap_or(0);
+        (2 * (repeat * self.places.len() + place) + usize::from(case.subject.recorded)).to_string()
+    }
+
+    fn process(&self, words: &[String]) -> Process {
+        let mut command = Command::new(words.first().map_or("", String::as_str));
+        command.args(words.iter().skip(1));
+        Process::new(command).time_limit(Duration::from_secs_f64(self.sweep.choice.timeout_s)).own_group(Arc::clone(&self.around.stop))
+    }
+
+    /// A command around the run.
+    fn aside(&self, template: Option<&String>, point: &Point, run: &str) -> thalweg_measure::Result<()> {
+        let Some(template) = template else { return Ok(()) };
+        let line = self.sweep.fill(template, point, run);
+        self.process(&["sh".to_owned(), "-c".to_owned(), line]).run().map(|_| ())
+    }
+
+    /// The server of these values, up.
+    fn server(&mut self, case: &Case<Point, Subject>) -> std::result::Result<(), String> {
+        let Some(words) = &self.sweep.server else { return Ok(()) };
+        let filled: Vec<String> = words.iter().map(|word| self.sweep.fill(word, &case.point, "")).collect();
+        let port = self.sweep.fill(self.sweep.choice.port.as_deref().unwrap_or_default(), &case.point, "");
+        if self.server.as_mut().is_some_and(|(values, server)| *values == case.subject.server && server.runs()) {
+            return Ok(());
+        }
+        if let Some(problem) = self.broken.get(&case.subject.server) {
+            return Err(problem.clone());
+        }
+        // The one before must have given up its port.
+        self.server = None;
+        let port: std::result::Result<u16, String> = port.parse().map_err(|_| format!("--port {port}: expected a number from 1 to 65535"));
+        let started = port.and_then(|port| Server::start(&filled, port, UP_WITHIN).map_err(|error| error.to_string()));
+        match started {
+            Ok(server) => self.server = Some((case.subject.server.clone(), server)),
+            Err(problem) => {
+                let problem = format!("the server did not come up: {problem}");
+                self.broken.insert(case.subject.server.clone(), problem.clone());
+                return Err(problem);
+            }
+        }
+        Ok(())
+    }
+
+    fn server_cpu(&self) -> Option<Duration> {
+        self.server.as_ref().map(|(_, server)| server.cpu_time())
+    }
+
+    fn files(&self, templates: &[String], point: &Point, run: &str) -> Vec<PathBuf> {
+        templates.iter().map(|template| self.sweep.fill(template, point, run).into()).collect()
+    }
+
+    /// Everything of one run but what is cleaned up after it.
+    fn once(&self, case: &Case<Point, Subject>, run: &str) -> thalweg_measure::Result<Sample> {
+        let choice = &self.sweep.choice;
+        self.aside(choice.prepare.as_ref(), &case.point, run)?;
+        let (cold, warmed) = (self.files(&choice.cold, &case.point, run), self.files(&choice.warm, &case.point, run));
+        let cache = match (cold.is_empty(), warmed.is_empty()) {
+            (true, true) => None,
+            (true, false) => Some(warm(&warmed)?),
+            (false, _) => Some(evict(&cold)?),
+        };
+        let command = self.sweep.command(&case.point, run);
+        let before = self.server_cpu();
+        let mut sample =
+            Sample { state: State::Done, problem: None, usage: None, server_cpu_s: None, bytes: None, cache, explanation: None };
+        match case.subject.recorded {
+            true => sample.explanation = self.explained(&command)?,
+            false => sample.usage = Some(self.process(&command).run()?),
+        }
+        sample.server_cpu_s = self.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
+        if let Some(template) = &choice.bytes {
+            let text = self.sweep.fill(template, &case.point, run);
+            let file = Path::new(&text);
+            let size = numbers::parse_size(&text).ok().or_else(|| file.metadata().ok().map(|metadata| metadata.len()));
+            let missing = || thalweg_measure::Error::File {
+                path: file.into(),
+                doing: "asking how much a run moves (--bytes: a size, or a file)",
+                source: std::io::ErrorKind::NotFound.into(),
+            };
+            sample.bytes = Some(size.ok_or_else(missing)?);
+        }
+        Ok(sample)
+    }
+
+    /// The command, run by `thalweg explain`, in a process of its own: the command's output, its signals and its limit are its own too.
+    fn explained(&self, command: &[String]) -> thalweg_measure::Result<Option<Digest>> {
+        let to = self.around.log.with_extension("explanation");
+        let words = [self.around.thalweg.as_os_str().to_string_lossy().into_owned(), "explain".into(), "--json".into(), "--to".into()];
+        let words: Vec<String> = words.into_iter().chain([to.display().to_string(), "--".into()]).chain(command.iter().cloned()).collect();
+        let ran = self.process(&words).run();
+        let digest =
+            std::fs::read_to_string(&to).ok().and_then(|text| serde_json::from_str::<Explanation>(&text).ok()).map(|e| digest_of(&e));
+        let _ = std::fs::remove_file(&to);
+        ran.map(|_| digest)
+    }
+}
+
+fn digest_of(explanation: &Explanation) -> Digest {
+    let mut shares: Vec<(String, f64)> = Vec::new();
+    for charge in &explanation.critical_path {
+        match shares.iter_mut().find(|(cause, _)| cause == charge.cause.name()) {
+            Some((_, share)) => *share += charge.share,
+            None => shares.push((charge.cause.name().to_owned(), charge.share)),
+        }
+    }
+    shares.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let verdict = &explanation.verdict;
+    Digest { cause: verdict.cause.name().to_owned(), place: verdict.place.clone(), sentence: verdict.sentence.clone(), shares }
+}
+
+impl Subjects for Runner<'_> {
+    type Point = Point;
+    type Subject = Subject;
+    type Sample = Sample;
+
+    fn name(&self, case: &Case<Point, Subject>) -> String {
+        let values = self.sweep.parameters.iter().zip(&case.point).map(|(parameter, label)| format!("{}={label}", parameter.name));
+        values.collect::<Vec<_>>().join(" ") + if case.subject.recorded { ", recorded" } else { "" }
+    }
+
+    fn run(&mut self, case: &Case<Point, Subject>, repeat: usize) -> std::result::Result<Sample, Failure> {
+        use thalweg_measure::Error as Ran;
+        let failed = |state, problem| Sample {
+            state,
+            problem: Some(problem),
+            usage: None,
+            server_cpu_s: None,
+            bytes: None,
+            cache: None,
+            explanation: None,
+        };
+        if let Err(problem) = self.server(case) {
+            return Ok(failed(State::Failed, problem));
+        }
+        let run = self.number(case, repeat);
+        let ran = self.once(case, &run);
+        // Whatever happened, nothing is left; what went wrong first is what is reported.
+        let cleaned = self.aside(self.sweep.choice.cleanup.as_ref(), &case.point, &run);
+        match ran.and_then(|sample| cleaned.map(|()| sample)) {
+            Ok(sample) => Ok(sample),
+            Err(Ran::Stopped) => Err(Box::new(Ran::Stopped)),
+            Err(error @ Ran::TimedOut { .. }) => Ok(failed(State::TimedOut, error.to_string())),
+            Err(error) => Ok(failed(State::Failed, error.to_string())),
+        }
+    }
+
+    fn is_settled(&self, case: &Case<Point, Subject>, runs: &Swept) -> bool {
+        let bare = Subject { recorded: false, ..case.subject.clone() };
+        let has_failed = |subject: &Subject| {
+            let samples = runs.of(&case.point, subject).into_iter().map(|(_, sample)| sample);
+            samples.chain(runs.get(&case.point, subject, 0)).any(|sample| sample.state != State::Done)
+        };
+        if has_failed(&bare) || (case.subject.recorded && has_failed(&case.subject)) {
+            return true;
+        }
+        if case.subject.recorded {
+            return false;
+        }
+        let times: Vec<f64> =
+            runs.of(&case.point, &bare).into_iter().filter_map(|(_, sample)| Some(sample.usage.as_ref()?.wall_s)).collect();
+        is_narrow(times, self.sweep.choice.narrow)
+    }
+}
+
+/// Whether the median is known this well: by the order of the values alone (a binomial interval), which is quick to find and rather too
+/// wide than too narrow. It is asked before every run.
+fn is_narrow(mut values: Vec<f64>, narrow: f64) -> bool {
+    if values.len() < LEAST {
+        return false;
+    }
+    values.sort_unstable_by(f64::total_cmp);
+    let n = values.len();
+    // The chance that no more than `cut` of n values are below the median is at most 1/32 on each side, as it is for the least of five.
+    let (mut chance, mut below, mut cut) = (0.5_f64.powi(n as i32), 0.0, 0);
+    for k in 0..n / 2 {
+        below += chance;
+        if below > 1.0 / 32.0 + 1e-12 {
+            break;
+        }
+        cut = k;
+        chance *= (n - k) as f64 / (k + 1) as f64;
+    }
+    values[n - 1 - cut] - values[cut] < narrow * values[n / 2]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_narrow_interval_needs_five_runs_and_forgives_an_outlier_among_many() {
+        assert!(!is_narrow(vec![1.0; 4], 0.02));
+        assert!(is_narrow(vec![1.0; 5], 0.02));
+        assert!(!is_narrow(vec![1.0, 1.0, 1.0, 1.0, 1.5], 0.02));
+        assert!(is_narrow([vec![1.0; 9], vec![1.5]].concat(), 0.02));
+    }
+}

@@ -1,0 +1,176 @@
+//! What is varied: a name and its values, from `NAME=LIST` or `NAME=FIRST..LAST:STEP`.
+//!
+//! A value that was written with `Ki`, `Mi` or `Gi` stands in commands as a plain number of bytes, which every program understands; in
+//! results it stands as it was written. Anything that is no number is a word, and goes into commands as it is.
+
+use crate::{Error, Result};
+use serde::{Deserialize, Serialize};
+use thalweg_trace::numbers;
+
+/// One parameter may have so many values.
+const MOST_VALUES: usize = 10_000;
+
+/// A parameter, and the values that it takes.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Parameter {
+    /// Its name, as it stands in templates.
+    pub name: String,
+    /// Its values, in the order in which they were given.
+    pub values: Vec<Value>,
+}
+
+/// A value of a parameter.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Value {
+    /// As it stands in results.
+    pub label: String,
+    /// As it stands in commands.
+    pub word: String,
+    /// As a number, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub number: Option<f64>,
+}
+
+/// Whether this can be the name of a parameter.
+pub(super) fn is_name(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+}
+
+impl Parameter {
+    /// Reads `NAME=1,2,4`, `NAME=64Ki..16Mi:x4` (times 4) or `NAME=1..10:+3` (plus 3).
+    ///
+    /// # Errors
+    /// Says what was expected.
+    pub fn parse(text: &str) -> Result<Parameter> {
+        let wrong = |problem: String| Error::Choice(format!("--vary {text}: {problem}"));
+        let (name, list) =
+            text.split_once('=').ok_or_else(|| wrong("expected NAME=VALUES, like streams=1,2,4 or block=64Ki..16Mi:x4".into()))?;
+        if !is_name(name) {
+            return Err(wrong(format!("`{name}` is no name: letters, digits, _ and -, and a letter first")));
+        }
+        if name == "run" {
+            return Err(wrong("`run` is the number of the run; give the parameter another name".into()));
+        }
+        let mut values: Vec<Value> = Vec::new();
+        for part in list.split(',') {
+            let more = match part.split_once("..") {
+                Some((first, rest)) if !first.is_empty() => range(first, rest).map_err(wrong)?,
+                _ if part.is_empty() => return Err(wrong("has an empty value".into())),
+                _ => vec![Value::of(part)],
+            };
+            values.extend(more);
+            if values.len() > MOST_VALUES {
+                return Err(wrong(format!("has more than {MOST_VALUES} values")));
+            }
+        }
+        let mut labels: Vec<&str> = values.iter().map(|value| value.word.as_str()).collect();
+        labels.sort_unstable();
+        match labels.windows(2).find(|two| two[0] == two[1]) {
+            Some(twice) => Err(wrong(format!("has {} twice", twice[0]))),
+            None => Ok(Parameter { name: name.to_owned(), values }),
+        }
+    }
+}
+
+impl Value {
+    fn of(text: &str) -> Value {
+        if let Some(number) = plain_number(text) {
+            return Value { label: text.to_owned(), word: text.to_owned(), number: Some(number) };
+        }
+        match numbers::parse_size(text) {
+            Ok(bytes) => Value { label: text.to_owned(), word: bytes.to_string(), number: Some(bytes as f64) },
+            Err(_) => Value { label: text.to_owned(), word: text.to_owned(), number: None },
+        }
+    }
+
+    /// A value of a range: a size where its ends are.
+    fn counted(number: f64, is_size: bool) -> Value {
+        // Steps like 0.1 do not add up to the digits that a person expects.
+        let rounded = (number * 1e9).round() / 1e9;
+        let word = format!("{rounded}");
+        Value { label: if is_size { numbers::exact_size(rounded as u64) } else { word.clone() }, word, number: Some(rounded) }
+    }
+}
+
+/// A finite number that is written with digits: `inf` and `nan` are words.
+pub(super) fn plain_number(text: &str) -> Option<f64> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    (digits.starts_with(|c: char| c.is_ascii_digit() || c == '.')).then(|| text.parse().ok()).flatten().filter(|n: &f64| n.is_finite())
+}
+
+fn range(first: &str, rest: &str) -> std::result::Result<Vec<Value>, String> {
+    let (last, step) = rest.split_once(':').unwrap_or((rest, "+1"));
+    let end = |text: &str| match (plain_number(text), numbers::parse_size(text)) {
+        (Some(number), _) => Ok((number, false)),
+        (None, Ok(bytes)) => Ok((bytes as f64, true)),
+        (None, Err(_)) => Err(format!("`{text}` is no number to begin or end a range with: expected like 1..10:+3 or 64Ki..16Mi:x4")),
+    };
+    let ((from, a), (to, b)) = (end(first)?, end(last)?);
+    let is_size = a || b;
+    let (is_factor, size) = match (step.strip_prefix('x'), step.strip_prefix('+')) {
+        (Some(factor), _) => (true, end(factor)?.0),
+        (None, Some(step)) => (false, end(step)?.0),
+        (None, None) => return Err(format!("`{step}` is no step: expected x and a factor above 1, or + and a step above 0")),
+    };
+    if from > to {
+        return Err(format!("ends ({last}) before it begins ({first})"));
+    }
+    if if is_factor { size <= 1.0 || from <= 0.0 } else { size <= 0.0 } {
+        return Err(format!("`{step}` never gets from {first} to {last}: a factor must be above 1 (and begin above 0), a step above 0"));
+    }
+    let mut values = Vec::new();
+    for n in 0..=MOST_VALUES as i32 {
+        let value = if is_factor { from * size.powi(n) } else { from + size * f64::from(n) };
+        if value > to * (1.0 + 1e-12) + 1e-12 {
+            break;
+        }
+        values.push(Value::counted(value, is_size));
+    }
+    Ok(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(text: &str) -> String {
+        let parameter = Parameter::parse(text).unwrap();
+        parameter
+            .values
+            .iter()
+            .map(|v| if v.label == v.word { v.word.clone() } else { format!("{}={}", v.label, v.word) })
+            .collect::<Vec<_>>()
+            .join(" ")
+    }
+
+    #[test]
+    fn lists_and_ranges_are_values_and_sizes_are_bytes_in_commands() {
+        assert_eq!(words("streams=1,2,4,8"), "1 2 4 8");
+        assert_eq!(words("block=64Ki..4Mi:x4"), "64Ki=65536 256Ki=262144 1Mi=1048576 4Mi=4194304");
+        assert_eq!(words("n=1..10:+3"), "1 4 7 10");
+        assert_eq!(words("n=1..3"), "1 2 3");
+        assert_eq!(words("n=0.1..0.5:+0.2,7"), "0.1 0.3 0.5 7");
+        assert_eq!(words("n=1..9:x2"), "1 2 4 8");
+        assert_eq!(words("mode=fast,../x,10M"), "fast ../x 10M");
+        assert_eq!(Parameter::parse("mode=fast,inf").unwrap().values[1].number, None);
+    }
+
+    #[test]
+    fn what_cannot_be_meant_is_refused_with_what_was_expected() {
+        let wrong = |text: &str| Parameter::parse(text).unwrap_err().to_string();
+        assert!(wrong("streams").contains("expected NAME=VALUES"));
+        assert!(wrong("1a=2").contains("is no name"));
+        assert!(wrong("run=1").contains("another name"));
+        assert!(wrong("a=1,,2").contains("an empty value"));
+        assert!(wrong("a=").contains("an empty value"));
+        assert!(wrong("a=1Ki,1024").contains("has 1024 twice"));
+        assert!(wrong("a=9..1").contains("before it begins"));
+        assert!(wrong("a=1..9:x1").contains("never gets"));
+        assert!(wrong("a=0..9:x2").contains("never gets"));
+        assert!(wrong("a=1..9:+0").contains("never gets"));
+        assert!(wrong("a=1..9:3").contains("is no step"));
+        assert!(wrong("a=1..b").contains("is no number"));
+        assert!(wrong("a=1..999999").contains("more than 10000 values"));
+    }
+}

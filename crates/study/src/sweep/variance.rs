@@ -1,0 +1,202 @@
+//! Which parameter mattered: how much of the variance between points each explains by itself.
+//!
+//! On the logarithm of the figure, since parameters mostly act as factors. What all runs of one repetition share (a drift of the machine)
+//! is taken off first, so that a point that ended early is held against the others as they were then. A parameter's share is the variance
+//! of the means at its values over that of all points: the first-order index of Sobol, the main effect of an analysis of variance. Its
+//! interval comes from drawing each point's runs again. Whether there is anything to be explained is found by drawing points from the
+//! noise alone: what differs no more than such points do is no difference.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use thalweg_measure::SplitMix;
+
+/// How often runs are drawn again.
+const DRAWN: usize = 500;
+/// How far a difference must be outside of what noise gives.
+const SURE: f64 = 0.95;
+/// Passes that part points from repetitions: with few runs missing, the second hardly changes anything.
+const PASSES: usize = 4;
+
+/// The runs of one point: the place of its value in each parameter, and the logarithm of each run's figure by repetition.
+#[derive(Clone, Debug)]
+pub(super) struct Observed {
+    pub places: Vec<usize>,
+    pub logs: Vec<(usize, f64)>,
+}
+
+/// What a parameter explains.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Share {
+    /// Its name.
+    pub parameter: String,
+    /// The part of the variance between points that it explains by itself.
+    pub share: f64,
+    /// The interval's lower end.
+    pub low: f64,
+    /// Its upper end.
+    pub high: f64,
+    /// Whether it explains more than noise would.
+    pub matters: bool,
+}
+
+/// What explains the differences.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Variance {
+    /// The parameters, that which explains most first.
+    pub shares: Vec<Share>,
+    /// Whether points differ more than noise alone would make them; `None`: each was run once, and the noise is not known.
+    pub differs: Option<bool>,
+}
+
+/// Analyses; `None` of fewer than two points.
+pub(super) fn analyse(names: &[String], points: &[Observed]) -> Option<Variance> {
+    if points.len() < 2 || points.iter().any(|point| point.logs.is_empty()) {
+        return None;
+    }
+    let values = without_drift(points);
+    let means: Vec<f64> = values.iter().map(|v| mean(v)).collect();
+    let (all, single) = sums(names.len(), points, &means);
+    let mut random = SplitMix(7);
+    let mut residuals = Vec::new();
+    for (values, mean) in values.iter().zip(&means) {
+        // Values stand nearer to their own mean than to the truth.
+        let n = values.len() as f64;
+        residuals.extend(values.iter().filter(|_| n > 1.0).map(|value| (value - mean) * (n / (n - 1.0)).sqrt()));
+    }
+    let of = |part: f64, whole: f64| if whole > 0.0 { part / whole } else { 0.0 };
+    let mut again: Vec<Vec<f64>> = vec![Vec::new(); names.len()];
+    let (mut noise_all, mut noise_single) = (Vec::new(), vec![Vec::new(); names.len()]);
+    for _ in 0..DRAWN {
+        let drawn: Vec<f64> = values.iter().map(|v| mean_of_drawn(v, v.len(), &mut random)).collect();
+        let (whole, parts) = sums(names.len(), points, &drawn);
+        again.iter_mut().zip(parts).for_each(|(all, part)| all.push(of(part, whole)));
+        if !residuals.is_empty() {
+            let drawn: Vec<f64> = values.iter().map(|v| mean_of_drawn(&residuals, v.len(), &mut random)).collect();
+            let (whole, parts) = sums(names.len(), points, &drawn);
+            noise_all.push(whole);
+            noise_single.iter_mut().zip(parts).for_each(|(all, part)| all.push(part));
+        }
+    }
+    let differs = (!residuals.is_empty()).then(|| all > quantile(&mut noise_all, SURE));
+    let mut shares: Vec<Share> = (0..names.len())
+        .map(|n| {
+            let share = of(single[n], all);
+            let is_beyond = residuals.is_empty() || single[n] > quantile(&mut noise_single[n], SURE);
+            Share {
+                parameter: names[n].clone(),
+                share,
+                low: quantile(&mut again[n], 0.025).min(share),
+                high: quantile(&mut again[n], 0.975).max(share),
+                matters: differs != Some(false) && is_beyond && single[n] > 0.0,
+            }
+        })
+        .collect();
+    shares.sort_by(|a, b| b.share.total_cmp(&a.share));
+    Some(Variance { shares, differs })
+}
+
+/// Each point's values without what all runs of their repetition share.
+fn without_drift(points: &[Observed]) -> Vec<Vec<f64>> {
+    let mut drift: BTreeMap<usize, f64> = BTreeMap::new();
+    for _ in 0..PASSES {
+        let mut sums: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
+        for point in points {
+            let level = mean(&point.logs.iter().map(|(repeat, log)| log - drift.get(repeat).unwrap_or(&0.0)).collect::<Vec<_>>());
+            for (repeat, log) in &point.logs {
+                let sum = sums.entry(*repeat).or_default();
+                *sum = (sum.0 + log - level, sum.1 + 1.0);
+            }
+        }
+        drift = sums.into_iter().map(|(repeat, (sum, count))| (repeat, sum / count)).collect();
+    }
+    points.iter().map(|point| point.logs.iter().map(|(repeat, log)| log - drift[repeat]).collect()).collect()
+}
+
+/// The sum of squares between all points, and that which the values of each parameter explain. Where points are missing, a parameter's means
+/// have what others did in them; so effects are fitted together, each on what the others leave.
+fn sums(parameters: usize, points: &[Observed], means: &[f64]) -> (f64, Vec<f64>) {
+    let middle = mean(means);
+    let all = means.iter().map(|m| (m - middle).powi(2)).sum();
+    let levels: Vec<usize> = (0..parameters).map(|n| points.iter().map(|point| point.places[n] + 1).max().unwrap_or(0)).collect();
+    let mut effects: Vec<Vec<f64>> = levels.iter().map(|levels| vec![0.0; *levels]).collect();
+    let is_whole = points.len() == levels.iter().product::<usize>();
+    for _ in 0..if is_whole { 1 } else { PASSES * 2 } {
+        for n in 0..parameters {
+            let mut left = vec![(0.0, 0.0); levels[n]];
+            for (point, m) in points.iter().zip(means) {
+                let others: f64 = (0..parameters).filter(|k| *k != n).map(|k| effects[k][point.places[k]]).sum();
+                let level = &mut left[point.places[n]];
+                *level = (level.0 + m - middle - others, level.1 + 1.0);
+            }
+            effects[n] = left.into_iter().map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 }).collect();
+        }
+    }
+    (all, effects.iter().enumerate().map(|(n, effect)| points.iter().map(|point| effect[point.places[n]].powi(2)).sum()).collect())
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len().max(1) as f64
+}
+
+fn mean_of_drawn(values: &[f64], count: usize, random: &mut SplitMix) -> f64 {
+    (0..count).map(|_| values[random.below(values.len())]).sum::<f64>() / count as f64
+}
+
+fn quantile(values: &mut [f64], part: f64) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(((values.len() as f64 * part) as usize).min(values.len().saturating_sub(1))).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A grid of 4 × 3 points whose time is `time(a, b)`, with this much noise, and a drift of 20 % over ten repetitions.
+    fn grid(noise: f64, time: impl Fn(usize, usize) -> f64) -> Variance {
+        let mut random = SplitMix(3);
+        let mut uniform = move || (random.next() >> 11) as f64 / (1_u64 << 53) as f64 - 0.5;
+        let mut points = Vec::new();
+        for (a, b) in (0..4).flat_map(|a| (0..3).map(move |b| (a, b))) {
+            // Points at the first value ended early.
+            let runs = if a == 0 { 5 } else { 10 };
+            let logs = (1..=runs).map(|r| (r, (time(a, b) * (1.0 + 0.02 * r as f64) * (1.0 + noise * uniform())).ln())).collect();
+            points.push(Observed { places: vec![a, b], logs });
+        }
+        analyse(&["a".to_owned(), "b".to_owned()], &points).unwrap()
+    }
+
+    #[test]
+    fn the_parameter_that_makes_the_difference_explains_it() {
+        let found = grid(0.02, |a, _| (1 << a) as f64);
+        assert_eq!(found.differs, Some(true));
+        let [first, second] = found.shares.as_slice() else { panic!("{found:?}") };
+        assert_eq!((first.parameter.as_str(), first.matters, second.matters), ("a", true, false));
+        assert!(first.share > 0.99 && first.low > 0.98 && second.high < 0.01, "{found:?}");
+    }
+
+    #[test]
+    fn two_that_act_as_factors_share_the_variance() {
+        let found = grid(0.01, |a, b| 2_f64.powi(a as i32) * 4_f64.powi(b as i32));
+        // Variances of 0..3 by 1 and of 0..2 by 2: 5/4 and 8/3.
+        let expected = (8.0 / 3.0) / (8.0 / 3.0 + 5.0 / 4.0);
+        assert_eq!(found.shares[0].parameter, "b");
+        assert!((found.shares[0].share - expected).abs() < 0.01 && found.shares[1].matters, "{found:?}");
+    }
+
+    #[test]
+    fn noise_larger_than_every_difference_is_no_difference() {
+        let mut found = 0;
+        for tenths in 1..=20 {
+            found += usize::from(grid(0.1 + f64::from(tenths) * 0.001, |_, _| 1.0).differs == Some(true));
+        }
+        assert!(found <= 4, "found a difference in {found} of 20 where there is none");
+        assert!(grid(0.2, |_, _| 1.0).shares.iter().filter(|share| share.matters).count() <= 1);
+    }
+
+    #[test]
+    fn one_run_of_each_point_says_nothing_of_noise() {
+        let one = |n: usize| Observed { places: vec![n], logs: vec![(1, n as f64)] };
+        assert_eq!(analyse(&["a".to_owned()], &[one(0), one(1)]).unwrap().differs, None);
+        assert_eq!(analyse(&["a".to_owned()], &[one(0)]), None);
+    }
+}
