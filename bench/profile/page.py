@@ -62,7 +62,7 @@ def measured(lines):
 def by_perf(lines):
     loads = done(lines, "perf-")
     text = ["### Beside `perf`\n", measured(loads)]
-    text += ["Percent of samples of busy processors, the profile's and `perf record -a -e cpu-clock -c 1000000 -g`'s of the same 20 s; perf's"]
+    text += ["Percent of samples of busy processors, the profile's and `perf record -a -e cpu-clock -c 1003009 -g`'s of the same 20 s; perf's"]
     text += ["are classified by [a second reader](../bench/profile/rules.py) of the same rules. Both are timer interrupts and share their bias, so"]
     text += ["agreement does not prove that either is right. Asked: at most 2 points apart in each class, and 10,000 samples.\n"]
     names = [name for name in ORDER if name in loads]

@@ -20,7 +20,7 @@ from testbed.errors import Broken, NotRun
 from testbed.packages import install
 from testbed.processes import STOP_TIMEOUT_S, Process
 
-PERIOD_NS = 1_000_000
+PERIOD_NS = 1_003_009
 # Without build identifiers: see above.
 RECORD = ["perf", "record", "--all-cpus", "--event", "cpu-clock", "--count", str(PERIOD_NS), "-g", "--clockid", "CLOCK_MONOTONIC", "--no-buildid"]
 PACKAGES = {"linux-perf": "perf"}

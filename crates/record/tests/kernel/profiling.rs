@@ -9,6 +9,9 @@ use std::process::Command;
 use thalweg_record::symbols;
 use thalweg_trace::{CounterName, CounterOf, Frame, Recording, Role, Source, TrackId, TrackKind};
 
+/// What a sample stands for.
+const PERIOD_NS: u64 = 1_003_009;
+
 const FRAMES: &[&str] = &["-fno-omit-frame-pointer", "-fno-shrink-wrap", "-Wl,--build-id"];
 
 /// A sample, by what ran.
@@ -48,7 +51,7 @@ impl Profile {
             .collect();
         let samples = recording.samples().expect("read").into_iter().filter_map(|sample| {
             let frames = stacks[&sample.stack?].clone();
-            assert_eq!(sample.weight_ns, 1_000_000);
+            assert_eq!(sample.weight_ns, PERIOD_NS);
             Some(Taken { track: sample.track.expect("a thread"), class: classes[&sample.class].clone(), frames })
         });
         let samples: Vec<Taken> = samples.collect();
@@ -141,7 +144,7 @@ fn idle_and_what_ran_are_all_of_the_processors_time() {
         recording.tracks().iter().filter(|t| t.kind == TrackKind::Cpu).map(|t| (t.track, t.name.as_str())).collect();
     assert_eq!(cpus.len(), std::thread::available_parallelism().expect("processors").get());
     let wall_ns = number(recording, "profile.end_ns") - number(recording, "profile.start_ns");
-    let mut all_ns = profile.samples.len() as i64 * 1_000_000;
+    let mut all_ns = profile.samples.len() as i64 * PERIOD_NS as i64;
     for name in [CounterName::CpuIdleNs, CounterName::CpuHardirqNs, CounterName::CpuSoftirqNs, CounterName::CpuStealNs] {
         let counters = recording.counters(name).expect("read");
         for cpu in cpus.keys() {
