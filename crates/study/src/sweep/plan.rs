@@ -2,7 +2,7 @@
 //! together.
 
 use super::program::Program;
-use super::run::{Point, Subject};
+use super::sample::{Point, Subject};
 use super::skip;
 use super::template::{filled, names, words};
 use super::values::{Parameter, Value};
