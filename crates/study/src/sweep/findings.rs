@@ -156,7 +156,7 @@ fn handovers(parameters: &[Parameter], points: &[PointResult]) -> Vec<Handover> 
             }
         }
     }
-    found.sort_by(|a, b| b.times.cmp(&a.times));
+    found.sort_by_key(|handover| std::cmp::Reverse(handover.times));
     found
 }
 
