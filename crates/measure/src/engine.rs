@@ -281,7 +281,8 @@ impl<W: Subjects> Engine<'_, W> {
         }
         for case in todo {
             let name = self.subjects.name(&case);
-            if !self.measured.problems.contains_key(&name) {
+            // The warm-up, which comes after this repetition was put together, may have settled it.
+            if !self.measured.problems.contains_key(&name) && !self.is_settled(&case) {
                 self.next(&name, repeat)?;
                 match self.subjects.run(&case, repeat) {
                     Ok(sample) => self.keep(case, repeat, sample)?,

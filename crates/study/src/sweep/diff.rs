@@ -1,8 +1,9 @@
 //! Two sweeps, point by point: how many times as fast the second is at each, with its interval. They were not run in turn, so what the
 //! machine did in between is in every ratio; that is said.
 
-use super::document::{Document, PointResult};
-use super::run::{Point, State};
+use super::document::Document;
+use super::point::PointResult;
+use super::sample::{Point, State};
 use super::text::table;
 use crate::{Error, Result};
 use serde::Serialize;

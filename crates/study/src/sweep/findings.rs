@@ -1,8 +1,8 @@
 //! What a person would look for in the points: the best one and its equals, which parameter mattered, where the cause changes hands, and
 //! what the points that failed have in common.
 
-use super::document::{PointResult, name, places};
-use super::run::{Point, State};
+use super::point::{PointResult, RunResult, name, places};
+use super::sample::{Point, State};
 use super::values::Parameter;
 use super::variance::{Observed, Share, analyse};
 use serde::{Deserialize, Serialize};
@@ -54,7 +54,7 @@ pub struct Handover {
 pub(super) fn find(parameters: &[Parameter], points: &[PointResult]) -> Findings {
     let done: Vec<&PointResult> = points.iter().filter(|p| p.state == State::Done && p.wall_s.is_some()).collect();
     let observed = |point: &&PointResult| {
-        let log = |run: &super::document::RunResult| (run.repeat, -run.rate().unwrap_or(1.0 / run.wall_s).ln());
+        let log = |run: &RunResult| (run.repeat, -run.rate().unwrap_or(1.0 / run.wall_s).ln());
         Observed { places: places(parameters, &point.values), logs: point.runs.iter().map(log).collect() }
     };
     // Rates of nothing (0 bytes) have no logarithm.
@@ -87,7 +87,7 @@ fn best<'a>(done: &[&'a PointResult]) -> Option<&'a PointResult> {
 
 /// How many times as slow a point is as another, repetition by repetition; `None` where fewer than two are shared.
 fn slower(of: &PointResult, than: &PointResult) -> Option<Estimate> {
-    let figure = |run: &super::document::RunResult| run.rate().map_or(run.wall_s, |rate| 1.0 / rate);
+    let figure = |run: &RunResult| run.rate().map_or(run.wall_s, |rate| 1.0 / rate);
     let theirs: BTreeMap<usize, f64> = than.runs.iter().map(|run| (run.repeat, figure(run))).collect();
     let ratios: Vec<f64> = of.runs.iter().filter_map(|run| Some(figure(run) / theirs.get(&run.repeat)?)).collect();
     (ratios.len() > 1).then(|| estimate(&ratios)).flatten()
@@ -156,7 +156,7 @@ fn handovers(parameters: &[Parameter], points: &[PointResult]) -> Vec<Handover> 
             }
         }
     }
-    found.sort_by(|a, b| b.times.cmp(&a.times));
+    found.sort_by_key(|handover| std::cmp::Reverse(handover.times));
     found
 }
 
@@ -188,8 +188,8 @@ fn failures(parameters: &[Parameter], points: &[PointResult]) -> Option<String> 
 
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::document::{Document, RunResult};
-    use super::super::run::Digest;
+    use super::super::document::Document;
+    use super::super::sample::Digest;
     use super::*;
     use thalweg_measure::Machine;
 

@@ -7,16 +7,18 @@
 //! |---|---|
 //! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, places in words |
 //! | [`plan`] | what is asked for, checked; the points; the plan for the engine |
-//! | [`run`], [`program`] | one run with what it needs around it; which program it was |
+//! | [`run`], [`program`], [`sample`] | one run with what it needs around it; which program it was; what the log has of it |
 //! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
-//! | [`document`], [`text`], [`diff`] | the result; in at most 25 lines; two of them point by point |
+//! | [`document`], [`point`], [`text`], [`diff`] | the result; in at most 25 lines; two of them point by point |
 
 mod diff;
 mod document;
 mod findings;
 mod plan;
+mod point;
 mod program;
 mod run;
+mod sample;
 mod skip;
 mod template;
 #[cfg(test)]
@@ -26,9 +28,11 @@ mod values;
 mod variance;
 
 pub use diff::{Diff, diff};
-pub use document::{Document, PointResult};
+pub use document::Document;
 pub use findings::{Findings, Handover};
 pub use plan::{Choice, Explain, Sweep};
-pub use run::{Digest, Point, Sample, State, Subject, Surroundings};
+pub use point::{PointResult, RunResult};
+pub use run::Surroundings;
+pub use sample::{Digest, Point, Sample, State, Subject};
 pub use values::{Parameter, Value};
 pub use variance::Share;

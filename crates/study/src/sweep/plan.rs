@@ -2,7 +2,7 @@
 //! together.
 
 use super::program::Program;
-use super::run::{Point, Subject};
+use super::sample::{Point, Subject};
 use super::skip;
 use super::template::{filled, names, words};
 use super::values::{Parameter, Value};
@@ -92,6 +92,9 @@ impl Default for Choice {
     }
 }
 
+/// The points that are run, and those that are not, each with the condition that held.
+type Points = (Vec<Point>, Vec<(Point, String)>);
+
 /// A sweep that can be run.
 #[derive(Clone, Debug)]
 pub struct Sweep {
@@ -178,8 +181,7 @@ impl Choice {
     }
 
     /// The points that are run, and those that are skipped.
-    #[allow(clippy::type_complete)]
-    fn points(&self, parameters: &[Parameter]) -> Result<(Vec<Point>, Vec<(Point, String)>)> {
+    fn points(&self, parameters: &[Parameter]) -> Result<Points> {
         let grid: u128 = parameters.iter().fold(1_u128, |all, p| all.saturating_mul(p.values.len() as u128));
         let too_many = grid > MOST_RUNS.saturating_mul(100);
         let places: Vec<Vec<usize>> = match self.sample {

@@ -1,7 +1,7 @@
 //! What the engine and a sweep's plan promise together, on made-up times: no process is started.
 
 use super::plan::{Choice, Explain};
-use super::run::{Sample, State, Swept};
+use super::sample::{Sample, State, Swept};
 use std::cell::Cell;
 use thalweg_measure::{Closures, Error, Machine, Observer, Order, Plan, Runs, Usage, measure};
 

@@ -1,8 +1,9 @@
 //! The result for a terminal: at most 25 lines. What was found comes first, then every point, or of many the best and the worst along each
 //! parameter.
 
-use super::document::{Document, PointResult};
-use super::run::State;
+use super::document::Document;
+use super::point::PointResult;
+use super::sample::State;
 use thalweg_measure::Estimate;
 use thalweg_trace::numbers::{byte_rate, duration, whole_percent};
 
