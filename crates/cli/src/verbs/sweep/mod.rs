@@ -20,21 +20,21 @@ use thalweg_trace::numbers;
     override_usage = "thalweg sweep --vary NAME=VALUES... [OPTIONS] -- COMMAND [ARGUMENTS]...\n       thalweg sweep [OPTIONS] PLAN.toml\n       thalweg sweep diff BEFORE.json AFTER.json"
 )]
 #[command(after_help = "\
-Values: 1,2,4 | fast,slow | 1..10:+3 (1 4 7 10) | 64Ki..16Mi:x4 (64Ki 256Ki 1Mi 4Mi 16Mi). Written with Ki, Mi or Gi, a value
+Values: 1,2,4 | fast,slow | 1..10:+3 (1 4 7 10) | 64Ki..16Mi:x4 (64Ki 256Ki 1Mi 4Mi 16Mi). Written with Ki, Mi or Gi, a value \
 stands in the command as a number of bytes.
 
-In the command and in all templates {NAME} is the parameter's value and {run} a number that no other run has (a fresh file for
-each run); {{NAME}} is the text {NAME} itself. The command is started as it stands, without a shell: for pipes write
--- sh -c '...'. --prepare and --cleanup are run by sh -c, untimed; --server's words are started without a shell, once for each
+In the command and in all templates {NAME} is the parameter's value and {run} a number that no other run has (a fresh file for \
+each run); {{NAME}} is the text {NAME} itself. The command is started as it stands, without a shell: for pipes write \
+-- sh -c '...'. --prepare and --cleanup are run by sh -c, untimed; --server's words are started without a shell, once for each \
 change of the parameters in it, and have to stay in the foreground.
 
-Each repetition runs every point once, in an order of its own; the first run of each point counts for nothing. Times come from
+Each repetition runs every point once, in an order of its own; the first run of each point counts for nothing. Times come from \
 runs that nothing records; --explain once records one further run of each point, to say where its time goes.
 
 Results: NAME.runs.jsonl (every run, as soon as it is known), NAME.json, NAME.html. A sweep that was ended goes on with --continue.
 
-A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port
-and bytes strings; repeat, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \"once\" or \"never\";
+A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port \
+and bytes strings; repeat, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \"once\" or \"never\"; \
 ceiling_bytes_per_s a number.
 
   thalweg sweep --vary level=1,6,9 --vary size=1Mi,16Mi --prepare 'head -c {size} /dev/urandom > /tmp/in' \\
