@@ -39,6 +39,24 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
 ];
 
+/// What counts files and names: program, and the kernel's function that it is attached to (fentry).
+pub(crate) const COUNTED: &[(&str, &str)] = &[
+    ("on_open", "security_file_open"),
+    ("on_getattr", "security_inode_getattr"),
+    ("on_unlink", "security_inode_unlink"),
+    ("on_rename", "security_inode_rename"),
+    ("on_listed", "filldir64"),
+];
+
+/// What is not known without one of them.
+pub(crate) const COUNTS: &str = "how many files were opened, created, removed or renamed, and how many names listed";
+
+/// Whether the recorder can do without a program: what is not seen then.
+fn lost_without(program: &str) -> Option<&'static str> {
+    let counts = COUNTED.iter().any(|(name, _)| *name == program).then_some(COUNTS);
+    OPTIONAL.iter().find(|(name, _, _)| *name == program).map(|(_, _, what)| *what).or(counts)
+}
+
 /// Programs of the tier `syscall`, with their tracepoints.
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
 
@@ -79,15 +97,28 @@ impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
     pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
         quiet();
+        // A kernel may name a function and not let programs be attached to it (inlined, renamed, without trampolines).
+        let without = || Programs::loaded(settings, tracepoints, ring_bytes, false);
+        let mut programs = match function_programs() {
+            Ok(()) => Programs::loaded(settings, tracepoints, ring_bytes, true).or_else(|_| without())?,
+            Err(_) => without()?,
+        };
+        programs.attach(settings)?;
+        Ok(programs)
+    }
+
+    /// Loads everything the kernel has; what counts files and names only if `counting`.
+    fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         let mut missing: Vec<String> = Vec::new();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !tracepoints.has(t));
+            let no_tracepoint = OPTIONAL.iter().any(|(n, t, _)| *n == name && !tracepoints.has(t));
+            let no_function = COUNTED.iter().any(|(n, f)| *n == name && !(counting && tracepoints.has_function(f)));
             let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
-            if let Some((_, _, what)) = lacks {
+            if let Some(what) = lost_without(&name).filter(|_| no_tracepoint || no_function) {
                 if !missing.iter().any(|m| m == what) {
-                    missing.push((*what).to_owned());
+                    missing.push(what.to_owned());
                 }
                 program.set_autoload(false);
             }
@@ -105,9 +136,7 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        let mut programs = Programs { object, links: Vec::new(), missing };
-        programs.attach(settings)?;
-        Ok(programs)
+        Ok(Programs { object, links: Vec::new(), missing })
     }
 
     fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
@@ -116,18 +145,19 @@ impl Programs {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            if !program.autoload() || !section.starts_with("tp_btf/") {
+            if !program.autoload() || !(section.starts_with("tp_btf/") || section.starts_with("fentry/")) {
                 continue;
             }
             if CALL_PROGRAMS.iter().any(|(n, _)| *n == name) && settings.trace_calls == 0 {
                 continue;
             }
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) if OPTIONAL.iter().any(|(n, _, _)| *n == name) => {
-                    missing.push(format!("{} ({error})", OPTIONAL.iter().find(|(n, _, _)| *n == name).map_or("", |o| o.2)));
+            match (program.attach(), lost_without(&name)) {
+                (Ok(link), _) => links.push(link),
+                (Err(error), Some(what)) if !missing.iter().any(|m: &String| m.starts_with(what)) => {
+                    missing.push(format!("{what} ({error})"))
                 }
-                Err(error) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
+                (Err(_), Some(_)) => {}
+                (Err(error), None) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
             }
         }
         let sampled = self.sample(&mut links);
@@ -238,6 +268,27 @@ impl Programs {
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
         super::cost::facts(&self.object).map(|(name, info)| (name, info.verified_insns)).collect()
+    }
+}
+
+/// Whether programs may be attached to the kernel's functions at all: some systems allow those on tracepoints and not these. One with no
+/// function is asked for, so that nothing is loaded: it costs a system call, where a refusal of all programs together costs loading them twice.
+pub(crate) fn function_programs() -> std::io::Result<()> {
+    // r0 = 0; exit.
+    let code = [0xb7_u64, 0x95].map(u64::to_le_bytes).concat();
+    let mut options = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
+        expected_attach_type: libbpf_sys::BPF_TRACE_FENTRY,
+        ..Default::default()
+    };
+    // SAFETY: the code is of two instructions, the names are C strings, the options as large as they say.
+    let refused = unsafe {
+        let (kind, license) = (libbpf_sys::BPF_PROG_TYPE_TRACING, c"GPL".as_ptr());
+        libbpf_sys::bpf_prog_load(kind, c"thalweg_probe".as_ptr(), license, code.as_ptr().cast(), 2, &raw mut options)
+    };
+    match std::io::Error::from_raw_os_error(-refused) {
+        error if error.kind() == std::io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
     }
 }
 

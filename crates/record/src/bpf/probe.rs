@@ -1,6 +1,6 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{NEEDED, OPTIONAL, clock_event};
+use super::load::{COUNTED, COUNTS, NEEDED, OPTIONAL, clock_event, function_programs};
 use super::tracepoints::{BTF, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
@@ -68,6 +68,13 @@ pub(crate) fn probe() -> Vec<(String, Result<String, String>)> {
                 let found = if tracepoints.has(tracepoint) { Ok("yes".to_owned()) } else { Err(format!("absent; not seen: {what}")) };
                 say(format!("tracepoint {tracepoint}"), found);
             }
+            let absent = COUNTED.iter().find(|(_, function)| !tracepoints.has_function(function));
+            let found = match (function_programs(), absent) {
+                (Err(error), _) => Err(format!("{error}; not known: {COUNTS}")),
+                (Ok(()), Some((_, function))) => Err(format!("{function} is absent; not known: {COUNTS}")),
+                (Ok(()), None) => Ok("yes".to_owned()),
+            };
+            say("programs on the kernel's functions (fentry)".to_owned(), found);
         }
     }
     facts

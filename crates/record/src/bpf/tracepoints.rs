@@ -1,8 +1,9 @@
-//! Which tracepoints with types the running kernel has.
+//! Which tracepoints with types the running kernel has, and which of the functions that are asked for.
 //!
-//! The kernel names them in its own types (BTF), as `btf_trace_NAME`. libbpf reads these megabytes anyway when it loads the programs;
+//! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names. libbpf reads these megabytes anyway when it loads the programs;
 //! to parse them once more for the names only would cost as much again, so only their strings are looked through.
 
+use super::load::COUNTED;
 use std::collections::HashSet;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -18,9 +19,12 @@ const PREFIX: &[u8] = b"btf_trace_";
 /// More than any kernel's strings take.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The names of all of them.
+/// The names of all of them, and of the functions of [`COUNTED`] that are there.
 #[derive(Clone, Debug)]
-pub(crate) struct Tracepoints(HashSet<Vec<u8>>);
+pub(crate) struct Tracepoints {
+    names: HashSet<Vec<u8>>,
+    functions: HashSet<Vec<u8>>,
+}
 
 impl Tracepoints {
     /// Those of the running kernel.
@@ -35,12 +39,25 @@ impl Tracepoints {
     }
 
     fn named(strings: &[u8]) -> Tracepoints {
-        Tracepoints(strings.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(PREFIX)).map(<[u8]>::to_vec).collect())
+        let mut found = Tracepoints { names: HashSet::new(), functions: HashSet::new() };
+        for name in strings.split(|byte| *byte == 0) {
+            if let Some(tracepoint) = name.strip_prefix(PREFIX) {
+                found.names.insert(tracepoint.to_vec());
+            } else if COUNTED.iter().any(|(_, function)| function.as_bytes() == name) {
+                found.functions.insert(name.to_vec());
+            }
+        }
+        found
     }
 
     /// Whether this one is there.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains(name.as_bytes())
+        self.names.contains(name.as_bytes())
+    }
+
+    /// Whether the kernel has a function of this name; something else may be called so, too.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        self.functions.contains(name.as_bytes())
     }
 }
 
@@ -63,6 +80,7 @@ mod tests {
         let found = Tracepoints::named(b"\0task_struct\0btf_trace_sched_switch\0__bpf_trace_sched_waking\0btf_trace_tcp_probe\0");
         assert!(found.has("sched_switch") && found.has("tcp_probe"));
         assert!(!found.has("sched_waking") && !found.has("task_struct") && !found.has(""));
+        assert!(!found.has_function("filldir64") && Tracepoints::named(b"\0filldir64\0").has_function("filldir64"));
     }
 
     #[test]
