@@ -1,7 +1,7 @@
 //! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
 
 use super::Of;
-use super::files;
+use super::files::{self, each};
 use super::names::base;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
@@ -78,10 +78,6 @@ pub(super) fn about(of: &Of<'_>) -> String {
         return format!("{} files, {} in {took}, {rate}, {each} each", count(of.transfers), size(bytes));
     }
     format!("{} in {took}, {rate}", size(bytes))
-}
-
-pub(super) fn each(n: u64, what: &str, wall_s: f64) -> String {
-    format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
 }
 
 fn rate_per_s(rate: f64) -> String {

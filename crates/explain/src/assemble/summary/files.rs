@@ -2,7 +2,6 @@
 //! what was opened, asked for its attributes or listed: each of these also goes with the ones before.
 
 use super::Of;
-use super::about::each;
 use crate::assemble::file_counts::FileCounts;
 use crate::limits::summary as limits;
 use thalweg_trace::numbers::{count, duration, size};
@@ -30,6 +29,11 @@ pub(super) fn about(of: &Of<'_>, bytes: u64, wall_s: f64) -> Option<String> {
     }
     let each = duration(wall_s / done.n as f64);
     Some(format!("{} {}, {} in {}, {each} each", count(done.n), done.what, size(bytes), duration(wall_s)))
+}
+
+/// So many of something, and the time for each.
+pub(super) fn each(n: u64, what: &str, wall_s: f64) -> String {
+    format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
 }
 
 /// Whether the bytes matter more. What a program opens and asks for to become what it is goes before the one file that it then reads.
