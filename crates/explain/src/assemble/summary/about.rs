@@ -65,7 +65,9 @@ pub(super) fn about(of: &Of<'_>) -> String {
     }
     // A program that says itself which files it moves counts them best: of small files, recorders keep some together.
     let is_own = of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty();
-    if let Some(said) = files::about(of, bytes, wall_s).filter(|_| !is_own) {
+    let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
+    let counted = of.parts.around.files.as_ref().filter(|_| !is_own);
+    if let Some(said) = counted.and_then(|counted| files::about(counted, (bytes, largest), wall_s)) {
         return said;
     }
     if bytes < limits::LEAST_BYTES {

@@ -1,7 +1,6 @@
 //! Whether a run was about files and names, and what it did with them. What was changed is what it was about (created, removed, renamed), else
 //! what was opened, asked for its attributes or listed: each of these also goes with the ones before.
 
-use super::Of;
 use crate::assemble::file_counts::FileCounts;
 use crate::limits::summary as limits;
 use thalweg_trace::numbers::{count, duration, size};
@@ -17,10 +16,9 @@ struct Done {
     moves: bool,
 }
 
-/// What it did with files and names, where that were many, of few bytes each. `bytes`: what it moved.
-pub(super) fn about(of: &Of<'_>, bytes: u64, wall_s: f64) -> Option<String> {
-    let done = leading(&of.parts.around.files?)?;
-    let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
+/// What it did with files and names, where that were many, of few bytes each. `bytes`: what it moved, `largest` of them in one transfer.
+pub(super) fn about(files: &FileCounts, (bytes, largest): (u64, u64), wall_s: f64) -> Option<String> {
+    let done = leading(files)?;
     if is_about_bytes(done, bytes, largest) {
         return None;
     }
