@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::raw::{Control, Settings};
-use super::tracepoints::Tracepoints;
+use super::tracepoints::{COUNTED, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
@@ -37,15 +37,6 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_irq_exit", "irq_handler_exit", "waits that a device ended"),
     ("on_timer_entry", "hrtimer_expire_entry", "waits that a timer ended"),
     ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
-];
-
-/// What counts files and names: program, and the kernel's function that it is attached to (fentry).
-pub(crate) const COUNTED: &[(&str, &str)] = &[
-    ("on_open", "security_file_open"),
-    ("on_getattr", "security_inode_getattr"),
-    ("on_unlink", "security_inode_unlink"),
-    ("on_rename", "security_inode_rename"),
-    ("on_listed", "filldir64"),
 ];
 
 /// What is not known without one of them.

@@ -1,7 +1,7 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{COUNTED, COUNTS, NEEDED, OPTIONAL, clock_event, function_programs};
-use super::tracepoints::{BTF, Tracepoints};
+use super::load::{COUNTS, NEEDED, OPTIONAL, clock_event, function_programs};
+use super::tracepoints::{BTF, COUNTED, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -3,7 +3,6 @@
 //! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names. libbpf reads these megabytes anyway when it loads the programs;
 //! to parse them once more for the names only would cost as much again, so only their strings are looked through.
 
-use super::load::COUNTED;
 use std::collections::HashSet;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::FileExt;
@@ -18,6 +17,15 @@ const PREFIX: &[u8] = b"btf_trace_";
 
 /// More than any kernel's strings take.
 const MOST_BYTES: usize = 64 << 20;
+
+/// What counts files and names: program, and the kernel's function that it is attached to (fentry).
+pub(crate) const COUNTED: &[(&str, &str)] = &[
+    ("on_open", "security_file_open"),
+    ("on_getattr", "security_inode_getattr"),
+    ("on_unlink", "security_inode_unlink"),
+    ("on_rename", "security_inode_rename"),
+    ("on_listed", "filldir64"),
+];
 
 /// The names of all of them, and of the functions of [`COUNTED`] that are there.
 #[derive(Clone, Debug)]
