@@ -249,9 +249,10 @@ enum name_count {
 	NAMES_REMOVED_IN_OVERLAY,
 	NAMES_RENAMED,
 	NAMES_RENAMED_IN_OVERLAY,
+	NAMES_READ,	/* from their beginning; where opens are not counted */
 };
 
-#define NAME_COUNTS 8
+#define NAME_COUNTS 9
 
 /* Totals since the thread is recorded. */
 struct record_names {

@@ -37,6 +37,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	long long i_size;
+	__u32 i_generation;
 };
 
 struct dentry {

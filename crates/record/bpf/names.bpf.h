@@ -1,5 +1,6 @@
 /* How many files and names a thread dealt with: the lean tier traces no system call, so the kernel's own functions count them, where all ways
- * to open, stat, unlink, rename and list come together. All programs are optional: a kernel without fentry counts nothing.
+ * to open, stat, unlink, rename and list come together. All programs are optional. Where programs may not be attached to functions, the
+ * tracepoints at the end count what they can instead; never both (load.rs).
  *
  * A file system that lies over another (overlayfs) passes what it is asked on to the one below through the same functions. Its inner
  * files are marked and its inner mounts are nobody's; a removal has neither, so these are counted by who was asked. */
@@ -94,6 +95,48 @@ int BPF_PROG(on_listed, void *context, const char *name, int length, long long p
 		return 0;
 	thread->names.listed_last = mark;
 	count_name(thread, NAMES_LISTED);
+	return 0;
+}
+
+SEC("tp_btf/ext4_allocate_inode")
+int BPF_PROG(on_ext4_create, struct inode *inode, struct inode *directory, int mode)
+{
+	struct thread *thread = (mode & S_IFMT) == S_IFREG ? counted_thread() : 0;
+	if (thread)
+		count_name(thread, NAMES_CREATED);
+	return 0;
+}
+
+SEC("tp_btf/ext4_unlink_enter")
+int BPF_PROG(on_ext4_unlink)
+{
+	struct thread *thread = counted_thread();
+	if (thread)
+		count_name(thread, NAMES_REMOVED);
+	return 0;
+}
+
+/* Pages of the page cache are read: one or more times for each call that reads. Files are counted where they are read from their beginning and
+ * are none of the last few: a database reads its first page again for each transaction. */
+SEC("tp_btf/mm_filemap_get_pages")
+int BPF_PROG(on_read_pages, struct address_space *mapping, unsigned long index)
+{
+	if (index)
+		return 0;
+	struct thread *thread = counted_thread();
+	if (!thread)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(mapping, host);
+	/* Files that come one after the other can have one address, and one number. */
+	__u64 mark = (__u64)inode ^ (__u64)BPF_CORE_READ(inode, i_generation) << 32;
+	for (__u32 n = 0; n < READ_LAST; n++)
+		if (thread->names.read_last[n] == mark)
+			return 0;
+	if ((BPF_CORE_READ(inode, i_mode) & S_IFMT) != S_IFREG)
+		return 0;
+	thread->names.read_last[thread->names.read_next % READ_LAST] = mark;
+	thread->names.read_next += 1;
+	count_name(thread, NAMES_READ);
 	return 0;
 }
 

@@ -59,12 +59,16 @@ struct call_run {
 /* Calls that take turns (read here, write there) each have a run of their own. */
 #define CALL_RUNS 8
 
+/* A program that goes to and fro between so many files has not begun to read another one each time. */
+#define READ_LAST 4
+
 /* How many files and names a thread dealt with. */
 struct names {
 	__u64 count[NAME_COUNTS];
 	__u64 listed_last;
+	__u64 read_last[READ_LAST];	/* marks of the files that were begun to be read last */
+	__u32 read_next;
 	__u32 fresh;	/* counted since it was emitted */
-	__u32 pad;
 };
 
 /* One thread. Only the processor it runs on writes to it, but for the wake-up. */

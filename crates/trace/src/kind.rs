@@ -221,6 +221,8 @@ closed_set! {
         FileRenames = "file.renames",
         /// Names that listings have given a thread, `.` and `..` aside, accumulated.
         FileListed = "file.listed",
+        /// Regular files that a thread has begun to read from their beginning, through the page cache, accumulated: where opens are not counted.
+        FileReads = "file.reads",
     }
 }
 

@@ -20,6 +20,8 @@ pub(crate) struct FileCounts {
     pub renamed: u64,
     /// Names that listings gave.
     pub listed: u64,
+    /// Regular files read from their beginning: where opens were not counted.
+    pub read: u64,
     /// How many processes did any of it.
     pub processes: u64,
 }
@@ -30,7 +32,7 @@ impl FileCounts {
         use CounterName as C;
         let mut counts = FileCounts::default();
         let mut processes: HashSet<u32> = HashSet::new();
-        for name in [C::FileOpens, C::FileCreates, C::FileStats, C::FileRemoves, C::FileRenames, C::FileListed] {
+        for name in [C::FileOpens, C::FileCreates, C::FileStats, C::FileRemoves, C::FileRenames, C::FileListed, C::FileReads] {
             // Each is a total since its thread began: the largest is the last.
             let mut of_thread: HashMap<u32, u64> = HashMap::new();
             for counter in source.counters(name)? {
@@ -52,7 +54,8 @@ impl FileCounts {
                 C::FileStats => counts.stats = sum,
                 C::FileRemoves => counts.removed = sum,
                 C::FileRenames => counts.renamed = sum,
-                _ => counts.listed = sum,
+                C::FileListed => counts.listed = sum,
+                _ => counts.read = sum,
             }
         }
         counts.processes = processes.len() as u64;

@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::raw::{Control, Settings};
-use super::tracepoints::{COUNTED, Tracepoints};
+use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
@@ -39,12 +39,10 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
 ];
 
-/// What is not known without one of them.
-pub(crate) const COUNTS: &str = "how many files were opened, created, removed or renamed, and how many names listed";
-
 /// Whether the recorder can do without a program: what is not seen then.
 fn lost_without(program: &str) -> Option<&'static str> {
-    let counts = COUNTED.iter().any(|(name, _)| *name == program).then_some(COUNTS);
+    let counts = COUNTED.iter().map(|(name, _)| name).chain(STAND_INS.iter().map(|(name, _, _)| name)).any(|name| *name == program);
+    let counts = counts.then_some(COUNTS);
     OPTIONAL.iter().find(|(name, _, _)| *name == program).map(|(_, _, what)| *what).or(counts)
 }
 
@@ -98,16 +96,18 @@ impl Programs {
         Ok(programs)
     }
 
-    /// Loads everything the kernel has; what counts files and names only if `counting`.
+    /// Loads everything the kernel has; on its functions only if `counting`.
     fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
-        let mut missing: Vec<String> = Vec::new();
+        let mut missing: Vec<String> = tracepoints.not_counted(counting).into_iter().map(str::to_owned).collect();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let no_tracepoint = OPTIONAL.iter().any(|(n, t, _)| *n == name && !tracepoints.has(t));
-            let no_function = COUNTED.iter().any(|(n, f)| *n == name && !(counting && tracepoints.has_function(f)));
             let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
-            if let Some(what) = lost_without(&name).filter(|_| no_tracepoint || no_function) {
+            if tracepoints.counts(&name, counting) == Some(false) {
+                program.set_autoload(false);
+            }
+            if let Some(what) = lost_without(&name).filter(|_| no_tracepoint) {
                 if !missing.iter().any(|m| m == what) {
                     missing.push(what.to_owned());
                 }

@@ -1,7 +1,7 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{COUNTS, NEEDED, OPTIONAL, clock_event, function_programs};
-use super::tracepoints::{BTF, COUNTED, Tracepoints};
+use super::load::{NEEDED, OPTIONAL, clock_event, function_programs};
+use super::tracepoints::{BTF, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{FromRawFd, OwnedFd};
@@ -68,11 +68,11 @@ pub(crate) fn probe() -> Vec<(String, Result<String, String>)> {
                 let found = if tracepoints.has(tracepoint) { Ok("yes".to_owned()) } else { Err(format!("absent; not seen: {what}")) };
                 say(format!("tracepoint {tracepoint}"), found);
             }
-            let absent = COUNTED.iter().find(|(_, function)| !tracepoints.has_function(function));
-            let found = match (function_programs(), absent) {
-                (Err(error), _) => Err(format!("{error}; not known: {COUNTS}")),
-                (Ok(()), Some((_, function))) => Err(format!("{function} is absent; not known: {COUNTS}")),
-                (Ok(()), None) => Ok("yes".to_owned()),
+            let allowed = function_programs();
+            let found = match (&allowed, tracepoints.not_counted(allowed.is_ok())) {
+                (Err(error), Some(what)) => Err(format!("{error}; not known: {what}")),
+                (_, Some(what)) => Err(format!("some are absent; not known: {what}")),
+                (_, None) => Ok("yes".to_owned()),
             };
             say("programs on the kernel's functions (fentry)".to_owned(), found);
         }

@@ -34,7 +34,7 @@ pub(crate) unsafe trait Plain: Copy {}
 pub(crate) const SITE_FUNCTIONS: usize = 12;
 
 /// How many things [`Names`] counts.
-pub(crate) const NAME_COUNTS: usize = 8;
+pub(crate) const NAME_COUNTS: usize = 9;
 
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
@@ -71,7 +71,7 @@ plain! {
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
-    /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays.
+    /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
     Names { head: Head, count: [u64; NAME_COUNTS] }
     Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {

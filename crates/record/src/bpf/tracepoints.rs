@@ -27,6 +27,22 @@ pub(crate) const COUNTED: &[(&str, &str)] = &[
     ("on_listed", "filldir64"),
 ];
 
+/// What counts where no program may be attached to functions: program, tracepoint, and which program on a function counts the same or more.
+pub(crate) const STAND_INS: &[(&str, &str, &str)] = &[
+    ("on_ext4_create", "ext4_allocate_inode", "on_open"),
+    ("on_ext4_unlink", "ext4_unlink_enter", "on_unlink"),
+    ("on_read_pages", "mm_filemap_get_pages", "on_open"),
+];
+
+/// What is not known where nothing counts.
+pub(crate) const COUNTS: &str = "how many files were opened, created, removed or renamed, and how many names listed";
+
+/// The same where tracepoints count.
+const COUNTS_BY_TRACEPOINTS: &str = "how many files were opened and not read, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
+
+/// The same where they do not count what is read.
+const COUNTS_WITHOUT_READS: &str = "how many files were opened, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
+
 /// The names of all of them, and of the functions of [`COUNTED`] that are there.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracepoints {
@@ -61,6 +77,26 @@ impl Tracepoints {
     /// Whether this one is there.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.names.contains(name.as_bytes())
+    }
+
+    /// Whether this program counts files here; `functions`: programs may be attached to functions. `None`: it counts none anywhere.
+    pub(crate) fn counts(&self, program: &str, functions: bool) -> Option<bool> {
+        let on_function = |program| COUNTED.iter().find(|(name, _)| *name == program).map(|(_, f)| functions && self.has_function(f));
+        let stand_in = STAND_INS.iter().find(|(name, _, _)| *name == program);
+        on_function(program).or(stand_in.map(|(_, tracepoint, instead_of)| self.has(tracepoint) && on_function(instead_of) == Some(false)))
+    }
+
+    /// What of the files a command deals with cannot be counted here; `None`: all can.
+    pub(crate) fn not_counted(&self, functions: bool) -> Option<&'static str> {
+        let counts = |program: &str| self.counts(program, functions) == Some(true);
+        if COUNTED.iter().all(|(program, _)| counts(program)) {
+            return None;
+        }
+        Some(match (STAND_INS.iter().any(|(program, _, _)| counts(program)), counts("on_read_pages")) {
+            (false, _) => COUNTS,
+            (true, true) => COUNTS_BY_TRACEPOINTS,
+            (true, false) => COUNTS_WITHOUT_READS,
+        })
     }
 
     /// Whether the kernel has a function of this name; something else may be called so, too.

@@ -1,5 +1,5 @@
 //! Whether a run was about files and names, and what it did with them. What was changed is what it was about (created, removed, renamed), else
-//! what was opened, asked for its attributes or listed: each of these also goes with the ones before.
+//! what was opened or read, asked for its attributes or listed: each of these also goes with the ones before.
 
 use crate::assemble::file_counts::FileCounts;
 use crate::limits::summary as limits;
@@ -45,13 +45,15 @@ fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
 fn leading(files: &FileCounts) -> Option<Done> {
     let own = files.processes * limits::OWN_NAMES;
     let changed = |n, what, moves| Done { n, what, changed: true, moves };
-    let looked =
-        |n: u64, what, moves| Done { n: if n.saturating_sub(own) >= limits::LEAST_LOOKED { n } else { 0 }, what, changed: false, moves };
+    // Whatever a process needs to start, half of those that matter are others.
+    let matters = |n: u64| n >= limits::LEAST_LOOKED && n.saturating_sub(own) >= limits::LEAST_LOOKED / 2;
+    let looked = |n: u64, what, moves| Done { n: if matters(n) { n } else { 0 }, what, changed: false, moves };
     let all = [
         changed(files.created, "files created", true),
         changed(files.removed, "files removed", false),
         changed(files.renamed, "files renamed", false),
         looked(files.opened, "files opened", true),
+        looked(files.read, "files read", true),
         looked(files.stats, "stat calls", false),
         looked(files.listed, "names listed", false),
     ];
@@ -63,26 +65,29 @@ fn leading(files: &FileCounts) -> Option<Done> {
 mod tests {
     use super::*;
 
-    fn said(counts: [u64; 6]) -> Option<(u64, &'static str)> {
-        let [opened, created, stats, removed, renamed, listed] = counts;
-        leading(&FileCounts { opened, created, stats, removed, renamed, listed, processes: 1 }).map(|done| (done.n, done.what))
+    fn said(counts: [u64; 7]) -> Option<(u64, &'static str)> {
+        let [opened, created, stats, removed, renamed, listed, read] = counts;
+        leading(&FileCounts { opened, created, stats, removed, renamed, listed, read, processes: 1 }).map(|done| (done.n, done.what))
     }
 
     #[test]
     fn what_was_changed_leads_then_what_was_opened_then_what_was_asked_for() {
-        assert_eq!(said([10_040, 5_000, 15_000, 0, 0, 5_000]), Some((5_000, "files created")), "cp -r");
-        assert_eq!(said([40, 0, 60, 5_000, 0, 5_000]), Some((5_000, "files removed")), "rm -r");
-        assert_eq!(said([5_040, 1, 10_100, 0, 0, 5_000]), Some((5_040, "files opened")), "tar c");
-        assert_eq!(said([60, 3, 12_000, 0, 0, 12_400]), Some((12_000, "stat calls")), "git status");
-        assert_eq!(said([20, 0, 300, 0, 0, 20_000]), Some((20_000, "names listed")), "find");
+        assert_eq!(said([10_040, 5_000, 15_000, 0, 0, 5_000, 0]), Some((5_000, "files created")), "cp -r");
+        assert_eq!(said([40, 0, 60, 5_000, 0, 5_000, 0]), Some((5_000, "files removed")), "rm -r");
+        assert_eq!(said([5_040, 1, 10_100, 0, 0, 5_000, 0]), Some((5_040, "files opened")), "tar c");
+        assert_eq!(said([60, 3, 12_000, 0, 0, 12_400, 0]), Some((12_000, "stat calls")), "git status");
+        assert_eq!(said([20, 0, 300, 0, 0, 20_000, 0]), Some((20_000, "names listed")), "find");
+        assert_eq!(said([0, 0, 0, 0, 0, 0, 1_012]), Some((1_012, "files read")), "tar c, where opens are not counted");
     }
 
     #[test]
     fn what_a_program_needs_to_start_is_not_what_it_was_about() {
-        assert_eq!(said([20, 0, 30, 0, 0, 0]), None, "cat");
-        assert_eq!(said([620, 12, 900, 0, 0, 400]), None, "an interpreter with 300 modules");
+        assert_eq!(said([20, 0, 30, 0, 0, 0, 0]), None, "cat");
+        assert_eq!(said([620, 12, 900, 0, 0, 400, 0]), None, "an interpreter with 300 modules");
         let many = FileCounts { opened: 4_000, stats: 3_000, processes: 500, ..FileCounts::default() };
         assert_eq!(leading(&many), None, "a script that starts 500 programs");
+        let many = FileCounts { read: 2_500, processes: 500, ..FileCounts::default() };
+        assert_eq!(leading(&many), None, "the same, where reads are counted");
     }
 
     #[test]

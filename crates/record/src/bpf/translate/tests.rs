@@ -388,7 +388,7 @@ proptest! {
 fn counts_of_files_are_counters_of_their_thread_and_none_is_none() {
     let mut bench = Bench::new();
     bench.thread(5, 40, 40, raw::ROLE_CLIENT, "rm");
-    bench.emit(&raw::Names { head: head(15, 5, 7), count: [30, 0, 12, 0, 1_000, 0, 0, 0] });
+    bench.emit(&raw::Names { head: head(15, 5, 7), count: [30, 0, 12, 0, 1_000, 0, 0, 0, 0] });
     let track = CounterOf::Track(bench.tracks().iter().find(|t| t.tid == Some(40)).expect("its track").track);
     let found = [(track, CounterName::FileOpens, 30), (track, CounterName::FileStats, 12), (track, CounterName::FileRemoves, 1_000)];
     assert_eq!(bench.counters(), found);
