@@ -136,6 +136,7 @@ int BPF_PROG(on_read_pages, struct address_space *mapping, unsigned long index)
 		return 0;
 	thread->names.read_last[thread->names.read_next % READ_LAST] = mark;
 	thread->names.read_next += 1;
+	__sync_fetch_and_add(&control.read, 1);
 	count_name(thread, NAMES_READ);
 	return 0;
 }

@@ -294,6 +294,7 @@ struct control {
 	__u32 refused;	/* that would have been, past the bounds */
 	__u32 wanted;	/* entries made in `wanted` */
 	__u32 older;	/* connections that recorded threads had before they were recorded */
+	__u32 read;	/* files that were begun to be read */
 };
 struct control control = {};
 

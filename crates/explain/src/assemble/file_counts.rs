@@ -58,6 +58,10 @@ impl FileCounts {
                 _ => counts.read = sum,
             }
         }
+        // Counted for a part of the time only.
+        if source.meta().attributes.iter().any(|(name, _)| name == "file.reads") {
+            counts.read = 0;
+        }
         counts.processes = processes.len() as u64;
         Ok((counts.processes > 0).then_some(counts))
     }

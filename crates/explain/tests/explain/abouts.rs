@@ -60,6 +60,20 @@ fn what_was_removed_by_all_processes_of_the_command_is_one_count() {
 }
 
 #[test]
+fn what_was_read_counts_where_opens_do_not_unless_it_was_counted_in_part() {
+    for (in_part, said) in [(false, "1,012 files read in 100 ms, 98.8 µs each"), (true, "100 ms")] {
+        let mut tale = Tale::new(100_000, 2);
+        let tar = tale.thread(Role::Client, "tar", 100, 100);
+        tale.span(tar, SpanKind::CpuRun, 0, 100_000).ran(100_000).end();
+        counted(&mut tale, tar, CounterName::FileReads, &[1_012]);
+        if in_part {
+            tale.meta.attributes.push(("file.reads".to_owned(), "in part".to_owned()));
+        }
+        assert_eq!(tale.explain().summary.about, said);
+    }
+}
+
+#[test]
 fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
     let mut tale = Tale::new(100_000, 2);
     let python = tale.thread(Role::Client, "python3", 100, 100);

@@ -49,6 +49,14 @@ fn lost_without(program: &str) -> Option<&'static str> {
 /// Programs of the tier `syscall`, with their tracepoints.
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
 
+/// The program that runs for each piece that anybody reads of the page cache.
+const READS: &str = "on_read_pages";
+
+/// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes a hundredth of a processor,
+/// and so many times for each file.
+const MOST_READS: u64 = 10_000;
+const READS_A_FILE: u64 = 8;
+
 /// How often a running thread is sampled.
 const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 
@@ -56,6 +64,12 @@ const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    /// Of the program that counts what is read, while it is worth its cost.
+    reads: Option<Link>,
+    /// How often that had run and what it had counted, when the kernel began to count runs last.
+    reads_before: (u64, u32),
+    /// What is read was counted for a part of the time only.
+    pub gave_up_reads: bool,
     /// What is not seen because the kernel lacks it.
     pub missing: Vec<String>,
 }
@@ -127,7 +141,7 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        Ok(Programs { object, links: Vec::new(), missing })
+        Ok(Programs { object, links: Vec::new(), reads: None, reads_before: (0, 0), gave_up_reads: false, missing })
     }
 
     fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
@@ -143,6 +157,7 @@ impl Programs {
                 continue;
             }
             match (program.attach(), lost_without(&name)) {
+                (Ok(link), _) if name == READS => self.reads = Some(link),
                 (Ok(link), _) => links.push(link),
                 (Err(error), Some(what)) if !missing.iter().any(|m: &String| m.starts_with(what)) => {
                     missing.push(format!("{what} ({error})"))
@@ -158,6 +173,22 @@ impl Programs {
         self.links.append(&mut links);
         self.missing.append(&mut missing);
         Ok(())
+    }
+
+    /// The kernel has begun to count how often programs run, or ceased to: then what counts files by what is read of them is given up if much
+    /// is read of each. Such a run is about bytes, and each read would take longer.
+    pub(crate) fn weigh_reads(&mut self, begun: bool) {
+        if self.reads.is_none() {
+            return;
+        }
+        let runs = super::cost::facts(&self.object).find(|(name, _)| name == READS).map_or(0, |(_, info)| info.run_cnt);
+        let now = (runs, self.control().read);
+        let (runs, files) = (now.0.saturating_sub(self.reads_before.0), now.1.wrapping_sub(self.reads_before.1));
+        if !begun && runs > MOST_READS && runs > READS_A_FILE * u64::from(files) {
+            self.reads = None;
+            self.gave_up_reads = true;
+        }
+        self.reads_before = now;
     }
 
     /// A clock on each processor that samples what runs.

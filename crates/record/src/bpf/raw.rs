@@ -110,7 +110,7 @@ impl Settings {
 
 plain! {
     /// The programs' variables.
-    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32 }
+    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32, read: u32 }
 }
 
 impl Control {

@@ -128,6 +128,25 @@ mod tests {
     }
 
     #[test]
+    fn one_count_has_one_source_and_what_has_none_is_said() {
+        let both = Tracepoints::named(
+            b"\0btf_trace_ext4_allocate_inode\0btf_trace_mm_filemap_get_pages\0security_file_open\0security_inode_unlink\0",
+        );
+        for functions in [true, false] {
+            assert_eq!(both.counts("on_open", functions), Some(functions));
+            assert_eq!(both.counts("on_ext4_create", functions), Some(!functions), "not beside on_open");
+            assert_eq!(both.counts("on_read_pages", functions), Some(!functions), "not beside on_open");
+            assert_eq!(both.counts("on_ext4_unlink", functions), Some(false), "the kernel has no such tracepoint");
+        }
+        assert_eq!(both.counts("on_switch", true), None, "counts no files");
+        assert_eq!(both.not_counted(false), Some(COUNTS_BY_TRACEPOINTS));
+        let none = Tracepoints::named(b"\0security_file_open\0btf_trace_sched_switch\0");
+        assert_eq!(none.not_counted(false), Some(COUNTS));
+        let names: Vec<&str> = COUNTED.iter().map(|(_, function)| *function).collect();
+        assert_eq!(Tracepoints::named(names.join("\0").as_bytes()).not_counted(true), None);
+    }
+
+    #[test]
     fn a_header_says_where_the_strings_are_and_anything_else_is_refused() {
         let mut header = [0; HEADER];
         header[..2].copy_from_slice(&MAGIC.to_ne_bytes());
