@@ -21,6 +21,7 @@ enum record_kind {
 	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
 	RECORD_PEER = 13,	/* to whom a socket without connections sends */
 	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
+	RECORD_NAMES = 15,	/* how many files and names a thread dealt with so far */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -236,6 +237,27 @@ struct record_file {
 struct record_site {
 	struct head head;
 	__u64 function[SITE_FUNCTIONS];	/* addresses, innermost first */
+};
+
+/* What is counted; of removals and renames apart: those in an overlay, which are counted below it again. */
+enum name_count {
+	NAMES_OPENED,
+	NAMES_CREATED,
+	NAMES_STATED,
+	NAMES_LISTED,
+	NAMES_REMOVED,
+	NAMES_REMOVED_IN_OVERLAY,
+	NAMES_RENAMED,
+	NAMES_RENAMED_IN_OVERLAY,
+	NAMES_READ,	/* from their beginning; where opens are not counted */
+};
+
+#define NAME_COUNTS 9
+
+/* Totals since the thread is recorded. */
+struct record_names {
+	struct head head;
+	__u64 count[NAME_COUNTS];
 };
 
 struct record_peer {

@@ -7,6 +7,7 @@
 
 struct pt_regs;
 struct bpf_local_storage;
+struct mnt_namespace;
 struct sk_buff {
 	unsigned int len;
 	unsigned char *data;
@@ -19,6 +20,7 @@ struct qstr {
 
 struct super_block {
 	__u32 s_dev;
+	unsigned long s_magic;
 };
 
 struct hlist_node {
@@ -35,6 +37,7 @@ struct inode {
 	struct super_block *i_sb;
 	unsigned long i_ino;
 	long long i_size;
+	__u32 i_generation;
 };
 
 struct dentry {
@@ -51,6 +54,7 @@ struct vfsmount {
 };
 
 struct mount {
+	struct mnt_namespace *mnt_ns;
 	struct mount *mnt_parent;
 	struct dentry *mnt_mountpoint;
 	struct vfsmount mnt;

@@ -1,5 +1,5 @@
-/* The kernel recorder's programs, as one object: tracepoints with types (tp_btf), a clock sampler, and two walks over
- * all threads. Each program first asks whether the thread is watched, and returns at once if it is not. */
+/* The kernel recorder's programs, as one object: tracepoints with types (tp_btf), a few functions of the kernel
+ * (fentry), a clock sampler, and two walks over all threads. Each program first asks whether the thread is watched, and returns at once if it is not. */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -15,6 +15,7 @@
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "walks.bpf.h"
+#include "names.bpf.h"
 #include "block.bpf.h"
 #include "samples.bpf.h"
 #include "calls.bpf.h"

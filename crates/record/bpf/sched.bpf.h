@@ -76,6 +76,7 @@ static __always_inline void emit_exit(struct task_struct *task, struct thread *t
 	record.flags = flags;
 	read_totals(&record.io, task, thread);
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
+	emit_names(thread, now);
 	emit(&record.head, sizeof(record));
 }
 

@@ -59,6 +59,18 @@ struct call_run {
 /* Calls that take turns (read here, write there) each have a run of their own. */
 #define CALL_RUNS 8
 
+/* A program that goes to and fro between so many files has not begun to read another one each time. */
+#define READ_LAST 4
+
+/* How many files and names a thread dealt with. */
+struct names {
+	__u64 count[NAME_COUNTS];
+	__u64 listed_last;
+	__u64 read_last[READ_LAST];	/* marks of the files that were begun to be read last */
+	__u32 read_next;
+	__u32 fresh;	/* counted since it was emitted */
+};
+
 /* One thread. Only the processor it runs on writes to it, but for the wake-up. */
 struct thread {
 	__u32 serial;
@@ -82,6 +94,7 @@ struct thread {
 	struct fd_object cached[2];
 	__u64 cached_inode[2];
 	struct record_off off;
+	struct names names;
 	/* Tier `syscall`. */
 	__u64 call_start_ns;
 	__u32 call_now;		/* number + 1; 0: none */
@@ -281,6 +294,7 @@ struct control {
 	__u32 refused;	/* that would have been, past the bounds */
 	__u32 wanted;	/* entries made in `wanted` */
 	__u32 older;	/* connections that recorded threads had before they were recorded */
+	__u32 read;	/* files that were begun to be read */
 };
 struct control control = {};
 
@@ -300,6 +314,21 @@ static __always_inline void emit(struct head *record, __u32 size)
 	__u32 shift = settings.wake_shift & 31;
 	if (bpf_ringbuf_output(&ring, record, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP))
 		count_lost();
+}
+
+/* A thread's totals, where they are others than were emitted. */
+static __noinline int emit_names(struct thread *thread, __u64 now)
+{
+	if (!thread || !thread->names.fresh)
+		return 0;
+	struct record_names record = {};
+	record.head.kind = RECORD_NAMES;
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	__builtin_memcpy(record.count, thread->names.count, sizeof(record.count));
+	thread->names.fresh = 0;
+	emit(&record.head, sizeof(record));
+	return 0;
 }
 
 static __noinline int emit_call_run(struct thread *thread, struct call_run *run)

@@ -82,6 +82,7 @@ int sweep(struct bpf_iter__task *ctx)
 		thread->off.head.thread = thread->serial;
 		thread->off.head.at_ns = now;
 		emit(&thread->off.head, sizeof(thread->off));
+		emit_names(thread, now);
 		/* By the name that it has by now: threads name themselves after they were made. */
 		emit_thread(task, thread, 0);
 	} else if (thread->in_ns) {

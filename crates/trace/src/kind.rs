@@ -209,6 +209,20 @@ closed_set! {
         CpuHardirqNs = "cpu.hardirq_ns",
         /// A processor's accumulated time that the hypervisor gave to others.
         CpuStealNs = "cpu.steal_ns",
+        /// Regular files that a thread has opened, accumulated.
+        FileOpens = "file.opens",
+        /// ... of them created by that.
+        FileCreates = "file.creates",
+        /// Times that a thread has asked for a file's attributes (stat, fstat, statx), accumulated.
+        FileStats = "file.stats",
+        /// Names that a thread has removed, directories' aside, accumulated.
+        FileRemoves = "file.removes",
+        /// Names that a thread has changed, accumulated.
+        FileRenames = "file.renames",
+        /// Names that listings have given a thread, `.` and `..` aside, accumulated.
+        FileListed = "file.listed",
+        /// Regular files that a thread has begun to read from their beginning, through the page cache, accumulated: where opens are not counted.
+        FileReads = "file.reads",
     }
 }
 

@@ -19,6 +19,16 @@ pub fn scratch() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("thalweg-test-").tempdir().expect("a temporary directory")
 }
 
+/// The same on a disk with ext4, beside what cargo builds; `Err`: why there is none.
+pub fn on_ext4() -> Result<tempfile::TempDir, String> {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let of = std::process::Command::new("stat").args(["-f", "-c", "%T"]).arg(target).output().expect("stat");
+    match String::from_utf8_lossy(&of.stdout).trim() {
+        "ext2/ext3" => Ok(tempfile::Builder::new().prefix("thalweg-test-").tempdir_in(target).expect("a temporary directory")),
+        other => Err(format!("{} is not on ext4, but on {other}", target.display())),
+    }
+}
+
 /// A file with these bytes.
 pub fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     let path = directory.join(name);

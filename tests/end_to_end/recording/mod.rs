@@ -7,6 +7,7 @@ mod copies;
 mod hard;
 mod methods;
 mod mounted;
+mod names;
 mod on_wire;
 mod profile;
 mod rpcstat;

@@ -1,5 +1,6 @@
 //! What samples of the running threads and processor quotas say of the time that was charged.
 
+use super::file_counts::FileCounts;
 use super::hottest::Hottest;
 use crate::ExplainError;
 use crate::cause::End;
@@ -23,6 +24,8 @@ pub(crate) struct Circumstances {
     syncing: HashMap<u32, f64>,
     /// In which functions the path ran, where there is a profile.
     pub(crate) hottest: Hottest,
+    /// How many files and names the command dealt with; `None`: nobody counted.
+    pub(crate) files: Option<FileCounts>,
 }
 
 /// What a processor quota did to an end.
@@ -44,6 +47,7 @@ impl Circumstances {
     ) -> Result<Circumstances, ExplainError> {
         let mut known = Circumstances { quotas: quotas(source, tables)?, ..Circumstances::default() };
         known.hottest = Hottest::read(source, profiled, tables, ledger)?;
+        known.files = FileCounts::read(source, tables)?;
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
                 known.classes.insert(number, value.clone());

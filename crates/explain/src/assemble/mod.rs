@@ -4,6 +4,7 @@ mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod evidence;
+mod file_counts;
 pub(crate) mod hottest;
 pub(crate) mod notes;
 pub(crate) mod parts;

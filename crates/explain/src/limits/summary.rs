@@ -28,6 +28,23 @@ pub(crate) const SYSTEM: [&str; 9] = ["/usr/", "/lib", "/bin/", "/sbin/", "/etc/
 /// The same, wherever they stand.
 pub(crate) const OWN: [&str; 4] = [".pyc", "/site-packages/", "/dist-packages/", "/node_modules/"];
 
+// files.rs
+
+/// So many files created, removed or renamed, or more, are what a run was about. Instead: nothing; it is wording.
+pub(crate) const LEAST_CHANGED: u64 = 100;
+/// The same of files opened, stat calls and names listed: interpreters and compilers do some hundreds to start. Instead: which of them were
+/// asked for by the dynamic linker and the interpreter.
+pub(crate) const LEAST_LOOKED: u64 = 1_000;
+/// So many opens or stat calls are a process's own: its libraries, locales, settings. Instead: as above.
+pub(crate) const OWN_NAMES: u64 = 50;
+/// What was done less often than this part of what was done most is by the way: a copy of a tree has three or four stat calls for each file that it
+/// creates. Instead: nothing; it is wording.
+pub(crate) const BY_THE_WAY: u64 = 8;
+/// With more bytes than this for each file, it is data that is moved. Instead: nothing; it is wording.
+pub(crate) const MOST_BYTES_A_FILE: u64 = 1 << 20;
+/// The same where one file has most of the bytes and nothing was changed. Instead: what was opened for the sake of what.
+pub(crate) const MOST_BYTES_A_NAME: u64 = 4 << 10;
+
 // figures.rs
 
 /// From this part on, a wait is one in which the network was idle. Instead: nothing; it is wording.

@@ -1,8 +1,9 @@
 //! What a run was about, as the first line of its summary says it.
 
+use crate::common::Tale;
 use std::path::Path;
 use thalweg_explain::{Options, explain};
-use thalweg_trace::Recording;
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, Recording, Role, SpanKind, Time, TrackId};
 
 fn about(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -24,4 +25,61 @@ fn answers_of_few_bytes_are_requests_and_a_walk_of_our_own_is_entries() {
     begins("walks/nfs", "618 requests in ");
     begins("walks/store-sync", "300 entries in ");
     begins("programs/rsync-get-server-disk", "95.5 MiB in ");
+}
+
+fn counted(tale: &mut Tale, track: TrackId, name: CounterName, values: &[i64]) {
+    let at = Time::from_monotonic_ns(50_000_000);
+    values.iter().for_each(|&value| tale.event(Event::Counter(Counter { of: CounterOf::Track(track), name, at, value })));
+}
+
+#[test]
+fn a_copy_of_a_tree_is_about_its_files_and_their_bytes() {
+    let mut tale = Tale::new(200_000, 2);
+    let (cp, of_server) = (tale.thread(Role::Client, "cp", 100, 100), tale.thread(Role::Server, "nfsd", 200, 200));
+    tale.span(cp, SpanKind::CpuRun, 0, 200_000).ran(200_000).end();
+    for n in 0..8 {
+        let (from, to) = (tale.file(&format!("/data/a/{n}")), tale.file(&format!("/data/b/{n}")));
+        tale.span(cp, SpanKind::FileRead, n * 20_000, n * 20_000 + 5_000).ran(5_000).on(from).bytes(500_000).end();
+        tale.span(cp, SpanKind::FileWrite, n * 20_000 + 5_000, n * 20_000 + 9_000).ran(4_000).on(to).bytes(500_000).end();
+    }
+    // Totals: what is said last holds.
+    counted(&mut tale, cp, CounterName::FileCreates, &[400, 1_000]);
+    counted(&mut tale, cp, CounterName::FileOpens, &[2_030]);
+    counted(&mut tale, cp, CounterName::FileStats, &[4_000]);
+    counted(&mut tale, of_server, CounterName::FileRemoves, &[5_000]);
+    assert_eq!(tale.explain().summary.about, "1,000 files created, 3.81 MiB in 200 ms, 200 µs each");
+}
+
+#[test]
+fn what_was_removed_by_all_processes_of_the_command_is_one_count() {
+    let mut tale = Tale::new(100_000, 2);
+    let all: Vec<TrackId> = (100..104).map(|pid| tale.thread(Role::Client, "rm", pid, pid)).collect();
+    tale.span(all[0], SpanKind::CpuRun, 0, 100_000).ran(100_000).end();
+    all.iter().for_each(|&rm| counted(&mut tale, rm, CounterName::FileRemoves, &[500]));
+    assert_eq!(tale.explain().summary.about, "2,000 files removed in 100 ms, 50.0 µs each");
+}
+
+#[test]
+fn what_was_read_counts_where_opens_do_not_unless_it_was_counted_in_part() {
+    for (in_part, said) in [(false, "1,012 files read in 100 ms, 98.8 µs each"), (true, "100 ms")] {
+        let mut tale = Tale::new(100_000, 2);
+        let tar = tale.thread(Role::Client, "tar", 100, 100);
+        tale.span(tar, SpanKind::CpuRun, 0, 100_000).ran(100_000).end();
+        counted(&mut tale, tar, CounterName::FileReads, &[1_012]);
+        if in_part {
+            tale.meta.attributes.push(("file.reads".to_owned(), "in part".to_owned()));
+        }
+        assert_eq!(tale.explain().summary.about, said);
+    }
+}
+
+#[test]
+fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
+    let mut tale = Tale::new(100_000, 2);
+    let python = tale.thread(Role::Client, "python3", 100, 100);
+    let big = tale.file("/data/big");
+    tale.span(python, SpanKind::FileRead, 0, 100_000).ran(100_000).on(big).bytes(64 << 20).end();
+    counted(&mut tale, python, CounterName::FileOpens, &[1_900]);
+    counted(&mut tale, python, CounterName::FileStats, &[3_500]);
+    assert!(tale.explain().summary.about.starts_with("64 MiB in 100 ms, "), "{}", tale.explain().summary.about);
 }

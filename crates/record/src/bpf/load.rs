@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::raw::{Control, Settings};
-use super::tracepoints::Tracepoints;
+use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
@@ -39,8 +39,23 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
 ];
 
+/// Whether the recorder can do without a program: what is not seen then.
+fn lost_without(program: &str) -> Option<&'static str> {
+    let counts = COUNTED.iter().map(|(name, _)| name).chain(STAND_INS.iter().map(|(name, _, _)| name)).any(|name| *name == program);
+    let counts = counts.then_some(COUNTS);
+    OPTIONAL.iter().find(|(name, _, _)| *name == program).map(|(_, _, what)| *what).or(counts)
+}
+
 /// Programs of the tier `syscall`, with their tracepoints.
 const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_call_exit", "sys_exit")];
+
+/// The program that runs for each piece that anybody reads of the page cache.
+const READS: &str = "on_read_pages";
+
+/// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes a hundredth of a processor,
+/// and so many times for each file.
+const MOST_READS: u64 = 10_000;
+const READS_A_FILE: u64 = 8;
 
 /// How often a running thread is sampled.
 const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
@@ -49,6 +64,12 @@ const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    /// Of the program that counts what is read, while it is worth its cost.
+    reads: Option<Link>,
+    /// How often that had run and what it had counted, when the kernel began to count runs last.
+    reads_before: (u64, u32),
+    /// What is read was counted for a part of the time only.
+    pub gave_up_reads: bool,
     /// What is not seen because the kernel lacks it.
     pub missing: Vec<String>,
 }
@@ -79,15 +100,30 @@ impl Programs {
     /// Loads and attaches everything the kernel has. Nobody is watched yet.
     pub(crate) fn load(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32) -> Result<Programs, RecordError> {
         quiet();
+        // A kernel may name a function and not let programs be attached to it (inlined, renamed, without trampolines).
+        let without = || Programs::loaded(settings, tracepoints, ring_bytes, false);
+        let mut programs = match function_programs() {
+            Ok(()) => Programs::loaded(settings, tracepoints, ring_bytes, true).or_else(|_| without())?,
+            Err(_) => without()?,
+        };
+        programs.attach(settings)?;
+        Ok(programs)
+    }
+
+    /// Loads everything the kernel has; on its functions only if `counting`.
+    fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
-        let mut missing: Vec<String> = Vec::new();
+        let mut missing: Vec<String> = tracepoints.not_counted(counting).into_iter().map(str::to_owned).collect();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
-            let lacks = OPTIONAL.iter().find(|(n, t, _)| *n == name && !tracepoints.has(t));
+            let no_tracepoint = OPTIONAL.iter().any(|(n, t, _)| *n == name && !tracepoints.has(t));
             let call = CALL_PROGRAMS.iter().any(|(n, _)| *n == name);
-            if let Some((_, _, what)) = lacks {
+            if tracepoints.counts(&name, counting) == Some(false) {
+                program.set_autoload(false);
+            }
+            if let Some(what) = lost_without(&name).filter(|_| no_tracepoint) {
                 if !missing.iter().any(|m| m == what) {
-                    missing.push((*what).to_owned());
+                    missing.push(what.to_owned());
                 }
                 program.set_autoload(false);
             }
@@ -105,9 +141,7 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        let mut programs = Programs { object, links: Vec::new(), missing };
-        programs.attach(settings)?;
-        Ok(programs)
+        Ok(Programs { object, links: Vec::new(), reads: None, reads_before: (0, 0), gave_up_reads: false, missing })
     }
 
     fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
@@ -116,18 +150,20 @@ impl Programs {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            if !program.autoload() || !section.starts_with("tp_btf/") {
+            if !program.autoload() || !(section.starts_with("tp_btf/") || section.starts_with("fentry/")) {
                 continue;
             }
             if CALL_PROGRAMS.iter().any(|(n, _)| *n == name) && settings.trace_calls == 0 {
                 continue;
             }
-            match program.attach() {
-                Ok(link) => links.push(link),
-                Err(error) if OPTIONAL.iter().any(|(n, _, _)| *n == name) => {
-                    missing.push(format!("{} ({error})", OPTIONAL.iter().find(|(n, _, _)| *n == name).map_or("", |o| o.2)));
+            match (program.attach(), lost_without(&name)) {
+                (Ok(link), _) if name == READS => self.reads = Some(link),
+                (Ok(link), _) => links.push(link),
+                (Err(error), Some(what)) if !missing.iter().any(|m: &String| m.starts_with(what)) => {
+                    missing.push(format!("{what} ({error})"))
                 }
-                Err(error) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
+                (Err(_), Some(_)) => {}
+                (Err(error), None) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
             }
         }
         let sampled = self.sample(&mut links);
@@ -137,6 +173,22 @@ impl Programs {
         self.links.append(&mut links);
         self.missing.append(&mut missing);
         Ok(())
+    }
+
+    /// The kernel has begun to count how often programs run, or ceased to: then what counts files by what is read of them is given up if much
+    /// is read of each. Such a run is about bytes, and each read would take longer.
+    pub(crate) fn weigh_reads(&mut self, begun: bool) {
+        if self.reads.is_none() {
+            return;
+        }
+        let runs = super::cost::facts(&self.object).find(|(name, _)| name == READS).map_or(0, |(_, info)| info.run_cnt);
+        let now = (runs, self.control().read);
+        let (runs, files) = (now.0.saturating_sub(self.reads_before.0), now.1.wrapping_sub(self.reads_before.1));
+        if !begun && runs > MOST_READS && runs > READS_A_FILE * u64::from(files) {
+            self.reads = None;
+            self.gave_up_reads = true;
+        }
+        self.reads_before = now;
     }
 
     /// A clock on each processor that samples what runs.
@@ -238,6 +290,27 @@ impl Programs {
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
         super::cost::facts(&self.object).map(|(name, info)| (name, info.verified_insns)).collect()
+    }
+}
+
+/// Whether programs may be attached to the kernel's functions at all: some systems allow those on tracepoints and not these. One with no
+/// function is asked for, so that nothing is loaded: it costs a system call, where a refusal of all programs together costs loading them twice.
+pub(crate) fn function_programs() -> std::io::Result<()> {
+    // r0 = 0; exit.
+    let code = [0xb7_u64, 0x95].map(u64::to_le_bytes).concat();
+    let mut options = libbpf_sys::bpf_prog_load_opts {
+        sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
+        expected_attach_type: libbpf_sys::BPF_TRACE_FENTRY,
+        ..Default::default()
+    };
+    // SAFETY: the code is of two instructions, the names are C strings, the options as large as they say.
+    let refused = unsafe {
+        let (kind, license) = (libbpf_sys::BPF_PROG_TYPE_TRACING, c"GPL".as_ptr());
+        libbpf_sys::bpf_prog_load(kind, c"thalweg_probe".as_ptr(), license, code.as_ptr().cast(), 2, &raw mut options)
+    };
+    match std::io::Error::from_raw_os_error(-refused) {
+        error if error.kind() == std::io::ErrorKind::PermissionDenied => Err(error),
+        _ => Ok(()),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::load::{NEEDED, OPTIONAL, clock_event};
+use super::load::{NEEDED, OPTIONAL, clock_event, function_programs};
 use super::tracepoints::{BTF, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
@@ -68,6 +68,13 @@ pub(crate) fn probe() -> Vec<(String, Result<String, String>)> {
                 let found = if tracepoints.has(tracepoint) { Ok("yes".to_owned()) } else { Err(format!("absent; not seen: {what}")) };
                 say(format!("tracepoint {tracepoint}"), found);
             }
+            let allowed = function_programs();
+            let found = match (&allowed, tracepoints.not_counted(allowed.is_ok())) {
+                (Err(error), Some(what)) => Err(format!("{error}; not known: {what}")),
+                (_, Some(what)) => Err(format!("some are absent; not known: {what}")),
+                (_, None) => Ok("yes".to_owned()),
+            };
+            say("programs on the kernel's functions (fentry)".to_owned(), found);
         }
     }
     facts

@@ -34,6 +34,9 @@ pub(crate) unsafe trait Plain: Copy {}
 /// Functions of a place in the kernel.
 pub(crate) const SITE_FUNCTIONS: usize = 12;
 
+/// How many things [`Names`] counts.
+pub(crate) const NAME_COUNTS: usize = 9;
+
 plain! {
     Head { kind: u16, cpu: u16, thread: u32, at_ns: u64 }
     /// What a descriptor stands for.
@@ -69,6 +72,8 @@ plain! {
     Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
+    /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
+    Names { head: Head, count: [u64; NAME_COUNTS] }
     Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
@@ -106,7 +111,7 @@ impl Settings {
 
 plain! {
     /// The programs' variables.
-    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32 }
+    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32, read: u32 }
 }
 
 impl Control {
@@ -184,6 +189,7 @@ pub(crate) enum Record<'a> {
     Call(Call),
     Peer(Peer),
     Site(Site),
+    Names(Names),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -214,6 +220,7 @@ impl Record<'_> {
             12 => Record::Wire(read(bytes)?),
             13 => Record::Peer(read(bytes)?),
             14 => Record::Site(read(bytes)?),
+            15 => Record::Names(read(bytes)?),
             _ => return None,
         })
     }
@@ -257,6 +264,7 @@ mod tests {
             ("record_call", size_of::<Call>()),
             ("record_peer", size_of::<Peer>()),
             ("record_site", size_of::<Site>()),
+            ("record_names", size_of::<Names>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),
@@ -287,6 +295,7 @@ mod tests {
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
+            Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),
             None => 1,
         };

@@ -1,6 +1,6 @@
-//! Which tracepoints with types the running kernel has.
+//! Which tracepoints with types the running kernel has, and which of the functions that are asked for.
 //!
-//! The kernel names them in its own types (BTF), as `btf_trace_NAME`. libbpf reads these megabytes anyway when it loads the programs;
+//! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names. libbpf reads these megabytes anyway when it loads the programs;
 //! to parse them once more for the names only would cost as much again, so only their strings are looked through.
 
 use std::collections::HashSet;
@@ -18,9 +18,37 @@ const PREFIX: &[u8] = b"btf_trace_";
 /// More than any kernel's strings take.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The names of all of them.
+/// What counts files and names: program, and the kernel's function that it is attached to (fentry).
+pub(crate) const COUNTED: &[(&str, &str)] = &[
+    ("on_open", "security_file_open"),
+    ("on_getattr", "security_inode_getattr"),
+    ("on_unlink", "security_inode_unlink"),
+    ("on_rename", "security_inode_rename"),
+    ("on_listed", "filldir64"),
+];
+
+/// What counts where no program may be attached to functions: program, tracepoint, and which program on a function counts the same or more.
+pub(crate) const STAND_INS: &[(&str, &str, &str)] = &[
+    ("on_ext4_create", "ext4_allocate_inode", "on_open"),
+    ("on_ext4_unlink", "ext4_unlink_enter", "on_unlink"),
+    ("on_read_pages", "mm_filemap_get_pages", "on_open"),
+];
+
+/// What is not known where nothing counts.
+pub(crate) const COUNTS: &str = "how many files were opened, created, removed or renamed, and how many names listed";
+
+/// The same where tracepoints count.
+const COUNTS_BY_TRACEPOINTS: &str = "how many files were opened and not read, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
+
+/// The same where they do not count what is read.
+const COUNTS_WITHOUT_READS: &str = "how many files were opened, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
+
+/// The names of all of them, and of the functions of [`COUNTED`] that are there.
 #[derive(Clone, Debug)]
-pub(crate) struct Tracepoints(HashSet<Vec<u8>>);
+pub(crate) struct Tracepoints {
+    names: HashSet<Vec<u8>>,
+    functions: HashSet<Vec<u8>>,
+}
 
 impl Tracepoints {
     /// Those of the running kernel.
@@ -35,12 +63,45 @@ impl Tracepoints {
     }
 
     fn named(strings: &[u8]) -> Tracepoints {
-        Tracepoints(strings.split(|byte| *byte == 0).filter_map(|name| name.strip_prefix(PREFIX)).map(<[u8]>::to_vec).collect())
+        let mut found = Tracepoints { names: HashSet::new(), functions: HashSet::new() };
+        for name in strings.split(|byte| *byte == 0) {
+            if let Some(tracepoint) = name.strip_prefix(PREFIX) {
+                found.names.insert(tracepoint.to_vec());
+            } else if COUNTED.iter().any(|(_, function)| function.as_bytes() == name) {
+                found.functions.insert(name.to_vec());
+            }
+        }
+        found
     }
 
     /// Whether this one is there.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.0.contains(name.as_bytes())
+        self.names.contains(name.as_bytes())
+    }
+
+    /// Whether this program counts files here; `functions`: programs may be attached to functions. `None`: it counts none anywhere.
+    pub(crate) fn counts(&self, program: &str, functions: bool) -> Option<bool> {
+        let on_function = |program| COUNTED.iter().find(|(name, _)| *name == program).map(|(_, f)| functions && self.has_function(f));
+        let stand_in = STAND_INS.iter().find(|(name, _, _)| *name == program);
+        on_function(program).or(stand_in.map(|(_, tracepoint, instead_of)| self.has(tracepoint) && on_function(instead_of) == Some(false)))
+    }
+
+    /// What of the files a command deals with cannot be counted here; `None`: all can.
+    pub(crate) fn not_counted(&self, functions: bool) -> Option<&'static str> {
+        let counts = |program: &str| self.counts(program, functions) == Some(true);
+        if COUNTED.iter().all(|(program, _)| counts(program)) {
+            return None;
+        }
+        Some(match (STAND_INS.iter().any(|(program, _, _)| counts(program)), counts("on_read_pages")) {
+            (false, _) => COUNTS,
+            (true, true) => COUNTS_BY_TRACEPOINTS,
+            (true, false) => COUNTS_WITHOUT_READS,
+        })
+    }
+
+    /// Whether the kernel has a function of this name; something else may be called so, too.
+    pub(crate) fn has_function(&self, name: &str) -> bool {
+        self.functions.contains(name.as_bytes())
     }
 }
 
@@ -63,6 +124,26 @@ mod tests {
         let found = Tracepoints::named(b"\0task_struct\0btf_trace_sched_switch\0__bpf_trace_sched_waking\0btf_trace_tcp_probe\0");
         assert!(found.has("sched_switch") && found.has("tcp_probe"));
         assert!(!found.has("sched_waking") && !found.has("task_struct") && !found.has(""));
+        assert!(!found.has_function("filldir64") && Tracepoints::named(b"\0filldir64\0").has_function("filldir64"));
+    }
+
+    #[test]
+    fn one_count_has_one_source_and_what_has_none_is_said() {
+        let both = Tracepoints::named(
+            b"\0btf_trace_ext4_allocate_inode\0btf_trace_mm_filemap_get_pages\0security_file_open\0security_inode_unlink\0",
+        );
+        for functions in [true, false] {
+            assert_eq!(both.counts("on_open", functions), Some(functions));
+            assert_eq!(both.counts("on_ext4_create", functions), Some(!functions), "not beside on_open");
+            assert_eq!(both.counts("on_read_pages", functions), Some(!functions), "not beside on_open");
+            assert_eq!(both.counts("on_ext4_unlink", functions), Some(false), "the kernel has no such tracepoint");
+        }
+        assert_eq!(both.counts("on_switch", true), None, "counts no files");
+        assert_eq!(both.not_counted(false), Some(COUNTS_BY_TRACEPOINTS));
+        let none = Tracepoints::named(b"\0security_file_open\0btf_trace_sched_switch\0");
+        assert_eq!(none.not_counted(false), Some(COUNTS));
+        let names: Vec<&str> = COUNTED.iter().map(|(_, function)| *function).collect();
+        assert_eq!(Tracepoints::named(names.join("\0").as_bytes()).not_counted(true), None);
     }
 
     #[test]

@@ -249,10 +249,11 @@ fn counters(source: &dyn Source, tracks: &Tracks, writer: &mut Writer) -> Result
 
 fn unit(name: CounterName) -> Option<&'static str> {
     use CounterName::{CpuRunNs, CpuRunqueueNs, RpcPending, RpcWindow, TcpSrttUs};
+    use CounterName::{FileCreates, FileListed, FileOpens, FileReads, FileRemoves, FileRenames, FileStats};
     match name {
         TcpSrttUs => Some("us"),
         CpuRunNs | CpuRunqueueNs => Some("ns"),
-        RpcPending | RpcWindow => None,
+        RpcPending | RpcWindow | FileOpens | FileCreates | FileStats | FileRemoves | FileRenames | FileListed | FileReads => None,
         _ => Some("bytes"),
     }
 }

@@ -1,6 +1,7 @@
 //! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
 
 use super::Of;
+use super::files::{self, each};
 use super::names::base;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
@@ -39,7 +40,7 @@ pub(super) fn ended(meta: &Meta) -> Option<String> {
     })
 }
 
-/// What it did, how long that took, and at which rate: bytes, unless it was about names, transactions or answers.
+/// What it did, how long that took, and at which rate: bytes, unless it was about files and names, transactions or answers.
 pub(super) fn about(of: &Of<'_>) -> String {
     let wall_s = of.parts.wall_s();
     let took = duration(wall_s);
@@ -62,21 +63,23 @@ pub(super) fn about(of: &Of<'_>) -> String {
     if synced.all >= limits::LOAD_SYNCS {
         return each(synced.all, "syncs", wall_s);
     }
+    // A program that says itself which files it moves counts them best: of small files, recorders keep some together.
+    let is_own = of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty();
+    let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
+    let counted = of.parts.around.files.as_ref().filter(|_| !is_own);
+    if let Some(said) = counted.and_then(|counted| files::about(counted, (bytes, largest), wall_s)) {
+        return said;
+    }
     if bytes < limits::LEAST_BYTES {
         return took;
     }
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
-    // How many files there were only a program that says so knows: of small files, recorders keep some together.
-    if of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty() {
+    if is_own {
         let each = duration(wall_s / of.transfers as f64);
         return format!("{} files, {} in {took}, {rate}, {each} each", count(of.transfers), size(bytes));
     }
     format!("{} in {took}, {rate}", size(bytes))
-}
-
-fn each(n: u64, what: &str, wall_s: f64) -> String {
-    format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
 }
 
 fn rate_per_s(rate: f64) -> String {

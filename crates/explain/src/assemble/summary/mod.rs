@@ -6,6 +6,7 @@
 
 mod about;
 mod figures;
+mod files;
 mod groups;
 mod innocent;
 mod names;

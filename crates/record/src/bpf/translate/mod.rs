@@ -5,6 +5,7 @@
 //! receives since), and what it then waited for. Everything else is a row for itself.
 
 mod connections;
+mod counts;
 mod devices;
 pub(crate) mod facts;
 mod files;
@@ -32,7 +33,7 @@ use samples::{Piece, Prices, Work, place};
 use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
-use thalweg_trace::{HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext};
+use thalweg_trace::{CounterOf, HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext};
 use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
@@ -154,6 +155,7 @@ impl Translator {
             Some(Record::Call(call)) => self.call(&call, facts),
             Some(Record::Peer(peer)) => self.things.sends_to(&peer),
             Some(Record::Site(site)) => self.site(&site, facts),
+            Some(Record::Names(names)) => self.names(&names),
         }
     }
 
@@ -504,6 +506,14 @@ impl Translator {
         }
         if exit.flags & raw::OFF_OPEN == 0 {
             self.threads.ended(serial, exit.head.at_ns, &mut self.output);
+        }
+    }
+
+    /// How many files and names a thread dealt with so far.
+    fn names(&mut self, names: &raw::Names) {
+        let Some(track) = self.threads.track(names.head.thread, &mut self.output) else { return };
+        for (name, count) in counts::of(&names.count).into_iter().filter(|(_, count)| *count != 0) {
+            self.output.counter(CounterOf::Track(track), name, names.head.at_ns, count);
         }
     }
 

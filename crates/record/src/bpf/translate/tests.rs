@@ -4,7 +4,7 @@ use super::Translator;
 use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
 use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
-use thalweg_trace::{Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
+use thalweg_trace::{CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
 
 /// A system with one disk and nobody listening.
 struct Still;
@@ -58,6 +58,10 @@ impl Bench {
         let mut thread = Thread { head: head(1, serial, 0), tid, pid, parent: 1, role, ..Thread::default() };
         thread.name[..name.len()].copy_from_slice(name.as_bytes());
         self.emit(&thread);
+    }
+
+    fn counters(&self) -> Vec<(CounterOf, CounterName, i64)> {
+        self.events.iter().filter_map(|e| if let Event::Counter(c) = e { Some((c.of, c.name, c.value)) } else { None }).collect()
     }
 
     fn spans(&self) -> Vec<Span> {
@@ -378,4 +382,14 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn counts_of_files_are_counters_of_their_thread_and_none_is_none() {
+    let mut bench = Bench::new();
+    bench.thread(5, 40, 40, raw::ROLE_CLIENT, "rm");
+    bench.emit(&raw::Names { head: head(15, 5, 7), count: [30, 0, 12, 0, 1_000, 0, 0, 0, 0] });
+    let track = CounterOf::Track(bench.tracks().iter().find(|t| t.tid == Some(40)).expect("its track").track);
+    let found = [(track, CounterName::FileOpens, 30), (track, CounterName::FileStats, 12), (track, CounterName::FileRemoves, 1_000)];
+    assert_eq!(bench.counters(), found);
 }

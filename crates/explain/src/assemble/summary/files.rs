@@ -1,0 +1,103 @@
+//! Whether a run was about files and names, and what it did with them. What was changed is what it was about (created, removed, renamed), else
+//! what was opened or read, asked for its attributes or listed: each of these also goes with the ones before.
+
+use crate::assemble::file_counts::FileCounts;
+use crate::limits::summary as limits;
+use thalweg_trace::numbers::{count, duration, size};
+
+/// What was done with how many files or names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Done {
+    n: u64,
+    what: &'static str,
+    /// Whether something was changed.
+    changed: bool,
+    /// Whether bytes go with it.
+    moves: bool,
+}
+
+/// What it did with files and names, where that were many, of few bytes each. `bytes`: what it moved, `largest` of them in one transfer.
+pub(super) fn about(files: &FileCounts, (bytes, largest): (u64, u64), wall_s: f64) -> Option<String> {
+    let done = leading(files)?;
+    if is_about_bytes(done, bytes, largest) {
+        return None;
+    }
+    if !done.moves || bytes < limits::LEAST_BYTES {
+        return Some(each(done.n, done.what, wall_s));
+    }
+    let each = duration(wall_s / done.n as f64);
+    Some(format!("{} {}, {} in {}, {each} each", count(done.n), done.what, size(bytes), duration(wall_s)))
+}
+
+/// So many of something, and the time for each.
+pub(super) fn each(n: u64, what: &str, wall_s: f64) -> String {
+    format!("{} {what} in {}, {} each", count(n), duration(wall_s), duration(wall_s / n.max(1) as f64))
+}
+
+/// Whether the bytes matter more. What a program opens and asks for to become what it is goes before the one file that it then reads.
+fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
+    let for_each = bytes / done.n.max(1);
+    let of_one_file = !done.changed && largest >= bytes / 2;
+    for_each > if of_one_file { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
+}
+
+/// The first of what was done with many, unless something else was done so much more often that this is by the way.
+fn leading(files: &FileCounts) -> Option<Done> {
+    let own = files.processes * limits::OWN_NAMES;
+    let changed = |n, what, moves| Done { n, what, changed: true, moves };
+    // Whatever a process needs to start, half of those that matter are others.
+    let matters = |n: u64| n >= limits::LEAST_LOOKED && n.saturating_sub(own) >= limits::LEAST_LOOKED / 2;
+    let looked = |n: u64, what, moves| Done { n: if matters(n) { n } else { 0 }, what, changed: false, moves };
+    let all = [
+        changed(files.created, "files created", true),
+        changed(files.removed, "files removed", false),
+        changed(files.renamed, "files renamed", false),
+        looked(files.opened, "files opened", true),
+        looked(files.read, "files read", true),
+        looked(files.stats, "stat calls", false),
+        looked(files.listed, "names listed", false),
+    ];
+    let most = all.iter().map(|done| done.n).max().unwrap_or(0);
+    all.into_iter().find(|done| done.n >= limits::LEAST_CHANGED && done.n >= most / limits::BY_THE_WAY)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(counts: [u64; 7]) -> Option<(u64, &'static str)> {
+        let [opened, created, stats, removed, renamed, listed, read] = counts;
+        leading(&FileCounts { opened, created, stats, removed, renamed, listed, read, processes: 1 }).map(|done| (done.n, done.what))
+    }
+
+    #[test]
+    fn what_was_changed_leads_then_what_was_opened_then_what_was_asked_for() {
+        assert_eq!(said([10_040, 5_000, 15_000, 0, 0, 5_000, 0]), Some((5_000, "files created")), "cp -r");
+        assert_eq!(said([40, 0, 60, 5_000, 0, 5_000, 0]), Some((5_000, "files removed")), "rm -r");
+        assert_eq!(said([5_040, 1, 10_100, 0, 0, 5_000, 0]), Some((5_040, "files opened")), "tar c");
+        assert_eq!(said([60, 3, 12_000, 0, 0, 12_400, 0]), Some((12_000, "stat calls")), "git status");
+        assert_eq!(said([20, 0, 300, 0, 0, 20_000, 0]), Some((20_000, "names listed")), "find");
+        assert_eq!(said([0, 0, 0, 0, 0, 0, 1_012]), Some((1_012, "files read")), "tar c, where opens are not counted");
+    }
+
+    #[test]
+    fn what_a_program_needs_to_start_is_not_what_it_was_about() {
+        assert_eq!(said([20, 0, 30, 0, 0, 0, 0]), None, "cat");
+        assert_eq!(said([620, 12, 900, 0, 0, 400, 0]), None, "an interpreter with 300 modules");
+        let many = FileCounts { opened: 4_000, stats: 3_000, processes: 500, ..FileCounts::default() };
+        assert_eq!(leading(&many), None, "a script that starts 500 programs");
+        let many = FileCounts { read: 2_500, processes: 500, ..FileCounts::default() };
+        assert_eq!(leading(&many), None, "the same, where reads are counted");
+    }
+
+    #[test]
+    fn bytes_lead_where_files_are_large_or_one_file_has_most() {
+        let opened = Done { n: 2_000, what: "files opened", changed: false, moves: true };
+        assert!(is_about_bytes(opened, 100 << 20, 98 << 20), "many modules, and then one large file");
+        assert!(!is_about_bytes(opened, 100 << 20, 1 << 20), "50 KiB each");
+        assert!(!is_about_bytes(opened, 1 << 20, 1 << 20), "an index");
+        let created = Done { changed: true, ..opened };
+        assert!(is_about_bytes(created, 4 << 30, 2 << 20), "2 MiB each");
+        assert!(!is_about_bytes(created, 100 << 20, 60 << 20), "a tree in which one is large");
+    }
+}
