@@ -321,8 +321,10 @@ static __noinline int emit_names(struct thread *thread, __u64 now)
 {
 	if (!thread || !thread->names.fresh)
 		return 0;
-	struct record_names record = {};
+	/* All of it is set, each part once: the verifier goes through this for every way to get here. */
+	struct record_names record;
 	record.head.kind = RECORD_NAMES;
+	record.head.cpu = 0;
 	record.head.thread = thread->serial;
 	record.head.at_ns = now;
 	__builtin_memcpy(record.count, thread->names.count, sizeof(record.count));

@@ -52,7 +52,7 @@ const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_ca
 /// The program that runs for each piece that anybody reads of the page cache.
 const READS: &str = "on_read_pages";
 
-/// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes a hundredth of a processor,
+/// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes about a hundredth of a processor,
 /// and so many times for each file.
 const MOST_READS: u64 = 10_000;
 const READS_A_FILE: u64 = 8;
