@@ -6,6 +6,7 @@ use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
 use crate::inodes::inode::Inode;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 use thalweg_store::ErrorKind;
 use thalweg_store::client::FileHandle;
 use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry};
@@ -18,6 +19,10 @@ const MAP: &[u8] = b"user.thalweg.map";
 const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
 const ERROR: &[u8] = b"user.thalweg.error";
 const COUNTERS: &[u8] = b"user.thalweg.counters";
+/// How long a layout waits for a file to be closed: close(2) returns before the kernel says here that it was.
+const CLOSING: Duration = Duration::from_millis(200);
+const LOOK: Duration = Duration::from_millis(2);
+
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
 const SPACES: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
 /// Labels are not kept either. Where they are in force, the kernel gives all files of a mount one, and asks here for none; elsewhere `ls -l`
@@ -178,6 +183,18 @@ impl FileSystem {
         document.to_string()
     }
 
+    /// Gives a file another layout; where it is open here, once it is closed or [`CLOSING`] is over.
+    fn relayout_when_closed(&self, w: &mut Worker, inode: &Inode, choice: &LayoutChoice) -> thalweg_store::Result<Attributes> {
+        let begun = Instant::now();
+        loop {
+            let was_open = inode.state().open.strong_count() > 0;
+            match self.names.relayout(&mut w.tracer, &Place::of(inode.id), choice) {
+                Err(error) if error.kind() == ErrorKind::Busy && was_open && begun.elapsed() < CLOSING => std::thread::sleep(LOOK),
+                done => return done,
+            }
+        }
+    }
+
     /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
     fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> Answered<Answer> {
         let refuse = |reason: String, errno: i32| {
@@ -200,7 +217,7 @@ impl FileSystem {
                 let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
                 self.names.set_attributes(&mut w.tracer, &place, &set)
             }
-            FileKind::File => self.names.relayout(&mut w.tracer, &place, &choice),
+            FileKind::File => self.relayout_when_closed(w, inode, &choice),
             _ => return refuse("only files and directories have layouts".to_owned(), libc::EPERM),
         };
         match done {
