@@ -84,8 +84,7 @@ const ASIDE: f64 = 2.4;
 pub fn plot(plot: &Plot) -> String {
     let scale = Scale::of(plot);
     let mut canvas = Canvas::default();
-    canvas.text(LEFT - 44.0, 24.0, &fitted(&plot.title, 17.0, WIDTH - 40.0), Lettering::of(17.0).bold());
-    canvas.text(LEFT - 44.0, 43.0, &fitted(&plot.subtitle, SMALL, WIDTH - 40.0), Lettering::of(SMALL).in_colour(FAINT));
+    canvas.head(LEFT - 44.0, &plot.title, &plot.subtitle, WIDTH - 40.0);
     axes(&mut canvas, plot, &scale);
     let shown: Vec<&Curve> = plot.curves.iter().filter(|curve| !curve.dots.is_empty()).collect();
     // Side by side, so that intervals at one place can be distinguished.

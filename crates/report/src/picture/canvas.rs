@@ -175,6 +175,12 @@ impl Canvas {
         );
     }
 
+    /// The head of a picture that stands by itself: its title, and below it, smaller, what may be empty.
+    pub(crate) fn head(&mut self, left: f64, title: &str, subtitle: &str, width: f64) {
+        self.text(left, 24.0, &fitted(title, 17.0, width), Lettering::of(17.0).bold());
+        self.text(left, 43.0, &fitted(subtitle, 12.0, width), Lettering::of(12.0).in_colour(FAINT));
+    }
+
     /// The whole document, `width` × `height` pixels, named by `title`.
     pub(crate) fn finish(self, width: f64, height: f64, title: &str) -> String {
         let (w, h) = (number(width), number(height));

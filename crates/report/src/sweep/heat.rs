@@ -1,8 +1,8 @@
 //! A heat map: a cell for each pair of values, with its figure as a number, its cause as colour and letters. A point without a figure
 //! is hatched and says why; none is left out.
 
-use super::{code, fill, ink_on, legend};
-use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, RULE, fitted, text_width};
+use super::{code, fill, fill_unknown, in_order, ink_on, legend};
+use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, fitted, text_width};
 use thalweg_explain::Cause;
 
 /// A heat map.
@@ -49,8 +49,7 @@ const SIZE: f64 = 12.0;
 /// Draws it.
 pub fn heat_map(map: &HeatMap) -> String {
     let mut canvas = Canvas::default();
-    canvas.text(20.0, 24.0, &fitted(&map.title, 17.0, WIDTH - 40.0), Lettering::of(17.0).bold());
-    canvas.text(20.0, 43.0, &fitted(&map.subtitle, SIZE, WIDTH - 40.0), Lettering::of(SIZE).in_colour(FAINT));
+    canvas.head(20.0, &map.title, &map.subtitle, WIDTH - 40.0);
     let width = ((WIDTH - LEFT - 24.0) / map.columns.len().max(1) as f64).min(WIDEST);
     let bottom = TOP + CELL * map.rows.len() as f64;
     let faint = Lettering::of(SIZE).in_colour(FAINT);
@@ -66,9 +65,7 @@ pub fn heat_map(map: &HeatMap) -> String {
             draw(&mut canvas, cell, (LEFT + width * column as f64, y), width);
         }
     }
-    let mut causes: Vec<Cause> = map.cells.iter().flatten().filter_map(|cell| cell.cause).collect();
-    causes.sort_by_key(|cause| cause.name());
-    causes.dedup();
+    let causes = in_order(map.cells.iter().flatten().filter_map(|cell| cell.cause));
     let end = legend(&mut canvas, &causes, (LEFT, bottom + 24.0), WIDTH - 20.0);
     canvas.finish(WIDTH, end + 20.0, &map.title)
 }
@@ -85,8 +82,7 @@ fn draw(canvas: &mut Canvas, cell: &HeatCell, (x, y): (f64, f64), width: f64) {
             INK
         }
         (_, None) => {
-            canvas.rectangle(inside.0, inside.1, inside.2, inside.3, RULE, 1.0);
-            canvas.rectangle(inside.0, inside.1, inside.2, inside.3, "url(#server)", 1.0);
+            fill_unknown(canvas, inside);
             INK
         }
     };

@@ -7,7 +7,7 @@ mod stacks;
 pub use heat::{HeatCell, HeatMap, heat_map};
 pub use stacks::{CauseStack, Stacks, stacked_causes};
 
-use crate::picture::canvas::{Canvas, Lettering, text_width};
+use crate::picture::canvas::{Canvas, Lettering, RULE, text_width};
 use crate::picture::palette::{cause_style, is_hatched, is_light};
 use thalweg_explain::Cause;
 
@@ -33,6 +33,20 @@ fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64), cause:
     if is_hatched(cause) {
         canvas.rectangle(x, y, width, height, "url(#server)", 0.5);
     }
+}
+
+/// A rectangle for what has no figure.
+fn fill_unknown(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64)) {
+    canvas.rectangle(x, y, width, height, RULE, 1.0);
+    canvas.rectangle(x, y, width, height, "url(#server)", 1.0);
+}
+
+/// Each cause once, in the order of the legend.
+fn in_order(causes: impl Iterator<Item = Cause>) -> Vec<Cause> {
+    let mut causes: Vec<Cause> = causes.collect();
+    causes.sort_by_key(|cause| cause.name());
+    causes.dedup();
+    causes
 }
 
 /// The colour of text on a cause's colour.

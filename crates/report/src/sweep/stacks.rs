@@ -1,6 +1,6 @@
 //! The causes along a parameter as stacked bars: where the limit changes hands is where the colours do.
 
-use super::{code, fill, ink_on, legend};
+use super::{code, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE, fitted};
 use thalweg_explain::Cause;
 
@@ -40,8 +40,7 @@ const READABLE: f64 = 0.09;
 /// Draws them.
 pub fn stacked_causes(picture: &Stacks) -> String {
     let mut canvas = Canvas::default();
-    canvas.text(20.0, 24.0, &fitted(&picture.title, 17.0, WIDTH - 40.0), Lettering::of(17.0).bold());
-    canvas.text(20.0, 43.0, &fitted(&picture.subtitle, SIZE, WIDTH - 40.0), Lettering::of(SIZE).in_colour(FAINT));
+    canvas.head(20.0, &picture.title, &picture.subtitle, WIDTH - 40.0);
     let faint = Lettering::of(SIZE).in_colour(FAINT);
     let step = ((WIDTH - LEFT - 24.0) / picture.stacks.len().max(1) as f64).min(WIDEST);
     for percent in [0, 25, 50, 75, 100] {
@@ -49,9 +48,7 @@ pub fn stacked_causes(picture: &Stacks) -> String {
         canvas.line((LEFT, y), (LEFT + step * picture.stacks.len() as f64, y), RULE, "");
         canvas.text(LEFT - 8.0, y + 4.0, &format!("{percent} %"), faint.held("end"));
     }
-    let mut causes: Vec<Cause> = picture.stacks.iter().flat_map(|stack| &stack.shares).map(|(cause, _)| *cause).collect();
-    causes.sort_by_key(|cause| cause.name());
-    causes.dedup();
+    let causes = in_order(picture.stacks.iter().flat_map(|stack| &stack.shares).map(|(cause, _)| *cause));
     for (n, stack) in picture.stacks.iter().enumerate() {
         let (x, width) = (LEFT + step * n as f64 + step * 0.1, step * 0.8);
         bar(&mut canvas, stack, &causes, (x, width));
@@ -85,8 +82,7 @@ fn bar(canvas: &mut Canvas, stack: &CauseStack, causes: &[Cause], (x, width): (f
         canvas.hint(x, y, width, height, &format!("{}: {} {:.1} %", stack.label, cause.name(), share * 100.0));
     }
     if stack.shares.is_empty() {
-        canvas.rectangle(x, TOP, width, HEIGHT, RULE, 1.0);
-        canvas.rectangle(x, TOP, width, HEIGHT, "url(#server)", 1.0);
+        fill_unknown(canvas, (x, TOP, width, HEIGHT));
         canvas.text(x + width / 2.0, TOP + HEIGHT / 2.0, &fitted(&stack.note, SIZE, width), Lettering::of(SIZE).held("middle"));
     }
 }
