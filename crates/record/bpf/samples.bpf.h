@@ -16,7 +16,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record.head.thread = thread->serial;
 	record.head.at_ns = now;
 	record.call = CALL_NONE;
-	record.run_ns = thread->in_ns;
+	record.run_ns = is_away(thread) ? 0 : thread->in_ns;
 	read_totals(&record.io, task, thread);
 	struct processor *processor = this_processor();
 	if (processor && processor->softirq)

@@ -39,6 +39,12 @@ static __noinline int come_back(struct thread *thread, int seen, __u64 now)
 	return 0;
 }
 
+/* Whether a thread is away as far as is known: its last switch was from a processor. */
+static __always_inline int is_away(struct thread *thread)
+{
+	return thread->off.out_ns && thread->off.out_ns >= thread->in_ns;
+}
+
 /* A virtual machine's agent has threads that leave a processor without a word: no switch from them is traced, nor whom they wake. A thread
  * that is still away as far as is known, and runs, came back unseen: so long ago as it has run since, which the kernel counts itself. */
 static __noinline int make_up(struct task_struct *task, struct thread *thread, __u64 now)
@@ -46,7 +52,7 @@ static __noinline int make_up(struct task_struct *task, struct thread *thread, _
 	if (!task || !thread)
 		return 0;
 	struct record_off *off = &thread->off;
-	if (!off->out_ns || off->out_ns < thread->in_ns || now <= off->out_ns)
+	if (!is_away(thread) || now <= off->out_ns)
 		return 0;
 	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->exec_ns;
 	__u64 since_ns = off->out_ns;

@@ -70,7 +70,7 @@ int sweep(struct bpf_iter__task *ctx)
 	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	if (thread->off.out_ns >= thread->in_ns && thread->off.out_ns && !task->on_cpu) {
+	if (is_away(thread) && !task->on_cpu) {
 		thread->off.flags |= OFF_OPEN;
 		thread->off.wake_ns = 0;
 		thread->off.waker = 0;

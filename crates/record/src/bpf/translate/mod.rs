@@ -448,7 +448,8 @@ impl Translator {
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.accounted(&sample.io);
-        if sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
+        // A thread that came back unseen waited for a part of this: what it did is placed when its switch away says for how long.
+        if sample.run_ns != 0 && sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
             self.run(serial, sample.head.at_ns, &sample.io, false, facts);
         }
     }

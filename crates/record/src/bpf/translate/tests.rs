@@ -1,7 +1,7 @@
 //! The translator with records made by hand: each rule of SCHEMA.md's table that real programs do not reach at will.
 
 use super::Translator;
-use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Thread, Totals};
+use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Sample, Thread, Totals};
 use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
 use thalweg_trace::{CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
@@ -284,6 +284,34 @@ fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
         bench.events.clear();
     }
     assert!(bench.translator.threads.len() <= 20_001, "{}", bench.translator.threads.len());
+}
+
+#[test]
+fn what_a_thread_did_that_came_back_unseen_does_not_lie_over_its_wait() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+    bench.emit(&off(5, libc::SYS_nanosleep, 150, 200));
+    let io = |calls: u64| Totals { write_calls: calls, write_bytes: calls << 20, ..Totals::default() };
+    let call = i32::try_from(libc::SYS_write).expect("small");
+    let at = |us: u64| ZERO + us * 1_000;
+    // Away from 20 to 25 ms, which is known at the next switch only: a sample comes before that.
+    bench.emit(&Sample { head: head(8, 5, 40_000), call, file: [file(77), FdObject::default()], io: io(60), run_ns: 0, ..Sample::default() });
+    let write = |run_us: u64, out_us: u64, in_us: u64, calls: u64| Off {
+        run_ns: at(run_us),
+        out_ns: at(out_us),
+        wake_ns: at(in_us),
+        io: io(calls),
+        file: [file(77), FdObject::default()],
+        ..off(5, libc::SYS_write, 0, in_us)
+    };
+    bench.emit(&write(200, 20_000, 25_000, 30));
+    bench.emit(&write(25_000, 50_000, 50_500, 80));
+    let mut spans = bench.spans();
+    spans.sort_by_key(|s| (s.start.ns(), s.duration_ns));
+    for pair in spans.windows(2) {
+        assert!(pair[0].start.ns() + i64::try_from(pair[0].duration_ns).expect("short") <= pair[1].start.ns(), "{pair:?}");
+    }
+    assert_eq!(spans.iter().filter_map(|s| s.size_bytes).sum::<u64>(), 80 << 20);
 }
 
 #[test]
