@@ -294,8 +294,12 @@ fn what_a_thread_did_that_came_back_unseen_does_not_lie_over_its_wait() {
     let io = |calls: u64| Totals { write_calls: calls, write_bytes: calls << 20, ..Totals::default() };
     let call = i32::try_from(libc::SYS_write).expect("small");
     let at = |us: u64| ZERO + us * 1_000;
-    // Away from 20 to 25 ms, which is known at the next switch only: a sample comes before that.
-    bench.emit(&Sample { head: head(8, 5, 40_000), call, file: [file(77), FdObject::default()], io: io(60), run_ns: 0, ..Sample::default() });
+    // Away from 20 to 25 ms, which is known at the next switch only: samples come before that, one each millisecond of work.
+    for ms in (1..20).chain(25..50) {
+        let run_ns = if ms < 20 { at(200) } else { 0 };
+        let files = [file(77), FdObject::default()];
+        bench.emit(&Sample { head: head(8, 5, ms * 1_000), call, file: files, io: io(ms), run_ns, ..Sample::default() });
+    }
     let write = |run_us: u64, out_us: u64, in_us: u64, calls: u64| Off {
         run_ns: at(run_us),
         out_ns: at(out_us),
@@ -304,7 +308,7 @@ fn what_a_thread_did_that_came_back_unseen_does_not_lie_over_its_wait() {
         file: [file(77), FdObject::default()],
         ..off(5, libc::SYS_write, 0, in_us)
     };
-    bench.emit(&write(200, 20_000, 25_000, 30));
+    bench.emit(&write(200, 20_000, 25_000, 20));
     bench.emit(&write(25_000, 50_000, 50_500, 80));
     let mut spans = bench.spans();
     spans.sort_by_key(|s| (s.start.ns(), s.duration_ns));
