@@ -42,7 +42,7 @@ pub(crate) const OWN_NAMES: u64 = 50;
 pub(crate) const BY_THE_WAY: u64 = 8;
 /// With more bytes than this for each file, it is data that is moved. Instead: nothing; it is wording.
 pub(crate) const MOST_BYTES_A_FILE: u64 = 1 << 20;
-/// The same where one file has most of the bytes and nothing was changed. Instead: what was opened for the sake of what.
+/// The same where one file has most of the bytes and nothing was changed, or files were only removed or renamed. Instead: what was opened for the sake of what.
 pub(crate) const MOST_BYTES_A_NAME: u64 = 4 << 10;
 
 // figures.rs

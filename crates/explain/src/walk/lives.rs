@@ -15,6 +15,11 @@ impl Walk<'_, '_> {
         track != self.tables.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
     }
 
+    /// Whether it is known that this thread was made, and so was there within its life before it did anything that was recorded.
+    pub(super) fn was_made(&self) -> bool {
+        self.lives.get(self.track as usize).is_some_and(|life| matches!(life.from, Some((_, Beginning::Made(_)))))
+    }
+
     /// An instant to charge this thread from, no earlier than its life.
     pub(super) fn within_life(&self, from: i64) -> i64 {
         let floor =

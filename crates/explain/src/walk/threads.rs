@@ -7,7 +7,7 @@ use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 impl Walk<'_, '_> {
     /// Between spans a thread runs; before its first it was not there, and the one it works for is asked.
     pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
-        let is_there = self.track == self.tables.main || self.has_begun(self.track)?;
+        let is_there = self.track == self.tables.main || self.was_made() || self.has_begun(self.track)?;
         let before = self.lane().previous().map(|p| p.end);
         if !is_there && !self.circling() {
             // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
@@ -69,7 +69,8 @@ impl Walk<'_, '_> {
     pub(super) fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
         let (pid, machine) = (self.actor().pid, self.actor().machine);
         let siblings = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
-        let siblings: Vec<u32> = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting).collect();
+        let siblings = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting && !self.is_outside_its_life(t));
+        let siblings: Vec<u32> = siblings.collect();
         let mut best = None;
         for track in siblings {
             self.settle(track);

@@ -38,7 +38,9 @@ pub(super) fn each(n: u64, what: &str, wall_s: f64) -> String {
 fn is_about_bytes(done: Done, bytes: u64, largest: u64) -> bool {
     let for_each = bytes / done.n.max(1);
     let of_one_file = !done.changed && largest >= bytes / 2;
-    for_each > if of_one_file { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
+    // Nothing is moved to remove or rename a file.
+    let by_the_way = done.changed && !done.moves;
+    for_each > if of_one_file || by_the_way { limits::MOST_BYTES_A_NAME } else { limits::MOST_BYTES_A_FILE }
 }
 
 /// The first of what was done with many, unless something else was done so much more often that this is by the way.
@@ -99,5 +101,8 @@ mod tests {
         let created = Done { changed: true, ..opened };
         assert!(is_about_bytes(created, 4 << 30, 2 << 20), "2 MiB each");
         assert!(!is_about_bytes(created, 100 << 20, 60 << 20), "a tree in which one is large");
+        let removed = Done { n: 195, what: "files removed", changed: true, moves: false };
+        assert!(is_about_bytes(removed, 21 << 20, 18 << 20), "packed, and then what was packed is removed: git gc");
+        assert!(!is_about_bytes(removed, 100 << 10, 100 << 10), "rm -r, which reads its own library");
     }
 }
