@@ -22,12 +22,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..meta.clone()
     };
     let writer = RecordingWriter::create(Path::new(to), made.clone())?;
-    let (mut batch, mut tracks, mut objects) = (Vec::new(), HashSet::new(), HashSet::new());
+    let (mut batch, mut tracks, mut objects, mut stacks) = (Vec::new(), HashSet::new(), HashSet::new(), HashSet::new());
     for spans in recording.spans_backward() {
         let spans = spans?;
         for span in (0..spans.len()).filter_map(|row| spans.row(row)) {
             tracks.extend([Some(span.track), span.waker_track].into_iter().flatten());
             objects.extend(span.object);
+            stacks.extend(span.stack);
             batch.push(Event::Span(span));
         }
         writer.take(&mut batch);
@@ -46,6 +47,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         tracks.extend(sample.track);
         Event::Sample(thalweg_trace::Sample { stack: None, ..sample })
     }));
+    // Of a profile only where waits waited.
+    for stack in recording.stacks()?.into_iter().filter(|stack| stacks.contains(&stack.stack)) {
+        let frames = stack.frames.iter().map(|frame| plain(frame)).collect();
+        batch.push(Event::Stack(thalweg_trace::Stack { frames, ..stack }));
+    }
     for track in recording.tracks().iter().filter(|row| tracks.contains(&row.track)) {
         let stranger = track.role == Role::None && track.kind == TrackKind::Thread;
         let name = if stranger { "other".to_owned() } else { plain(&track.name) };

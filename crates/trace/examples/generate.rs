@@ -196,6 +196,7 @@ impl<'a> Copy<'a> {
             waker_context: about.waker.map(|_| WakerContext::Task),
             cpu_ns: (kind != SpanKind::RpcCall).then_some(duration_ns * about.busy / 100),
             runqueue_ns: (kind != SpanKind::RpcCall).then_some(if about.busy < 50 { duration_ns / 64 } else { 0 }),
+            stack: None,
         }));
     }
 

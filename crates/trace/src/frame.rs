@@ -42,6 +42,17 @@ impl Frame {
         self.module.starts_with('/') || self.module == JIT || self.module == VDSO || self.module == UNKNOWN
     }
 
+    /// The function, or in brackets the module (a file without its directory) and the place in it, as far as they are known.
+    #[must_use]
+    pub fn function(&self) -> String {
+        if let Some(symbol) = &self.symbol {
+            return symbol.clone();
+        }
+        let module = self.module.rsplit_once('/').map_or(self.module.as_str(), |(_, base)| base);
+        let module = if module.is_empty() { UNKNOWN } else { module };
+        self.file_offset.map_or_else(|| format!("[{module}]"), |offset| format!("[{module}+{offset:#x}]"))
+    }
+
     /// Reads a frame's text.
     #[must_use]
     pub fn parse(text: &str) -> Frame {
@@ -143,6 +154,13 @@ mod tests {
         assert_eq!(frame("memcpy", 0x12, "/lib/libc.so.6", "ab01", Some(0x9f)).to_string(), "memcpy+0x12 [/lib/libc.so.6 ab01+0x9f]");
         assert_eq!(frame("", 0, "/bin/gzip", "77", Some(0x51)).to_string(), "[/bin/gzip 77+0x51]");
         assert_eq!(frame("", 0, UNKNOWN, "", None).to_string(), "[unknown]");
+    }
+
+    #[test]
+    fn a_function_without_a_name_is_its_module_and_place() {
+        let said = |text: &str| Frame::parse(text).function();
+        let texts = ["memcpy+0x12 [/lib/libc.so.6 ab01+0x9f]", "[/bin/gzip 77+0x51]", "[jit]", "[unknown]", ""];
+        assert_eq!(texts.map(said), ["memcpy", "[gzip+0x51]", "[jit]", "[unknown]", "[unknown]"]);
     }
 
     #[test]

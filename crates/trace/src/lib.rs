@@ -28,6 +28,7 @@ mod sink;
 mod source;
 mod time;
 mod tracer;
+mod waited;
 
 pub use codec::{DecodeError, decode_events, encode_events};
 pub use error::{SourceError, TraceError};
@@ -45,3 +46,4 @@ pub use time::Time;
 pub use tracer::{OpenSpan, SpanFields, TraceHandle, Tracer};
 
 use axis::Axis;
+use waited::WaitStacks;

@@ -28,6 +28,7 @@ impl Loss {
                 Some(track) => (track, sample.at),
                 None => return self.elsewhere += 1,
             },
+            Event::Waited(waited) => (waited.track, waited.until),
             Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) => return self.elsewhere += 1,
         };
         // A lost mark of loss stands for the events it counted.

@@ -2,7 +2,7 @@
 //! a copy that was not asked to keep its recording.
 
 use crate::{Axis, Clock, Counter, CounterName, Event, Host, Mark, Meta, Object, Sample, Source, SourceError, Span, SpanBatch, Stack};
-use crate::{Time, Track};
+use crate::{Time, Track, WaitStacks};
 
 /// How many spans a batch holds at most.
 pub(crate) const BATCH_ROWS: usize = 16_384;
@@ -37,7 +37,7 @@ impl MemorySource {
             samples: Vec::new(),
             stacks: Vec::new(),
         };
-        let mut spans: Vec<Span> = Vec::new();
+        let (mut spans, mut waits): (Vec<Span>, WaitStacks) = Default::default();
         for event in events {
             match event {
                 Event::Host(row) => source.hosts.push(row),
@@ -49,8 +49,10 @@ impl MemorySource {
                 Event::Counter(row) => source.counters.push(row),
                 Event::Sample(row) => source.samples.push(row),
                 Event::Stack(row) => source.stacks.push(row),
+                Event::Waited(row) => waits.add(&row),
             }
         }
+        spans.iter_mut().for_each(|span| *span = waits.given(*span));
         source.hosts.sort_by_key(|h| h.host);
         source.clocks.sort_by_key(|c| (c.host, c.from_ns));
         source.tracks.sort_by_key(|t| t.track);

@@ -169,6 +169,32 @@ pub struct Span {
     pub cpu_ns: Option<u64>,
     /// How long its thread was runnable and not running within it.
     pub runqueue_ns: Option<u64>,
+    /// Row of `stacks`: where its thread waited, if it is a wait and that was taken.
+    pub stack: Option<u32>,
+}
+
+/// A span as events have it: as spans were before they had stacks, so that segments of then are read. The stack follows as [`Waited`].
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Span")]
+struct SpanWithoutStack {
+    span: SpanId,
+    track: TrackId,
+    kind: SpanKind,
+    start: Time,
+    duration_ns: u64,
+    count: u32,
+    object: Option<ObjectId>,
+    offset_bytes: Option<u64>,
+    size_bytes: Option<u64>,
+    result: Option<i64>,
+    parent: Option<SpanId>,
+    request: Option<RequestId>,
+    waker_track: Option<TrackId>,
+    waker_context: Option<WakerContext>,
+    cpu_ns: Option<u64>,
+    runqueue_ns: Option<u64>,
+    #[serde(skip)]
+    stack: Option<u32>,
 }
 
 impl Span {
@@ -242,6 +268,20 @@ pub struct Stack {
     pub frames: Vec<String>,
 }
 
+/// The stack of a thread that waited: no row of its own, it becomes the `stack` of the span of that wait. Who takes stacks and who records
+/// waits need not be one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Waited {
+    /// The thread.
+    pub track: TrackId,
+    /// When it was switched away, as the wait's span has it.
+    pub from: Time,
+    /// When it ran again, or later.
+    pub until: Time,
+    /// Row of `stacks`.
+    pub stack: u32,
+}
+
 /// Anything a recorder hands to a [`crate::Sink`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs)]
@@ -250,11 +290,12 @@ pub enum Event {
     Clock(Clock),
     Track(Track),
     Object(Object),
-    Span(Span),
+    Span(#[serde(with = "SpanWithoutStack")] Span),
     Mark(Mark),
     Counter(Counter),
     Sample(Sample),
     Stack(Stack),
+    Waited(Waited),
 }
 
 /// What is said once about a recording: `meta.json`.

@@ -35,6 +35,8 @@ pub struct SpanBatch {
     pub waker_context: Vec<u8>,
     pub cpu_ns: Vec<u64>,
     pub runqueue_ns: Vec<u64>,
+    /// 0: absent.
+    pub stack: Vec<u32>,
 }
 
 impl SpanBatch {
@@ -65,6 +67,7 @@ impl SpanBatch {
         self.waker_context.push(span.waker_context.map_or(ABSENT_CONTEXT, |c| c as u8));
         self.cpu_ns.push(span.cpu_ns.unwrap_or(ABSENT));
         self.runqueue_ns.push(span.runqueue_ns.unwrap_or(ABSENT));
+        self.stack.push(span.stack.unwrap_or(0));
     }
 
     /// The span in row `row`, its times on the reference axis; `None` where its identifiers are 0.
@@ -88,6 +91,7 @@ impl SpanBatch {
             waker_context: WakerContext::ALL.get(usize::from(self.waker_context[row])).copied(),
             cpu_ns: known(self.cpu_ns[row]),
             runqueue_ns: known(self.runqueue_ns[row]),
+            stack: Some(self.stack[row]).filter(|stack| *stack != 0),
         })
     }
 }

@@ -342,6 +342,7 @@ impl On {
             waker_context: fields.waker_track.map(|_| WakerContext::Task),
             cpu_ns,
             runqueue_ns,
+            stack: None,
         }));
     }
 }

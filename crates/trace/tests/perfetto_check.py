@@ -20,7 +20,7 @@ def main(path):
     functions, paths, mappings, frames, callstacks, samples = {}, {}, {}, {}, {}, []
     tracks, counters = {}, set()
     open_slices = collections.defaultdict(list)
-    counts, slices, flows = collections.Counter(), [], collections.Counter()
+    counts, slices, flows, stacks = collections.Counter(), [], collections.Counter(), {}
     instants, values = collections.Counter(), collections.Counter()
     events = []
     for index, packet in enumerate(trace.packet):
@@ -69,6 +69,8 @@ def main(path):
             name, start, annotations = open_slices[event.track_uuid].pop()
             counts[name] += 1
             slices.append([annotations["span"], name, start, at - start])
+            if "stack" in annotations:
+                stacks[annotations["span"]] = annotations["stack"]
         elif event.type == Event.TYPE_INSTANT:
             instants[names[event.name_iid]] += 1
         elif event.type == Event.TYPE_COUNTER:
@@ -77,7 +79,7 @@ def main(path):
     assert not any(open_slices.values()), "slices that never end"
     slices.sort()
     print(json.dumps({"samples": samples, "slices": slices, "kinds": counts, "instants": instants, "counters": values, "flows": len(flows),
-                      "joined": sum(1 for ends in flows.values() if ends == 2), "objects": sorted(strings.values()),
+                      "joined": sum(1 for ends in flows.values() if ends == 2), "objects": sorted(strings.values()), "stacks": stacks,
                       "tracks": sorted(t.thread.thread_name or t.name or t.process.process_name for t in tracks.values())}))
 
 

@@ -50,6 +50,7 @@ fn merged(path: &Path) {
             waker_context: None,
             cpu_ns: Some(0),
             runqueue_ns: Some(0),
+            stack: None,
         }));
     }
     events.push(Event::Clock(Clock { host: HostId(1), from_ns: AHEAD_NS, offset_ns: -AHEAD_NS, drift_ppb: 1_000, error_ns: 70 }));

@@ -64,6 +64,7 @@ impl Client {
             waker_context: None,
             cpu_ns: None,
             runqueue_ns: None,
+            stack: None,
         }));
     }
 

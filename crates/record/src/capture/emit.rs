@@ -101,6 +101,7 @@ impl Out {
             waker_context: None,
             cpu_ns: None,
             runqueue_ns: None,
+            stack: None,
         }));
     }
 

@@ -220,6 +220,7 @@ impl Translator {
             waker_context: None,
             cpu_ns: None,
             runqueue_ns: None,
+            stack: None,
         }));
         span
     }

@@ -186,6 +186,7 @@ pub(crate) fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, du
         waker_context: None,
         cpu_ns: None,
         runqueue_ns: None,
+        stack: None,
     }
 }
 

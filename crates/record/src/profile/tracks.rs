@@ -96,6 +96,7 @@ impl Known {
                 }
             }
             Event::Sample(sample) => sample.track.iter_mut().for_each(name),
+            Event::Waited(waited) => name(&mut waited.track),
             Event::Host(_) | Event::Clock(_) | Event::Object(_) | Event::Stack(_) => {}
         }
     }

@@ -11,7 +11,7 @@ use std::path::Path;
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     std::fs::create_dir_all(out).map_err(|e| TraceError::new(out, format!("cannot be made: {e}")))?;
     small_tables(source, out)?;
-    let columns = "span,track,kind,start_ns,end_ns,count,object,offset_bytes,size_bytes,result,parent,request,waker_track,waker_context,cpu_ns,runqueue_ns";
+    let columns = "span,track,kind,start_ns,end_ns,count,object,offset_bytes,size_bytes,result,parent,request,waker_track,waker_context,cpu_ns,runqueue_ns,stack";
     let mut table = Table::create(out, "spans", columns)?;
     for batch in source.spans_backward() {
         let batch = batch?;
@@ -32,6 +32,7 @@ fn span(table: &mut Table, batch: &SpanBatch, row: usize) -> Result<(), TraceErr
     table.optional(id(batch.parent[row])).optional(id(batch.request[row])).optional(id(batch.waker_track[row]));
     table.text(WakerContext::ALL.get(usize::from(batch.waker_context[row])).map_or("", |context| context.name()));
     table.optional(count(batch.cpu_ns[row])).optional(count(batch.runqueue_ns[row]));
+    table.optional(Some(batch.stack[row]).filter(|stack| *stack != 0));
     table.end()
 }
 

@@ -1,7 +1,7 @@
 //! A recording as a Perfetto trace, to be opened at ui.perfetto.dev or with its trace processor.
 //!
 //! Spans are slices that carry what is known of them; those that overlap on one track get lanes of their
-//! own ([`super::perfetto_lanes`]); both ends of an RPC are joined by a flow; marks are instants; counters
+//! own ([`super::perfetto_lanes`]); those of waits have the stack that waited, innermost function first; both ends of an RPC are joined by a flow; marks are instants; counters
 //! are counter tracks; samples with stacks are a profile
 //! ([`super::perfetto_samples`]). Times are the reference host's monotonic clock.
 //!
@@ -16,7 +16,7 @@ use super::perfetto_messages::{
     ThreadDescriptor, TrackDescriptor, TrackEvent,
 };
 use crate::recording::{Key, Sortable, Sorter, TemporaryDirectory};
-use crate::{CounterName, CounterOf, Mark, MarkKind, ObjectId, Source, Span, SpanKind, Time, TraceError, TrackId};
+use crate::{CounterName, CounterOf, Frame, Mark, MarkKind, ObjectId, Source, Span, SpanKind, Time, TraceError, TrackId};
 use prost::Message;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -35,7 +35,7 @@ const STATE_CLEARED: u32 = 1;
 const NEEDS_STATE: u32 = 2;
 
 /// The annotations, in the order of their interned numbers (from 1).
-const ANNOTATIONS: [&str; 12] = [
+const ANNOTATIONS: [&str; 13] = [
     "object",
     "size_bytes",
     "offset_bytes",
@@ -48,6 +48,7 @@ const ANNOTATIONS: [&str; 12] = [
     "span",
     "value",
     "parent",
+    "stack",
 ];
 
 /// Objects named in one packet.
@@ -59,11 +60,13 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let mut sorter = Sorter::new(directory.path(), "slices");
     let mut lanes = Lanes::default();
     let mut many_lanes: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut of_waits: HashSet<u32> = HashSet::new();
     each_span_backward(source, |span| {
         let (lane, depth) = lanes.place(&span);
         let lane = u32::try_from(lane).unwrap_or(u32::MAX);
         let most = many_lanes.entry(span.track.number()).or_default();
         *most = (*most).max(lane as usize);
+        of_waits.extend(span.stack);
         sorter.push(Edge::Begin { span, lane, depth: depth.min(255) as u8 })?;
         sorter.push(Edge::End { at: span.end(), duration_ns: span.duration_ns, span: span.span.number(), track: span.track, lane })
     })?;
@@ -74,6 +77,7 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let tracks = Tracks::of(source, &many_lanes);
     let mut writer = Writer::create(out)?;
     writer.preamble(source)?;
+    writer.stacks_of_waits(source, &of_waits)?;
     tracks.describe(source, &many_lanes, &mut writer)?;
     sorter.drain(|edge| writer.edge(&edge, &tracks))?;
     counters(source, &tracks, &mut writer)?;
@@ -275,6 +279,7 @@ struct Writer {
     bytes: Vec<u8>,
     category_of_kind: Vec<u64>,
     object_iids: HashMap<ObjectId, u64>,
+    stack_iids: HashMap<u32, u64>,
 }
 
 impl super::perfetto_samples::Packets for Writer {
@@ -300,6 +305,7 @@ impl Writer {
             bytes: Vec::new(),
             category_of_kind,
             object_iids: HashMap::new(),
+            stack_iids: HashMap::new(),
         })
     }
 
@@ -336,6 +342,26 @@ impl Writer {
                 values.push((iid, object.name.clone()));
             }
             let names = InternedData { debug_annotation_string_values: interned(values.into_iter()), ..InternedData::default() };
+            super::perfetto_samples::Packets::intern(self, names)?;
+        }
+        Ok(())
+    }
+
+    /// The stacks of waits as text, to be referred to by number.
+    fn stacks_of_waits(&mut self, source: &dyn Source, of_waits: &HashSet<u32>) -> Result<(), TraceError> {
+        if of_waits.is_empty() {
+            return Ok(());
+        }
+        let first = self.object_iids.values().max().map_or(1, |last| last + 1);
+        let mut values = Vec::new();
+        for stack in source.stacks()?.into_iter().filter(|stack| of_waits.contains(&stack.stack)) {
+            let iid = first + values.len() as u64;
+            self.stack_iids.insert(stack.stack, iid);
+            let functions: Vec<String> = stack.frames.iter().map(|frame| Frame::parse(frame).function()).collect();
+            values.push((iid, functions.join(" < ")));
+        }
+        for chunk in values.chunks(OBJECTS_PER_PACKET) {
+            let names = InternedData { debug_annotation_string_values: interned(chunk.iter().cloned()), ..InternedData::default() };
             super::perfetto_samples::Packets::intern(self, names)?;
         }
         Ok(())
@@ -388,6 +414,7 @@ impl Writer {
         annotate(&mut notes, "waker_track", span.waker_track.map(|t| Note::Number(t.number())));
         annotate(&mut notes, "span", Some(Note::Number(span.span.number())));
         annotate(&mut notes, "parent", span.parent.map(|p| Note::Number(p.number())));
+        annotate(&mut notes, "stack", span.stack.and_then(|s| self.stack_iids.get(&s)).map(|&iid| Note::Name(iid)));
         let joined = matches!(span.kind, SpanKind::RpcCall | SpanKind::RpcServe);
         TrackEvent {
             kind: Some(SLICE_BEGIN),

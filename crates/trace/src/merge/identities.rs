@@ -287,7 +287,7 @@ impl Pass {
     }
 
     /// A span with its new identifiers; `None` where another recording has it.
-    pub(super) fn span(&self, identities: &mut Identities, span: Span) -> Option<Span> {
+    pub(super) fn span(&self, identities: &mut Identities, span: Span, first_stack: u32) -> Option<Span> {
         let number = span.track.number();
         if self.silent.contains(&number) {
             return None;
@@ -309,6 +309,7 @@ impl Pass {
             parent: span.parent.and_then(|parent| SpanId::new(self.number(parent.number()))),
             request: span.request.and_then(|request| self.request(request)),
             waker_track: span.waker_track.and_then(|track| self.track(track)),
+            stack: span.stack.map(|stack| stack.saturating_add(first_stack)),
             ..span
         })
     }

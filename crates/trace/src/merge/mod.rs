@@ -180,7 +180,7 @@ fn write(parts: &[Part<'_>], placed: &[Placed], identities: &mut Identities, pas
         batch.extend(clock_rows(source, placed, pass).into_iter().map(Event::Clock));
         for spans in source.spans_backward() {
             let spans = spans?;
-            let copied = (0..spans.len()).filter_map(|row| pass.span(identities, spans.row(row)?));
+            let copied = (0..spans.len()).filter_map(|row| pass.span(identities, spans.row(row)?, first_stack));
             batch.extend(copied.map(Event::Span));
             sink.take(&mut batch);
         }

@@ -5,7 +5,9 @@ use super::segment::{self, Damage, describes};
 use super::small_tables::Placed;
 use super::sorter::Sorter;
 use super::tables::{ALL, TablesWriter};
-use crate::{Axis, Clock, Counter, Event, Host, HostId, Mark, MarkKind, Object, Sample, Span, Stack, TraceError, Track, decode_events};
+use crate::{
+    Axis, Clock, Counter, Event, Host, HostId, Mark, MarkKind, Object, Sample, Span, Stack, TraceError, Track, WaitStacks, decode_events,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
@@ -25,6 +27,7 @@ struct Small {
     tracks: BTreeMap<u64, Track>,
     objects: BTreeMap<u64, Object>,
     stacks: BTreeMap<u32, Stack>,
+    waits: WaitStacks,
 }
 
 impl Small {
@@ -35,6 +38,7 @@ impl Small {
             Event::Track(row) => drop(self.tracks.insert(row.track.number(), row)),
             Event::Object(row) => drop(self.objects.insert(row.object.number(), row)),
             Event::Stack(row) => drop(self.stacks.insert(row.stack, row)),
+            Event::Waited(row) => self.waits.add(&row),
             Event::Span(_) | Event::Mark(_) | Event::Counter(_) | Event::Sample(_) => {}
         }
     }
@@ -61,7 +65,7 @@ impl Sorters {
             }
             Event::Counter(row) => self.counters.push(Placed { host: axis.host_of_counter(row.of), row }),
             Event::Sample(row) => self.samples.push(row),
-            Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) => Ok(()),
+            Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) | Event::Waited(_) => Ok(()),
         }
     }
 }
@@ -150,7 +154,8 @@ fn write_tables(small: Small, mut tracks: Vec<Track>, mut objects: Vec<Object>, 
     sorters.samples.drain(|row| out.push(row.host, row))?;
     out.finish()?;
     let mut out = tables.spans(hosts);
-    sorters.spans.drain(|placed| out.push(placed.host, placed.row))?;
+    let mut waits = small.waits;
+    sorters.spans.drain(|placed| out.push(placed.host, waits.given(placed.row)))?;
     out.finish()?;
     tables.sums.write(root)
 }

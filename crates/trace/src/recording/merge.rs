@@ -29,7 +29,8 @@ macro_rules! every_column {
             waker_track,
             waker_context,
             cpu_ns,
-            runqueue_ns
+            runqueue_ns,
+            stack
         )
     };
 }

@@ -178,6 +178,16 @@ impl<'a> RowGroup<'a> {
         TraceError::new(self.path, problem)
     }
 
+    /// How many rows it has.
+    pub(super) fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether it has a column of this name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.metadata.schema_descr().columns().iter().any(|about| about.path().parts().first().is_some_and(|root| root == name))
+    }
+
     /// The leaves of the column of this name, by number.
     fn leaves(&self, name: &str) -> Result<Vec<usize>, TraceError> {
         let columns = self.metadata.schema_descr().columns().iter().enumerate();

@@ -7,13 +7,13 @@
 //!
 //! The payload is what [`crate::encode_events`] makes, `length` bytes of it; the checksum covers the
 //! event count and the payload. *Describes* is set where the frame has rows of the small tables (hosts,
-//! clocks, tracks, objects, stacks), so that they can be read without decoding the rest.
+//! clocks, tracks, objects, stacks) or stacks of waits, so that they can be read without decoding the rest.
 //!
 //! A frame that runs past the end of the file is the torn tail of a killed recorder: it is dropped, and
 //! its bytes are counted. A frame whose checksum is wrong is skipped, and its events are counted as lost.
 
 use crate::codec::{MAX_ENCODED_BYTES, encode_events_into};
-use crate::{Event, TraceError};
+use crate::{Event, TraceError, WaitStacks};
 use std::fs::File;
 use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -27,13 +27,22 @@ const DESCRIBES: u32 = 1 << 31;
 /// A new segment is begun past this size, so that damage ends with a segment.
 const SEGMENT_BYTES: u64 = 64 << 20;
 
-/// Whether an event is a row of a small table.
+/// Whether an event is a row of a small table, or a part of another row.
 pub(super) fn describes(event: &Event) -> bool {
-    matches!(event, Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_))
+    matches!(event, Event::Host(_) | Event::Clock(_) | Event::Track(_) | Event::Object(_) | Event::Stack(_) | Event::Waited(_))
 }
 
 /// The frame of these events; `None` if they do not fit into one.
 pub(super) fn frame(events: &[Event]) -> Option<Vec<u8>> {
+    // A span's stack is an event of its own here.
+    let waited: Vec<Event> = events.iter().filter_map(WaitStacks::apart).collect();
+    let all: Vec<Event>;
+    let events = if waited.is_empty() {
+        events
+    } else {
+        all = events.iter().cloned().chain(waited).collect();
+        &all
+    };
     let mut bytes = Vec::with_capacity(FRAME_HEADER_BYTES + events.len() * 64);
     bytes.extend_from_slice(&[0; FRAME_HEADER_BYTES]);
     encode_events_into(events, &mut bytes);

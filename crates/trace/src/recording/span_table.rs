@@ -39,6 +39,7 @@ pub(super) const SCHEMA: &str = "message spans {
     optional binary waker_context (string);
     optional int64 cpu_ns;
     optional int64 runqueue_ns;
+    optional int32 stack (integer(32, false));
 }";
 
 /// Columns that hold many different values: differences, bit-packed, decode faster than a dictionary
@@ -76,6 +77,7 @@ pub(super) fn spans_columns(rows: &[Span]) -> Vec<Leaf> {
         optional_names(&contexts, rows.iter().map(|r| r.waker_context.map(|c| c as u8))),
         optional(rows.iter().map(|r| r.cpu_ns.map(signed))),
         optional(rows.iter().map(|r| r.runqueue_ns.map(signed))),
+        optional(rows.iter().map(|r| r.stack)),
     ]
 }
 
@@ -103,5 +105,7 @@ pub(super) fn spans_backward(rows: &RowGroup<'_>) -> Result<SpanBatch, TraceErro
         waker_context: rows.names_backward("waker_context", Some(ABSENT_CONTEXT), |name| WakerContext::from_name(name).map(|c| c as u8))?,
         cpu_ns: number("cpu_ns")?,
         runqueue_ns: number("runqueue_ns")?,
+        // Recordings from before there were stacks of waits have no such column.
+        stack: if rows.has("stack") { rows.u32s_backward("stack", 0)? } else { vec![0; rows.len()] },
     })
 }

@@ -45,6 +45,7 @@ fn source() -> MemorySource {
             waker_context,
             cpu_ns,
             runqueue_ns,
+            stack: None,
         })
     };
     all.push(span(2_000_001, SpanKind::AppRequest, 1_000, 1_000, None));
@@ -53,6 +54,10 @@ fn source() -> MemorySource {
     all.push(span(2_000_004, SpanKind::RpcCall, 1_300, 700, None));
     all.push(span(2_000_005, SpanKind::RpcServe, 2_000, 50, None));
     all.push(span(2_000_006, SpanKind::AppOther, 2_000, 0, None));
+    let Event::Span(wait) = span(2_000_007, SpanKind::WaitTimer, 3_000, 500, None) else { unreachable!("a span") };
+    all.push(Event::Span(Span { cpu_ns: Some(0), stack: Some(1_000), ..wait }));
+    let frames = ["clock_nanosleep+0x5 [/lib/libc.so.6]", "[/bin/x 01+0x51]"].map(str::to_owned).to_vec();
+    all.push(Event::Stack(Stack { stack: 1_000, frames }));
     MemorySource::from_events(meta(), all)
 }
 
@@ -98,6 +103,7 @@ fn perfetto_reads_every_slice_mark_and_counter() {
     assert_eq!(marks as usize, expected.marks.len());
     let values = found["counters"].as_object().unwrap().values().map(|n| n.as_u64().unwrap()).sum::<u64>();
     assert_eq!(values as usize, expected.counters.len());
+    assert_eq!(found["stacks"], serde_json::json!({ "2000007": "clock_nanosleep < [x+0x51]" }));
     assert!(found["joined"].as_u64().unwrap() >= 1, "no flow joins both ends of a request");
     for object in source.objects() {
         assert!(found["objects"].as_array().unwrap().iter().any(|name| *name == *object.name));

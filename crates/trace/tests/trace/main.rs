@@ -10,3 +10,4 @@ mod export;
 mod export_profile;
 mod merge;
 mod recording;
+mod waited;

@@ -74,6 +74,7 @@ impl Made {
             waker_context: None,
             cpu_ns: None,
             runqueue_ns: None,
+            stack: None,
         }));
         let Some(Event::Span(span)) = self.events.last_mut() else { unreachable!() };
         span

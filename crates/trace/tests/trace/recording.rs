@@ -97,6 +97,7 @@ fn plain_span(span: u64, track: u64, start_ns: i64, duration_ns: u64) -> Span {
         waker_context,
         cpu_ns,
         runqueue_ns,
+        stack: None,
     }
 }
 

@@ -162,6 +162,7 @@ impl Tale {
             waker_context: None,
             cpu_ns: Some(duration_ns),
             runqueue_ns: Some(0),
+            stack: None,
         };
         Line { tale: self, span }
     }

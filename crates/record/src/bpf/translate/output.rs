@@ -149,6 +149,7 @@ impl Output {
             waker_context: new.waker_context,
             cpu_ns: new.cpu_ns,
             runqueue_ns: new.runqueue_ns,
+            stack: None,
         }));
     }
 

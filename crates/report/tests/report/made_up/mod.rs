@@ -97,6 +97,7 @@ impl Maker {
             waker_context: None,
             cpu_ns: Some(duration_ns * cpu / 100),
             runqueue_ns: Some(0),
+            stack: None,
         }));
         end
     }

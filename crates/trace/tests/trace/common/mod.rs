@@ -64,6 +64,7 @@ fn span() -> impl Strategy<Value = Span> {
         waker_context: links.3,
         cpu_ns: costs.0,
         runqueue_ns: costs.1,
+        stack: None,
     })
 }
 
