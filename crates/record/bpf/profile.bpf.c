@@ -11,6 +11,8 @@
 #include <bpf/bpf_core_read.h>
 
 #include "kernel.h"
+#include "events.h"
+#include "thread.bpf.h"
 #include "profile.h"
 
 /* Set by the loader: the power of two that is a quarter of the ring. */
@@ -164,6 +166,8 @@ static __always_inline int emit(struct profile_sample *sample, __u32 size)
 	__u32 shift = wake_shift & 31;
 	return bpf_ringbuf_output(&ring, sample, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
 }
+
+#include "waits.bpf.h"
 
 static __always_inline void take(struct bpf_perf_event_data *ctx, struct processor_times *times, __u64 now)
 {

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -103,6 +104,14 @@ pub(crate) trait Recorder: Send {
     fn environment(&self) -> Vec<(OsString, OsString)> {
         Vec::new()
     }
+
+    /// The kernel's map in which it keeps its threads, for another recorder that is to begin beside it; of one that has begun.
+    fn threads(&self) -> Option<OwnedFd> {
+        None
+    }
+
+    /// Another recorder works already: these are its threads.
+    fn begins_beside(&mut self, _threads: Option<OwnedFd>) {}
 
     /// Begins. The command is held and has not run yet.
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError>;

@@ -16,6 +16,7 @@ use super::translate::{Calls, Class, Translator, now_ns};
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
 use std::cell::RefCell;
+use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc;
@@ -49,6 +50,7 @@ const SELDOM: u32 = 10;
 #[derive(Debug)]
 pub(crate) struct Reader {
     ending: Arc<Ending>,
+    threads: Option<OwnedFd>,
     thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
 }
 
@@ -63,13 +65,18 @@ impl Reader {
             .spawn(move || Work::begin(watched, &tracepoints, &theirs, &ready).and_then(Work::run))
             .map_err(|e| RecordError::Failed(format!("the recorder's thread cannot be started: {e}")))?;
         match begun.recv() {
-            Ok(()) => Ok(Reader { ending, thread }),
+            Ok(threads) => Ok(Reader { ending, threads, thread }),
             // It ended before it was ready: its result says why.
             Err(_) => Err(match thread.join() {
                 Ok(Err(error)) => error,
                 _ => RecordError::Failed("the recorder's thread ended before it had begun".to_owned()),
             }),
         }
+    }
+
+    /// The map in which the programs keep threads.
+    pub(crate) fn threads(&self) -> Option<OwnedFd> {
+        self.threads.as_ref().and_then(|threads| threads.try_clone().ok())
     }
 
     /// Has the thread record what is left, and waits for it.
@@ -146,7 +153,12 @@ fn open_ring(programs: &Programs, ending: &Ending, both: &Rc<RefCell<Both>>, sin
 }
 
 impl Work {
-    fn begin(watched: Watched, tracepoints: &Tracepoints, ending: &Ending, ready: &mpsc::Sender<()>) -> Result<Work, RecordError> {
+    fn begin(
+        watched: Watched,
+        tracepoints: &Tracepoints,
+        ending: &Ending,
+        ready: &mpsc::Sender<Option<OwnedFd>>,
+    ) -> Result<Work, RecordError> {
         let calls = watched.tier != Tier::Lean;
         let own_pid = std::process::id();
         // By its number a thread alone is meant, not its process. A reader that never pauses would leave a program on its processor next to nothing.
@@ -185,7 +197,7 @@ impl Work {
         );
         let both = Rc::new(RefCell::new(Both { translator, system }));
         let ring = open_ring(&programs, ending, &both, &watched.sink)?;
-        let _ = ready.send(());
+        let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));
         let pause = watched.drain;
         let snapshots = Snapshots::default();
         Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, counting })

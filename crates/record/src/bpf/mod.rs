@@ -41,6 +41,7 @@ pub(crate) use tracepoints::Tracepoints;
 pub(crate) use translate::time;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
+use std::os::fd::OwnedFd;
 
 /// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug)]
@@ -62,6 +63,10 @@ impl BpfRecorder {
 impl Recorder for BpfRecorder {
     fn name(&self) -> &'static str {
         "bpf"
+    }
+
+    fn threads(&self) -> Option<OwnedFd> {
+        self.reader.as_ref().and_then(drain::Reader::threads)
     }
 
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {

@@ -16,10 +16,11 @@ use crate::bpf::{Counting, Ending, NICE, Ring, SAMPLE_NS, Tracepoints, Woken, ow
 use crate::recorder::{Finished, RecordError, Watched};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
-use thalweg_trace::{Event, Role, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, Role, Track, TrackId, TrackKind, Waited};
 
 /// How often the processors are asked how they stand.
 const LOOK: Duration = Duration::from_millis(100);
@@ -29,6 +30,9 @@ const BATCH: usize = 1_024;
 
 /// Threads whose names are remembered at most.
 const MOST_THREADS: usize = 65_536;
+
+/// Stacks of waits in a recording at most, which has them in memory when it is finished: 64 MB.
+const MOST_WAITS: u64 = 1 << 20;
 
 /// `class` of a sample, in the order of their numbers, beginning at [`FIRST_CLASS`].
 const CLASSES: [&str; 4] = ["profile.user", "profile.kernel", "profile.softirq", "profile.hardirq"];
@@ -48,13 +52,21 @@ pub(crate) struct Reader {
 
 impl Reader {
     /// Starts the thread, and waits until samples are taken.
-    pub(crate) fn start(watched: Watched, tracepoints: Tracepoints, tracks: Arc<SharedTracks>) -> Result<Reader, RecordError> {
+    pub(crate) fn start(
+        watched: Watched,
+        tracepoints: Tracepoints,
+        tracks: Arc<SharedTracks>,
+        threads: Option<OwnedFd>,
+    ) -> Result<Reader, RecordError> {
         let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
         let theirs = Arc::clone(&ending);
         let thread = std::thread::Builder::new()
             .name("thalweg-profile".to_owned())
-            .spawn(move || Work::begin(watched, &tracepoints, tracks, &theirs, &ready).and_then(Work::run))
+            .spawn(move || {
+                let programs = Programs::load(&tracepoints, threads.as_ref())?;
+                Work::begin(watched, programs, tracks, &theirs, &ready).and_then(Work::run)
+            })
             .map_err(|e| RecordError::Failed(format!("the profile's thread cannot be started: {e}")))?;
         match begun.recv() {
             Ok(()) => Ok(Reader { ending, thread }),
@@ -96,6 +108,7 @@ struct Work {
     counting: Counting,
     cpu_before: u64,
     start_ns: u64,
+    takes_waits: bool,
     notes: Vec<String>,
 }
 
@@ -114,6 +127,8 @@ struct State {
     own_pid: u32,
     /// Threads have the roles of their processes: nobody else records them.
     alone: bool,
+    /// Stacks of waits so far.
+    waits: u64,
     host: thalweg_trace::HostId,
     space: u16,
     next: u64,
@@ -123,14 +138,13 @@ struct State {
 impl Work {
     fn begin(
         watched: Watched,
-        tracepoints: &Tracepoints,
+        programs: Programs,
         tracks: Arc<SharedTracks>,
         ending: &Ending,
         ready: &mpsc::Sender<()>,
     ) -> Result<Work, RecordError> {
         // By its number a thread alone is meant, not its process.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-        let programs = Programs::load(tracepoints)?;
         let mut notes = Vec::new();
         let events = Events::open().unwrap_or_else(|error| {
             notes.push(format!(
@@ -147,6 +161,7 @@ impl Work {
             0
         })?;
         let mut state = State::new(&watched, tracks);
+        let takes_waits = programs.takes_waits();
         state.spaces.begin(&mut state.modules);
         programs.run(true);
         let cpu_before = own_cpu_ns();
@@ -155,7 +170,7 @@ impl Work {
         state.processors(&times);
         let counting = Counting::begin();
         let _ = ready.send(());
-        Ok(Work { watched, programs, ring, taken, events, happened: Vec::new(), state, counting, cpu_before, start_ns, notes })
+        Ok(Work { watched, programs, ring, taken, events, happened: Vec::new(), state, counting, cpu_before, start_ns, takes_waits, notes })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
@@ -211,7 +226,10 @@ impl Work {
             while let Some(event) = happened.next_if(|event| event.at_ns <= sample.at_ns) {
                 self.state.happened(event);
             }
-            self.state.sample(&sample);
+            match sample.waited_from_ns() {
+                Some(from_ns) => self.state.waited(&sample, from_ns),
+                None => self.state.sample(&sample),
+            }
             if self.state.output.len() >= BATCH {
                 self.watched.sink.take(&mut self.state.output);
             }
@@ -233,9 +251,10 @@ impl Work {
         let reader_ns = own_cpu_ns().saturating_sub(self.cpu_before);
         let lost: u64 = times.iter().map(|(_, times)| times.lost).sum();
         let taken: u64 = times.iter().map(|(_, times)| times.taken).sum();
+        let waits = self.programs.waits();
         // The programs are there until their own names have been looked up.
         let sink = Arc::clone(&self.watched.sink);
-        let State { stacks, modules, made, .. } = self.state;
+        let State { stacks, modules, made, waits: kept_waits, .. } = self.state;
         let cut = stacks.cut;
         let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
@@ -249,6 +268,13 @@ impl Work {
             ("profile.lost".to_owned(), lost.to_string()),
             ("recorder.cpu_ns".to_owned(), (bpf_ns + reader_ns).to_string()),
         ];
+        if self.takes_waits {
+            attributes.push(("profile.waits".to_owned(), waits.taken.to_string()));
+            attributes.push((
+                "profile.waits_left_out".to_owned(),
+                (waits.left_out + waits.lost + waits.taken.saturating_sub(kept_waits)).to_string(),
+            ));
+        }
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         let mut notes = self.notes;
         if is_hidden {
@@ -286,6 +312,7 @@ impl State {
             output: Vec::new(),
             own_pid,
             alone: watched.profile_alone,
+            waits: 0,
             host: watched.host,
             space: watched.space.0,
             next: 0,
@@ -309,7 +336,41 @@ impl State {
         self.spaces.happened(event, &mut self.modules);
     }
 
+    /// Where a thread waited that the other recorder records. Nobody else has a track of it: that recorder says when it waited.
+    fn waited(&mut self, sample: &Sample<'_>, from_ns: u64) {
+        if self.waits >= MOST_WAITS {
+            return;
+        }
+        self.waits += 1;
+        let stack = self.stack(sample);
+        let (space, next) = (self.space, &mut self.next);
+        let (track, _) = self.tracks.of(sample.pid, sample.tid, || track_id(space, next));
+        self.output.push(Event::Waited(Waited { track, from: time(from_ns), until: time(sample.at_ns), stack }));
+    }
+
     fn sample(&mut self, sample: &Sample<'_>) {
+        let stack = self.stack(sample);
+        let track = self.track(sample);
+        let class = FIRST_CLASS
+            + match sample.flags {
+                flags if flags & raw::HARDIRQ != 0 => 3,
+                flags if flags & raw::SOFTIRQ != 0 => 2,
+                flags if flags & raw::USER != 0 => 0,
+                _ => 1,
+            };
+        self.output.push(Event::Sample(thalweg_trace::Sample {
+            at: time(sample.at_ns),
+            host: self.host,
+            cpu: sample.cpu.into(),
+            track: Some(track),
+            class,
+            stack: Some(stack),
+            weight_ns: SAMPLE_NS,
+        }));
+    }
+
+    /// The number of a stack.
+    fn stack(&mut self, sample: &Sample<'_>) -> u32 {
         self.frames.clear();
         self.frames.extend(sample.kernel().map(Frame::Kernel));
         for address in sample.user() {
@@ -335,24 +396,7 @@ impl State {
         if self.frames.is_empty() {
             self.frames.push(Frame::Unknown);
         }
-        let stack = self.stacks.number(&self.frames);
-        let track = self.track(sample);
-        let class = FIRST_CLASS
-            + match sample.flags {
-                flags if flags & raw::HARDIRQ != 0 => 3,
-                flags if flags & raw::SOFTIRQ != 0 => 2,
-                flags if flags & raw::USER != 0 => 0,
-                _ => 1,
-            };
-        self.output.push(Event::Sample(thalweg_trace::Sample {
-            at: time(sample.at_ns),
-            host: self.host,
-            cpu: sample.cpu.into(),
-            track: Some(track),
-            class,
-            stack: Some(stack),
-            weight_ns: SAMPLE_NS,
-        }));
+        self.stacks.number(&self.frames)
     }
 
     /// The track of the thread that ran; recorded where nobody else does.

@@ -1,17 +1,20 @@
 //! Loading the programs of a profile, and asking the kernel what they cost.
 
-use super::raw::Times;
+use super::raw::{Times, WaitCounts};
 use crate::RecordError;
 use crate::bpf::{Cost, Tracepoints, clock_event, online_processors, quiet};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 /// The object that clang made of `bpf/profile.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
 
 /// Without these, nothing can be said of idle and of software interrupts.
 const NEEDED: &[&str] = &["sched_switch", "softirq_entry", "softirq_exit"];
+
+/// Take the stacks of waits: the best that the kernel has, with the tracepoint it is for, and the rest. The last needs nothing more than others do.
+pub(super) const WAITS: [(&str, &str); 2] = [("on_wait_over", "sched_exit_tp"), ("on_wait_switch", "sched_switch")];
 
 /// The ring: three seconds of two busy processors at a thousand samples each with 40 frames; it doubles with them.
 const RING_BYTES: u32 = 2 << 20;
@@ -24,6 +27,7 @@ pub(crate) struct Programs {
     /// Ended before anything else of the programs.
     links: Vec<Link>,
     processors: Vec<u32>,
+    takes_waits: bool,
 }
 
 impl std::fmt::Debug for Programs {
@@ -60,8 +64,15 @@ fn ring_bytes(processors: usize) -> u32 {
 }
 
 impl Programs {
-    /// Loads and attaches everything the kernel has, and begins.
-    pub(crate) fn load(tracepoints: &Tracepoints) -> Result<Programs, RecordError> {
+    /// Loads and attaches everything the kernel has, and begins. `threads` is the map of a recorder that works beside: of its threads the
+    /// stacks of waits are taken too.
+    pub(crate) fn load(tracepoints: &Tracepoints, threads: Option<&OwnedFd>) -> Result<Programs, RecordError> {
+        let of_waits = WAITS.into_iter().find(|(_, tracepoint)| threads.is_some() && tracepoints.has(tracepoint)).map(|(name, _)| name);
+        Programs::load_with(tracepoints, threads, of_waits)
+    }
+
+    /// The same with this program for the stacks of waits.
+    pub(super) fn load_with(tracepoints: &Tracepoints, threads: Option<&OwnedFd>, of_waits: Option<&str>) -> Result<Programs, RecordError> {
         quiet();
         if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
             return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
@@ -70,8 +81,9 @@ impl Programs {
         let bytes = ring_bytes(processors.len());
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         for mut program in open.progs_mut() {
-            let section = program.section().to_string_lossy().into_owned();
-            if section.strip_prefix("tp_btf/").is_some_and(|name| !tracepoints.has(name)) {
+            let (section, name) = (program.section().to_string_lossy().into_owned(), program.name().to_string_lossy().into_owned());
+            let is_unused = WAITS.iter().any(|(unused, _)| *unused == name) && of_waits != Some(name.as_str());
+            if is_unused || section.strip_prefix("tp_btf/").is_some_and(|name| !tracepoints.has(name)) {
                 program.set_autoload(false);
             }
         }
@@ -83,9 +95,12 @@ impl Programs {
             if map.name() == OsStr::new("ring") {
                 map.set_max_entries(bytes).map_err(failed("cannot set up its ring"))?;
             }
+            if let Some(threads) = threads.filter(|_| map.name() == OsStr::new("threads")) {
+                map.reuse_fd(threads.as_fd()).map_err(failed("cannot look into the recorder's threads"))?;
+            }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        let mut programs = Programs { object, links: Vec::new(), processors };
+        let mut programs = Programs { object, links: Vec::new(), processors, takes_waits: of_waits.is_some() };
         programs.attach()?;
         Ok(programs)
     }
@@ -149,6 +164,22 @@ impl Programs {
         self.processors.iter().filter_map(of).collect()
     }
 
+    /// Whether stacks of waits are taken.
+    pub(crate) fn takes_waits(&self) -> bool {
+        self.takes_waits
+    }
+
+    /// The stacks of waits so far, of all processors.
+    pub(crate) fn waits(&self) -> WaitCounts {
+        let all =
+            self.map(|name| name == "wait_counts").and_then(|map| map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY).ok().flatten());
+        all.iter().flatten().filter_map(|bytes| WaitCounts::parse(bytes)).fold(WaitCounts::default(), |sum, more| WaitCounts {
+            taken: sum.taken + more.taken,
+            left_out: sum.left_out + more.left_out,
+            lost: sum.lost + more.lost,
+        })
+    }
+
     /// Has the kernel count what its programs cost.
     pub(crate) fn cost(&self) -> Cost {
         Cost::of(&self.object)
@@ -169,7 +200,7 @@ mod tests {
             Ok(tracepoints) => tracepoints,
             Err(error) => return println!("SKIPPED: {error}"),
         };
-        let programs = Programs::load(&tracepoints).expect("loaded");
+        let programs = Programs::load(&tracepoints, None).expect("loaded");
         programs.run(true);
         let before = programs.settle();
         std::thread::sleep(std::time::Duration::from_millis(500));

@@ -7,6 +7,9 @@
 //! may be gone later: mappings are followed by perf's own records of them (short-lived processes are never asked anything), and by
 //! `/proc/PID/maps` for who was there before. Names are looked up at the end ([`crate::symbols`]), never while recording.
 //!
+//! Beside another recorder the stacks of its threads' long waits are taken too (`bpf/waits.bpf.h`). That recorder makes the spans; they find their
+//! stacks in the recording ([`thalweg_trace::Waited`]).
+//!
 //! Rejected: `bpf_get_stackid` (it mixes up stacks whose hashes collide, and loses them); build identifiers taken with each stack
 //! (4.5 µs each, and no path); a table of raw addresses resolved at the end (two thousand short processes would each keep theirs).
 //!
@@ -28,9 +31,13 @@ mod spaces;
 mod stacks;
 mod tracks;
 
+#[cfg(test)]
+mod wait_tests;
+
 pub(crate) use tracks::SharedTracks;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Takes a profile, alone or beside another recorder. Needs root, or CAP_BPF and CAP_PERFMON.
@@ -38,6 +45,8 @@ use std::sync::Arc;
 pub(crate) struct ProfileRecorder {
     tracepoints: crate::bpf::Tracepoints,
     tracks: Arc<SharedTracks>,
+    /// The map of threads of the recorder beside.
+    threads: Option<OwnedFd>,
     reader: Option<drain::Reader>,
 }
 
@@ -50,7 +59,7 @@ impl ProfileRecorder {
     pub(crate) fn new(tracks: Arc<SharedTracks>) -> Result<ProfileRecorder, RecordError> {
         let tracepoints = crate::bpf::allowed()?;
         load::allowed()?;
-        Ok(ProfileRecorder { tracepoints, tracks, reader: None })
+        Ok(ProfileRecorder { tracepoints, tracks, threads: None, reader: None })
     }
 }
 
@@ -59,11 +68,15 @@ impl Recorder for ProfileRecorder {
         "profile"
     }
 
+    fn begins_beside(&mut self, threads: Option<OwnedFd>) {
+        self.threads = threads;
+    }
+
     fn begin(&mut self, watched: Watched) -> Result<(), RecordError> {
         if self.reader.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
-        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks))?);
+        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks), self.threads.take())?);
         Ok(())
     }
 

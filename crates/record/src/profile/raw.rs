@@ -7,6 +7,8 @@ use crate::bpf::text;
 pub(crate) const USER: u16 = 1;
 pub(crate) const SOFTIRQ: u16 = 2;
 pub(crate) const HARDIRQ: u16 = 4;
+/// No sample: where a thread waited.
+pub(crate) const WAIT: u16 = 32;
 /// The program's code is of 32 bits.
 #[cfg(test)]
 pub(crate) const BITS_32: u16 = 16;
@@ -52,6 +54,11 @@ impl<'a> Sample<'a> {
         })
     }
 
+    /// When the wait began whose stack it is; `None`: it is a sample.
+    pub(crate) fn waited_from_ns(&self) -> Option<u64> {
+        number(self.name, 0).filter(|_| self.flags & WAIT != 0).map(u64::from_ne_bytes)
+    }
+
     /// The thread's name.
     pub(crate) fn name(&self) -> String {
         text(self.name)
@@ -65,6 +72,22 @@ impl<'a> Sample<'a> {
     /// Addresses of the program, innermost first.
     pub(crate) fn user(&self) -> impl Iterator<Item = u64> + 'a {
         addresses(self.user)
+    }
+}
+
+/// Stacks of waits on a processor, as the programs count them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct WaitCounts {
+    pub taken: u64,
+    /// Too soon after the one before.
+    pub left_out: u64,
+    pub lost: u64,
+}
+
+impl WaitCounts {
+    pub(crate) fn parse(bytes: &[u8]) -> Option<WaitCounts> {
+        let at = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
+        Some(WaitCounts { taken: at(1)?, left_out: at(2)?, lost: at(3)? })
     }
 }
 
@@ -119,6 +142,15 @@ mod tests {
         assert_eq!((read.at_ns, read.pid, read.tid, read.cpu, read.flags), (77, 4, 5, 1, USER | BITS_32));
         assert_eq!(read.name(), "worker");
         assert_eq!((read.kernel().collect::<Vec<_>>(), read.user().collect::<Vec<_>>()), (vec![10, 11], vec![12]));
+    }
+
+    #[test]
+    fn a_stack_of_a_wait_says_since_when_and_a_sample_does_not() {
+        let mut bytes = sample(1, 0, &[10]);
+        assert_eq!(Sample::parse(&bytes).expect("whole").waited_from_ns(), None);
+        bytes[18..20].copy_from_slice(&WAIT.to_ne_bytes());
+        bytes[24..32].copy_from_slice(&76_u64.to_ne_bytes());
+        assert_eq!(Sample::parse(&bytes).expect("whole").waited_from_ns(), Some(76));
     }
 
     #[test]

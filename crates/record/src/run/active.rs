@@ -116,8 +116,8 @@ impl Active {
 
     /// Begins; a recorder that cannot is replaced by the next one that can, as long as one was not asked for by name.
     pub(crate) fn begin(&mut self, mut watched: Watched) -> Result<(), RecordError> {
-        if let Some(profile) = &mut self.profile {
-            profile.recorder.begin(Watched { space: PROFILE_SPACE, ..watched.clone() })?;
+        let of_profile = Watched { space: PROFILE_SPACE, ..watched.clone() };
+        if let Some(profile) = &self.profile {
             watched.sink = (profile.sink)(watched.sink);
         }
         while let Err(error) = self.begin_one(watched.clone()) {
@@ -134,7 +134,17 @@ impl Active {
                 Err(error) => self.notes.push(error.to_string()),
             }
         }
-        Ok(())
+        self.begin_profile(of_profile)
+    }
+
+    /// Begins the profile beside what has begun. The other recorder goes first: the profile takes stacks of what that one records.
+    fn begin_profile(&mut self, watched: Watched) -> Result<(), RecordError> {
+        let Some(profile) = &mut self.profile else { return Ok(()) };
+        profile.recorder.begins_beside(self.main.threads());
+        profile.recorder.begin(watched).inspect_err(|_| {
+            let _ = self.main.finish();
+            let _ = self.beside.as_mut().map(|beside| beside.finish());
+        })
     }
 
     fn begin_one(&mut self, watched: Watched) -> Result<(), RecordError> {

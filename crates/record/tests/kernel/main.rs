@@ -8,6 +8,7 @@ mod bounded;
 mod common;
 mod following;
 mod profiling;
+mod stacks_of_waits;
 mod waiting;
 
 use std::path::Path;

@@ -1,0 +1,171 @@
+/* Where recorded threads wait: their stacks, taken where a wait turned out long.
+ *
+ * The recorder beside the profile keeps when each of its threads was switched away and in what state. Its map is this object's too, so both
+ * speak of one reading of the clock, and a stack finds the span of its wait without a guess. Stacks are taken when a thread is back: nothing is
+ * spent on short waits, which are most. That instant is the end of __schedule, in the thread itself, whose stack is as it was all the while.
+ *
+ * Older kernels have no tracepoint there. With them the stack is taken at the switch away, of a part of all waits (nobody knows yet
+ * which are long), kept with the thread, and handed on when it comes back from a long one. */
+
+/* The recorder's; the loader puts it in. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct thread);
+} threads SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct wait_counts);
+} wait_counts SEC(".maps");
+
+/* Not the sampler's, which interrupts what is done here. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct profile_sample);
+} wait_scratch SEC(".maps");
+
+/* Stacks of threads that are away. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct profile_sample);
+} waiting SEC(".maps");
+
+static __always_inline struct wait_counts *this_wait_counts(void)
+{
+	__u32 zero = 0;
+	return bpf_map_lookup_elem(&wait_counts, &zero);
+}
+
+/* What the recorder keeps of a thread that it records. A kernel thread that sleeps by its own will waits for work: no stack says for whom. */
+static __always_inline struct thread *recorded(struct task_struct *task)
+{
+	if (!task->pid || (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage))
+		return 0;
+	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
+	if (!thread || thread->role < ROLE_CLIENT || thread->role > ROLE_KERNEL)
+		return 0;
+	__u32 state = thread->off.state;
+	if (!state || thread->off.flags & OFF_NEW)
+		return 0;
+	if (task->flags & PF_KTHREAD && (!(state & TASK_UNINTERRUPTIBLE) || state & TASK_NOLOAD))
+		return 0;
+	return thread;
+}
+
+/* For how long a thread that has come back waited: until it was woken, as far as that was seen. 0: it is away. (A recorder that has ended says
+ * of nobody any more that they came back.) */
+static __always_inline __u64 waited_ns(struct thread *thread)
+{
+	__u64 until_ns = thread->in_ns, out_ns = thread->off.out_ns;
+	if (thread->off.wake_ns && thread->off.wake_ns < until_ns)
+		until_ns = thread->off.wake_ns;
+	return thread->in_ns >= out_ns && until_ns > out_ns ? until_ns - out_ns : 0;
+}
+
+/* The stack of the thread that runs. How many bytes it is long, all in all; 0: there is none. */
+static __always_inline __u64 stack_of_wait(void *ctx, struct profile_sample *sample, struct task_struct *task, __u64 out_ns)
+{
+	__u32 flags = PROFILE_WAIT;
+	sample->pid = task->tgid;
+	sample->tid = task->pid;
+	sample->cpu = bpf_get_smp_processor_id();
+	__builtin_memcpy(sample->name, &out_ns, sizeof(out_ns));
+	long kernel = bpf_get_stack(ctx, sample->frames, PROFILE_FRAMES * 8, 0), user = 0;
+	if (kernel < 0 || kernel > PROFILE_FRAMES * 8)
+		kernel = 0;
+	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		flags |= PROFILE_KERNEL_THREAD;
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		flags |= IS_32_BIT_CODE(USER_CODE(regs)) ? PROFILE_32_BIT : 0;
+		user = bpf_get_stack(ctx, (void *)sample->frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
+		if (user < 0 || user > PROFILE_FRAMES * 8)
+			user = 0;
+	}
+	sample->flags = flags;
+	sample->kernel_frames = (__u64)kernel >> 3;
+	sample->user_frames = (__u64)user >> 3;
+	__u64 size = PROFILE_HEAD + kernel + user;
+	return kernel + user && size <= sizeof(*sample) ? size : 0;
+}
+
+static __always_inline void emit_wait(struct profile_sample *sample, __u64 size, struct wait_counts *counts, __u64 now)
+{
+	sample->at_ns = now;
+	if (size > sizeof(*sample))
+		return;
+	if (emit(sample, size))
+		counts->lost += 1;
+	else
+		counts->taken += 1;
+}
+
+/* The thread that runs has come back. */
+SEC("tp_btf/sched_exit_tp")
+int BPF_PROG(on_wait_over, _Bool is_switch)
+{
+	if (!running || !is_switch)
+		return 0;
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = recorded(task);
+	__u64 waited = thread ? waited_ns(thread) : 0;
+	if (waited < WAIT_STACK_NS)
+		return 0;
+	__u32 zero = 0;
+	struct profile_sample *sample = bpf_map_lookup_elem(&wait_scratch, &zero);
+	struct wait_counts *counts = this_wait_counts();
+	if (!sample || !counts)
+		return 0;
+	__u64 out_ns = thread->off.out_ns, now = bpf_ktime_get_ns();
+	if (waited < 10 * WAIT_STACK_NS && now - counts->last_ns < WAIT_STACK_PAUSE_NS) {
+		counts->left_out += 1;
+		return 0;
+	}
+	counts->last_ns = now;
+	__u64 size = stack_of_wait(ctx, sample, task, out_ns);
+	if (size)
+		emit_wait(sample, size, counts, now);
+	return 0;
+}
+
+/* The same with kernels that have no such tracepoint. It must be attached after the recorder's: that has said when who was switched away. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(on_wait_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
+{
+	struct wait_counts *counts = this_wait_counts();
+	if (!running || !counts)
+		return 0;
+	struct thread *entered = recorded(after);
+	if (entered && waited_ns(entered) >= WAIT_STACK_NS) {
+		struct profile_sample *kept = bpf_task_storage_get(&waiting, after, 0, 0);
+		__u64 out_ns = 0;
+		if (kept)
+			__builtin_memcpy(&out_ns, kept->name, sizeof(out_ns));
+		if (kept && out_ns == entered->off.out_ns)
+			emit_wait(kept, PROFILE_HEAD + 8 * ((__u64)kept->kernel_frames + kept->user_frames), counts, bpf_ktime_get_ns());
+	}
+	struct thread *left = recorded(before);
+	if (!left || left->off.out_ns <= left->in_ns)
+		return 0;
+	__u64 now = bpf_ktime_get_ns();
+	if (now - counts->last_ns < WAIT_STACK_PAUSE_NS) {
+		counts->left_out += 1;
+		return 0;
+	}
+	counts->last_ns = now;
+	struct profile_sample *kept = bpf_task_storage_get(&waiting, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!kept)
+		return 0;
+	/* Where there is no stack, the one of a wait before must not stand for it. */
+	if (!stack_of_wait(ctx, kept, before, left->off.out_ns))
+		__builtin_memset(kept->name, 0, sizeof(kept->name));
+	return 0;
+}
