@@ -5,6 +5,10 @@
 //! bounded, so that a document of a recording of any length stays small. `explain.schema.json` describes
 //! the same document to other languages; a test holds the two together.
 
+mod waits;
+
+pub use waits::WaitStack;
+
 use crate::cause::Cause;
 use crate::rule::Applied;
 use serde::{Deserialize, Serialize};
@@ -208,6 +212,9 @@ pub struct Charge {
     /// Of a charge to a processor: the functions in which it ran longest, where the recording has a profile.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hottest: Vec<HotFunction>,
+    /// Of a charge for waiting: where its longest waits waited, where the recording has a profile.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub waits: Vec<WaitStack>,
     /// By which rules it was charged, the one by which most of it was first; empty where that was not asked for ([`crate::Options::why`]).
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub rules: Vec<Applied>,

@@ -76,8 +76,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     walk.ledger.why = options.why.then(walk::why::Why::default);
     walk.run()?;
     let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
-    let (unrecorded, unrecorded_ranks) = (walk.unrecorded, walk.unrecorded_ranks);
-    let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &mut tables, &ledger)?;
+    let (unrecorded, unrecorded_ranks, waits) = (walk.unrecorded, walk.unrecorded_ranks, walk.feed.stacked);
+    let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let (around, on_wire, wire) = (&around, &on_wire, &wire);
     let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, wire, start, end };

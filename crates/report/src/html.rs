@@ -6,9 +6,13 @@ use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
 use crate::text::text;
+use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{Source, numbers};
+
+/// How long the line of a stack may be on a page.
+const WAIT_COLUMNS: usize = 160;
 
 pub(crate) const STYLE: &str = "
 :root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
@@ -58,9 +62,10 @@ fn charges(page: &mut String, e: &Explanation) {
     let digits = if e.wall_s >= 1.0 { 3 } else { 6 };
     let (seconds, shares) = (rounded_to_sum(&seconds, unit), rounded_to_sum(&shares, 1e-3));
     for (charge, (seconds, share)) in e.critical_path.iter().zip(seconds.iter().zip(&shares)) {
+        let waits: String = charge.waits.iter().map(|wait| format!("<br>{}", escape(&waits::line(wait, WAIT_COLUMNS)))).collect();
         let _ = writeln!(
             page,
-            "<tr><td>{}</td><td>{}</td><td class=\"n\">{seconds:.digits$}</td><td class=\"n\">{}</td><td>{}</td></tr>",
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{seconds:.digits$}</td><td class=\"n\">{}</td><td>{}{waits}</td></tr>",
             charge.cause.name(),
             escape(&charge.place),
             numbers::percent(*share),

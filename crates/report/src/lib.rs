@@ -17,6 +17,7 @@ mod rpcstat;
 mod short;
 pub mod sweep;
 mod text;
+mod waits;
 mod why;
 
 pub use error::{Error, Result};

@@ -4,6 +4,7 @@
 
 use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
+use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
@@ -167,6 +168,10 @@ impl Page {
         }
         if !said.is_empty() {
             self.hanging(2, 2, &said, Ink::Dim);
+        }
+        for wait in &charge.waits {
+            let line = format!("  {}", waits::line(wait, self.width - 2));
+            self.line(&line, Ink::Dim);
         }
     }
 

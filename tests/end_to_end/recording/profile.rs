@@ -1,7 +1,7 @@
 //! `thalweg profile`: recordings side by side, commands and machines profiled, and what is refused.
 
 use crate::bounded::Bounded;
-use crate::common::{is_root, run, scratch, skipped, text};
+use crate::common::{is_root, no_bpf, run, scratch, skipped, text};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_trace::{
@@ -201,4 +201,29 @@ fn each_class_has_the_share_that_a_program_counts_itself() {
         // Three standard deviations of 300 samples of a fifth.
         assert!((share - truth).abs() < 0.07, "{part}: {share} of its samples, {truth} of its time: {own}");
     }
+}
+
+#[test]
+fn the_stack_of_a_long_wait_is_a_line_of_what_is_said_in_full() {
+    if let Some(why) = no_bpf() {
+        return skipped(&why);
+    }
+    let directory = scratch();
+    let of = |name: &str| directory.path().join(name);
+    let (with, without) = (of("with.thw"), of("without.thw"));
+    let said = run(["record", "--method", "bpf", "--profile", "-o", text(&with), "--", "sleep", "0.3"]);
+    assert_eq!(said.code, Some(0), "{said:?}");
+    let waits = |said: &crate::common::Said| said.out.lines().filter(|line| line.contains("nanosleep") && line.contains(" ms in ")).count();
+    let full = run(["explain", "-v", text(&with)]);
+    assert_eq!(waits(&full), 1, "{full:?}");
+    assert_eq!(waits(&run(["explain", text(&with)])), 0);
+    let json = run(["explain", "--json", text(&with)]);
+    assert!(json.out.contains("\"waits\"") && json.out.contains("nanosleep"), "{json:?}");
+    let page = of("page.html");
+    assert_eq!(run(["report", text(&with), "-o", text(&page)]).code, Some(0));
+    assert!(std::fs::read_to_string(&page).expect("a page").contains("nanosleep"));
+    assert_eq!(run(["record", "--method", "bpf", "-o", text(&without), "--", "sleep", "0.3"]).code, Some(0));
+    assert_eq!(waits(&run(["explain", "-v", text(&without)])), 0);
+    let json = run(["explain", "--json", text(&without)]);
+    assert!(!json.out.contains("\"waits\""), "{json:?}");
 }

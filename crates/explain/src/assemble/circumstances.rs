@@ -2,9 +2,11 @@
 
 use super::file_counts::FileCounts;
 use super::hottest::Hottest;
+use super::waiting::Waiting;
 use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::assemble as limits;
+use crate::observe::feed::StackedWait;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::walk::ledger::Ledger;
@@ -24,6 +26,8 @@ pub(crate) struct Circumstances {
     syncing: HashMap<u32, f64>,
     /// In which functions the path ran, where there is a profile.
     pub(crate) hottest: Hottest,
+    /// Where its longest waits waited, where there is one.
+    pub(crate) waiting: Waiting,
     /// How many files and names the command dealt with; `None`: nobody counted.
     pub(crate) files: Option<FileCounts>,
 }
@@ -42,11 +46,13 @@ impl Circumstances {
     pub(crate) fn read(
         source: &dyn Source,
         (samples, profiled): (&[Sample], &[Sample]),
+        waits: &[StackedWait],
         tables: &mut Tables,
         ledger: &Ledger,
     ) -> Result<Circumstances, ExplainError> {
         let mut known = Circumstances { quotas: quotas(source, tables)?, ..Circumstances::default() };
         known.hottest = Hottest::read(source, profiled, tables, ledger)?;
+        known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {

@@ -2,6 +2,7 @@
 //! and none of what ran elsewhere meanwhile.
 
 use crate::ExplainError;
+use crate::cause::Cause;
 use crate::document::HotFunction;
 use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
@@ -42,8 +43,11 @@ impl Hottest {
         Ok(hottest)
     }
 
-    /// The functions in which these entries ran longest, with their parts of the wall time; none where there are too few samples to say.
-    pub(crate) fn of(&self, members: &[usize], wall_ns: f64) -> Vec<HotFunction> {
+    /// The functions in which a charge to a processor ran longest, with their parts of the wall time; none where there are too few samples to say.
+    pub(crate) fn of(&self, cause: Cause, members: &[usize], wall_ns: f64) -> Vec<HotFunction> {
+        if !matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
+            return Vec::new();
+        }
         let mut sums: HashMap<u32, u64> = HashMap::new();
         for functions in members.iter().filter_map(|&entry| self.by_entry.get(&(entry as u32))) {
             functions.iter().for_each(|(&function, &ns)| *sums.entry(function).or_default() += ns);

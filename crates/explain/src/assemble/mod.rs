@@ -12,6 +12,7 @@ pub(crate) mod round_trips;
 pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod verdict;
+pub(crate) mod waiting;
 mod why;
 
 use crate::cause::Cause;
@@ -87,10 +88,8 @@ impl Parts<'_> {
                 via: evidence::via(self, cause, members),
                 quota: members.iter().any(|&i| self.ledger.entries[i].place.is_quota(self.tables)),
                 evidence: evidence::of(self, cause, members, idle_ns / ns.max(1.0)),
-                hottest: match cause {
-                    Cause::ClientCpu | Cause::ServerCpu => self.around.hottest.of(members, wall_ns),
-                    _ => Vec::new(),
-                },
+                hottest: self.around.hottest.of(cause, members, wall_ns),
+                waits: self.around.waiting.of(cause, members, |at| self.seconds(at)),
                 rules: self.rules(members, part, instead),
             }
         };

@@ -20,6 +20,11 @@ pub(crate) const ENOUGH_PROFILED_NS: u64 = 30_000_000;
 /// Bound: functions that are told of a charge.
 pub(crate) const HOTTEST: usize = 3;
 
+// waiting.rs
+
+/// Bound: stacks of waits that are told of a charge. One line each, under a charge that has one line itself.
+pub(crate) const LONGEST_WAITS: usize = 3;
+
 // evidence.rs
 
 /// A twentieth of the charge was sampled at least. Instead: nothing; fewer samples have no share.

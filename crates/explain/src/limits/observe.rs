@@ -49,6 +49,8 @@ pub(crate) const NOT_LONG_SPANS: usize = 32;
 pub(crate) const LOOK_AHEAD_SPANS: usize = 1 << 20;
 /// Who computes for longer than an eighth of its pause does more than poll. Instead: why a thread sleeps (the timer's call).
 pub(crate) const POLL_WORK_PART: i64 = 8;
+/// Bound: waits with stacks, as many as a recorder takes at most.
+pub(crate) const MOST_STACKED: usize = 1 << 20;
 
 // holes.rs
 

@@ -279,6 +279,19 @@ pub(crate) struct Feed<'a> {
     pub ranks: Ranks,
     /// Spans read so far.
     pub spans: u64,
+    /// Waits with stacks, in the order in which they were read.
+    pub stacked: Vec<StackedWait>,
+}
+
+/// A wait whose thread's stack was taken.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct StackedWait {
+    pub start: i64,
+    pub end: i64,
+    pub track: u32,
+    /// Row of `stacks`.
+    pub stack: u32,
 }
 
 impl<'a> Feed<'a> {
@@ -293,6 +306,7 @@ impl<'a> Feed<'a> {
             traffic: tables.connections.iter().map(|_| Default::default()).collect(),
             ranks: Ranks::new(tables),
             spans: 0,
+            stacked: Vec::new(),
         }
     }
 
@@ -319,6 +333,9 @@ impl<'a> Feed<'a> {
         for row in 0..batch.len() {
             let Some(span) = live(tables, &batch, row) else { continue };
             observer.span(tables, &span);
+            if batch.stack[row] != 0 && self.stacked.len() < limits::MOST_STACKED {
+                self.stacked.push(StackedWait { start: span.start, end: span.end, track: span.track, stack: batch.stack[row] });
+            }
             if !tables.actors[span.track as usize].thread {
                 if span.start < cursor && matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
                     self.lanes[span.track as usize].ahead.push_back(span);

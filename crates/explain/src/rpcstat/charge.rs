@@ -155,6 +155,7 @@ fn charges(document: &RpcStat, bins: &[[f64; PARTS.len()]], why: bool) -> Vec<Ch
             quota: false,
             evidence: evidence(*part, document),
             hottest: Vec::new(),
+            waits: Vec::new(),
             rules: if why {
                 vec![Applied { rule: part.rule(), seconds: document.wall_s * ns / all, rests_on: Vec::new() }]
             } else {

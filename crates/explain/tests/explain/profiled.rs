@@ -142,3 +142,67 @@ fn the_hottest_functions_are_those_of_the_path_and_not_of_the_machine() {
     let found: Vec<(&str, f64)> = charge.hottest.iter().map(|hot| (hot.function.as_str(), (hot.share * 10.0).round() / 10.0)).collect();
     assert_eq!(found, [("deflate", 0.4), ("crc32", 0.2)], "{charge:?}");
 }
+
+#[test]
+fn the_longest_waits_of_the_path_are_told_by_the_stacks_that_waited() {
+    let mut tale = crate::common::Tale::new(1_000_000, 2);
+    let (main, other) = (tale.client("copy"), tale.client("beside"));
+    let file = tale.file("/data/log");
+    let at = |us: u64| Time::from_monotonic_ns(us as i64 * 1_000);
+    let mut waits = |track: TrackId, kind, from: u64, to: u64, stack: Option<u32>| {
+        let line = tale.span(track, kind, from, to).blocked();
+        if kind == SpanKind::FileSync {
+            line.on(file).end()
+        } else {
+            line.end()
+        };
+        if let Some(stack) = stack {
+            tale.event(Event::Waited(Waited { track, from: at(from), until: at(to + 3), stack }));
+        }
+    };
+    // The path is the first thread's: what the other waits for is of no interest.
+    waits(main, SpanKind::FileSync, 0, 100_000, Some(1));
+    waits(main, SpanKind::FileSync, 110_000, 410_000, Some(1));
+    waits(main, SpanKind::FileSync, 420_000, 430_000, Some(2));
+    waits(main, SpanKind::FileSync, 440_000, 450_000, None);
+    waits(main, SpanKind::WaitTimer, 500_000, 900_000, Some(3));
+    waits(other, SpanKind::FileSync, 0, 900_000, Some(4));
+    let kernel = ["schedule [kernel]", "jbd2_log_wait_commit [jbd2]"];
+    let user = [
+        &["fdatasync [/lib/libc.so.6]", "commit [/bin/copy]", "main [/bin/copy]"][..],
+        &["fdatasync [/lib/libc.so.6]", "rotate [/bin/copy]", "main [/bin/copy]"],
+        &["[/bin/copy 01+0x77]", "main [/bin/copy]"],
+        &["fsync [/lib/libc.so.6]", "stranger [/bin/beside]"],
+    ];
+    for (number, user) in (1..).zip(user) {
+        let frames = kernel.iter().chain(user).map(|frame| (*frame).to_owned()).collect();
+        tale.event(Event::Stack(Stack { stack: number, frames }));
+    }
+    let e = tale.explain();
+    let told = |cause| {
+        let charge = e.critical_path.iter().find(|charge| charge.cause == cause).unwrap_or_else(|| panic!("no {cause:?}: {e:#?}"));
+        let ms = |seconds: f64| (seconds * 1e3).round() as u64;
+        charge.waits.iter().map(|w| (w.functions.join(" < "), w.count, ms(w.longest_s), ms(w.seconds), ms(w.at_s))).collect::<Vec<_>>()
+    };
+    let synced = [("fdatasync < commit < main".to_owned(), 2, 300, 400, 110), ("fdatasync < rotate < main".to_owned(), 1, 10, 10, 420)];
+    assert_eq!(told(thalweg_explain::Cause::ClientSync), synced);
+    assert_eq!(told(thalweg_explain::Cause::ClientThink), [("[copy+0x77] < main".to_owned(), 1, 400, 400, 500)]);
+    let all = e.critical_path.iter().flat_map(|charge| &charge.waits);
+    assert!(all.clone().all(|wait| wait.track == main.number() && wait.kernel == ["jbd2_log_wait_commit"]), "{e:#?}");
+    let value = serde_json::to_value(&e).expect("JSON");
+    assert_eq!(value["critical_path"][0].get("hottest"), None);
+    let text = serde_json::to_string(&without_stacks(&tale)).expect("JSON");
+    assert!(!text.contains("\"waits\""), "nothing is said where nothing was taken");
+}
+
+/// The same recording as without a profile.
+fn without_stacks(tale: &crate::common::Tale) -> thalweg_explain::Explanation {
+    let source = tale.source();
+    let mut events: Vec<Event> = source.tracks().iter().cloned().map(Event::Track).collect();
+    events.extend(source.objects().iter().cloned().map(Event::Object));
+    for batch in source.spans_backward() {
+        let batch = batch.expect("in memory");
+        events.extend((0..batch.len()).filter_map(|row| batch.row(row)).map(|span| Event::Span(Span { stack: None, ..span })));
+    }
+    explain(&MemorySource::from_events(source.meta().clone(), events), &Options::default()).expect("explains")
+}

@@ -54,6 +54,7 @@ fn crowded() -> Explanation {
             quota: false,
             evidence: "seen".into(),
             hottest: Vec::new(),
+            waits: Vec::new(),
             rules: Vec::new(),
         });
     }

@@ -254,6 +254,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
                 quota: false,
                 evidence,
                 hottest: Vec::new(),
+                waits: Vec::new(),
                 rules: Vec::new(),
             }
         })

@@ -1,0 +1,63 @@
+//! Where the longest waits of a charge waited: one line for each stack.
+
+use crate::columns::{clean, cut, cut_end, width};
+use thalweg_explain::document::WaitStack;
+use thalweg_trace::numbers::{count, duration};
+
+/// Between a function and its caller.
+const CALLED_BY: &str = " < ";
+/// A name as long as C++ makes them leaves room for others.
+const LONGEST_NAME: usize = 40;
+
+/// One line of at most `columns`.
+pub(crate) fn line(wait: &WaitStack, columns: usize) -> String {
+    let longest = duration(wait.longest_s);
+    let long = if wait.count > 1 { format!("{longest}, the longest of {}, in ", count(wait.count)) } else { format!("{longest} in ") };
+    let room = columns.saturating_sub(width(&long));
+    let kernel = wait.kernel.first().map(|function| cut(&clean(function), LONGEST_NAME));
+    let chain = match (&kernel, wait.functions.is_empty()) {
+        (_, true) => format!("the kernel: {}", chain(&wait.kernel, room.saturating_sub("the kernel: ".len()))),
+        (None, false) => chain(&wait.functions, room),
+        (Some(kernel), false) => {
+            let below = format!(" (kernel: {kernel})");
+            // The program's functions come first: the kernel's is left out where they would have to be cut for it.
+            let whole = chain(&wait.functions, room);
+            if width(&whole) + width(&below) <= room { whole + &below } else { whole }
+        }
+    };
+    cut_end(&(long + &chain), columns)
+}
+
+/// A chain of calls, innermost function first: whole, or without callers in its middle. The outermost says on whose behalf.
+fn chain(functions: &[String], columns: usize) -> String {
+    let names: Vec<String> = functions.iter().map(|function| cut(&clean(function), LONGEST_NAME)).collect();
+    let whole = names.join(CALLED_BY);
+    let Some((outermost, inner)) = names.split_last().filter(|_| width(&whole) > columns) else { return whole };
+    let with = |kept: usize| format!("{}{CALLED_BY}…{CALLED_BY}{outermost}", inner[..kept].join(CALLED_BY));
+    let fitting = (1..inner.len()).rev().map(with).find(|text| width(text) <= columns);
+    fitting.unwrap_or_else(|| cut_end(&whole, columns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wait(count: u64, functions: &[&str], kernel: &[&str]) -> WaitStack {
+        let all = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        WaitStack { count, seconds: 0.2, longest_s: 0.0123, at_s: 1.0, track: 1, functions: all(functions), kernel: all(kernel) }
+    }
+
+    #[test]
+    fn a_line_names_the_innermost_functions_and_the_outermost() {
+        let deep = ["fdatasync", "unixSync", "sqlite3PagerCommitPhaseOne", "sqlite3VdbeHalt", "sqlite3_step", "main"];
+        let kernel = ["jbd2_log_wait_commit", "ext4_sync_file"];
+        assert_eq!(line(&wait(1, &deep[..1], &[]), 78), "12.3 ms in fdatasync");
+        let said = "12.3 ms, the longest of 24, in fdatasync < main (kernel: jbd2_log_wait_commit)";
+        assert_eq!(line(&wait(24, &["fdatasync", "main"], &kernel), 78), said);
+        assert_eq!(line(&wait(1, &deep, &kernel), 60), "12.3 ms in fdatasync < unixSync < … < main");
+        assert_eq!(line(&wait(1, &[], &kernel), 78), "12.3 ms in the kernel: jbd2_log_wait_commit < ext4_sync_file");
+        for columns in 20..120 {
+            assert!(width(&line(&wait(24, &deep, &kernel), columns)) <= columns);
+        }
+    }
+}
