@@ -24,6 +24,7 @@ pub mod rule;
 mod title;
 mod walk;
 
+pub use assemble::waiting::waited_in;
 pub use cause::Cause;
 pub use document::Explanation;
 pub use error::ExplainError;

@@ -70,6 +70,18 @@ static __always_inline __u64 waited_ns(struct thread *thread)
 	return thread->in_ns >= out_ns && until_ns > out_ns ? until_ns - out_ns : 0;
 }
 
+/* Whether a stack may be taken now, of a wait that was this long as far as is known. */
+static __always_inline int may_take(struct wait_counts *counts, __u64 now, __u64 waited)
+{
+	__s64 saved = counts->saved_ns + (now - counts->last_ns) / WAIT_STACK_PART;
+	counts->saved_ns = saved < WAIT_STACK_SAVED_NS ? saved : WAIT_STACK_SAVED_NS;
+	counts->last_ns = now;
+	if (counts->saved_ns > (waited < WAIT_STACK_LONG_NS ? WAIT_STACK_SAVED_NS / 2 : 0))
+		return 1;
+	counts->left_out += 1;
+	return 0;
+}
+
 /* The stack of the thread that runs. How many bytes it is long, all in all; 0: there is none. */
 static __always_inline __u64 stack_of_wait(void *ctx, struct profile_sample *sample, struct task_struct *task, __u64 out_ns)
 {
@@ -124,15 +136,13 @@ int BPF_PROG(on_wait_over, _Bool is_switch)
 	struct wait_counts *counts = this_wait_counts();
 	if (!sample || !counts)
 		return 0;
-	__u64 out_ns = thread->off.out_ns, now = bpf_ktime_get_ns();
-	if (waited < 10 * WAIT_STACK_NS && now - counts->last_ns < WAIT_STACK_PAUSE_NS) {
-		counts->left_out += 1;
+	__u64 now = bpf_ktime_get_ns();
+	if (!may_take(counts, now, waited))
 		return 0;
-	}
-	counts->last_ns = now;
-	__u64 size = stack_of_wait(ctx, sample, task, out_ns);
+	__u64 size = stack_of_wait(ctx, sample, task, thread->off.out_ns);
 	if (size)
 		emit_wait(sample, size, counts, now);
+	counts->saved_ns -= bpf_ktime_get_ns() - now;
 	return 0;
 }
 
@@ -156,16 +166,14 @@ int BPF_PROG(on_wait_switch, _Bool preempted, struct task_struct *before, struct
 	if (!left || left->off.out_ns <= left->in_ns)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
-	if (now - counts->last_ns < WAIT_STACK_PAUSE_NS) {
-		counts->left_out += 1;
+	if (!may_take(counts, now, 0))
 		return 0;
-	}
-	counts->last_ns = now;
 	struct profile_sample *kept = bpf_task_storage_get(&waiting, before, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
 	if (!kept)
 		return 0;
 	/* Where there is no stack, the one of a wait before must not stand for it. */
 	if (!stack_of_wait(ctx, kept, before, left->off.out_ns))
 		__builtin_memset(kept->name, 0, sizeof(kept->name));
+	counts->saved_ns -= bpf_ktime_get_ns() - now;
 	return 0;
 }

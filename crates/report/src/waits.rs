@@ -14,18 +14,19 @@ pub(crate) fn line(wait: &WaitStack, columns: usize) -> String {
     let longest = duration(wait.longest_s);
     let long = if wait.count > 1 { format!("{longest}, the longest of {}, in ", count(wait.count)) } else { format!("{longest} in ") };
     let room = columns.saturating_sub(width(&long));
-    let kernel = wait.kernel.first().map(|function| cut(&clean(function), LONGEST_NAME));
-    let chain = match (&kernel, wait.functions.is_empty()) {
-        (_, true) => format!("the kernel: {}", chain(&wait.kernel, room.saturating_sub("the kernel: ".len()))),
-        (None, false) => chain(&wait.functions, room),
-        (Some(kernel), false) => {
-            let below = format!(" (kernel: {kernel})");
-            // The program's functions come first: the kernel's is left out where they would have to be cut for it.
-            let whole = chain(&wait.functions, room);
-            if width(&whole) + width(&below) <= room { whole + &below } else { whole }
-        }
-    };
-    cut_end(&(long + &chain), columns)
+    cut_end(&(long + &stack(&wait.functions, &wait.kernel, room)), columns)
+}
+
+/// A stack in `room` columns, if it can be.
+pub(crate) fn stack(functions: &[String], kernel: &[String], room: usize) -> String {
+    if functions.is_empty() {
+        return format!("the kernel: {}", chain(kernel, room.saturating_sub("the kernel: ".len())));
+    }
+    let whole = chain(functions, room);
+    // The program's functions come first: the kernel's is left out where they would have to be cut for it.
+    let below = kernel.first().map(|function| format!(" (kernel: {})", cut(&clean(function), LONGEST_NAME)));
+    let below = below.filter(|below| width(&whole) + width(below) <= room).unwrap_or_default();
+    whole + &below
 }
 
 /// A chain of calls, innermost function first: whole, or without callers in its middle. The outermost says on whose behalf.

@@ -149,6 +149,12 @@ fn said(frames: &[String]) -> Said {
     Said { functions, kernel }
 }
 
+/// What a stack of a thread that waited says, innermost first: the program's functions up to `main`, and the kernel's below them.
+pub fn waited_in(frames: &[String]) -> (Vec<String>, Vec<String>) {
+    let Said { functions, kernel } = said(frames);
+    (functions, kernel)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

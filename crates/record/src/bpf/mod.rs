@@ -31,6 +31,8 @@ mod unanswered;
 #[cfg(test)]
 mod cost_tests;
 
+#[cfg(test)]
+pub(crate) use cost::facts;
 pub(crate) use cost::{Cost, Counting};
 pub(crate) use drain::{NICE, own_cpu_ns};
 pub(crate) use load::{PerfEvent, clock_event, online_processors, quiet};

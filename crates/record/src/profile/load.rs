@@ -184,6 +184,13 @@ impl Programs {
     pub(crate) fn cost(&self) -> Cost {
         Cost::of(&self.object)
     }
+
+    /// The same of one of them.
+    #[cfg(test)]
+    pub(super) fn cost_of(&self, wanted: &str) -> Cost {
+        let of = crate::bpf::facts(&self.object).find(|(name, _)| name == wanted);
+        of.map(|(_, info)| Cost { ns: info.run_time_ns, runs: info.run_cnt }).unwrap_or_default()
+    }
 }
 
 fn program<'a>(object: &'a Object, name: &str) -> Option<ProgramMut<'a>> {

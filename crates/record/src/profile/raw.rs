@@ -79,7 +79,7 @@ impl<'a> Sample<'a> {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WaitCounts {
     pub taken: u64,
-    /// Too soon after the one before.
+    /// They would have taken too much time.
     pub left_out: u64,
     pub lost: u64,
 }
@@ -87,7 +87,7 @@ pub(crate) struct WaitCounts {
 impl WaitCounts {
     pub(crate) fn parse(bytes: &[u8]) -> Option<WaitCounts> {
         let at = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
-        Some(WaitCounts { taken: at(1)?, left_out: at(2)?, lost: at(3)? })
+        Some(WaitCounts { taken: at(2)?, left_out: at(3)?, lost: at(4)? })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::load::{Programs, WAITS};
 use super::raw::Sample;
-use crate::bpf::{BpfRecorder, Ending, Ring, Tracepoints, allowed, time};
+use crate::bpf::{BpfRecorder, Counting, Ending, Ring, Tracepoints, allowed, time};
 use crate::recorder::{Recorder, Tier, Watched, WatchedProcess};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -22,9 +22,9 @@ impl Drop for Looping {
     }
 }
 
-/// When its waits began, whether each has frames of the kernel; and when the recorder says that they began.
-fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, bool)>, HashSet<Time>) {
-    let sink = Arc::new(Memory::new(1 << 20));
+/// The kernel recorder with this process, and its events.
+fn recording(pid: u32) -> (BpfRecorder, Arc<Memory>) {
+    let sink = Arc::new(Memory::new(4 << 20));
     let mut recorder = BpfRecorder::new().expect("allowed");
     let watched = Watched {
         command: None,
@@ -39,6 +39,12 @@ fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, b
         sink: Arc::clone(&sink) as Arc<dyn thalweg_trace::Sink>,
     };
     recorder.begin(watched).expect("begun");
+    (recorder, sink)
+}
+
+/// When its waits began, whether each has frames of the kernel; and when the recorder says that they began.
+fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, bool)>, HashSet<Time>) {
+    let (mut recorder, sink) = recording(pid);
     let threads = recorder.threads().expect("it has a map of threads");
     let programs = Programs::load_with(tracepoints, Some(&threads), Some(program)).expect("loaded");
     let taken = Rc::new(RefCell::new(Vec::new()));
@@ -86,5 +92,52 @@ fn each_program_takes_stacks_of_waits_that_the_recorder_has_to_the_nanosecond() 
         }
         let (taken, began) = waits_of(shell.0.id(), program, &tracepoints);
         assert!(taken.iter().all(|(from, has_frames)| began.contains(from) && *has_frames), "{program}: {taken:?} of {began:?}");
+    }
+}
+
+/// How many nanoseconds a run of this program takes, as the kernel counts them, while a process of this Python program is recorded; of how many
+/// runs, and how many stacks they took.
+fn cost(program: &str, tracepoints: &Tracepoints, python: &str) -> (f64, u64, u64) {
+    let process = Looping(Command::new("/usr/bin/python3").args(["-c", python]).spawn().expect("Python"));
+    let (mut recorder, _sink) = recording(process.0.id());
+    let threads = recorder.threads().expect("it has a map of threads");
+    let programs = Programs::load_with(tracepoints, Some(&threads), Some(program)).expect("loaded");
+    programs.run(true);
+    let _counting = Counting::begin();
+    let before = programs.cost_of(program);
+    std::thread::sleep(Duration::from_secs(2));
+    let after = programs.cost_of(program);
+    programs.run(false);
+    recorder.finish().expect("finished");
+    let runs = after.runs - before.runs;
+    ((after.ns - before.ns) as f64 / runs as f64, runs, programs.waits().taken)
+}
+
+/// Two processes that wait for each other; the second ends with the first.
+const SHORT: &str = "
+import os
+(there, here), (back, away) = os.pipe(), os.pipe()
+if os.fork():
+    os.close(there); os.close(away)
+    while True: os.write(here, b'x'); os.read(back, 1)
+os.close(here); os.close(back)
+while os.read(there, 1): os.write(away, b'x')
+";
+const LONG: &str = "
+import time
+while True: time.sleep(0.002)
+";
+
+#[test]
+#[ignore = "measures: run it by name on a machine that does nothing else, for docs/PROFILE.md"]
+fn what_stacks_of_waits_cost() {
+    let tracepoints = allowed().expect("BPF");
+    for (program, tracepoint) in WAITS {
+        for (name, python) in [("short waits", SHORT), ("waits of 2 ms", LONG)] {
+            if tracepoints.has(tracepoint) {
+                let (ns, runs, taken) = cost(program, &tracepoints, python);
+                println!("{program}, {name}: {ns:.0} ns a run of {runs}, {taken} stacks");
+            }
+        }
     }
 }

@@ -21,8 +21,7 @@ pub(crate) mod strip;
 use crate::Result;
 use compose::Composer;
 use lanes::Plan;
-use panel::Panel;
-use std::collections::HashMap;
+use panel::{Names, Panel};
 use thalweg_explain::document::{Channel, Explanation, PhaseName};
 use thalweg_trace::{ObjectKind, Source};
 
@@ -73,7 +72,10 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
 
 /// One pass over the spans, for all panels.
 fn fill(source: &dyn Source, plan: &Plan, panels: &mut [Panel]) -> Result<()> {
-    let names: HashMap<u64, String> = source.objects().iter().map(|o| (o.object.number(), o.name.clone())).collect();
+    let objects = source.objects().iter().map(|o| (o.object.number(), o.name.clone())).collect();
+    // A profile has many, and most recordings no waits that refer to them.
+    let has_waits = source.meta().attributes.iter().any(|(name, value)| name == "profile.waits" && value != "0");
+    let names = Names { objects, stacks: if has_waits { source.stacks()? } else { Vec::new() } };
     let earliest = panels.iter().map(|p| p.start_ns).min().unwrap_or(i64::MIN);
     for batch in source.spans_backward() {
         let batch = batch?;

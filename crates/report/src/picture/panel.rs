@@ -5,10 +5,11 @@ use super::lanes::{LaneKind, Plan};
 use super::messages::Messages;
 use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
+use crate::waits;
 use std::collections::HashMap;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::{ABSENT, SpanBatch};
+use thalweg_trace::{ABSENT, SpanBatch, Stack};
 use thalweg_trace::{Mark, SpanKind, numbers};
 
 /// What one lane holds: for threads, what encloses above and what it consists of below; for
@@ -63,6 +64,15 @@ pub(crate) struct Panel {
     pub messages: Messages,
 }
 
+/// What spans refer to by number.
+pub(crate) struct Names {
+    pub objects: HashMap<u64, String>,
+    /// Those of waits, by number; empty where none were taken.
+    pub stacks: Vec<Stack>,
+}
+
+/// How long the stack of a wait may be where it is pointed at.
+const STACK_COLUMNS: usize = 100;
 /// A span as wide as this can be pointed at.
 const HINT_WIDTH: f64 = 12.0;
 /// At most so many spans can be pointed at.
@@ -124,7 +134,7 @@ impl Panel {
     }
 
     /// Takes a batch of spans; they must come in the order of descending end.
-    pub(crate) fn add(&mut self, plan: &Plan, names: &HashMap<u64, String>, batch: &SpanBatch) {
+    pub(crate) fn add(&mut self, plan: &Plan, names: &Names, batch: &SpanBatch) {
         for i in 0..batch.len() {
             if batch.end_ns[i] < self.start_ns || batch.start_ns[i] > self.end_ns {
                 continue;
@@ -190,9 +200,9 @@ fn mostly(batch: &SpanBatch, i: usize) -> Mostly {
     }
 }
 
-fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
+fn hint(batch: &SpanBatch, i: usize, names: &Names) -> String {
     let mut text = batch.kind[i].name().to_owned();
-    if let Some(name) = names.get(&batch.object[i]) {
+    if let Some(name) = names.objects.get(&batch.object[i]) {
         text += &format!(" {name}");
     }
     if batch.size_bytes[i] != ABSENT {
@@ -201,5 +211,12 @@ fn hint(batch: &SpanBatch, i: usize, names: &HashMap<u64, String>) -> String {
     if batch.count[i] > 1 {
         text += &format!(", {} calls", batch.count[i]);
     }
-    text + &format!(", {}", numbers::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9))
+    text += &format!(", {}", numbers::duration(batch.end_ns[i].saturating_sub(batch.start_ns[i]) as f64 * 1e-9));
+    if batch.stack[i] != 0
+        && let Ok(at) = names.stacks.binary_search_by_key(&batch.stack[i], |stack| stack.stack)
+    {
+        let (functions, kernel) = thalweg_explain::waited_in(&names.stacks[at].frames);
+        text += &format!(", in {}", waits::stack(&functions, &kernel, STACK_COLUMNS));
+    }
+    text
 }
