@@ -22,18 +22,21 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, more: Sum) {
+    /// Whether the longest is among the new ones.
+    fn add(&mut self, more: Sum) -> bool {
         self.count += more.count;
         self.total_ns += more.total_ns;
         // (Of two that are as long the earlier one.)
-        if (more.longest.0, -more.longest.1) > (self.longest.0, -self.longest.1) {
+        let is_longer = (more.longest.0, -more.longest.1) > (self.longest.0, -self.longest.1);
+        if is_longer {
             self.longest = more.longest;
         }
+        is_longer
     }
 }
 
 /// What a stack says: the program's functions, and the kernel's below them.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Said {
     functions: Vec<String>,
     kernel: Vec<String>,
@@ -53,6 +56,9 @@ impl Waiting {
         for wait in waits {
             for (entry, from, until) in on_path(&ledger.path, wait) {
                 let ns = until.abs_diff(from);
+                if ns < limits::SHORTEST_WAIT_NS {
+                    continue;
+                }
                 let track = tables.actors.get(wait.track as usize).map_or(0, |actor| actor.id);
                 let sum = Sum { count: 1, total_ns: ns, longest: (ns, from, track) };
                 waiting.by_entry.entry(entry).or_default().entry(wait.stack).or_default().add(sum);
@@ -67,18 +73,22 @@ impl Waiting {
         Ok(waiting)
     }
 
-    /// The stacks of a charge's waits, by the longest wait of each. Who ran did not wait: of a path in steps both may lie in one.
+    /// The stacks of a charge's waits, by the longest wait of each. Who ran or could have run did not wait: of a path in steps both may lie in one.
     pub(crate) fn of(&self, cause: Cause, members: &[usize], seconds: impl Fn(i64) -> f64) -> Vec<WaitStack> {
-        if matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
+        if matches!(cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue) {
             return Vec::new();
         }
-        let mut sums: BTreeMap<&Said, Sum> = BTreeMap::new();
+        let mut sums: BTreeMap<&[String], (Sum, &Said)> = BTreeMap::new();
         for (stack, sum) in members.iter().filter_map(|&entry| self.by_entry.get(&(entry as u32))).flatten() {
-            if let Some(said) = self.said.get(stack) {
-                sums.entry(said).or_default().add(*sum);
+            let Some(said) = self.said.get(stack) else { continue };
+            // Whichever way the kernel took: what the program called is one.
+            let called = if said.functions.is_empty() { &said.kernel } else { &said.functions };
+            let (all, longest) = sums.entry(called).or_insert((Sum::default(), said));
+            if all.add(*sum) {
+                *longest = said;
             }
         }
-        let wait = |(said, sum): (&Said, Sum)| WaitStack {
+        let wait = |(sum, said): (Sum, &Said)| WaitStack {
             count: sum.count,
             seconds: sum.total_ns as f64 / 1e9,
             longest_s: sum.longest.0 as f64 / 1e9,
@@ -87,7 +97,7 @@ impl Waiting {
             functions: said.functions.clone(),
             kernel: said.kernel.clone(),
         };
-        let mut waits: Vec<WaitStack> = sums.into_iter().map(wait).collect();
+        let mut waits: Vec<WaitStack> = sums.into_values().map(wait).collect();
         // (Stable: of equals the first by name.)
         waits.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s));
         waits.truncate(limits::LONGEST_WAITS);

@@ -18,7 +18,7 @@ pub struct WaitStack {
     /// The program's functions, innermost first: `fdatasync`, ..., `main`; a module and place in brackets where a name is not known. Empty of
     /// a thread of the kernel.
     pub functions: Vec<String>,
-    /// The kernel's functions that they waited in, innermost first.
+    /// The kernel's functions that the longest waited in, innermost first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub kernel: Vec<String>,
 }

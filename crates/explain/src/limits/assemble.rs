@@ -24,6 +24,9 @@ pub(crate) const HOTTEST: usize = 3;
 
 /// Bound: stacks of waits that are told of a charge. One line each, under a charge that has one line itself.
 pub(crate) const LONGEST_WAITS: usize = 3;
+/// Of a wait of which less was on the path, no stack is told. Recorders take stacks of waits of a millisecond; less of one is its edge. Instead:
+/// nothing; it is wording.
+pub(crate) const SHORTEST_WAIT_NS: u64 = 1_000_000;
 
 // evidence.rs
 
