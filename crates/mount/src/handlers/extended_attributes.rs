@@ -20,7 +20,7 @@ const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
 const ERROR: &[u8] = b"user.thalweg.error";
 const COUNTERS: &[u8] = b"user.thalweg.counters";
 /// How long a layout waits for a file to be closed: close(2) returns before the kernel says here that it was.
-const CLOSING: Duration = Duration::from_millis(200);
+const CLOSING: Duration = Duration::from_secs(1);
 const LOOK: Duration = Duration::from_millis(2);
 
 /// Names that may be kept: who may use them is the kernel's to say. Access control lists (`system.`) are not: modes are all there is.
@@ -183,11 +183,12 @@ impl FileSystem {
         document.to_string()
     }
 
-    /// Gives a file another layout; where it is open here, once it is closed or [`CLOSING`] is over.
+    /// Gives a file another layout; where it is or was open here, once the server knows that it is closed or [`CLOSING`] is over.
     fn relayout_when_closed(&self, w: &mut Worker, inode: &Inode, choice: &LayoutChoice) -> thalweg_store::Result<Attributes> {
         let begun = Instant::now();
         loop {
-            let was_open = inode.state().open.strong_count() > 0;
+            // (Once it is dropped here, its release is still on the way.)
+            let was_open = !inode.state().was_never_open();
             match self.names.relayout(&mut w.tracer, &Place::of(inode.id), choice) {
                 Err(error) if error.kind() == ErrorKind::Busy && was_open && begun.elapsed() < CLOSING => std::thread::sleep(LOOK),
                 done => return done,
