@@ -98,6 +98,10 @@ struct sched_entity {
 	__u64 sum_exec_runtime;
 };
 
+struct mm_struct {
+	unsigned long start_stack;
+};
+
 struct task_struct {
 	unsigned int __state;
 	struct sched_entity se;
@@ -107,6 +111,7 @@ struct task_struct {
 	unsigned in_iowait : 1;
 	int pid;
 	int tgid;
+	struct mm_struct *mm;
 	struct task_struct *real_parent;
 	struct task_struct *group_leader;
 	__u64 start_boottime;
@@ -231,7 +236,7 @@ struct bpf_iter__task {
 
 #if defined(__TARGET_ARCH_x86)
 struct pt_regs {
-	unsigned long r10, r8, dx, si, di, orig_ax;
+	unsigned long bp, r10, r8, dx, si, di, orig_ax, ip, sp;
 	unsigned short cs;
 } __attribute__((preserve_access_index));
 /* The interrupted code's own layout, as perf hands it over: not relocated. */
@@ -248,6 +253,8 @@ struct sampled_regs {
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	unsigned long regs[31];
+	unsigned long sp;
+	unsigned long pc;
 	unsigned long pstate;
 	unsigned long orig_x0;
 	int syscallno;

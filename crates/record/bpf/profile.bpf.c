@@ -15,9 +15,10 @@
 #include "thread.bpf.h"
 #include "profile.h"
 
-/* Set by the loader: the power of two that is a quarter of the ring. */
+/* Set by the loader: the power of two that is a quarter of the ring; how much of a program's stack is copied, 0: its frame pointers
+ * are followed here. */
 const volatile __u32 wake_shift = 20;
-const volatile __u32 pad_of_settings = 0;
+const volatile __u32 stack_bytes = 0;
 
 /* Nothing is counted or taken before this is set, and nothing after it is cleared. */
 __u32 running = 0;
@@ -41,12 +42,22 @@ struct {
 	__type(value, struct profile_sample);
 } scratch SEC(".maps");
 
+/* One for each processor, where stacks are copied. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct profile_copy);
+} copies SEC(".maps");
+
 #if defined(__TARGET_ARCH_x86)
 #define IS_32_BIT_CODE(segment) ((segment) == 0x23)
 #define USER_CODE(regs) ((regs)->cs)
+#define READ_REGISTERS(to, from) ((to)->ip = (from)->ip, (to)->sp = (from)->sp, (to)->fp = (from)->bp, (to)->lr = 0)
 #else
 #define IS_32_BIT_CODE(state) (((state) & 0x10) != 0)
 #define USER_CODE(regs) ((regs)->pstate)
+#define READ_REGISTERS(to, from) ((to)->ip = (from)->pc, (to)->sp = (from)->sp, (to)->fp = (from)->regs[29], (to)->lr = (from)->regs[30])
 #endif
 
 static __always_inline struct processor_times *this_processor(void)
@@ -159,12 +170,48 @@ int settle(void *ctx)
 }
 
 /* The reader sleeps by the clock; it is woken each time another quarter of the ring was filled. */
-static __always_inline int emit(struct profile_sample *sample, __u32 size)
+static __always_inline int emit(void *sample, __u32 size)
 {
 	__u64 begin = bpf_ringbuf_query(&ring, BPF_RB_PROD_POS);
 	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
 	__u32 shift = wake_shift & 31;
 	return bpf_ringbuf_output(&ring, sample, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+}
+
+/* Copies the stack from its top on, as far as it is in memory; how much that was. A process' first thread has its arguments behind its
+ * stack, which are of no use. */
+static __always_inline __u32 copy_stack(char *to, struct task_struct *task, __u64 top)
+{
+	__u64 first = task->mm->start_stack;
+	__u64 wanted = first - top < stack_bytes ? first - top : stack_bytes;
+	__u64 copied = 0;
+	for (int piece = 0; piece <= PROFILE_MOST_STACK / PROFILE_PIECE; piece++) {
+		if (copied >= wanted || copied > PROFILE_MOST_STACK)
+			break;
+		__u64 size = PROFILE_PIECE - ((top + copied) & (PROFILE_PIECE - 1));
+		if (size > wanted - copied)
+			size = wanted - copied;
+		if (size > PROFILE_PIECE || bpf_probe_read_user(to + copied, size, (void *)(top + copied)))
+			break;
+		copied += size;
+	}
+	return copied;
+}
+
+/* Puts the registers and the top of the stack behind the kernel's frames, in place of the program's; how much that was. */
+static __always_inline __u32 add_stack(struct bpf_perf_event_data *ctx, struct task_struct *task, char *end, __u32 in_user)
+{
+	struct profile_registers registers;
+	if (in_user) {
+		READ_REGISTERS(&registers, &ctx->regs);
+		/* Else the compiler makes one read of both, which the verifier refuses. */
+		barrier();
+	} else {
+		struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+		READ_REGISTERS(&registers, regs);
+	}
+	__builtin_memcpy(end, &registers, sizeof(registers));
+	return sizeof(registers) + copy_stack(end + sizeof(registers), task, registers.sp);
 }
 
 #include "waits.bpf.h"
@@ -176,14 +223,14 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 	__u32 flags = (times->soft ? PROFILE_SOFTIRQ : 0) | (times->hard > 1 ? PROFILE_HARDIRQ : 0);
 	if (!task->pid && !flags)
 		return;
-	__u32 zero = 0;
-	struct profile_sample *sample = bpf_map_lookup_elem(&scratch, &zero);
+	__u32 zero = 0, cpu = bpf_get_smp_processor_id();
+	struct profile_sample *sample = stack_bytes ? bpf_map_lookup_elem(&copies, &cpu) : bpf_map_lookup_elem(&scratch, &zero);
 	if (!sample)
 		return;
 	sample->at_ns = now;
 	sample->pid = task->tgid;
 	sample->tid = task->pid;
-	sample->cpu = bpf_get_smp_processor_id();
+	sample->cpu = cpu;
 	__builtin_memcpy(sample->name, task->comm, sizeof(sample->name));
 	long kernel = 0, user = 0;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
@@ -199,16 +246,25 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 		if (kernel < 0 || kernel > PROFILE_FRAMES * 8)
 			kernel = 0;
 	}
+	__u64 size = PROFILE_HEAD + kernel;
 	if (!(flags & PROFILE_KERNEL_THREAD) && task->pid) {
-		user = bpf_get_stack(ctx, (void *)sample->frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
-		if (user < 0 || user > PROFILE_FRAMES * 8)
-			user = 0;
+		if (stack_bytes && !(flags & PROFILE_32_BIT)) {
+			/* One that ends has no memory any longer. */
+			if (task->mm) {
+				flags |= PROFILE_STACK;
+				size += add_stack(ctx, task, (char *)sample->frames + kernel, flags & PROFILE_USER);
+			}
+		} else {
+			user = bpf_get_stack(ctx, (void *)sample->frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
+			if (user < 0 || user > PROFILE_FRAMES * 8)
+				user = 0;
+			size += user;
+		}
 	}
 	sample->flags = flags;
 	sample->kernel_frames = (__u64)kernel >> 3;
 	sample->user_frames = (__u64)user >> 3;
-	__u64 size = PROFILE_HEAD + kernel + user;
-	if (size > sizeof(*sample))
+	if (size > (stack_bytes ? sizeof(struct profile_copy) : sizeof(*sample)))
 		return;
 	if (emit(sample, size))
 		times->lost += 1;

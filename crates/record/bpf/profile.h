@@ -23,6 +23,9 @@
 /* The second half of what is saved is kept for waits of so long. */
 #define WAIT_STACK_LONG_NS (10 * WAIT_STACK_NS)
 
+/* Instead of frames of the program there are its registers (struct profile_registers) and the top of its stack, to the record's end. */
+#define PROFILE_STACK 64
+
 struct profile_sample {
 	__u64 at_ns;
 	__u32 pid;
@@ -44,6 +47,25 @@ struct wait_counts {
 	__u64 taken;
 	__u64 left_out;	/* they would have taken too much time */
 	__u64 lost;	/* no room in the ring */
+};
+
+/* Of the program, where it runs or where it called the kernel. */
+struct profile_registers {
+	__u64 ip;
+	__u64 sp;
+	__u64 fp;
+	__u64 lr;	/* aarch64: where a function that calls nobody returns to */
+};
+
+/* As much of a stack as can be copied, and the pieces in which it is: what lies behind one that is not there is not read. */
+#define PROFILE_MOST_STACK (64 << 10)
+#define PROFILE_PIECE 4096
+
+/* A sample with a copy of the stack. Larger than what each processor may have of a map, so it is one of an array. */
+struct profile_copy {
+	struct profile_sample sample;
+	struct profile_registers registers;
+	char stack[PROFILE_MOST_STACK + PROFILE_PIECE];
 };
 
 /* How a processor has spent its time since it was first settled. */

@@ -1,8 +1,8 @@
-//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--profile | --profile-alone] [--for MS] [--limit BYTES] -o PATH -- CMD`.
+//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--profile | --profile-alone] [--dwarf BYTES] [--for MS] [--limit BYTES] -o PATH -- CMD`.
 //! Prints what a caller gets, and exits as the command did.
 
 use std::time::Duration;
-use thalweg_record::{Exit, Method, Options, Profile, Tier, run};
+use thalweg_record::{Exit, Method, Options, Profile, Tier, UserStacks, run};
 
 fn main() {
     let mut words = std::env::args_os().skip(1);
@@ -23,6 +23,7 @@ fn main() {
             Some("--also") => options.also.push(value()),
             Some("--profile") => options.profile = Profile::Beside,
             Some("--profile-alone") => options.profile = Profile::Alone,
+            Some("--dwarf") => options.user_stacks = UserStacks::Dwarf { stack_bytes: value().parse().expect("bytes") },
             Some("--only") => options.only = true,
             Some("--for") => options.duration = Some(Duration::from_millis(value().parse().expect("milliseconds"))),
             Some("--drain-ms") => options.drain = Duration::from_millis(value().parse().expect("milliseconds")),

@@ -32,4 +32,4 @@ pub use command::Exit;
 pub use mpi::{Implementation, Mpi, rank_here};
 use recorder::{Finished, Recorder, Watched, WatchedProcess};
 pub use recorder::{RecordError, Tier};
-pub use run::{Method, Options, Outcome, Profile, run};
+pub use run::{Method, Options, Outcome, Profile, UserStacks, run};

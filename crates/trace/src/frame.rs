@@ -5,6 +5,7 @@
 //! memcpy+0x12 [/usr/lib/libc.so.6 5792…d1+0x9f120]      symbol, module, build identifier, offset in the module's file
 //! [/usr/bin/gzip 77ab…02+0x5120]                        not symbolised: that can be done later where the file is
 //! render [jit]    __vdso_gettime+0x8 [vdso]    [unknown]
+//! [truncated]                                           not a frame: outside of it the stack could not be followed
 //! ```
 //!
 //! The kernel's own notation (`symbol+offset [module]`) with what is needed to resolve a frame on another machine.
@@ -19,6 +20,8 @@ pub const JIT: &str = "jit";
 pub const VDSO: &str = "vdso";
 /// Of an address that no mapping holds.
 pub const UNKNOWN: &str = "unknown";
+/// Of what stands at the outer end of a program's stack that could not be followed to its beginning.
+pub const TRUNCATED: &str = "truncated";
 
 /// One frame of a stack. Parsing never fails: what is not of this form is a symbol without a module.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -27,7 +30,7 @@ pub struct Frame {
     pub symbol: Option<String>,
     /// Bytes from the function's beginning.
     pub offset: u64,
-    /// A path, [`KERNEL`], [`JIT`], [`VDSO`], [`UNKNOWN`], or the name of a module of the kernel; empty in recordings that do not say.
+    /// A path, [`KERNEL`], [`JIT`], [`VDSO`], [`UNKNOWN`], [`TRUNCATED`], or the name of a module of the kernel; empty in recordings that do not say.
     pub module: String,
     /// The build identifier of the module's file, in hexadecimal.
     pub build_id: Option<String>,
@@ -39,7 +42,7 @@ impl Frame {
     /// Whether it is a program's or a library's, and not the kernel's.
     #[must_use]
     pub fn is_user(&self) -> bool {
-        self.module.starts_with('/') || self.module == JIT || self.module == VDSO || self.module == UNKNOWN
+        self.module.starts_with('/') || [JIT, VDSO, UNKNOWN, TRUNCATED].contains(&self.module.as_str())
     }
 
     /// The function, or in brackets the module (a file without its directory) and the place in it, as far as they are known.
@@ -154,6 +157,7 @@ mod tests {
         assert_eq!(frame("memcpy", 0x12, "/lib/libc.so.6", "ab01", Some(0x9f)).to_string(), "memcpy+0x12 [/lib/libc.so.6 ab01+0x9f]");
         assert_eq!(frame("", 0, "/bin/gzip", "77", Some(0x51)).to_string(), "[/bin/gzip 77+0x51]");
         assert_eq!(frame("", 0, UNKNOWN, "", None).to_string(), "[unknown]");
+        assert!(Frame::parse("[truncated]").is_user() && !Frame::parse("[truncate_pages]").is_user());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_record::{Implementation, Method, Mpi, Options, Profile, Tier};
+use thalweg_record::{Implementation, Method, Mpi, Options, Profile, Tier, UserStacks};
 use thalweg_trace::numbers;
 
 /// The group of all flags that say how to record.
@@ -32,6 +32,12 @@ pub(crate) struct RecordFlags {
     /// Profile the whole machine too: the stack of whatever runs on each processor, a thousand times a second. Needs privilege
     #[arg(long)]
     pub profile: bool,
+    /// How --profile finds the frames of programs
+    #[arg(long, value_enum, default_value_t = UserStacksFlag::Fp, requires = "profile")]
+    pub user_stacks: UserStacksFlag,
+    /// With --user-stacks dwarf: how much of each stack is copied, at most 64Ki
+    #[arg(long, value_name = "SIZE", default_value = "16Ki", value_parser = stack_size, requires = "user_stacks")]
+    pub stack_bytes: u32,
     /// Which recorder to use
     #[arg(long, value_enum, default_value_t = MethodFlag::Auto)]
     pub method: MethodFlag,
@@ -71,6 +77,31 @@ pub(crate) enum TierFlag {
     Lean,
     /// Every system call as well
     Syscall,
+}
+
+/// How a profile finds the frames of programs.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum UserStacksFlag {
+    /// By frame pointers: cheap, and broken off in code without them, as most distributions' is
+    Fp,
+    /// By unwind tables, from a copy of the top of each stack: whole stacks of C, C++ and Rust, at several times the cost
+    Dwarf,
+}
+
+impl UserStacksFlag {
+    /// The same for the recorder.
+    pub(crate) fn with(self, stack_bytes: u32) -> UserStacks {
+        match self {
+            UserStacksFlag::Fp => UserStacks::FramePointers,
+            UserStacksFlag::Dwarf => UserStacks::Dwarf { stack_bytes },
+        }
+    }
+}
+
+/// How much of a stack is copied: a frame or two at least, and no more than the recorder has room for.
+pub(crate) fn stack_size(text: &str) -> Result<u32, String> {
+    let bytes = numbers::parse_positive_size(text)?;
+    u32::try_from(bytes).ok().filter(|bytes| (512..=64 << 10).contains(bytes)).ok_or_else(|| "give a size from 512 to 64Ki".to_owned())
 }
 
 /// Which recorder.
@@ -116,6 +147,7 @@ impl RecordFlags {
                 MethodFlag::Proc => Method::Proc,
             },
             profile: if self.profile { Profile::Beside } else { Profile::No },
+            user_stacks: self.user_stacks.with(self.stack_bytes),
             limit_bytes: self.limit,
             duration: self.duration,
             drain: self.drain,

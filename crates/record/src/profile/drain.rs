@@ -4,7 +4,7 @@
 //! that whatever a sample may need is there, and goes through both in the order of time.
 
 use super::events::{Events, Happened, What};
-use super::load::Programs;
+use super::load::{Choices, Programs};
 use super::modules::Modules;
 use super::name::{self, Made};
 use super::processors::Processors;
@@ -12,11 +12,11 @@ use super::raw::{self, Sample};
 use super::spaces::{Place, Spaces};
 use super::stacks::{Frame, Stacks};
 use super::tracks::SharedTracks;
+use super::unwind::{End, Unwinder, Walk};
 use crate::bpf::{Counting, Ending, NICE, Ring, SAMPLE_NS, Tracepoints, Woken, own_cpu_ns, time};
 use crate::recorder::{Finished, RecordError, Watched};
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
@@ -56,17 +56,14 @@ impl Reader {
         watched: Watched,
         tracepoints: Tracepoints,
         tracks: Arc<SharedTracks>,
-        threads: Option<OwnedFd>,
+        choices: Choices,
     ) -> Result<Reader, RecordError> {
         let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
         let theirs = Arc::clone(&ending);
         let thread = std::thread::Builder::new()
             .name("thalweg-profile".to_owned())
-            .spawn(move || {
-                let programs = Programs::load(&tracepoints, threads.as_ref())?;
-                Work::begin(watched, programs, tracks, &theirs, &ready).and_then(Work::run)
-            })
+            .spawn(move || Work::begin(watched, (&tracepoints, choices), tracks, &theirs, &ready).and_then(Work::run))
             .map_err(|e| RecordError::Failed(format!("the profile's thread cannot be started: {e}")))?;
         match begun.recv() {
             Ok(()) => Ok(Reader { ending, thread }),
@@ -123,6 +120,8 @@ struct State {
     /// By process and thread number: the name that was last recorded.
     names: HashMap<(u32, u32), String>,
     frames: Vec<Frame>,
+    /// Of copied stacks.
+    unwinder: Option<Unwinder>,
     output: Vec<Event>,
     own_pid: u32,
     /// Threads have the roles of their processes: nobody else records them.
@@ -138,7 +137,7 @@ struct State {
 impl Work {
     fn begin(
         watched: Watched,
-        programs: Programs,
+        (tracepoints, mut choices): (&Tracepoints, Choices),
         tracks: Arc<SharedTracks>,
         ending: &Ending,
         ready: &mpsc::Sender<()>,
@@ -146,6 +145,7 @@ impl Work {
         // By its number a thread alone is meant, not its process.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
         let mut notes = Vec::new();
+        let programs = load(tracepoints, &mut choices, &mut notes)?;
         let events = Events::open().unwrap_or_else(|error| {
             notes.push(format!(
                 "The kernel does not report mappings to the profile ({error}): stacks of short processes stay without names."
@@ -160,7 +160,7 @@ impl Work {
             taken.ends.push(taken.bytes.len());
             0
         })?;
-        let mut state = State::new(&watched, tracks);
+        let mut state = State::new(&watched, tracks, choices.stack_bytes);
         let takes_waits = programs.takes_waits();
         state.spaces.begin(&mut state.modules);
         programs.run(true);
@@ -254,8 +254,9 @@ impl Work {
         let waits = self.programs.waits();
         // The programs are there until their own names have been looked up.
         let sink = Arc::clone(&self.watched.sink);
-        let State { stacks, modules, made, waits: kept_waits, .. } = self.state;
+        let State { stacks, modules, made, unwinder, waits: kept_waits, .. } = self.state;
         let cut = stacks.cut;
+        let unwound = unwinder.map(|unwinder| unwinder.said(&modules));
         let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
         let on_clock = |ns| time(ns).ns().to_string();
         let mut attributes = vec![
@@ -275,8 +276,13 @@ impl Work {
                 (waits.left_out + waits.lost + waits.taken.saturating_sub(kept_waits)).to_string(),
             ));
         }
+        attributes.push(("profile.user_stacks".to_owned(), if unwound.is_some() { "dwarf" } else { "fp" }.to_owned()));
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         let mut notes = self.notes;
+        if let Some((more, note)) = unwound {
+            attributes.extend(more);
+            notes.extend(note);
+        }
         if is_hidden {
             notes.push(
                 "The kernel hides its addresses (kernel.kptr_restrict): functions of the kernel have no names in this profile.".to_owned(),
@@ -292,8 +298,21 @@ impl Work {
     }
 }
 
+/// The programs; where the kernel refuses those that copy stacks, the others, with a note.
+fn load(tracepoints: &Tracepoints, choices: &mut Choices, notes: &mut Vec<String>) -> Result<Programs, RecordError> {
+    match Programs::load(tracepoints, choices) {
+        Err(RecordError::Failed(error)) if choices.stack_bytes > 0 => {
+            choices.stack_bytes = 0;
+            let programs = Programs::load(tracepoints, choices)?;
+            notes.push(format!("The kernel lets no stack be copied ({error}): programs' frame pointers were followed instead."));
+            Ok(programs)
+        }
+        loaded => loaded,
+    }
+}
+
 impl State {
-    fn new(watched: &Watched, tracks: Arc<SharedTracks>) -> State {
+    fn new(watched: &Watched, tracks: Arc<SharedTracks>, stack_bytes: u32) -> State {
         let mut spaces = Spaces::default();
         let own_pid = std::process::id();
         let others = watched.others.iter().filter(|_| watched.profile_alone);
@@ -309,6 +328,7 @@ impl State {
             tracks,
             names: HashMap::new(),
             frames: Vec::new(),
+            unwinder: (stack_bytes > 0).then(|| Unwinder::new(stack_bytes)),
             output: Vec::new(),
             own_pid,
             alone: watched.profile_alone,
@@ -374,29 +394,58 @@ impl State {
         self.frames.clear();
         self.frames.extend(sample.kernel().map(Frame::Kernel));
         for address in sample.user() {
-            let frame = match self.spaces.find(sample.pid, address, &mut self.modules) {
-                None => Frame::Unknown,
-                Some(mapping) => {
-                    let offset = mapping.file_offset + (address - mapping.start);
-                    match mapping.place {
-                        Place::File(module) => {
-                            self.modules.meet(module, sample.pid, mapping.start..mapping.end);
-                            Frame::File(module, offset)
-                        }
-                        Place::Made => {
-                            self.made.meet(sample.pid, address);
-                            Frame::Made { pid: sample.pid, address }
-                        }
-                        Place::Vdso => Frame::Vdso(offset),
-                    }
-                }
-            };
+            let frame = self.frame(sample.pid, address);
             self.frames.push(frame);
+        }
+        if let Some(copied) = sample.copied() {
+            self.unwind(sample.pid, Walk::new(copied), copied.ip);
         }
         if self.frames.is_empty() {
             self.frames.push(Frame::Unknown);
         }
         self.stacks.number(&self.frames)
+    }
+
+    /// What an address of a process is.
+    fn frame(&mut self, pid: u32, address: u64) -> Frame {
+        let Some(mapping) = self.spaces.find(pid, address, &mut self.modules) else { return Frame::Unknown };
+        let offset = mapping.file_offset + (address - mapping.start);
+        match mapping.place {
+            Place::File(module) => {
+                self.modules.meet(module, pid, mapping.start..mapping.end);
+                Frame::File(module, offset)
+            }
+            Place::Made => {
+                self.made.meet(pid, address);
+                Frame::Made { pid, address }
+            }
+            Place::Vdso => Frame::Vdso(offset),
+        }
+    }
+
+    /// Follows a stack that was copied, from the frame where the program was.
+    fn unwind(&mut self, pid: u32, mut walk: Walk<'_>, ip: u64) {
+        let mut frame = self.frame(pid, ip);
+        self.frames.push(frame);
+        let end = loop {
+            let Some(unwinder) = &mut self.unwinder else { return };
+            let caller = match unwinder.caller(frame, &self.modules, &mut walk) {
+                Ok(caller) => caller,
+                Err(end) => break end,
+            };
+            frame = self.frame(pid, caller);
+            if frame == Frame::Unknown {
+                // Nobody can have called from there.
+                break End::Broken;
+            }
+            self.frames.push(frame);
+        };
+        if end != End::Whole {
+            self.frames.push(Frame::Truncated);
+        }
+        if let Some(unwinder) = &mut self.unwinder {
+            unwinder.ends().count(end);
+        }
     }
 
     /// The track of the thread that ran; recorded where nobody else does.

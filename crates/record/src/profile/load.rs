@@ -21,6 +21,19 @@ const RING_BYTES: u32 = 2 << 20;
 const MOST_RING_BYTES: u32 = 64 << 20;
 const FEW_PROCESSORS: usize = 2;
 
+/// With copies of stacks it has a second of two busy processors.
+const COPIES_IN_RING: u32 = 2_048;
+const MOST_RING_BYTES_OF_COPIES: u32 = 256 << 20;
+
+/// What is taken besides samples, and how.
+#[derive(Debug, Default)]
+pub(crate) struct Choices {
+    /// The map of a recorder that works beside: of its threads the stacks of waits are taken too.
+    pub threads: Option<OwnedFd>,
+    /// So much of the programs' stacks is copied; 0: their frame pointers are followed.
+    pub stack_bytes: u32,
+}
+
 /// The programs at work.
 pub(crate) struct Programs {
     object: Object,
@@ -58,27 +71,31 @@ fn refused(error: &std::io::Error) -> RecordError {
 }
 
 /// A power of two, as the kernel wants it.
-fn ring_bytes(processors: usize) -> u32 {
+fn ring_bytes(processors: usize, stack_bytes: u32) -> u32 {
     let times = u32::try_from(processors.div_ceil(FEW_PROCESSORS).next_power_of_two()).unwrap_or(u32::MAX);
-    RING_BYTES.saturating_mul(times).min(MOST_RING_BYTES)
+    let (bytes, most) = match stack_bytes {
+        0 => (RING_BYTES, MOST_RING_BYTES),
+        _ => (stack_bytes.saturating_mul(COPIES_IN_RING).max(RING_BYTES), MOST_RING_BYTES_OF_COPIES),
+    };
+    bytes.saturating_mul(times).min(most).next_power_of_two()
 }
 
 impl Programs {
-    /// Loads and attaches everything the kernel has, and begins. `threads` is the map of a recorder that works beside: of its threads the
-    /// stacks of waits are taken too.
-    pub(crate) fn load(tracepoints: &Tracepoints, threads: Option<&OwnedFd>) -> Result<Programs, RecordError> {
-        let of_waits = WAITS.into_iter().find(|(_, tracepoint)| threads.is_some() && tracepoints.has(tracepoint)).map(|(name, _)| name);
-        Programs::load_with(tracepoints, threads, of_waits)
+    /// Loads and attaches everything the kernel has, and begins.
+    pub(crate) fn load(tracepoints: &Tracepoints, choices: &Choices) -> Result<Programs, RecordError> {
+        let waits = WAITS.into_iter().find(|(_, tracepoint)| choices.threads.is_some() && tracepoints.has(tracepoint));
+        Programs::load_with(tracepoints, choices, waits.map(|(name, _)| name))
     }
 
     /// The same with this program for the stacks of waits.
-    pub(super) fn load_with(tracepoints: &Tracepoints, threads: Option<&OwnedFd>, of_waits: Option<&str>) -> Result<Programs, RecordError> {
+    pub(super) fn load_with(tracepoints: &Tracepoints, choices: &Choices, of_waits: Option<&str>) -> Result<Programs, RecordError> {
         quiet();
         if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
             return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
         }
+        let Choices { threads, stack_bytes } = choices;
         let processors = online_processors();
-        let bytes = ring_bytes(processors.len());
+        let bytes = ring_bytes(processors.len(), *stack_bytes);
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         for mut program in open.progs_mut() {
             let (section, name) = (program.section().to_string_lossy().into_owned(), program.name().to_string_lossy().into_owned());
@@ -89,13 +106,17 @@ impl Programs {
         }
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
-                let shift = u64::from(bytes.ilog2() - 2).to_ne_bytes();
-                map.set_initial_value(&shift).map_err(failed("cannot set up its programs"))?;
+                let settings = [bytes.ilog2() - 2, *stack_bytes].map(u32::to_ne_bytes).concat();
+                map.set_initial_value(&settings).map_err(failed("cannot set up its programs"))?;
+            }
+            if map.name() == OsStr::new("copies") && *stack_bytes > 0 {
+                let entries = processors.last().map_or(1, |last| last + 1);
+                map.set_max_entries(entries).map_err(failed("cannot set up its copies of stacks"))?;
             }
             if map.name() == OsStr::new("ring") {
                 map.set_max_entries(bytes).map_err(failed("cannot set up its ring"))?;
             }
-            if let Some(threads) = threads.filter(|_| map.name() == OsStr::new("threads")) {
+            if let Some(threads) = threads.as_ref().filter(|_| map.name() == OsStr::new("threads")) {
                 map.reuse_fd(threads.as_fd()).map_err(failed("cannot look into the recorder's threads"))?;
             }
         }
@@ -207,7 +228,7 @@ mod tests {
             Ok(tracepoints) => tracepoints,
             Err(error) => return println!("SKIPPED: {error}"),
         };
-        let programs = Programs::load(&tracepoints, None).expect("loaded");
+        let programs = Programs::load(&tracepoints, &Choices::default()).expect("loaded");
         programs.run(true);
         let before = programs.settle();
         std::thread::sleep(std::time::Duration::from_millis(500));
@@ -223,9 +244,13 @@ mod tests {
 
     #[test]
     fn a_ring_grows_with_the_machine_within_bounds_and_is_a_power_of_two() {
-        assert_eq!(ring_bytes(1), RING_BYTES);
-        assert_eq!(ring_bytes(4), 2 * RING_BYTES);
-        assert_eq!(ring_bytes(100_000), MOST_RING_BYTES);
-        assert!((1..300).all(|processors| ring_bytes(processors).is_power_of_two()));
+        assert_eq!(ring_bytes(1, 0), RING_BYTES);
+        assert_eq!(ring_bytes(4, 0), 2 * RING_BYTES);
+        assert_eq!(ring_bytes(100_000, 0), MOST_RING_BYTES);
+        assert_eq!(ring_bytes(2, 16 << 10), 32 << 20);
+        assert_eq!(ring_bytes(100_000, 64 << 10), MOST_RING_BYTES_OF_COPIES);
+        for stack_bytes in [0, 1 << 10, 3_000, 64 << 10] {
+            assert!((1..300).all(|processors| ring_bytes(processors, stack_bytes).is_power_of_two()));
+        }
     }
 }

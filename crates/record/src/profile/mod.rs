@@ -17,6 +17,7 @@
 //! - [`events`]: perf's records of mappings, forks and ends of processes;
 //! - [`spaces`], [`modules`]: what is mapped where, and the files;
 //! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, also where another recorder has it;
+//! - [`unwind`], [`tables`]: the programs' frames, where stacks were copied;
 //! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
 //! - [`name`]: frames become text.
 
@@ -29,7 +30,11 @@ mod processors;
 mod raw;
 mod spaces;
 mod stacks;
+mod tables;
 mod tracks;
+mod unwind;
+#[cfg(test)]
+mod unwind_tests;
 
 #[cfg(test)]
 mod wait_tests;
@@ -37,6 +42,7 @@ mod wait_tests;
 pub(crate) use tracks::SharedTracks;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
+use crate::run::UserStacks;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -47,6 +53,7 @@ pub(crate) struct ProfileRecorder {
     tracks: Arc<SharedTracks>,
     /// The map of threads of the recorder beside.
     threads: Option<OwnedFd>,
+    user_stacks: UserStacks,
     reader: Option<drain::Reader>,
 }
 
@@ -56,10 +63,10 @@ impl ProfileRecorder {
     ///
     /// # Errors
     /// [`RecordError::NotAllowed`] with the reason and what would help.
-    pub(crate) fn new(tracks: Arc<SharedTracks>) -> Result<ProfileRecorder, RecordError> {
+    pub(crate) fn new(tracks: Arc<SharedTracks>, user_stacks: UserStacks) -> Result<ProfileRecorder, RecordError> {
         let tracepoints = crate::bpf::allowed()?;
         load::allowed()?;
-        Ok(ProfileRecorder { tracepoints, tracks, threads: None, reader: None })
+        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks, reader: None })
     }
 }
 
@@ -76,7 +83,12 @@ impl Recorder for ProfileRecorder {
         if self.reader.is_some() {
             return Err(RecordError::Usage("this recorder is recording already".to_owned()));
         }
-        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks), self.threads.take())?);
+        let stack_bytes = match self.user_stacks {
+            UserStacks::FramePointers => 0,
+            UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
+        };
+        let choices = load::Choices { threads: self.threads.take(), stack_bytes };
+        self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices)?);
         Ok(())
     }
 

@@ -93,6 +93,13 @@ impl Module {
         self.file.as_ref().map_or_else(|| PathBuf::from(&self.path), opened)
     }
 
+    /// The file itself, while recording; `None` where another one has the name by now.
+    pub(crate) fn opened(&self) -> Option<File> {
+        let path = self.readable();
+        let is_this = self.build_id.is_none() || self.build_id == build_id_of(&path);
+        is_this.then(|| open_file(&path)).flatten()
+    }
+
     /// Where it can be read, if it can.
     pub(crate) fn found(&self) -> Option<PathBuf> {
         (!self.is_other).then(|| self.readable())

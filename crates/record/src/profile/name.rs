@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
-use thalweg_trace::frame::{JIT, KERNEL, UNKNOWN, VDSO};
+use thalweg_trace::frame::{JIT, KERNEL, TRUNCATED, UNKNOWN, VDSO};
 use thalweg_trace::{Event, Frame as Text, Stack};
 
 /// Stacks that are handed on at once.
@@ -46,7 +46,7 @@ impl Made {
 }
 
 /// The vDSO as a file, of which it has the form: our own, which is everybody's of this word size.
-fn vdso() -> Option<(File, PathBuf)> {
+pub(super) fn vdso() -> Option<(File, PathBuf)> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
     let (start, end) = line.split(' ').next()?.split_once('-')?;
@@ -88,7 +88,7 @@ impl Names {
             match frame {
                 Frame::File(module, offset) => offsets.entry(module).or_default().push(looked_up(offset, is_leaf)),
                 Frame::Vdso(offset) => in_vdso.push(looked_up(offset, is_leaf)),
-                Frame::Kernel(_) | Frame::Made { .. } | Frame::Unknown => {}
+                Frame::Kernel(_) | Frame::Made { .. } | Frame::Unknown | Frame::Truncated => {}
             }
         }
         made.end();
@@ -132,6 +132,7 @@ impl Names {
             Frame::Made { pid, address } => named(self.made.known.get(&(pid, looked_up(address, is_leaf))), back(address), plain(JIT)),
             Frame::Vdso(offset) => named(self.vdso.get(&looked_up(offset, is_leaf)), back(offset), plain(VDSO)),
             Frame::Unknown => plain(UNKNOWN),
+            Frame::Truncated => plain(TRUNCATED),
         }
     }
 }

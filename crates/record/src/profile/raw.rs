@@ -12,9 +12,43 @@ pub(crate) const WAIT: u16 = 32;
 /// The program's code is of 32 bits.
 #[cfg(test)]
 pub(crate) const BITS_32: u16 = 16;
+/// In place of the program's frames there are its registers and the top of its stack.
+pub(super) const STACK: u16 = 64;
 
 /// Bytes before the frames.
 const HEAD: usize = 40;
+
+/// Bytes of the registers.
+const REGISTERS: usize = 32;
+
+/// The most of a stack that the programs copy.
+pub(crate) const MOST_STACK_BYTES: u32 = 64 << 10;
+
+/// A program's registers and the top of its stack, where it ran or where it called the kernel.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Copied<'a> {
+    pub ip: u64,
+    pub sp: u64,
+    pub fp: u64,
+    /// aarch64: where a function that calls nobody returns to.
+    #[cfg_attr(target_arch = "x86_64", allow(dead_code))]
+    pub lr: u64,
+    /// What is in memory from `sp` on.
+    pub stack: &'a [u8],
+}
+
+impl<'a> Copied<'a> {
+    fn parse(bytes: &'a [u8]) -> Option<Copied<'a>> {
+        let register = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
+        Some(Copied { ip: register(0)?, sp: register(1)?, fp: register(2)?, lr: register(3)?, stack: bytes.get(REGISTERS..)? })
+    }
+
+    /// A word of the stack, if it was copied.
+    pub(crate) fn word(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.sp)?).ok()?;
+        number(self.stack, at).map(u64::from_ne_bytes)
+    }
+}
 
 /// One sample, still where it was written.
 #[derive(Clone, Copy, Debug)]
@@ -27,10 +61,11 @@ pub(crate) struct Sample<'a> {
     name: &'a [u8],
     kernel: &'a [u8],
     user: &'a [u8],
+    copied: Option<Copied<'a>>,
 }
 
 fn number<const N: usize>(bytes: &[u8], at: usize) -> Option<[u8; N]> {
-    bytes.get(at..at + N)?.try_into().ok()
+    bytes.get(at..at.checked_add(N)?)?.try_into().ok()
 }
 
 fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
@@ -42,15 +77,18 @@ impl<'a> Sample<'a> {
         let frames = |at| number(bytes, at).map(|count| usize::from(u16::from_ne_bytes(count)));
         let (kernel, user) = (frames(20)?, frames(22)?);
         let (middle, end) = (HEAD + 8 * kernel, HEAD + 8 * (kernel + user));
+        let flags = u16::from_ne_bytes(number(bytes, 18)?);
+        let copied = if flags & STACK != 0 { Some(Copied::parse(bytes.get(end..)?)?) } else { None };
         Some(Sample {
             at_ns: u64::from_ne_bytes(number(bytes, 0)?),
             pid: u32::from_ne_bytes(number(bytes, 8)?),
             tid: u32::from_ne_bytes(number(bytes, 12)?),
             cpu: u16::from_ne_bytes(number(bytes, 16)?),
-            flags: u16::from_ne_bytes(number(bytes, 18)?),
+            flags,
             name: bytes.get(24..HEAD)?,
             kernel: bytes.get(HEAD..middle)?,
             user: bytes.get(middle..end)?,
+            copied,
         })
     }
 
@@ -67,6 +105,11 @@ impl<'a> Sample<'a> {
     /// Addresses of the kernel, innermost first.
     pub(crate) fn kernel(&self) -> impl Iterator<Item = u64> + 'a {
         addresses(self.kernel)
+    }
+
+    /// What the program's frames are to be found with, where there are none.
+    pub(crate) fn copied(&self) -> Option<Copied<'a>> {
+        self.copied
     }
 
     /// Addresses of the program, innermost first.
@@ -151,6 +194,16 @@ mod tests {
         bytes[18..20].copy_from_slice(&WAIT.to_ne_bytes());
         bytes[24..32].copy_from_slice(&76_u64.to_ne_bytes());
         assert_eq!(Sample::parse(&bytes).expect("whole").waited_from_ns(), Some(76));
+    fn a_copied_stack_reaches_to_the_end_of_its_sample() {
+        let mut bytes = sample(1, 0, &[10, 0x40_1000, 0x7000, 0x7010, 3]);
+        bytes[18] |= STACK as u8;
+        bytes.extend([21_u64, 22].map(u64::to_ne_bytes).concat());
+        let copied = Sample::parse(&bytes).and_then(|sample| sample.copied()).expect("a copy");
+        assert_eq!((copied.ip, copied.sp, copied.fp, copied.lr), (0x40_1000, 0x7000, 0x7010, 3));
+        assert_eq!([0x7000, 0x7008, 0x7009, 0x6fff, u64::MAX].map(|address| copied.word(address)), [Some(21), Some(22), None, None, None]);
+        for length in 0..HEAD + 8 + REGISTERS {
+            assert!(Sample::parse(&bytes[..length]).is_none());
+        }
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(crate) enum Frame {
     Vdso(u64),
     /// An address that no mapping holds.
     Unknown,
+    /// No frame: where a stack could not be followed any further.
+    Truncated,
 }
 
 impl Frame {

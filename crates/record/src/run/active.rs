@@ -1,6 +1,6 @@
 //! Which recorders work in this run: chosen before anything is made, replaced where one cannot begin.
 
-use super::{Method, Options, Profile};
+use super::{Method, Options, Profile, UserStacks};
 use crate::command::{Executable, Linkage};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
@@ -35,15 +35,15 @@ struct Beside {
 const PROFILE_SPACE: IdSpace = IdSpace(8);
 
 #[cfg(feature = "bpf")]
-fn profile() -> Result<Beside, RecordError> {
+fn profile(user_stacks: UserStacks) -> Result<Beside, RecordError> {
     use crate::profile::{ProfileRecorder, SharedTracks};
     let tracks = Arc::new(SharedTracks::default());
-    let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks))?);
+    let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks), user_stacks)?);
     Ok(Beside { recorder, sink: Box::new(move |sink| tracks.sink(sink)) })
 }
 
 #[cfg(not(feature = "bpf"))]
-fn profile() -> Result<Beside, RecordError> {
+fn profile(_: UserStacks) -> Result<Beside, RecordError> {
     Err(RecordError::NotAllowed("this build takes no profile: it has no kernel recorder".to_owned()))
 }
 
@@ -83,9 +83,9 @@ impl Active {
         };
         let profile = match options.profile {
             Profile::No => None,
-            Profile::Beside => Some(profile()?),
+            Profile::Beside => Some(profile(options.user_stacks)?),
             Profile::Alone => {
-                let (main, executable) = (profile()?.recorder, executable.cloned());
+                let (main, executable) = (profile(options.user_stacks)?.recorder, executable.cloned());
                 return Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, notes: Vec::new() });
             }
         };

@@ -23,7 +23,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::MpiRecording;
 use crate::{RecordError, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
-pub use options::{Method, Options, Profile};
+pub use options::{Method, Options, Profile, UserStacks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
 use signals::Signals;

@@ -32,6 +32,19 @@ pub enum Profile {
     Alone,
 }
 
+/// How a profile finds the frames of programs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UserStacks {
+    /// The kernel follows their frame pointers: cheap, and of code that was compiled without them no more than the innermost frames.
+    #[default]
+    FramePointers,
+    /// So much of the top of each stack is copied, and followed by the unwind tables of the files that are mapped.
+    Dwarf {
+        /// At most 64 KiB.
+        stack_bytes: u32,
+    },
+}
+
 /// What to record, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -53,6 +66,8 @@ pub struct Options {
     pub method: Method,
     /// Whether a profile is taken; then there need be neither a command nor anybody to watch: it is of the whole machine.
     pub profile: Profile,
+    /// How it finds the frames of programs.
+    pub user_stacks: UserStacks,
     /// Where the recording is made: must not exist, or be an empty directory.
     pub output: PathBuf,
     /// The most it may take on disk while it is made.
@@ -84,6 +99,7 @@ impl Options {
             tier: Tier::default(),
             method: Method::default(),
             profile: Profile::default(),
+            user_stacks: UserStacks::default(),
             output,
             limit_bytes: 4 << 30,
             duration: None,

@@ -32,6 +32,8 @@ const MOST_FILES: usize = 64;
 const MOST_HEADERS: usize = 256;
 
 const LOAD: u32 = 1;
+#[cfg(feature = "bpf")]
+const UNWIND_HEADER: u32 = 0x6474_e550;
 const EXECUTABLE: u32 = 1;
 
 /// Looks into files, and keeps what it has read of the last ones.
@@ -90,28 +92,74 @@ pub(super) fn is_elf(path: &Path) -> bool {
 
 /// A piece of a file that is mapped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Segment {
-    offset: u64,
-    address: u64,
-    file_bytes: u64,
-    memory_bytes: u64,
+pub(crate) struct Segment {
+    pub offset: u64,
+    pub address: u64,
+    pub file_bytes: u64,
+    pub memory_bytes: u64,
     flags: u32,
 }
 
 /// How a file's offsets become addresses.
 #[derive(Debug, PartialEq, Eq)]
-struct Segments(Vec<Segment>);
+pub(crate) struct Segments(Vec<Segment>);
 
 impl Segments {
     fn of(path: &Path) -> Option<Segments> {
-        let file = open_file(path)?;
+        Segments::of_kind(&open_file(path)?, LOAD).map(|(segments, _)| segments)
+    }
+
+    fn of_kind(file: &File, kind: u32) -> Option<(Segments, bool)> {
         let mut header = [0; 64];
         file.read_exact_at(&mut header[..52], 0).ok()?;
         let _ = file.read_exact_at(&mut header[52..], 52);
         let (at, size, count, wide) = Segments::table(&header)?;
         let mut table = vec![0; size * count];
         file.read_exact_at(&mut table, at).ok()?;
-        Some(Segments(table.chunks_exact(size).filter_map(|entry| segment(entry, wide)).collect()))
+        Some((Segments(table.chunks_exact(size).filter_map(|entry| segment(entry, kind, wide)).collect()), wide))
+    }
+
+    /// What is mapped of a file of 64 bits, and where in it the index of its unwind tables (`.eh_frame_hdr`) is, if it has one.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn with_unwind_header(file: &File) -> Option<(Segments, Option<Segment>)> {
+        let (headers, wide) = Segments::of_kind(file, UNWIND_HEADER)?;
+        let loaded = Segments::of_kind(file, LOAD).filter(|_| wide)?.0;
+        Some((loaded, headers.0.first().copied()))
+    }
+
+    /// Where in a file of 64 bits a section is.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn section(file: &File, name: &[u8]) -> Option<Segment> {
+        let mut header = [0; 64];
+        file.read_exact_at(&mut header, 0).ok()?;
+        let half = |at: usize| usize::from(u16::from_le_bytes([header[at], header[at + 1]]));
+        let (at, size, count, of_names) = (u64_at(&header, 40)?, half(58), half(60), half(62));
+        let mut table = vec![0; if size == 64 { size * count } else { return None }];
+        file.read_exact_at(&mut table, at).ok()?;
+        let place = |entry: &[u8]| {
+            let (offset, address, bytes) = (u64_at(entry, 24)?, u64_at(entry, 16)?, u64_at(entry, 32)?);
+            Some(Segment { offset, address, file_bytes: bytes, memory_bytes: bytes, flags: 0 })
+        };
+        let names = place(table.chunks_exact(size).nth(of_names)?)?;
+        let is_named = |entry: &&[u8]| {
+            let mut found = vec![0; name.len() + 1];
+            let at = u32_at(entry, 0).and_then(|at| names.offset.checked_add(at.into()));
+            at.is_some_and(|at| file.read_exact_at(&mut found, at).is_ok()) && found.split_last() == Some((&0, name))
+        };
+        place(table.chunks_exact(size).find(is_named)?)
+    }
+
+    /// From the lowest to the highest address.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn range(&self) -> Option<std::ops::Range<u64>> {
+        let ends = self.0.iter().filter_map(|s| s.address.checked_add(s.memory_bytes));
+        Some(self.0.iter().map(|s| s.address).min()?..ends.max()?)
+    }
+
+    /// The segment of which the file has the byte at an address.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn at(&self, address: u64) -> Option<Segment> {
+        self.0.iter().copied().find(|s| address.checked_sub(s.address).is_some_and(|into| into < s.file_bytes))
     }
 
     /// Where the program headers are, how large each is, how many there are, and whether the file is of 64 bits.
@@ -130,7 +178,7 @@ impl Segments {
 
     /// The address that the linker gave to what stands at an offset of the file that was mapped. A file with debugging symbols only has no
     /// longer what was mapped, and may have lost the offsets: then they are as GNU's linker makes them, as far apart as the addresses.
-    fn address(&self, offset: u64) -> Option<u64> {
+    pub(crate) fn address(&self, offset: u64) -> Option<u64> {
         let within = |s: &&Segment| offset.checked_sub(s.offset).is_some_and(|into| into < s.file_bytes);
         if let Some(segment) = self.0.iter().find(within) {
             return Some(segment.address + (offset - segment.offset));
@@ -153,8 +201,8 @@ fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
     Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
 }
 
-fn segment(entry: &[u8], wide: bool) -> Option<Segment> {
-    if u32_at(entry, 0)? != LOAD {
+fn segment(entry: &[u8], kind: u32, wide: bool) -> Option<Segment> {
+    if u32_at(entry, 0)? != kind {
         return None;
     }
     let narrow = |at| u32_at(entry, at).map(u64::from);

@@ -9,6 +9,8 @@ mod kernel;
 mod made;
 mod search;
 
+#[cfg(feature = "bpf")]
+pub(crate) use elf::Segments;
 pub(crate) use elf::{Files, Named, build_id_of, open_file};
 pub(crate) use kernel::KernelSymbols;
 pub(crate) use made::MadeCode;

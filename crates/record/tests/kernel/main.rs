@@ -9,6 +9,7 @@ mod common;
 mod following;
 mod profiling;
 mod stacks_of_waits;
+mod unwinding;
 mod waiting;
 
 use std::path::Path;

@@ -15,26 +15,26 @@ const PERIOD_NS: u64 = 1_003_009;
 const FRAMES: &[&str] = &["-fno-omit-frame-pointer", "-fno-shrink-wrap", "-Wl,--build-id"];
 
 /// A sample, by what ran.
-struct Taken {
+pub struct Taken {
     track: TrackId,
-    class: String,
-    frames: Vec<Frame>,
+    pub class: String,
+    pub frames: Vec<Frame>,
 }
 
-struct Profile {
-    recording: Recording,
-    samples: Vec<Taken>,
+pub struct Profile {
+    pub recording: Recording,
+    pub samples: Vec<Taken>,
     /// Processor time that each mode of the program says it used, and its process.
-    used: HashMap<String, (u32, f64)>,
+    pub used: HashMap<String, (u32, f64)>,
 }
 
-fn number(recording: &Recording, name: &str) -> i64 {
+pub fn number(recording: &Recording, name: &str) -> i64 {
     let found = recording.meta().attributes.iter().find(|(known, _)| known == name);
     found.unwrap_or_else(|| panic!("no {name}")).1.parse().expect("a number")
 }
 
 impl Profile {
-    fn of(ran: &Ran) -> Profile {
+    pub fn of(ran: &Ran) -> Profile {
         assert_eq!(ran.code(), Some(0), "{}", ran.said());
         let recording = ran.recording();
         let classes: HashMap<u16, String> = recording
@@ -67,21 +67,21 @@ impl Profile {
     }
 
     /// The samples of a mode of the program, without those of interrupts that borrowed its time for others.
-    fn of_mode(&self, mode: &str) -> Vec<&Taken> {
+    pub fn of_mode(&self, mode: &str) -> Vec<&Taken> {
         let pid = self.used[mode].0;
         let of: HashSet<TrackId> = self.recording.tracks().iter().filter(|t| t.pid == Some(pid)).map(|t| t.track).collect();
         self.samples.iter().filter(|sample| of.contains(&sample.track) && !is_of_interrupt(sample)).collect()
     }
 
     /// The part of a mode's samples of which this holds.
-    fn part(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> f64 {
+    pub fn part(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> f64 {
         let all = self.of_mode(mode);
         assert!(all.len() >= 100, "{} samples of {mode}", all.len());
         all.iter().filter(|sample| holds(sample)).count() as f64 / all.len() as f64
     }
 
     /// The stacks of a mode that are not as was expected.
-    fn odd(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> String {
+    pub fn odd(&self, mode: &str, holds: impl Fn(&Taken) -> bool) -> String {
         let mut counts: BTreeMap<String, u32> = BTreeMap::new();
         for sample in self.of_mode(mode).iter().filter(|sample| !holds(sample)) {
             *counts.entry(sample.frames.iter().map(Frame::to_string).collect::<Vec<_>>().join(" < ")).or_default() += 1;
@@ -90,7 +90,7 @@ impl Profile {
     }
 }
 
-fn symbols_of(sample: &Taken) -> Vec<&str> {
+pub fn symbols_of(sample: &Taken) -> Vec<&str> {
     sample.frames.iter().filter_map(|frame| frame.symbol.as_deref()).collect()
 }
 

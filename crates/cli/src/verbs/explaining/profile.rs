@@ -8,6 +8,7 @@ use super::report::write_whole;
 use crate::failure::Failure;
 use crate::output;
 use crate::recordings::memory;
+use crate::recordings::record_flags::{UserStacksFlag, stack_size};
 use crate::recordings::symbols::Symbolised;
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
@@ -52,6 +53,13 @@ pub(crate) struct Arguments {
     /// How long, like 30s or 5m; alone: a profile of everything that runs
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
     duration: Option<Duration>,
+    /// How the frames of programs are found
+    #[arg(long, value_enum, default_value_t = UserStacksFlag::Fp, conflicts_with = "recordings", help_heading = "Making a profile")]
+    user_stacks: UserStacksFlag,
+    /// With --user-stacks dwarf: how much of each stack is copied, at most 64Ki
+    #[arg(long, value_name = "SIZE", default_value = "16Ki", value_parser = stack_size, requires = "user_stacks")]
+    #[arg(conflicts_with = "recordings", help_heading = "Making a profile")]
+    stack_bytes: u32,
     /// The command to run and to profile, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -94,6 +102,7 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
     let options = Options {
         // With a command nothing is said before it: its own output comes first.
         begun: command.is_empty().then_some(|| output::note("thalweg profile: recording; Ctrl-C ends it")),
+        user_stacks: arguments.user_stacks.with(arguments.stack_bytes),
         ..Options::profile(command, also, ports, arguments.duration, path)
     };
     let outcome = thalweg_record::run(&options)?;

@@ -1,0 +1,238 @@
+//! The unwind tables of a file (`.eh_frame`): at each address, how the caller's registers are found. Compilers write them for exceptions, and
+//! distributions keep them in stripped files, so they are there where frame pointers are not.
+
+use crate::symbols::Segments;
+use framehop::ExplicitModuleSectionInfo;
+use gimli::{
+    BaseAddresses, CfaRule, CieOrFde, DW_EH_PE_udata8, EhFrame, EhFrameHdr, EndianSlice, LittleEndian, Operation, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection,
+};
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+
+/// The most that is read of one file: more than any browser has.
+const MOST_BYTES: u64 = 64 << 20;
+
+#[cfg(target_arch = "x86_64")]
+mod registers {
+    use gimli::{Register, X86_64};
+    pub(super) const STACK: Register = X86_64::RSP;
+    pub(super) const FRAME: Register = X86_64::RBP;
+    pub(super) const RETURN: Register = X86_64::RA;
+    /// Where the return address stands in relation to the caller's stack pointer.
+    pub(super) const RETURN_AT: Option<i64> = Some(-8);
+}
+
+#[cfg(target_arch = "aarch64")]
+mod registers {
+    use gimli::{AArch64, Register};
+    pub(super) const STACK: Register = AArch64::SP;
+    pub(super) const FRAME: Register = AArch64::X29;
+    pub(super) const RETURN: Register = AArch64::X30;
+    pub(super) const RETURN_AT: Option<i64> = None;
+}
+
+/// Frames are smaller than this: larger offsets are no compiler's, and arithmetic on them might overflow.
+const MOST_OFFSET: i64 = 1 << 40;
+
+/// What the tables say of an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Says {
+    /// The caller can be found; what is said here must be in the part of the stack that was copied: so far from the frame pointer.
+    Caller { needs: Option<i64> },
+    /// Nobody called it: the stack begins here.
+    Outermost,
+    /// Nothing, or what framehop does not follow. (It would fall back to frame pointers then, and make frames up.)
+    Nothing,
+}
+
+type Slice<'a> = EndianSlice<'a, LittleEndian>;
+
+#[derive(Debug)]
+struct Section {
+    address: u64,
+    bytes: Arc<[u8]>,
+}
+
+impl Section {
+    fn read(file: &File, offset: u64, length: u64, address: u64) -> Option<Section> {
+        let mut bytes = vec![0; usize::try_from(Some(length).filter(|length| *length <= MOST_BYTES)?).ok()?];
+        file.read_exact_at(&mut bytes, offset).ok()?;
+        Some(Section { address, bytes: bytes.into() })
+    }
+
+    fn range(&self) -> Range<u64> {
+        self.address..self.address + self.bytes.len() as u64
+    }
+}
+
+/// The tables of one file, with its own addresses.
+#[derive(Debug)]
+pub(super) struct Tables {
+    segments: Segments,
+    range: Range<u64>,
+    index: Section,
+    frames: Section,
+}
+
+impl Tables {
+    /// Of a file; `None`: it has none.
+    pub(super) fn of(file: &File) -> Option<Tables> {
+        let (segments, header) = Segments::with_unwind_header(file)?;
+        let range = segments.range()?;
+        let (index, frames) = match header {
+            Some(header) => {
+                let index = Section::read(file, header.offset, header.file_bytes, header.address)?;
+                let start = beginning(&index)?;
+                let segment = segments.at(start)?;
+                let into = start - segment.address;
+                // Where they end is not written here: the end of the segment will do.
+                let frames = Section::read(file, segment.offset.checked_add(into)?, segment.file_bytes - into, start)?;
+                (index, frames)
+            }
+            None => {
+                let section = Segments::section(file, b".eh_frame")?;
+                let frames = Section::read(file, section.offset, section.file_bytes, section.address)?;
+                (indexed(&frames)?, frames)
+            }
+        };
+        Some(Tables { segments, range, index, frames })
+    }
+
+    /// What they take.
+    pub(super) fn size_bytes(&self) -> u64 {
+        (self.index.bytes.len() + self.frames.bytes.len()) as u64
+    }
+
+    /// The addresses of the file, as its linker made them.
+    pub(super) fn range(&self) -> Range<u64> {
+        self.range.clone()
+    }
+
+    /// The address of what stands at an offset of the file.
+    pub(super) fn address(&self, offset: u64) -> Option<u64> {
+        self.segments.address(offset).filter(|address| self.range.contains(address))
+    }
+
+    /// As framehop takes them.
+    pub(super) fn sections(&self) -> ExplicitModuleSectionInfo<Arc<[u8]>> {
+        ExplicitModuleSectionInfo {
+            base_svma: self.range.start,
+            eh_frame_hdr_svma: Some(self.index.range()),
+            eh_frame_hdr: Some(Arc::clone(&self.index.bytes)),
+            eh_frame_svma: Some(self.frames.range()),
+            eh_frame: Some(Arc::clone(&self.frames.bytes)),
+            ..ExplicitModuleSectionInfo::default()
+        }
+    }
+
+    /// What they say of an address.
+    pub(super) fn says(&self, address: u64, context: &mut UnwindContext<usize>) -> Says {
+        self.row(address, context).unwrap_or(Says::Nothing)
+    }
+
+    fn row(&self, address: u64, context: &mut UnwindContext<usize>) -> Option<Says> {
+        let bases = BaseAddresses::default().set_eh_frame_hdr(self.index.address).set_eh_frame(self.frames.address);
+        let index = EhFrameHdr::new(&self.index.bytes, LittleEndian).parse(&bases, 8).ok()?;
+        let mut frames = EhFrame::new(&self.frames.bytes, LittleEndian);
+        frames.set_address_size(8);
+        let function = index.table()?.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
+        let encoding = function.cie().encoding();
+        let row = function.unwind_info_for_address(&frames, &bases, context, address).ok()?;
+        match row.register(registers::RETURN) {
+            Some(RegisterRule::Undefined) => return Some(Says::Outermost),
+            None if registers::RETURN_AT.is_some() => return Some(Says::Outermost),
+            None | Some(RegisterRule::SameValue) => {}
+            Some(RegisterRule::Offset(offset)) if is_sane(offset) => {}
+            Some(_) => return None,
+        }
+        // What is done to the frame pointer decides where its callers' frames are found.
+        match row.register(registers::FRAME) {
+            None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => {}
+            Some(RegisterRule::Offset(offset)) if is_sane(offset) => {}
+            Some(_) => return None,
+        }
+        match row.cfa() {
+            CfaRule::RegisterAndOffset { offset, .. }
+                if !is_sane(*offset) || offset.checked_add(registers::RETURN_AT.unwrap_or(0))? < 0 =>
+            {
+                None
+            }
+            CfaRule::RegisterAndOffset { register: registers::STACK, .. } => Some(Says::Caller { needs: None }),
+            CfaRule::RegisterAndOffset { register: registers::FRAME, offset } => {
+                Some(Says::Caller { needs: registers::RETURN_AT.map(|at| offset + at) })
+            }
+            CfaRule::RegisterAndOffset { .. } => None,
+            CfaRule::Expression(expression) => is_followed(expression, &frames, encoding).then_some(Says::Caller { needs: None }),
+        }
+    }
+}
+
+/// Where the tables are to which an index leads.
+fn beginning(index: &Section) -> Option<u64> {
+    let bases = BaseAddresses::default().set_eh_frame_hdr(index.address);
+    let parsed = EhFrameHdr::new(&index.bytes, LittleEndian).parse(&bases, 8).ok()?;
+    parsed.table()?;
+    parsed.eh_frame_ptr().direct().ok()
+}
+
+/// The index that a static program lacks, as a linker makes it for others, with whole addresses.
+fn indexed(frames: &Section) -> Option<Section> {
+    let bases = BaseAddresses::default().set_eh_frame(frames.address);
+    let mut tables = EhFrame::new(&frames.bytes, LittleEndian);
+    tables.set_address_size(8);
+    let mut entries = tables.entries(&bases);
+    let mut functions = Vec::new();
+    while let Ok(Some(entry)) = entries.next() {
+        if let CieOrFde::Fde(function) = entry
+            && let Ok(function) = function.parse(EhFrame::cie_from_offset)
+        {
+            functions.push((function.initial_address(), frames.address.checked_add(function.offset() as u64)?));
+        }
+    }
+    functions.sort_unstable();
+    let mut bytes = vec![1];
+    bytes.extend([DW_EH_PE_udata8.0; 3]);
+    let words = [frames.address, functions.len() as u64].into_iter().chain(functions.into_iter().flat_map(|(start, at)| [start, at]));
+    words.for_each(|word| bytes.extend(word.to_le_bytes()));
+    // Nothing in it is relative to where it is.
+    Some(Section { address: 0, bytes: bytes.into() })
+}
+
+fn is_sane(offset: i64) -> bool {
+    (-MOST_OFFSET..=MOST_OFFSET).contains(&offset)
+}
+
+/// Whether an expression is made of registers that are known and of arithmetic: that of the linker's stubs is. What reads memory is not followed.
+fn is_followed(expression: &UnwindExpression<usize>, frames: &EhFrame<Slice<'_>>, encoding: gimli::Encoding) -> bool {
+    let is_known = |register: Register| [registers::STACK, registers::FRAME, registers::RETURN].contains(&register);
+    let Ok(expression) = expression.get(frames) else { return false };
+    let mut operations = expression.operations(encoding);
+    loop {
+        match operations.next() {
+            Ok(None) => return true,
+            Ok(Some(Operation::RegisterOffset { register, .. })) if is_known(register) => {}
+            Ok(Some(
+                Operation::UnsignedConstant { .. }
+                | Operation::SignedConstant { .. }
+                | Operation::PlusConstant { .. }
+                | Operation::And
+                | Operation::Or
+                | Operation::Plus
+                | Operation::Minus
+                | Operation::Mul
+                | Operation::Shl
+                | Operation::Shr
+                | Operation::Eq
+                | Operation::Ne
+                | Operation::Ge
+                | Operation::Gt
+                | Operation::Le
+                | Operation::Lt,
+            )) => {}
+            _ => return false,
+        }
+    }
+}
