@@ -19,12 +19,6 @@ pub(crate) fn open_file(path: &Path) -> Option<File> {
     file.metadata().is_ok_and(|about| about.is_file()).then_some(file)
 }
 
-/// The build identifier of an ELF file, in hexadecimal.
-pub(crate) fn build_id_of(path: &Path) -> Option<String> {
-    let id = is_elf(path).then(|| blazesym::helper::read_elf_build_id(path).ok().flatten()).flatten()?;
-    Some(id.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// Files that are mapped at once: then the symbolizer begins anew.
 const MOST_FILES: usize = 64;
 
@@ -82,12 +76,6 @@ impl Files {
 /// `memcpy@@GLIBC_2.14`: the version is not the function's name.
 fn without_version(name: &str) -> &str {
     name.split_once("@@").map_or(name, |(name, _)| name)
-}
-
-/// Whether a file is of the kind.
-pub(super) fn is_elf(path: &Path) -> bool {
-    let mut magic = [0; 4];
-    open_file(path).is_some_and(|file| file.read_exact_at(&mut magic, 0).is_ok()) && magic == *b"\x7fELF"
 }
 
 /// A piece of a file that is mapped.

@@ -7,13 +7,15 @@
 mod elf;
 mod kernel;
 mod made;
+mod notes;
 mod search;
 
 #[cfg(feature = "bpf")]
 pub(crate) use elf::Segments;
-pub(crate) use elf::{Files, Named, build_id_of, open_file};
+pub(crate) use elf::{Files, Named, open_file};
 pub(crate) use kernel::KernelSymbols;
 pub(crate) use made::MadeCode;
+pub(crate) use notes::build_id_of;
 
 use search::Search;
 use std::collections::{BTreeMap, HashMap};

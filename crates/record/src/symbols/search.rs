@@ -1,6 +1,6 @@
 //! Where a file may be whose path and build identifier are known.
 
-use super::elf::build_id_of;
+use super::notes::build_id_of;
 use std::path::{Path, PathBuf};
 
 /// Where this machine keeps files with debugging symbols.
