@@ -182,19 +182,15 @@ impl Work {
                 quotas.push((process.pid, quota));
             }
         }
+        let track = translator.output.track_id();
+        let tid = rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned();
+        translator.threads.reader = Some((tid, track));
+        translator.output.track(track, TrackKind::Thread, Role::Recorder, Some((own_pid, tid)), "thalweg reader");
         programs.walk("seed")?;
         let mut peers = Peers::default();
         if watched.follow && command_pid != 0 {
             peers.begin(&programs)?;
         }
-        let track = translator.output.track_id();
-        translator.output.track(
-            track,
-            TrackKind::Thread,
-            Role::Recorder,
-            Some((own_pid, rustix::thread::gettid().as_raw_nonzero().get().cast_unsigned())),
-            "thalweg reader",
-        );
         let both = Rc::new(RefCell::new(Both { translator, system }));
         let ring = open_ring(&programs, ending, &both, &watched.sink)?;
         let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));

@@ -74,6 +74,8 @@ pub(crate) struct Threads {
     guesses: HashMap<u32, [Option<FdObject>; 2]>,
     /// What processes are called instead of by their command's name.
     pub names: BTreeMap<u32, String>,
+    /// The reader's own thread, which has a track from the beginning.
+    pub reader: Option<(u32, TrackId)>,
     /// Processes that are watched and not yet looked at.
     pub fresh: Vec<u32>,
     /// Processes that were reached, of which nobody has looked yet what they are.
@@ -163,8 +165,9 @@ impl Threads {
             }
             return;
         }
+        let of_reader = self.reader.filter(|(tid, _)| *tid == record.tid).map(|(_, track)| track);
         let thread = Thread {
-            track: output.track_id(),
+            track: of_reader.unwrap_or_else(|| output.track_id()),
             emitted_name: None,
             process: (record.pid, record.tid),
             role: record.role,
