@@ -1,15 +1,19 @@
 //! A profile for speedscope (https://www.speedscope.app): JSON, a "sampled" profile for each program of each machine.
 //!
-//! Each stack is there once, with all its time: of a million samples in order of time a browser would have to hold a hundred megabytes. So its
-//! views "left heavy" and "sandwich" say all there is, and "time order" has an order of its own.
+//! Stacks are in the order of time, equal ones that follow one another together. Of a million samples a browser would have to hold a hundred
+//! megabytes: past [`MOST_RUNS`] each stack is there once, with all its time, in the order in which they were first met. Then the views "left
+//! heavy" and "sandwich" still say all there is, and "time order" when each began.
 
-use super::stacks::Stacks;
+use super::stacks::{Runs, Stacks};
 use crate::{HostId, Source, TraceError};
 use serde::Serialize;
-use std::collections::BTreeMap;
+use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::Path;
+
+/// Stacks, repeated ones counted, that are written in the order of time.
+const MOST_RUNS: usize = 100_000;
 
 #[derive(Serialize)]
 struct Document<'a> {
@@ -18,7 +22,7 @@ struct Document<'a> {
     exporter: &'static str,
     name: String,
     shared: Shared<'a>,
-    profiles: Vec<Profile<'a>>,
+    profiles: Vec<Profile>,
 }
 
 #[derive(Serialize)]
@@ -34,7 +38,7 @@ struct NamedFrame<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Profile<'a> {
+struct Profile {
     #[serde(rename = "type")]
     kind: &'static str,
     name: String,
@@ -43,8 +47,6 @@ struct Profile<'a> {
     end_value: u64,
     samples: Vec<Vec<u32>>,
     weights: Vec<u64>,
-    #[serde(skip)]
-    program: &'a str,
 }
 
 /// Writes the stacks of `source` to the file `out`.
@@ -53,26 +55,23 @@ struct Profile<'a> {
 /// The recording cannot be read, or the file written.
 pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     let failed = |e: &dyn std::fmt::Display| TraceError::new(out, format!("cannot be written: {e}"));
-    let stacks = Stacks::counted(source)?;
-    let mut profiles: BTreeMap<(HostId, &str), Profile<'_>> = BTreeMap::new();
-    for ((host, program, stack), counted) in &stacks.counted {
-        let profile = profiles.entry((*host, program)).or_insert_with(|| Profile {
-            kind: "sampled",
-            name: name(source, *host, program),
-            unit: "nanoseconds",
-            start_value: 0,
-            end_value: 0,
-            samples: Vec::new(),
-            weights: Vec::new(),
-            program,
-        });
-        profile.samples.push(stacks.frames(*stack).iter().rev().copied().collect());
-        profile.weights.push(counted.ns);
-        profile.end_value = profile.end_value.saturating_add(counted.ns);
+    let stacks = Stacks::functions(source)?;
+    let mut runs = stacks.in_order(source)?;
+    if runs.values().map(Vec::len).sum::<usize>() > MOST_RUNS {
+        once(&mut runs);
     }
+    let profile = |((host, program), runs): (&(HostId, String), &Vec<(u32, u64)>)| Profile {
+        kind: "sampled",
+        name: name(source, *host, program),
+        unit: "nanoseconds",
+        start_value: 0,
+        end_value: runs.iter().fold(0, |sum, (_, ns)| sum.saturating_add(*ns)),
+        samples: runs.iter().map(|(stack, _)| stacks.frames(*stack).iter().rev().copied().collect()).collect(),
+        weights: runs.iter().map(|(_, ns)| *ns).collect(),
+    };
     // The first is what is shown first.
-    let mut profiles: Vec<Profile<'_>> = profiles.into_values().collect();
-    profiles.sort_by(|a, b| b.end_value.cmp(&a.end_value).then_with(|| a.program.cmp(b.program)));
+    let mut profiles: Vec<Profile> = runs.iter().map(profile).collect();
+    profiles.sort_by(|a, b| b.end_value.cmp(&a.end_value).then_with(|| a.name.cmp(&b.name)));
     let document = Document {
         schema: "https://www.speedscope.app/file-format-schema.json",
         exporter: "thalweg",
@@ -85,9 +84,37 @@ pub fn export(source: &dyn Source, out: &Path) -> Result<(), TraceError> {
     file.flush().map_err(|e| failed(&e))
 }
 
+/// Each stack once, where it was first.
+fn once(runs: &mut Runs) {
+    for runs in runs.values_mut() {
+        let mut places: HashMap<u32, usize> = HashMap::new();
+        let mut all: Vec<(u32, u64)> = Vec::new();
+        for (stack, ns) in runs.drain(..) {
+            let place = *places.entry(stack).or_insert(all.len());
+            match all.get_mut(place) {
+                Some((_, sum)) => *sum = sum.saturating_add(ns),
+                None => all.push((stack, ns)),
+            }
+        }
+        *runs = all;
+    }
+}
+
 fn name(source: &dyn Source, host: HostId, program: &str) -> String {
     match source.hosts() {
         [] | [_] => program.to_owned(),
         hosts => hosts.iter().find(|h| h.host == host).map_or_else(|| program.to_owned(), |h| format!("{program} on {}", h.name)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn past_the_bound_each_stack_is_where_it_was_first() {
+        let mut runs = Runs::from([((HostId(0), "cp".to_owned()), vec![(7, 1), (3, 2), (7, 4), (3, 1), (9, 5)])]);
+        once(&mut runs);
+        assert_eq!(runs.into_values().collect::<Vec<_>>(), [vec![(7, 5), (3, 3), (9, 5)]]);
     }
 }

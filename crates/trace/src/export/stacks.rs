@@ -68,14 +68,33 @@ impl Stacks {
             of.samples += 1;
             of.ns = of.ns.saturating_add(sample.weight_ns);
         }
-        let names: HashMap<u64, &str> = source.tracks().iter().map(|track| (track.track.number(), track.name.as_str())).collect();
+        let programs = programs(source);
         for ((host, track, stack), more) in counted {
-            let program = track.and_then(|track| names.get(&track)).map_or("unknown", |name| name.split('/').next().unwrap_or(name));
+            let program = track.and_then(|track| programs.get(&track)).copied().unwrap_or(UNKNOWN);
             let of = stacks.counted.entry((host, program.to_owned(), stack)).or_default();
             of.samples += more.samples;
             of.ns = of.ns.saturating_add(more.ns);
         }
         Ok(stacks)
+    }
+
+    /// The stacks of each program in the order of time: those that follow one another and are equal together, with their time.
+    pub(super) fn in_order(&self, source: &dyn Source) -> Result<Runs, SourceError> {
+        let programs = programs(source);
+        let mut runs = Runs::new();
+        for sample in source.samples()? {
+            let Some(stack) = sample.stack.filter(|stack| self.frames.contains_key(stack)) else { continue };
+            let program = sample.track.and_then(|track| programs.get(&track.number())).copied().unwrap_or(UNKNOWN);
+            let of = match runs.get_mut(&(sample.host, program.to_owned())) {
+                Some(of) => of,
+                None => runs.entry((sample.host, program.to_owned())).or_default(),
+            };
+            match of.last_mut() {
+                Some((last, ns)) if *last == stack => *ns = ns.saturating_add(sample.weight_ns),
+                _ => of.push((stack, sample.weight_ns)),
+            }
+        }
+        Ok(runs)
     }
 
     /// The functions of a stack, innermost first.
@@ -89,6 +108,17 @@ impl Stacks {
         numbers.sort_unstable();
         numbers
     }
+}
+
+/// By machine and program: stacks with their time.
+pub(super) type Runs = BTreeMap<(HostId, String), Vec<(u32, u64)>>;
+
+/// A program of which nothing is known.
+const UNKNOWN: &str = "unknown";
+
+/// Programs by track: what stands before the thread's own name.
+fn programs(source: &dyn Source) -> HashMap<u64, &str> {
+    source.tracks().iter().map(|track| (track.track.number(), track.name.split('/').next().unwrap_or(&track.name))).collect()
 }
 
 fn function(frame: &Frame) -> Function {

@@ -67,6 +67,37 @@ fn speedscope_has_a_profile_for_each_program_with_all_its_time() {
     assert_eq!(found, expected);
 }
 
+#[test]
+fn speedscope_has_stacks_in_the_order_of_time_and_the_same_each_time() {
+    let directory = tempfile::tempdir().unwrap();
+    let written = |name: &str| {
+        let out = directory.path().join(name);
+        // By number the order would be another one.
+        let stacks = [4, 4, 3, 4, 3, 3];
+        let mut events: Vec<Event> = Vec::new();
+        for stack in [3, 4] {
+            events.push(Event::Stack(Stack { stack, frames: vec![format!("f{stack} [/bin/x]"), "main [/bin/x]".to_owned()] }));
+        }
+        let (kind, role, name) = (TrackKind::Thread, Role::None, "x".to_owned());
+        let track = TrackId::new(1).unwrap();
+        events.push(Event::Track(Track { track, host: HostId(0), kind, role, pid: Some(1), tid: Some(1), name }));
+        for (n, stack) in stacks.into_iter().enumerate() {
+            let (at, track, stack) = (Time::from_monotonic_ns(n as i64 * 1_000_000), Some(track), Some(stack));
+            events.push(Event::Sample(Sample { at, host: HostId(0), cpu: 0, track, class: 0, stack, weight_ns: 1_000_000 }));
+        }
+        export::speedscope::export(&MemorySource::from_events(meta(), events), &out).unwrap();
+        std::fs::read(out).unwrap()
+    };
+    let (first, second) = (written("a"), written("b"));
+    assert_eq!(first, second);
+    let document: serde_json::Value = serde_json::from_slice(&first).unwrap();
+    let profile = &document["profiles"][0];
+    let frame = |number: &serde_json::Value| document["shared"]["frames"][number.as_u64().unwrap() as usize]["name"].clone();
+    let leaves: Vec<_> = profile["samples"].as_array().unwrap().iter().map(|stack| frame(&stack[1])).collect();
+    assert_eq!(leaves, ["f4", "f3", "f4", "f3"]);
+    assert_eq!(profile["weights"], serde_json::json!([2_000_000, 1_000_000, 1_000_000, 2_000_000]));
+}
+
 /// Go's pprof, where it comes with Go or was built before: building it takes a minute.
 fn built_pprof() -> Option<PathBuf> {
     let go = ["go", "/usr/local/go/bin/go"].into_iter().find(|go| Command::new(go).arg("version").output().is_ok())?;
