@@ -54,7 +54,9 @@ class Rules:
         if not frames or not frames[0].is_kernel:
             return what, what
         anchors = (self.of_function(frame)[1] for frame in frames)
-        return what, next((name for name in anchors if name), what)
+        purpose = next((name for name in anchors if name), what)
+        # What is called from that which takes samples is its cost, whatever it is.
+        return ("recorder" if purpose == "recorder" else what), purpose
 
     def _what(self, frames):
         unknown = False

@@ -1,9 +1,13 @@
 /* The programs of a profile, an object of their own: a clock on each processor that takes the stack of whatever runs there, and
  * the tracepoints at which a processor begins something else. The lean recorder has none of this.
  *
- * A processor is at each instant in one of: a hard interrupt, a software interrupt, the idle task, a task. At each change the time
- * since the change before is charged to what it was in, so the sums are the processor's time without a gap. Nesting is counted: a
- * timer's handler within the timer's interrupt is one hard interrupt. What the sampler itself takes is kept apart. */
+ * A processor is at each instant in one of: a hard interrupt, the idle task, anything else. At each change the time since the change before
+ * is charged to what it was in, so the sums are the processor's time without a gap. Nesting is counted: a timer's handler within the timer's
+ * interrupt is one hard interrupt. What the sampler itself takes is kept apart.
+ *
+ * Reading the clock is most of what this costs, so it is read where it must be. A software interrupt over a task is the samples' to see:
+ * only over the idle task does it end idle time. A busy network has a hundred thousand a second. Interrupts that only ask for the
+ * scheduler do nothing in their handler, and are not measured. */
 #include <linux/types.h>
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
@@ -19,6 +23,9 @@
  * are followed here. */
 const volatile __u32 wake_shift = 20;
 const volatile __u32 stack_bytes = 0;
+/* How many events each processor counts, and how many processors the array of their counters has room for. */
+const volatile __u32 event_count = 0;
+const volatile __u32 event_cpus = 1;
 
 /* Nothing is counted or taken before this is set, and nothing after it is cleared. */
 __u32 running = 0;
@@ -50,6 +57,14 @@ struct {
 	__type(value, struct profile_copy);
 } copies SEC(".maps");
 
+/* The counters of one event on all processors, then those of the next. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} events SEC(".maps");
+
 #if defined(__TARGET_ARCH_x86)
 #define IS_32_BIT_CODE(segment) ((segment) == 0x23)
 #define USER_CODE(regs) ((regs)->cs)
@@ -75,12 +90,10 @@ static __always_inline void charge(struct processor_times *times, __u64 now)
 	__u64 ns = now - last;
 	if (times->hard)
 		__sync_fetch_and_add(&times->hardirq_ns, ns);
-	else if (times->soft)
-		__sync_fetch_and_add(&times->softirq_ns, ns);
-	else if (!bpf_get_current_task_btf()->pid)
+	else if (!times->soft && !bpf_get_current_task_btf()->pid)
 		__sync_fetch_and_add(&times->idle_ns, ns);
 	else
-		__sync_fetch_and_add(&times->task_ns, ns);
+		__sync_fetch_and_add(&times->busy_ns, ns);
 }
 
 static __always_inline int enter_hard(void)
@@ -123,7 +136,8 @@ int BPF_PROG(on_softirq_entry, unsigned int vector)
 	struct processor_times *times = this_processor();
 	if (!running || !times)
 		return 0;
-	charge(times, bpf_ktime_get_ns());
+	if (!bpf_get_current_task_btf()->pid)
+		charge(times, bpf_ktime_get_ns());
 	times->soft = 1;
 	return 0;
 }
@@ -134,7 +148,8 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 	struct processor_times *times = this_processor();
 	if (!running || !times || !times->soft)
 		return 0;
-	charge(times, bpf_ktime_get_ns());
+	if (!bpf_get_current_task_btf()->pid)
+		charge(times, bpf_ktime_get_ns());
 	times->soft = 0;
 	return 0;
 }
@@ -154,7 +169,6 @@ int BPF_PROG(on_softirq_exit, unsigned int vector)
 
 HARD(irq, irq_handler_entry, irq_handler_exit)
 HARD(local_timer, local_timer_entry, local_timer_exit)
-HARD(reschedule, reschedule_entry, reschedule_exit)
 HARD(call_function, call_function_entry, call_function_exit)
 HARD(call_function_single, call_function_single_entry, call_function_single_exit)
 HARD(irq_work, irq_work_entry, irq_work_exit)
@@ -176,6 +190,18 @@ static __always_inline int emit(void *sample, __u32 size)
 	__u64 end = begin + BPF_RINGBUF_HDR_SZ + ((size + 7) & ~7u);
 	__u32 shift = wake_shift & 31;
 	return bpf_ringbuf_output(&ring, sample, size, begin >> shift == end >> shift ? BPF_RB_NO_WAKEUP : BPF_RB_FORCE_WAKEUP);
+}
+
+/* Puts this processor's counters where a sample has them, and says how many bytes they take; one that cannot be read is 0 throughout. */
+static __always_inline __u32 count_events(struct profile_sample *sample)
+{
+	__u32 event;
+	for (event = 0; event < PROFILE_EVENTS && event < event_count; event++) {
+		struct bpf_perf_event_value *value = (void *)&sample->frames[event * PROFILE_EVENT_WORDS];
+		if (bpf_perf_event_read_value(&events, event * event_cpus + sample->cpu, value, sizeof(*value)))
+			__builtin_memset(value, 0, sizeof(*value));
+	}
+	return event * sizeof(struct bpf_perf_event_value);
 }
 
 /* Copies the stack from its top on, as far as it is in memory; how much that was. A process' first thread has its arguments behind its
@@ -232,6 +258,10 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 	sample->tid = task->pid;
 	sample->cpu = cpu;
 	__builtin_memcpy(sample->name, task->comm, sizeof(sample->name));
+	/* Known when the program is loaded: without events there is none of it. */
+	__u32 counted = count_events(sample);
+	flags |= event_count << PROFILE_EVENTS_SHIFT;
+	__u64 *frames = (void *)sample->frames + counted;
 	long kernel = 0, user = 0;
 	if (task->flags & (PF_KTHREAD | PF_IO_WORKER)) {
 		flags |= PROFILE_KERNEL_THREAD;
@@ -242,20 +272,20 @@ static __always_inline void take(struct bpf_perf_event_data *ctx, struct process
 		flags |= IS_32_BIT_CODE(USER_CODE(regs)) ? PROFILE_32_BIT : 0;
 	}
 	if (!(flags & PROFILE_USER)) {
-		kernel = bpf_get_stack(ctx, sample->frames, PROFILE_FRAMES * 8, 0);
+		kernel = bpf_get_stack(ctx, frames, PROFILE_FRAMES * 8, 0);
 		if (kernel < 0 || kernel > PROFILE_FRAMES * 8)
 			kernel = 0;
 	}
-	__u64 size = PROFILE_HEAD + kernel;
+	__u64 size = PROFILE_HEAD + counted + kernel;
 	if (!(flags & PROFILE_KERNEL_THREAD) && task->pid) {
 		if (stack_bytes && !(flags & PROFILE_32_BIT)) {
 			/* One that ends has no memory any longer. */
 			if (task->mm) {
 				flags |= PROFILE_STACK;
-				size += add_stack(ctx, task, (char *)sample->frames + kernel, flags & PROFILE_USER);
+				size += add_stack(ctx, task, (char *)frames + kernel, flags & PROFILE_USER);
 			}
 		} else {
-			user = bpf_get_stack(ctx, (void *)sample->frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
+			user = bpf_get_stack(ctx, (void *)frames + kernel, PROFILE_FRAMES * 8, BPF_F_USER_STACK);
 			if (user < 0 || user > PROFILE_FRAMES * 8)
 				user = 0;
 			size += user;

@@ -26,6 +26,13 @@
 /* Instead of frames of the program there are its registers (struct profile_registers) and the top of its stack, to the record's end. */
 #define PROFILE_STACK 64
 
+/* From this bit on: how many counters of events stand before the frames. */
+#define PROFILE_EVENTS_SHIFT 12
+#define PROFILE_EVENTS 6
+
+/* struct bpf_perf_event_value: what was counted, for how long it was meant to be, and for how long it was. */
+#define PROFILE_EVENT_WORDS 3
+
 struct profile_sample {
 	__u64 at_ns;
 	__u32 pid;
@@ -35,8 +42,9 @@ struct profile_sample {
 	__u16 kernel_frames;
 	__u16 user_frames;
 	char name[16];
-	/* Those of the kernel, innermost first, and then those of the program. */
-	__u64 frames[2 * PROFILE_FRAMES];
+	/* The counters of events as the processor has them, of three words each; then the frames of the kernel, innermost first, and
+	 * then those of the program. */
+	__u64 frames[PROFILE_EVENTS * PROFILE_EVENT_WORDS + 2 * PROFILE_FRAMES];
 };
 #define PROFILE_HEAD 40
 
@@ -73,8 +81,7 @@ struct processor_times {
 	__u64 last_ns;	/* up to when */
 	__u64 idle_ns;
 	__u64 hardirq_ns;
-	__u64 softirq_ns;
-	__u64 task_ns;
+	__u64 busy_ns;
 	__u64 sampler_ns;
 	__u64 taken;
 	__u64 lost;

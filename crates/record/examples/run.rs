@@ -1,4 +1,4 @@
-//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--profile | --profile-alone] [--dwarf BYTES] [--for MS] [--limit BYTES] -o PATH -- CMD`.
+//! Runs and records a command through the front door: `run [--method M] [--tier T] [--also X]... [--only] [--profile | --profile-alone] [--dwarf BYTES] [--events A,B] [--for MS] [--limit BYTES] -o PATH -- CMD`.
 //! Prints what a caller gets, and exits as the command did.
 
 use std::time::Duration;
@@ -24,6 +24,7 @@ fn main() {
             Some("--profile") => options.profile = Profile::Beside,
             Some("--profile-alone") => options.profile = Profile::Alone,
             Some("--dwarf") => options.user_stacks = UserStacks::Dwarf { stack_bytes: value().parse().expect("bytes") },
+            Some("--events") => options.events = value().split(',').map(str::to_owned).collect(),
             Some("--only") => options.only = true,
             Some("--for") => options.duration = Some(Duration::from_millis(value().parse().expect("milliseconds"))),
             Some("--drain-ms") => options.drain = Duration::from_millis(value().parse().expect("milliseconds")),

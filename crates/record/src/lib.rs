@@ -6,7 +6,7 @@
 //!
 //! Four recorders fill the same tables: the kernel's tracepoints through BPF (`bpf`), a library preloaded into
 //! the program together with what /proc and socket diagnostics say (`preload`, `proc`), packets (`capture`), and the stack of whatever runs,
-//! taken by a clock (`profile`).
+//! taken by a clock (`profile`); where that is not allowed, what /proc counts of processors and processes (`counted`).
 
 #![warn(unreachable_pub)]
 
@@ -15,6 +15,7 @@ mod also;
 mod bpf;
 pub mod capture;
 mod command;
+mod counted;
 mod mounted;
 mod mpi;
 mod preload;

@@ -223,6 +223,22 @@ closed_set! {
         FileListed = "file.listed",
         /// Regular files that a thread has begun to read from their beginning, through the page cache, accumulated: where opens are not counted.
         FileReads = "file.reads",
+        /// A processor's or a process' accumulated time in programs' own code, as the kernel's clock ticks say.
+        CpuUserNs = "cpu.user_ns",
+        /// ... in the kernel on their behalf.
+        CpuSystemNs = "cpu.system_ns",
+        /// What a processor's counter of events counted up to the sample at this instant; `event.0` of the recording's attributes says which events.
+        Event0 = "event.0",
+        /// The same of `event.1`.
+        Event1 = "event.1",
+        /// ... `event.2`.
+        Event2 = "event.2",
+        /// ... `event.3`.
+        Event3 = "event.3",
+        /// ... `event.4`.
+        Event4 = "event.4",
+        /// ... `event.5`.
+        Event5 = "event.5",
     }
 }
 

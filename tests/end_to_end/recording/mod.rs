@@ -10,5 +10,6 @@ mod mounted;
 mod names;
 mod on_wire;
 mod profile;
+mod profile_counted;
 mod rpcstat;
 mod unprivileged;

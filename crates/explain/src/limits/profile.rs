@@ -3,6 +3,9 @@
 /// With fewer samples of busy processors there are no shares. At 100, one that is said to be 50 % is between 40 % and 60 %. Instead: nothing;
 /// a longer profile.
 pub(crate) const FEWEST_SAMPLES: u64 = 100;
+/// With fewer ticks of the kernel's clock on all processors together (a second of one) counters of ticks have no shares. At 100, one tick is a
+/// hundredth. Instead: nothing; a longer profile.
+pub(crate) const FEWEST_TICKS: f64 = 100.0;
 /// Samples may stand for this much less of the time that processors were busy. Timers that are late, and short runs. Instead: nothing.
 pub(crate) const LEAST_AGREEMENT: f64 = 0.85;
 /// Or for this much more. A processor that is late with a sample takes it for a longer time. Instead: nothing.

@@ -2,8 +2,8 @@
 
 use super::classify::{FunctionId, Stacks, base};
 use super::document::{
-    ClassLine, ClassShare, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate, RecorderCost,
-    SCHEMA, Unsymbolised,
+    ClassLine, ClassShare, EventCounts, FunctionShare, HostProfile, ModuleShare, OverTime, Profile, ProgramClass, ProgramShare, Rate,
+    RecorderCost, SCHEMA, Unsymbolised,
 };
 use super::flame::{FlameFunction, FlameStack, HostProfiled, HostStacks, Profiled};
 use super::gather::{Gathered, ProgramId, Programs, Weight, answers};
@@ -11,7 +11,7 @@ use super::rules::{ClassId, Rules};
 use super::times::{Counted, Times, number};
 use crate::limits::profile as limits;
 use std::collections::{BTreeMap, HashMap};
-use thalweg_trace::{HostId, Source};
+use thalweg_trace::{HostId, Source, frame};
 
 /// What a profile is of.
 pub(super) struct Of<'a> {
@@ -124,6 +124,7 @@ impl Of<'_> {
         times: &BTreeMap<HostId, Times>,
         gathered: &BTreeMap<HostId, Gathered>,
         rates: &BTreeMap<HostId, Vec<Rate>>,
+        mut events: BTreeMap<HostId, Vec<EventCounts>>,
     ) -> Profiled {
         let meta = self.source.meta();
         let mut notes = Vec::new();
@@ -135,7 +136,11 @@ impl Of<'_> {
             notes.extend(self.notes(&name, times, &division));
             hosts.push(HostProfiled {
                 stacks: if self.with_stacks { self.flame(gathered, &division) } else { HostStacks::default() },
-                document: self.host(name, times, gathered, &division, rates.get(host).cloned().unwrap_or_default()),
+                document: HostProfile {
+                    rates: rates.get(host).cloned().unwrap_or_default(),
+                    events: events.remove(host).unwrap_or_default(),
+                    ..self.host(name, times, gathered, &division)
+                },
             });
         }
         let said = meta.attributes.iter().filter(|(name, _)| name == "notes" || name == "not_seen");
@@ -173,9 +178,10 @@ impl Of<'_> {
         notes
     }
 
-    fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division, rates: Vec<Rate>) -> HostProfile {
+    fn host(&self, name: String, times: &Times, gathered: &Gathered, division: &Division) -> HostProfile {
         let (mut classes, mut purposes) = (Sums::new(self.rules.classes.len()), Sums::new(self.rules.classes.len()));
         let mut functions: HashMap<(FunctionId, ClassId), Weight> = HashMap::new();
+        let mut unnamed: BTreeMap<(FunctionId, ProgramId), Weight> = BTreeMap::new();
         let mut programs = vec![OfProgram::default(); self.programs.all.len()];
         for &((place, program), weight) in &gathered.stacks {
             let verdict = &self.stacks.verdicts[place as usize];
@@ -185,6 +191,9 @@ impl Of<'_> {
             purposes.add(purpose, weight, is_guess);
             if let Some(function) = verdict.function {
                 functions.entry((function, class)).or_default().plus(weight);
+                if !self.stacks.functions[function as usize].has_name {
+                    unnamed.entry((function, program)).or_default().plus(weight);
+                }
             }
             programs[program as usize].add(class, purpose, weight);
         }
@@ -205,13 +214,15 @@ impl Of<'_> {
             lost: times.lost,
             purposes: self.rows(times, division, &purposes),
             classes: class_rows,
-            unsymbolised: self.unsymbolised(division, &functions),
+            unsymbolised: self.unsymbolised(division, &unnamed),
             functions: self.functions(division, functions),
             programs: self.programs(division, gathered, &programs),
             over_time: self.over_time(times, gathered, division),
             guessed_share: division.of(guessed),
             cost,
-            rates,
+            rates: Vec::new(),
+            events: Vec::new(),
+            counted: None,
         }
     }
 
@@ -274,6 +285,8 @@ impl Of<'_> {
             role: self.programs.all[id].role.name().to_owned(),
             processes: gathered.processes.iter().filter(|(program, _)| *program as usize == id).count() as u64,
             share: division.of(of[id].all),
+            user_share: None,
+            system_share: None,
             samples: of[id].all.samples,
             classes: self.program_classes(&of[id].classes),
             purposes: self.program_classes(&of[id].purposes),
@@ -290,21 +303,24 @@ impl Of<'_> {
         samples.iter().map(row).collect()
     }
 
-    fn unsymbolised(&self, division: &Division, functions: &HashMap<(FunctionId, ClassId), Weight>) -> Unsymbolised {
-        let mut modules: BTreeMap<(&str, Option<&str>), Weight> = BTreeMap::new();
+    fn unsymbolised(&self, division: &Division, unnamed: &BTreeMap<(FunctionId, ProgramId), Weight>) -> Unsymbolised {
+        let mut modules: BTreeMap<(String, Option<&str>), Weight> = BTreeMap::new();
         let mut all = Weight::default();
-        for (&(function, _), &weight) in functions {
+        for (&(function, program), &weight) in unnamed {
             let function = &self.stacks.functions[function as usize];
-            if !function.has_name {
-                modules.entry((&function.module, function.build_id.as_deref())).or_default().plus(weight);
-                all.plus(weight);
-            }
+            // Code that a program made has no file: whose it is says where to ask for a map of it.
+            let module = match function.module.as_str() {
+                frame::JIT => format!("{} of {}", frame::JIT, self.programs.all[program as usize].name),
+                module => module.to_owned(),
+            };
+            modules.entry((module, function.build_id.as_deref())).or_default().plus(weight);
+            all.plus(weight);
         }
         let mut modules: Vec<_> = modules.into_iter().collect();
         modules.sort_by_key(|(_, weight)| std::cmp::Reverse(weight.ns));
         modules.truncate(limits::MOST_MODULES);
-        let row = |((module, build_id), weight): ((&str, Option<&str>), Weight)| ModuleShare {
-            module: module.to_owned(),
+        let row = |((module, build_id), weight): ((String, Option<&str>), Weight)| ModuleShare {
+            module,
             build_id: build_id.map(str::to_owned),
             share: division.of(weight),
             samples: weight.samples,

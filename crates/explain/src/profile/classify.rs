@@ -2,7 +2,7 @@
 //!
 //! From the innermost function outwards. The first that says something has the class; functions that say nothing (an interrupt came when
 //! interrupts were allowed again, in the function that allowed them) are passed over. One without a rule is passed over too, and the class
-//! is marked as a guess: its caller's. Rejected here: the class of the nearest functions in the kernel's image (93 % right), since
+//! is marked as a guess: its caller's. What is called by that which takes samples is the recorder's, whatever it is. Rejected here: the class of the nearest functions in the kernel's image (93 % right), since
 //! recordings have no addresses. The first anchor outwards has the purpose; without one it is the class.
 //!
 //! Each function is looked at once, and each stack once, however many samples it has.
@@ -116,8 +116,12 @@ fn verdict(frames: &[FunctionId], functions: &[Function], rules: &Rules) -> Verd
     let anchor = frames.iter().find_map(|&id| functions[id as usize].anchor);
     let function =
         frames.iter().copied().find(|&id| functions[id as usize].leaf != Some(Says::Nothing)).or_else(|| frames.first().copied());
-    let (class, is_guess) = said.unwrap_or((known.rest, false));
     let is_user = frames.first().is_some_and(|&id| functions[id as usize].is_user);
+    let (class, is_guess) = match anchor {
+        // What takes samples calls others' functions: they run for it alone.
+        Some(anchor) if anchor == known.recorder && !is_user => (known.recorder, false),
+        _ => said.unwrap_or((known.rest, false)),
+    };
     Verdict { class, purpose: if is_user { class } else { anchor.unwrap_or(class) }, is_guess, is_user, function }
 }
 

@@ -63,6 +63,59 @@ pub struct HostProfile {
     pub cost: RecorderCost,
     /// Bytes that were moved meanwhile, where the recording says.
     pub rates: Vec<Rate>,
+    /// What the processors' counters of events counted, where they have any.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub events: Vec<EventCounts>,
+    /// There are no samples: where the figures are from.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub counted: Option<CountedFrom>,
+}
+
+/// Events of one name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EventCounts {
+    /// As perf names it: `cycles`, `instructions`, `page-faults`.
+    pub event: String,
+    /// How many, idle time aside.
+    pub count: u64,
+    /// The same for each byte of the first of [`HostProfile::rates`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_byte: Option<f64>,
+    /// By what ran.
+    pub classes: Vec<ClassCount>,
+}
+
+/// Events of a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClassCount {
+    /// Its name in the rules.
+    pub class: String,
+    /// How many.
+    pub count: u64,
+    /// The same for each byte.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub per_byte: Option<f64>,
+}
+
+/// Where the figures are from that no samples were taken for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CountedFrom {
+    /// `/proc`.
+    pub source: String,
+    /// The tick that is counted in.
+    pub tick_s: f64,
+    /// How far apart the looks at processes were.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub look_s: Option<f64>,
+    /// Why there are no samples.
+    pub no_samples: String,
+    /// The part of the processors' time in programs and in the kernel for them that is in no program's count: of those that ended
+    /// between two looks or cannot be seen, and what the two counts differ by.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub rest: Option<f64>,
+    /// By how much the programs' counts are more than the processors', where they are.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub over: Option<f64>,
 }
 
 /// The time of a class.
@@ -120,6 +173,12 @@ pub struct ProgramShare {
     /// Its part of the processors' time.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub share: Option<f64>,
+    /// ... in its own code; only where it was counted and not sampled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub user_share: Option<f64>,
+    /// ... in the kernel.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub system_share: Option<f64>,
     /// Samples of it.
     pub samples: u64,
     /// The same by what ran.

@@ -99,7 +99,7 @@ impl<'a> Programs<'a> {
         programs
     }
 
-    fn of_track(&self, track: u64) -> (ProgramId, Option<u32>) {
+    pub(super) fn of_track(&self, track: u64) -> (ProgramId, Option<u32>) {
         self.of_tracks.get(&track).copied().unwrap_or((self.unknown, None))
     }
 }

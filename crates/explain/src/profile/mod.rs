@@ -6,11 +6,15 @@
 //! Samples see neither idle time (the timer stands still with the tick) nor hard interrupts (the timer is one), nor what the hypervisor gave
 //! to others, nor the programs that take samples. All of that is counted. What is left of wall × processors is divided by the samples, so
 //! that the classes of a machine add up to all of its processors' time.
+//!
+//! Where no samples could be taken, a recording has what /proc counts of processors and processes: the same document without what samples say.
 
 mod assemble;
 mod bins;
 mod classify;
+mod counted;
 pub mod document;
+mod events;
 mod flame;
 mod gather;
 mod globs;
@@ -26,10 +30,13 @@ use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::Source;
 
-/// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over.
+/// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over; none of
+/// stacks in which samples were being taken.
 pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String>, HashMap<u32, u32>) {
-    let classified = classify::Stacks::new(stacks, &Rules::default());
-    let of_stack = stacks.iter().zip(&classified.verdicts).filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
+    let rules = Rules::default();
+    let classified = classify::Stacks::new(stacks, &rules);
+    let verdicts = stacks.iter().zip(&classified.verdicts).filter(|(_, verdict)| verdict.class != rules.known.recorder);
+    let of_stack = verdicts.filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
     (classified.functions.into_iter().map(|function| function.name).collect(), of_stack)
 }
 
@@ -52,8 +59,10 @@ pub fn profile_with_stacks(source: &dyn Source, rules: &Rules) -> Result<Profile
 fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Profiled, ExplainError> {
     let samples = source.samples()?;
     let sampled = gather::sampled(&samples);
-    let times = times::times(source, &sampled)?;
-    if sampled.is_empty() && times.is_empty() {
+    let counted = counted::hosts(source)?;
+    let mut times = times::times(source, &sampled)?;
+    times.retain(|host, _| !counted.contains_key(host));
+    if sampled.is_empty() && times.is_empty() && counted.is_empty() {
         return Err(ExplainError::Nothing(
             "the recording holds no profile (no samples with stacks). `thalweg profile -o run.thw -- COMMAND` makes one, and so does \
              `thalweg record --profile` beside everything else"
@@ -63,8 +72,14 @@ fn profiled(source: &dyn Source, rules: &Rules, with_stacks: bool) -> Result<Pro
     let stacks = classify::Stacks::new(&source.stacks()?, rules);
     let programs = gather::Programs::of(source);
     let gathered = gather::gather(&samples, &stacks, &programs, &times, (&rules.known, rules.classes.len()));
-    drop(samples);
     let rates = rates::rates(source, &times)?;
+    let events = events::events(source, &samples, (&stacks, &programs, rules), &rates)?;
+    drop(samples);
     let of = assemble::Of { source, rules, stacks: &stacks, programs: &programs, with_stacks };
-    Ok(of.profiled(&times, &gathered, &rates))
+    let mut profiled = of.profiled(&times, &gathered, &rates, events);
+    for (_, host) in counted {
+        profiled.document.hosts.push(host);
+        profiled.stacks.push(HostStacks::default());
+    }
+    Ok(profiled)
 }

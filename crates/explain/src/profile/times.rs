@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use thalweg_trace::{Counter, CounterName, CounterOf, HostId, Meta, Source, TrackKind};
 
 /// One counter of a processor: when, and how much by then.
-type Series = Vec<(i64, i64)>;
+pub(super) type Series = Vec<(i64, i64)>;
 
 /// The times of one machine's processors.
 #[derive(Clone, Debug, Default)]
@@ -31,12 +31,22 @@ pub(super) struct Counted {
 }
 
 impl Counted {
-    fn new(of_cpus: Vec<Series>) -> Counted {
+    pub(super) fn new(of_cpus: Vec<Series>) -> Counted {
         let went_up = |series: &Series| match (series.first(), series.last()) {
             (Some(first), Some(last)) => last.1.saturating_sub(first.1).max(0) as f64,
             _ => 0.0,
         };
         Counted { ns: of_cpus.iter().map(went_up).sum(), of_cpus }
+    }
+
+    /// From when to when all processors were counted.
+    pub(super) fn ends(&self) -> Option<(i64, i64)> {
+        ends(&self.of_cpus)
+    }
+
+    /// How many processors were.
+    pub(super) fn processors(&self) -> u32 {
+        self.of_cpus.len() as u32
     }
 
     /// How much of it lies in each bin; between two values it went up evenly.
@@ -88,7 +98,7 @@ pub(super) fn times(source: &dyn Source, sampled: &BTreeMap<HostId, (i64, i64)>)
 }
 
 /// A counter's values by machine and processor.
-fn of_hosts(source: &dyn Source, name: CounterName) -> Result<BTreeMap<HostId, Vec<Series>>, ExplainError> {
+pub(super) fn of_hosts(source: &dyn Source, name: CounterName) -> Result<BTreeMap<HostId, Vec<Series>>, ExplainError> {
     let is_cpu = |track: &&thalweg_trace::Track| track.kind == TrackKind::Cpu;
     let hosts: BTreeMap<u64, HostId> = source.tracks().iter().filter(is_cpu).map(|t| (t.track.number(), t.host)).collect();
     let mut series: BTreeMap<(HostId, u64), Series> = BTreeMap::new();
@@ -117,9 +127,21 @@ fn declared(meta: &Meta, host: HostId) -> Option<(i64, i64)> {
     (host.0 == 0 && start < end).then_some((start, end))
 }
 
-/// An attribute that is a number. Merged recordings have those of the others under their number.
+/// An attribute that is a number.
 pub(super) fn number(meta: &Meta, host: HostId, name: &str) -> Option<i64> {
-    let find = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse().ok());
+    let parsed = |(_, value): &(String, String)| value.parse().ok();
+    let find = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(parsed);
+    of_host(host, name, find)
+}
+
+/// An attribute as it stands.
+pub(super) fn text<'a>(meta: &'a Meta, host: HostId, name: &str) -> Option<&'a str> {
+    let find = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.as_str());
+    of_host(host, name, find)
+}
+
+/// Merged recordings have the attributes of the others under their number.
+fn of_host<T>(host: HostId, name: &str, find: impl Fn(&str) -> Option<T>) -> Option<T> {
     let own = if host.0 == 0 { None } else { find(&format!("{}.{name}", host.0)) };
     own.or_else(|| find(name))
 }

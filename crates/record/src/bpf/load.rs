@@ -355,10 +355,15 @@ impl PerfEvent {
 
     /// Opens it for whatever runs on one processor; closed when a program is started.
     pub(crate) fn open(&self, cpu: u32) -> std::io::Result<OwnedFd> {
+        self.open_in(cpu, None)
+    }
+
+    /// The same, counted when the first of its group is.
+    pub(crate) fn open_in(&self, cpu: u32, group: Option<std::os::fd::BorrowedFd<'_>>) -> std::io::Result<OwnedFd> {
         const CLOSE_ON_EXEC: libc::c_int = 8;
-        let cpu = libc::c_int::try_from(cpu).unwrap_or(0);
+        let (cpu, group) = (libc::c_int::try_from(cpu).unwrap_or(0), group.map_or(-1, |group| group.as_raw_fd()));
         // SAFETY: the structure is as large as it says; the rest are numbers.
-        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), -1, cpu, -1, CLOSE_ON_EXEC) };
+        let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, std::ptr::from_ref(self), -1, cpu, group, CLOSE_ON_EXEC) };
         if fd < 0 {
             return Err(std::io::Error::last_os_error());
         }

@@ -3,6 +3,7 @@
 //! Samples and what happens to processes come from two sources. Each round takes the samples first and then what has happened, so
 //! that whatever a sample may need is there, and goes through both in the order of time.
 
+use super::counts::{Counts, Opened};
 use super::events::{Events, Happened, What};
 use super::load::{Choices, Programs};
 use super::modules::Modules;
@@ -13,7 +14,7 @@ use super::spaces::{Place, Spaces};
 use super::stacks::{Frame, Stacks};
 use super::tracks::SharedTracks;
 use super::unwind::{End, Unwinder, Walk};
-use crate::bpf::{Counting, Ending, NICE, Ring, SAMPLE_NS, Tracepoints, Woken, own_cpu_ns, time};
+use crate::bpf::{Counting, Ending, NICE, Ring, SAMPLE_NS, Tracepoints, Woken, online_processors, own_cpu_ns, time};
 use crate::recorder::{Finished, RecordError, Watched};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -116,6 +117,7 @@ struct State {
     stacks: Stacks,
     made: Made,
     processors: Processors,
+    counts: Counts,
     tracks: Arc<SharedTracks>,
     /// By process and thread number: the name that was last recorded.
     names: HashMap<(u32, u32), String>,
@@ -144,8 +146,9 @@ impl Work {
     ) -> Result<Work, RecordError> {
         // By its number a thread alone is meant, not its process.
         let _ = rustix::process::setpriority_process(Some(rustix::thread::gettid()), NICE);
-        let mut notes = Vec::new();
-        let programs = load(tracepoints, &mut choices, &mut notes)?;
+        let mut opened = Opened::open(&choices.events, &online_processors());
+        let mut notes: Vec<String> = opened.note.take().into_iter().collect();
+        let programs = load(tracepoints, &mut choices, &opened, &mut notes)?;
         let events = Events::open().unwrap_or_else(|error| {
             notes.push(format!(
                 "The kernel does not report mappings to the profile ({error}): stacks of short processes stay without names."
@@ -163,11 +166,13 @@ impl Work {
         let mut state = State::new(&watched, tracks, choices.stack_bytes);
         let takes_waits = programs.takes_waits();
         state.spaces.begin(&mut state.modules);
+        state.counts = Counts::begin(&opened);
         programs.run(true);
         let cpu_before = own_cpu_ns();
         let times = programs.settle();
         let start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
         state.processors(&times);
+        state.counts.emit_begin(time(start_ns), &state.processors, &mut state.output);
         let counting = Counting::begin();
         let _ = ready.send(());
         Ok(Work { watched, programs, ring, taken, events, happened: Vec::new(), state, counting, cpu_before, start_ns, takes_waits, notes })
@@ -254,7 +259,7 @@ impl Work {
         let waits = self.programs.waits();
         // The programs are there until their own names have been looked up.
         let sink = Arc::clone(&self.watched.sink);
-        let State { stacks, modules, made, unwinder, waits: kept_waits, .. } = self.state;
+        let State { stacks, modules, made, counts, unwinder, waits: kept_waits, .. } = self.state;
         let cut = stacks.cut;
         let unwound = unwinder.map(|unwinder| unwinder.said(&modules));
         let is_hidden = name::emit(&stacks.into_sorted(), modules, made, |batch| sink.take(batch));
@@ -277,6 +282,7 @@ impl Work {
             ));
         }
         attributes.push(("profile.user_stacks".to_owned(), if unwound.is_some() { "dwarf" } else { "fp" }.to_owned()));
+        attributes.extend(counts.attributes());
         attributes.extend((FIRST_CLASS..).zip(CLASSES).map(|(number, name)| (format!("class.{number}"), name.to_owned())));
         let mut notes = self.notes;
         if let Some((more, note)) = unwound {
@@ -299,11 +305,11 @@ impl Work {
 }
 
 /// The programs; where the kernel refuses those that copy stacks, the others, with a note.
-fn load(tracepoints: &Tracepoints, choices: &mut Choices, notes: &mut Vec<String>) -> Result<Programs, RecordError> {
-    match Programs::load(tracepoints, choices) {
+fn load(tracepoints: &Tracepoints, choices: &mut Choices, opened: &Opened, notes: &mut Vec<String>) -> Result<Programs, RecordError> {
+    match Programs::load(tracepoints, choices, opened) {
         Err(RecordError::Failed(error)) if choices.stack_bytes > 0 => {
             choices.stack_bytes = 0;
-            let programs = Programs::load(tracepoints, choices)?;
+            let programs = Programs::load(tracepoints, choices, opened)?;
             notes.push(format!("The kernel lets no stack be copied ({error}): programs' frame pointers were followed instead."));
             Ok(programs)
         }
@@ -325,6 +331,7 @@ impl State {
             stacks: Stacks::default(),
             made: Made::default(),
             processors: Processors::default(),
+            counts: Counts::default(),
             tracks,
             names: HashMap::new(),
             frames: Vec::new(),
@@ -378,6 +385,7 @@ impl State {
                 flags if flags & raw::USER != 0 => 0,
                 _ => 1,
             };
+        self.counts.emit(sample, time(sample.at_ns), &self.processors, &mut self.output);
         self.output.push(Event::Sample(thalweg_trace::Sample {
             at: time(sample.at_ns),
             host: self.host,

@@ -1,9 +1,10 @@
 //! Loading the programs of a profile, and asking the kernel what they cost.
 
+use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
 use crate::RecordError;
 use crate::bpf::{Cost, Tracepoints, clock_event, online_processors, quiet};
-use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, ProgramMut, libbpf_sys};
+use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
@@ -32,6 +33,8 @@ pub(crate) struct Choices {
     pub threads: Option<OwnedFd>,
     /// So much of the programs' stacks is copied; 0: their frame pointers are followed.
     pub stack_bytes: u32,
+    /// Events that are counted besides.
+    pub events: Asked,
 }
 
 /// The programs at work.
@@ -80,22 +83,54 @@ fn ring_bytes(processors: usize, stack_bytes: u32) -> u32 {
     bytes.saturating_mul(times).min(most).next_power_of_two()
 }
 
+/// Settings and sizes of maps: of so many processors, with numbers below so much.
+fn set_up(open: &mut OpenObject, choices: &Choices, events: &Opened, (online, cpus): (usize, u32)) -> Result<(), RecordError> {
+    let Choices { threads, stack_bytes, .. } = choices;
+    let bytes = ring_bytes(online, *stack_bytes);
+    let event_count = u32::try_from(events.counters.len()).unwrap_or(0);
+    for mut map in open.maps_mut() {
+        let name = map.name().to_string_lossy().into_owned();
+        let room = |entries: u32, map: &mut OpenMapMut<'_>| map.set_max_entries(entries).map_err(failed("cannot make room in its maps"));
+        match name.as_str() {
+            name if name.ends_with(".rodata") => {
+                let settings = [bytes.ilog2() - 2, *stack_bytes, event_count, cpus].map(u32::to_ne_bytes).concat();
+                map.set_initial_value(&settings).map_err(failed("cannot set up its programs"))?;
+            }
+            "ring" => room(bytes, &mut map)?,
+            "copies" if *stack_bytes > 0 => room(cpus, &mut map)?,
+            "events" => room((event_count * cpus).max(1), &mut map)?,
+            "threads" => {
+                if let Some(threads) = threads {
+                    map.reuse_fd(threads.as_fd()).map_err(failed("cannot look into the recorder's threads"))?;
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
 impl Programs {
     /// Loads and attaches everything the kernel has, and begins.
-    pub(crate) fn load(tracepoints: &Tracepoints, choices: &Choices) -> Result<Programs, RecordError> {
+    pub(crate) fn load(tracepoints: &Tracepoints, choices: &Choices, events: &Opened) -> Result<Programs, RecordError> {
         let waits = WAITS.into_iter().find(|(_, tracepoint)| choices.threads.is_some() && tracepoints.has(tracepoint));
-        Programs::load_with(tracepoints, choices, waits.map(|(name, _)| name))
+        Programs::load_with(tracepoints, choices, events, waits.map(|(name, _)| name))
     }
 
     /// The same with this program for the stacks of waits.
-    pub(super) fn load_with(tracepoints: &Tracepoints, choices: &Choices, of_waits: Option<&str>) -> Result<Programs, RecordError> {
+    pub(super) fn load_with(
+        tracepoints: &Tracepoints,
+        choices: &Choices,
+        events: &Opened,
+        of_waits: Option<&str>,
+    ) -> Result<Programs, RecordError> {
         quiet();
         if let Some(name) = NEEDED.iter().find(|name| !tracepoints.has(name)) {
             return Err(RecordError::NotAllowed(format!("the kernel has no tracepoint {name}, which a profile needs")));
         }
-        let Choices { threads, stack_bytes } = choices;
         let processors = online_processors();
-        let bytes = ring_bytes(processors.len(), *stack_bytes);
+        // Processors have numbers with gaps where some are offline.
+        let cpus = processors.iter().max().map_or(1, |last| last + 1);
         let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
         for mut program in open.progs_mut() {
             let (section, name) = (program.section().to_string_lossy().into_owned(), program.name().to_string_lossy().into_owned());
@@ -104,26 +139,24 @@ impl Programs {
                 program.set_autoload(false);
             }
         }
-        for mut map in open.maps_mut() {
-            if map.name().to_string_lossy().ends_with(".rodata") {
-                let settings = [bytes.ilog2() - 2, *stack_bytes].map(u32::to_ne_bytes).concat();
-                map.set_initial_value(&settings).map_err(failed("cannot set up its programs"))?;
-            }
-            if map.name() == OsStr::new("copies") && *stack_bytes > 0 {
-                let entries = processors.last().map_or(1, |last| last + 1);
-                map.set_max_entries(entries).map_err(failed("cannot set up its copies of stacks"))?;
-            }
-            if map.name() == OsStr::new("ring") {
-                map.set_max_entries(bytes).map_err(failed("cannot set up its ring"))?;
-            }
-            if let Some(threads) = threads.as_ref().filter(|_| map.name() == OsStr::new("threads")) {
-                map.reuse_fd(threads.as_fd()).map_err(failed("cannot look into the recorder's threads"))?;
-            }
-        }
+        set_up(&mut open, choices, events, (processors.len(), cpus))?;
         let object = open.load().map_err(failed("was refused by the kernel"))?;
         let mut programs = Programs { object, links: Vec::new(), processors, takes_waits: of_waits.is_some() };
+        programs.count(events, cpus)?;
         programs.attach()?;
         Ok(programs)
+    }
+
+    /// Gives the sampler the counters of events.
+    fn count(&self, events: &Opened, cpus: u32) -> Result<(), RecordError> {
+        let Some(map) = self.map(|name| name == "events") else { return Ok(()) };
+        for (number, counters) in (0_u32..).zip(&events.counters) {
+            for (cpu, fd) in counters {
+                let key = (number * cpus + cpu).to_ne_bytes();
+                map.update(&key, &value_of(fd), MapFlags::ANY).map_err(failed("cannot set up its counters"))?;
+            }
+        }
+        Ok(())
     }
 
     fn attach(&mut self) -> Result<(), RecordError> {
@@ -228,14 +261,14 @@ mod tests {
             Ok(tracepoints) => tracepoints,
             Err(error) => return println!("SKIPPED: {error}"),
         };
-        let programs = Programs::load(&tracepoints, &Choices::default()).expect("loaded");
+        let programs = Programs::load(&tracepoints, &Choices::default(), &Opened::default()).expect("loaded");
         programs.run(true);
         let before = programs.settle();
         std::thread::sleep(std::time::Duration::from_millis(500));
         let after = programs.settle();
         assert_eq!(before.len(), online_processors().len());
         for ((cpu, before), (_, after)) in before.into_iter().zip(after) {
-            let all = |t: &Times| t.idle_ns + t.hardirq_ns + t.softirq_ns + t.task_ns + t.sampler_ns;
+            let all = |t: &Times| t.idle_ns + t.hardirq_ns + t.busy_ns + t.sampler_ns;
             let (charged, passed) = (all(&after) - all(&before), after.last_ns - before.last_ns);
             assert!(passed >= 500_000_000 && charged.abs_diff(passed) <= passed / 1_000, "cpu {cpu}: {charged} of {passed} ns: {after:?}");
             assert!(after.taken > before.taken || after.idle_ns > before.idle_ns, "cpu {cpu}: {after:?}");

@@ -19,8 +19,10 @@
 //! - [`stacks`]: each stack once; [`tracks`]: one track for a thread, also where another recorder has it;
 //! - [`unwind`], [`tables`]: the programs' frames, where stacks were copied;
 //! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
+//! - [`counts`]: processors' counters of events beside the samples;
 //! - [`name`]: frames become text.
 
+mod counts;
 mod drain;
 mod events;
 mod load;
@@ -42,7 +44,7 @@ mod wait_tests;
 pub(crate) use tracks::SharedTracks;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
-use crate::run::UserStacks;
+use crate::run::{Options, UserStacks};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -54,6 +56,7 @@ pub(crate) struct ProfileRecorder {
     /// The map of threads of the recorder beside.
     threads: Option<OwnedFd>,
     user_stacks: UserStacks,
+    events: counts::Asked,
     reader: Option<drain::Reader>,
 }
 
@@ -62,11 +65,12 @@ impl ProfileRecorder {
     /// through [`SharedTracks`].
     ///
     /// # Errors
-    /// [`RecordError::NotAllowed`] with the reason and what would help.
-    pub(crate) fn new(tracks: Arc<SharedTracks>, user_stacks: UserStacks) -> Result<ProfileRecorder, RecordError> {
+    /// [`RecordError::NotAllowed`] with the reason and what would help; [`RecordError::Usage`]: no event has that name.
+    pub(crate) fn new(tracks: Arc<SharedTracks>, options: &Options) -> Result<ProfileRecorder, RecordError> {
+        let events = counts::Asked::of(&options.events)?;
         let tracepoints = crate::bpf::allowed()?;
         load::allowed()?;
-        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks, reader: None })
+        Ok(ProfileRecorder { tracepoints, tracks, threads: None, user_stacks: options.user_stacks, events, reader: None })
     }
 }
 
@@ -87,7 +91,7 @@ impl Recorder for ProfileRecorder {
             UserStacks::FramePointers => 0,
             UserStacks::Dwarf { stack_bytes } => stack_bytes.clamp(1, raw::MOST_STACK_BYTES),
         };
-        let choices = load::Choices { threads: self.threads.take(), stack_bytes };
+        let choices = load::Choices { threads: self.threads.take(), stack_bytes, events: self.events.clone() };
         self.reader = Some(drain::Reader::start(watched, self.tracepoints.clone(), Arc::clone(&self.tracks), choices)?);
         Ok(())
     }

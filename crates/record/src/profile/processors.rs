@@ -30,6 +30,11 @@ fn parse_steal(stat: &str) -> HashMap<u32, u64> {
 }
 
 impl Processors {
+    /// The track of a processor, once it has one.
+    pub(crate) fn track(&self, cpu: u32) -> Option<TrackId> {
+        self.known.get(&cpu).map(|(track, ..)| *track)
+    }
+
     /// Tells how the processors stand; at the first time of their tracks too.
     pub(crate) fn emit(&mut self, now: &[(u32, Times)], host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
         let steal = steal();
@@ -44,7 +49,6 @@ impl Processors {
             let values = [
                 (CounterName::CpuIdleNs, times.idle_ns - first.idle_ns),
                 (CounterName::CpuHardirqNs, times.hardirq_ns - first.hardirq_ns),
-                (CounterName::CpuSoftirqNs, times.softirq_ns - first.softirq_ns),
                 (CounterName::CpuStealNs, stolen.saturating_sub(first_stolen)),
             ];
             let (of, at) = (CounterOf::Track(track), time(times.last_ns));

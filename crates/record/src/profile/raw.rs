@@ -15,8 +15,21 @@ pub(crate) const BITS_32: u16 = 16;
 /// In place of the program's frames there are its registers and the top of its stack.
 pub(super) const STACK: u16 = 64;
 
-/// Bytes before the frames.
+/// Above this bit of the flags: how many counters of events there are.
+const EVENTS_SHIFT: u16 = 12;
+
+/// Bytes before the counters of events, and of each of them.
 const HEAD: usize = 40;
+const EVENT: usize = 24;
+
+/// A counter of events on one processor.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct EventValue {
+    pub counted: u64,
+    /// For how long it was meant to count, and for how long it did: a processor may have fewer counters than are asked for.
+    pub enabled_ns: u64,
+    pub running_ns: u64,
+}
 
 /// Bytes of the registers.
 const REGISTERS: usize = 32;
@@ -59,6 +72,7 @@ pub(crate) struct Sample<'a> {
     pub cpu: u16,
     pub flags: u16,
     name: &'a [u8],
+    events: &'a [u8],
     kernel: &'a [u8],
     user: &'a [u8],
     copied: Option<Copied<'a>>,
@@ -72,12 +86,21 @@ fn addresses(bytes: &[u8]) -> impl Iterator<Item = u64> + '_ {
     bytes.as_chunks::<8>().0.iter().map(|address| u64::from_ne_bytes(*address))
 }
 
+impl EventValue {
+    /// Three words, as the kernel writes them.
+    pub(crate) fn parse(bytes: &[u8]) -> Option<EventValue> {
+        let word = |index: usize| number(bytes, 8 * index).map(u64::from_ne_bytes);
+        Some(EventValue { counted: word(0)?, enabled_ns: word(1)?, running_ns: word(2)? })
+    }
+}
+
 impl<'a> Sample<'a> {
     pub(crate) fn parse(bytes: &'a [u8]) -> Option<Sample<'a>> {
         let frames = |at| number(bytes, at).map(|count| usize::from(u16::from_ne_bytes(count)));
         let (kernel, user) = (frames(20)?, frames(22)?);
-        let (middle, end) = (HEAD + 8 * kernel, HEAD + 8 * (kernel + user));
         let flags = u16::from_ne_bytes(number(bytes, 18)?);
+        let first = HEAD + EVENT * usize::from(flags >> EVENTS_SHIFT);
+        let (middle, end) = (first + 8 * kernel, first + 8 * (kernel + user));
         let copied = if flags & STACK != 0 { Some(Copied::parse(bytes.get(end..)?)?) } else { None };
         Some(Sample {
             at_ns: u64::from_ne_bytes(number(bytes, 0)?),
@@ -86,7 +109,8 @@ impl<'a> Sample<'a> {
             cpu: u16::from_ne_bytes(number(bytes, 16)?),
             flags,
             name: bytes.get(24..HEAD)?,
-            kernel: bytes.get(HEAD..middle)?,
+            events: bytes.get(HEAD..first)?,
+            kernel: bytes.get(first..middle)?,
             user: bytes.get(middle..end)?,
             copied,
         })
@@ -100,6 +124,11 @@ impl<'a> Sample<'a> {
     /// The thread's name.
     pub(crate) fn name(&self) -> String {
         text(self.name)
+    }
+
+    /// The processor's counters of events, in the order in which they were asked for.
+    pub(crate) fn events(&self) -> impl Iterator<Item = EventValue> + 'a {
+        self.events.chunks_exact(EVENT).filter_map(EventValue::parse)
     }
 
     /// Addresses of the kernel, innermost first.
@@ -141,8 +170,7 @@ pub(crate) struct Times {
     pub last_ns: u64,
     pub idle_ns: u64,
     pub hardirq_ns: u64,
-    pub softirq_ns: u64,
-    pub task_ns: u64,
+    pub busy_ns: u64,
     pub sampler_ns: u64,
     pub taken: u64,
     pub lost: u64,
@@ -155,11 +183,10 @@ impl Times {
             last_ns: at(0)?,
             idle_ns: at(1)?,
             hardirq_ns: at(2)?,
-            softirq_ns: at(3)?,
-            task_ns: at(4)?,
-            sampler_ns: at(5)?,
-            taken: at(6)?,
-            lost: at(7)?,
+            busy_ns: at(3)?,
+            sampler_ns: at(4)?,
+            taken: at(5)?,
+            lost: at(6)?,
         })
     }
 }
@@ -194,6 +221,9 @@ mod tests {
         bytes[18..20].copy_from_slice(&WAIT.to_ne_bytes());
         bytes[24..32].copy_from_slice(&76_u64.to_ne_bytes());
         assert_eq!(Sample::parse(&bytes).expect("whole").waited_from_ns(), Some(76));
+    }
+
+    #[test]
     fn a_copied_stack_reaches_to_the_end_of_its_sample() {
         let mut bytes = sample(1, 0, &[10, 0x40_1000, 0x7000, 0x7010, 3]);
         bytes[18] |= STACK as u8;
@@ -204,6 +234,14 @@ mod tests {
         for length in 0..HEAD + 8 + REGISTERS {
             assert!(Sample::parse(&bytes[..length]).is_none());
         }
+    fn counters_of_events_stand_before_the_frames() {
+        let mut bytes = sample(1, 1, &[100, 200, 150, 7, 8]);
+        bytes[18..20].copy_from_slice(&(USER | 1 << EVENTS_SHIFT).to_ne_bytes());
+        let read = Sample::parse(&bytes).expect("whole");
+        assert_eq!(read.events().collect::<Vec<_>>(), [EventValue { counted: 100, enabled_ns: 200, running_ns: 150 }]);
+        assert_eq!((read.kernel().collect::<Vec<_>>(), read.user().collect::<Vec<_>>()), (vec![7], vec![8]));
+        bytes[18..20].copy_from_slice(&(USER | 2 << EVENTS_SHIFT).to_ne_bytes());
+        assert!(Sample::parse(&bytes).is_none());
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Which recorders work in this run: chosen before anything is made, replaced where one cannot begin.
 
-use super::{Method, Options, Profile, UserStacks};
+use super::{Method, Options, Profile};
 use crate::command::{Executable, Linkage};
+use crate::counted::{CountedRecorder, why};
 use crate::preload::PreloadRecorder;
 use crate::proc::ProcRecorder;
 use crate::{Finished, RecordError, Recorder, Watched};
@@ -18,6 +19,8 @@ pub(super) struct Active {
     executable: Option<Executable>,
     /// Takes a profile beside `main`.
     profile: Option<Beside>,
+    /// `main` takes a profile, and may be replaced by what /proc counts.
+    may_count: bool,
     notes: Vec<String>,
 }
 
@@ -35,15 +38,15 @@ struct Beside {
 const PROFILE_SPACE: IdSpace = IdSpace(8);
 
 #[cfg(feature = "bpf")]
-fn profile(user_stacks: UserStacks) -> Result<Beside, RecordError> {
+fn profile(options: &Options) -> Result<Beside, RecordError> {
     use crate::profile::{ProfileRecorder, SharedTracks};
     let tracks = Arc::new(SharedTracks::default());
-    let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks), user_stacks)?);
+    let recorder = Box::new(ProfileRecorder::new(Arc::clone(&tracks), options)?);
     Ok(Beside { recorder, sink: Box::new(move |sink| tracks.sink(sink)) })
 }
 
 #[cfg(not(feature = "bpf"))]
-fn profile(_: UserStacks) -> Result<Beside, RecordError> {
+fn profile(_: &Options) -> Result<Beside, RecordError> {
     Err(RecordError::NotAllowed("this build takes no profile: it has no kernel recorder".to_owned()))
 }
 
@@ -83,11 +86,8 @@ impl Active {
         };
         let profile = match options.profile {
             Profile::No => None,
-            Profile::Beside => Some(profile(options.user_stacks)?),
-            Profile::Alone => {
-                let (main, executable) = (profile(options.user_stacks)?.recorder, executable.cloned());
-                return Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, notes: Vec::new() });
-            }
+            Profile::Beside => Some(profile(options)?),
+            Profile::Alone => return Active::alone(options, executable),
         };
         let mut notes = Vec::new();
         for (index, method) in order.iter().enumerate() {
@@ -95,13 +95,28 @@ impl Active {
                 Ok(main) => {
                     let beside = (*method == Method::Preload && others).then(ProcRecorder::beside);
                     let fallbacks = order[index + 1..].to_vec();
-                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), profile, notes });
+                    return Ok(Active { main, beside, fallbacks, executable: executable.cloned(), profile, may_count: false, notes });
                 }
                 Err(error) if index + 1 == order.len() => return Err(error),
                 Err(error) => notes.push(format!("Not recorded by {}: {error}.", name(*method))),
             }
         }
         Err(RecordError::Failed("no recorder was asked for".to_owned()))
+    }
+
+    /// A profile and nothing else: with samples, else of what /proc counts.
+    fn alone(options: &Options, executable: Option<&Executable>) -> Result<Active, RecordError> {
+        let (main, may_count) = match (profile(options), &options.samples_for) {
+            (Ok(profile), samples_for) => (profile.recorder, samples_for.is_none()),
+            (Err(RecordError::NotAllowed(error)), Some(what)) => {
+                let why = why::missing(&error);
+                return Err(RecordError::NotAllowed(format!("{what} needs samples of what runs, and there can be none: {why}")));
+            }
+            (Err(RecordError::NotAllowed(error)), None) => (counts(&error, executable), false),
+            (Err(error), _) => return Err(error),
+        };
+        let executable = executable.cloned();
+        Ok(Active { main, beside: None, fallbacks: Vec::new(), executable, profile: None, may_count, notes: Vec::new() })
     }
 
     /// The name that stands in the recording.
@@ -121,6 +136,10 @@ impl Active {
             watched.sink = (profile.sink)(watched.sink);
         }
         while let Err(error) = self.begin_one(watched.clone()) {
+            if std::mem::take(&mut self.may_count) {
+                self.main = counts(&error.to_string(), self.executable.as_ref());
+                continue;
+            }
             if self.fallbacks.is_empty() {
                 return Err(error);
             }
@@ -171,6 +190,11 @@ impl Active {
         }
         all
     }
+}
+
+/// What /proc counts; `error`: why there are no samples.
+fn counts(error: &str, executable: Option<&Executable>) -> Box<dyn Recorder> {
+    Box::new(CountedRecorder::new(why::missing(error), executable.map(|executable| executable.path.as_path())))
 }
 
 fn name(method: Method) -> &'static str {

@@ -65,7 +65,8 @@ pub fn run(options: &Options) -> Result<Outcome, RecordError> {
     check(options)?;
     if options.is_of_everything() && options.profile != Profile::Alone {
         // Nobody is left for another recorder.
-        return run(&Options { profile: Profile::Alone, ..options.clone() });
+        let samples_for = Some("`record --profile`".to_owned());
+        return run(&Options { profile: Profile::Alone, samples_for, ..options.clone() });
     }
     let mut others = match options.server {
         true => Others { processes: also::resolve_ports(&options.ports)?, ..Others::default() },

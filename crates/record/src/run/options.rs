@@ -28,7 +28,7 @@ pub enum Profile {
     No,
     /// Beside everything else. Needs privilege.
     Beside,
-    /// Alone: no other recorder works. Needs privilege.
+    /// Alone: no other recorder works. Without privilege there are no samples, and what /proc counts is recorded instead.
     Alone,
 }
 
@@ -68,6 +68,10 @@ pub struct Options {
     pub profile: Profile,
     /// How it finds the frames of programs.
     pub user_stacks: UserStacks,
+    /// What a profile must have samples for (`-o page.html`): without the privilege for them, nothing is recorded.
+    pub samples_for: Option<String>,
+    /// Events that a profile counts besides: names as perf has them. Empty: those of the processor, where it has them.
+    pub events: Vec<String>,
     /// Where the recording is made: must not exist, or be an empty directory.
     pub output: PathBuf,
     /// The most it may take on disk while it is made.
@@ -100,6 +104,8 @@ impl Options {
             method: Method::default(),
             profile: Profile::default(),
             user_stacks: UserStacks::default(),
+            samples_for: None,
+            events: Vec::new(),
             output,
             limit_bytes: 4 << 30,
             duration: None,

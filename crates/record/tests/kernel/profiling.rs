@@ -145,7 +145,7 @@ fn idle_and_what_ran_are_all_of_the_processors_time() {
     assert_eq!(cpus.len(), std::thread::available_parallelism().expect("processors").get());
     let wall_ns = number(recording, "profile.end_ns") - number(recording, "profile.start_ns");
     let mut all_ns = profile.samples.len() as i64 * PERIOD_NS as i64;
-    for name in [CounterName::CpuIdleNs, CounterName::CpuHardirqNs, CounterName::CpuSoftirqNs, CounterName::CpuStealNs] {
+    for name in [CounterName::CpuIdleNs, CounterName::CpuHardirqNs, CounterName::CpuStealNs] {
         let counters = recording.counters(name).expect("read");
         for cpu in cpus.keys() {
             let of: Vec<_> = counters.iter().filter(|c| c.of == CounterOf::Track(*cpu)).collect();
@@ -293,6 +293,11 @@ fn a_thread_that_two_recorders_record_has_one_track() {
     let marks = profile.recording.marks().expect("read");
     assert!(marks.iter().any(|mark| mark.track == track.track), "the other recorder records its life");
     assert!(profile.part("spin", is_chain) > 0.9, "{}", profile.odd("spin", is_chain));
+    let of_reader: Vec<_> = profile.recording.tracks().iter().filter(|t| t.role == Role::Recorder && t.kind == TrackKind::Thread).collect();
+    let mut threads: Vec<_> = of_reader.iter().map(|track| (track.pid, track.tid)).collect();
+    threads.sort_unstable();
+    threads.dedup();
+    assert!(!threads.is_empty() && threads.len() == of_reader.len(), "a thread of the recorder has two tracks: {of_reader:?}");
     let mut lean = profile.recording.samples().expect("read").into_iter().filter(|sample| sample.stack.is_none());
     assert!(lean.any(|sample| sample.track == Some(track.track)), "and takes its own samples");
 }
@@ -312,6 +317,42 @@ fn a_profile_of_everything_needs_no_command() {
 }
 
 #[test]
+fn events_are_counted_where_they_happen() {
+    let Some(_alone) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let Some(program) = compile(directory.path(), "profiled", FRAMES) else { return };
+    let options = ["--profile-alone", "--events", "page-faults,task-clock"];
+    let words = [program.to_str().expect("text"), "500", "faults", "spin"];
+    let profile = Profile::of(&run(directory.path(), &options, &words));
+    let recording = &profile.recording;
+    for (name, event) in [("event.0", "page-faults"), ("event.1", "task-clock")] {
+        assert!(recording.meta().attributes.contains(&(name.to_owned(), event.to_owned())), "{:?}", recording.meta().attributes);
+    }
+    // What a processor counted since its sample before belongs to the sample.
+    let cpus: HashMap<TrackId, u32> =
+        recording.tracks().iter().filter_map(|t| Some((t.track, t.name.strip_prefix("cpu")?.parse().ok()?))).collect();
+    let mut counted: HashMap<(u32, i64), i64> = HashMap::new();
+    let (mut last, mut all) = (HashMap::new(), 0);
+    for counter in recording.counters(CounterName::Event0).expect("read") {
+        let CounterOf::Track(track) = counter.of else { panic!("{counter:?}") };
+        let before = last.insert(track, counter.value).unwrap_or(0);
+        assert!(counter.value >= before, "{counter:?} after {before}");
+        counted.insert((cpus[&track], counter.at.ns()), counter.value - before);
+        all += counter.value - before;
+    }
+    let pid = profile.used["faults"].0;
+    let of: HashSet<TrackId> = recording.tracks().iter().filter(|t| t.pid == Some(pid)).map(|t| t.track).collect();
+    let samples = recording.samples().expect("read");
+    let of_faults = samples.iter().filter(|sample| sample.track.is_some_and(|track| of.contains(&track)));
+    let in_faults: i64 = of_faults.map(|sample| counted[&(sample.cpu, sample.at.ns())]).sum();
+    // The program takes them as fast as it can for half a second, everybody else some hundred.
+    assert!(all > 10_000 && in_faults as f64 > 0.8 * all as f64, "{in_faults} of {all}");
+    let clock: i64 = recording.counters(CounterName::Event1).expect("read").iter().map(|counter| counter.value).max().expect("counted");
+    let wall_ns = number(recording, "profile.end_ns") - number(recording, "profile.start_ns");
+    assert!((wall_ns as f64 * 0.8..wall_ns as f64 * 1.2).contains(&(clock as f64)), "{clock} ns of {wall_ns} on one processor");
+}
+
+#[test]
 fn a_command_that_ends_at_once_is_profiled() {
     let Some(_alone) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
@@ -320,7 +361,7 @@ fn a_command_that_ends_at_once_is_profiled() {
 }
 
 #[test]
-fn who_may_not_profile_is_told_which_right_is_missing() {
+fn who_may_not_profile_beside_another_recorder_learns_which_right_is_missing() {
     let Some(_alone) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");
     // Somebody without rights cannot write into root's directory.
@@ -330,7 +371,7 @@ fn who_may_not_profile_is_told_which_right_is_missing() {
     let runner = directory.path().join("runner");
     std::fs::copy(crate::common::runner(), &runner).expect("copied");
     let mut command = Command::new(PYTHON);
-    command.args(["-c", script]).arg(&runner).arg("-o").arg(directory.path().join("no.thw")).args(["--profile-alone", "--", "true"]);
+    command.args(["-c", script]).arg(&runner).arg("-o").arg(directory.path().join("no.thw")).args(["--profile", "--", "true"]);
     let output = command.output_in_time().expect("python");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success() && said.contains("CAP_PERFMON"), "{said}");

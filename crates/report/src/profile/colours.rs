@@ -3,7 +3,7 @@
 use crate::picture::canvas::FAINT;
 
 /// Of the classes that are built in.
-const COLOURS: [(&str, &str); 18] = [
+const COLOURS: [(&str, &str); 22] = [
     ("idle", "#E9ECF0"),
     ("netdrv", "#0B3D70"),
     ("irq", "#7A3B3B"),
@@ -22,6 +22,11 @@ const COLOURS: [(&str, &str); 18] = [
     ("others", "#C3B6D9"),
     ("steal", "#1B2430"),
     ("recorder", "#882255"),
+    // Those of a profile without samples.
+    ("user", "#E0B400"),
+    ("system", "#3A6EA5"),
+    ("hardirq", "#5E2A2A"),
+    ("softirq", "#9C5050"),
 ];
 
 /// Of those that a site has besides.

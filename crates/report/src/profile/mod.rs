@@ -7,6 +7,8 @@ mod bars;
 mod classes;
 mod colours;
 mod column;
+mod counted;
+mod events;
 mod flame;
 mod over_time;
 mod page;
@@ -43,9 +45,12 @@ pub fn profile(columns: &[ProfileColumn<'_>], notes: &[String], options: &TextOp
         table.heads();
         table.classes();
         table.functions();
+        table.programs();
+        table.events();
         table.page.gap();
     }
     table.foot();
+    table.reasons();
     notes.iter().for_each(|note| table.page.wrapped(note));
     table.page.into_text()
 }
@@ -140,6 +145,10 @@ impl<'a> Table<'a> {
         for column in self.columns {
             let of = column.profile;
             let name = clean(&column.name);
+            if let Some(counted) = &of.counted {
+                self.counted_foot(&name, of, counted);
+                continue;
+            }
             let lost = if of.lost > 0 { format!(", {} lost", count(of.lost)) } else { String::new() };
             if !of.enough {
                 self.page.wrapped(&format!(

@@ -1,7 +1,8 @@
 //! A profile for people: a table that fits and adds up, and a page with pictures of it.
 
 use thalweg_explain::profile::document::{
-    ClassLine, ClassShare, FunctionShare, HostProfile, OverTime, ProgramShare, Rate, RecorderCost, Unsymbolised,
+    ClassCount, ClassLine, ClassShare, CountedFrom, EventCounts, FunctionShare, HostProfile, OverTime, ProgramShare, Rate, RecorderCost,
+    Unsymbolised,
 };
 use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
 use thalweg_report::{ProfileColumn, TextOptions, profile, profile_page};
@@ -43,6 +44,8 @@ fn host(shares: &[(&str, f64)]) -> HostProfile {
             role: "server".into(),
             processes: 8,
             share: Some(0.4),
+            user_share: None,
+            system_share: None,
             samples: 9,
             classes: vec![],
             purposes: vec![],
@@ -52,6 +55,44 @@ fn host(shares: &[(&str, f64)]) -> HostProfile {
         unsymbolised: Unsymbolised::default(),
         cost: RecorderCost::default(),
         rates: vec![Rate { what: "net.receive".into(), bytes: 1 << 30, bytes_per_s: 117_000_000.0 }],
+        events: Vec::new(),
+        counted: None,
+    }
+}
+
+/// A machine without samples, on which these programs ran for such parts, half in their own code.
+fn counted(programs: &[(&str, &str, f64)]) -> HostProfile {
+    let row = |&(program, role, share): &(&str, &str, f64)| ProgramShare {
+        program: program.into(),
+        role: role.into(),
+        processes: 1,
+        share: Some(share),
+        user_share: Some(share / 2.0),
+        system_share: Some(share / 2.0),
+        samples: 0,
+        classes: vec![],
+        purposes: vec![],
+    };
+    let from = CountedFrom {
+        source: "/proc".into(),
+        tick_s: 0.01,
+        look_s: Some(0.2),
+        no_samples:
+            "no CAP_BPF, no CAP_PERFMON (kernel.perf_event_paranoid=2, kernel.unprivileged_bpf_disabled=2): run as root, or setcap \
+                     cap_bpf,cap_perfmon+ep the command"
+                .into(),
+        rest: Some(0.03),
+        over: None,
+    };
+    let classes = ["idle", "user", "system", "hardirq", "softirq", "steal"].map(|class| (class, 1.0 / 6.0));
+    HostProfile {
+        samples: 0,
+        functions: Vec::new(),
+        programs: programs.iter().map(row).collect(),
+        guessed_share: None,
+        rates: Vec::new(),
+        counted: Some(from),
+        ..host(&classes)
     }
 }
 
@@ -99,6 +140,68 @@ fn columns_have_the_classes_of_all_in_one_order_and_a_dash_where_one_has_none() 
     let expected = ["title of idle 50.0 % 40.0 %", "title of fs - 50.0 %", "title of net 30.0 % -", "title of libc 20.0 % 10.0 %"];
     assert_eq!(rows, expected, "{text}");
     assert!(text.contains("in") && text.contains("MiB/s"), "the rates are above: {text}");
+}
+
+#[test]
+fn what_was_counted_fits_into_twenty_lines_and_says_why_there_are_no_samples() {
+    let many: Vec<(&str, &str, f64)> = (0..30).map(|n| ("a-program-of-15", "none", 0.2 / f64::from(n + 1))).collect();
+    let (one, other) =
+        (counted(&[("tar", "client", 0.3), ("sshd", "server", 0.1), ("cron", "none", 0.01), ("x", "none", 0.0)]), counted(&many));
+    let squeezed = |text: &str| text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect::<Vec<_>>();
+    for columns in [vec![("here", &one)], vec![("there", &other)], vec![("here", &one), ("there", &other)]] {
+        let text = table(&columns);
+        assert!(text.lines().count() <= if columns.len() == 1 { 20 } else { 22 }, "{text}");
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        assert!(text.contains("steps of 10 ms") && text.contains("CAP_PERFMON") && !text.contains("hottest"), "{text}");
+    }
+    let lines = squeezed(&table(&[("here", &one)]));
+    for line in [
+        "programs own code kernel",
+        "tar (command) 15.0 % 15.0 %",
+        "sshd (server) 5.0 % 5.0 %",
+        "cron 0.5 % 0.5 %",
+        "ended between two looks, or not seen 3.0 %",
+    ] {
+        assert!(lines.iter().any(|found| found == line), "{line}: {lines:#?}");
+    }
+    let lines = squeezed(&table(&[("here", &one), ("there", &other)]));
+    assert!(lines.iter().any(|line| line == "tar (command) 30.0 % -"), "{lines:#?}");
+    // What was asked for comes first, and nothing is left out of the sum.
+    let text = table(&[("there", &counted(&[("a", "none", 0.2), ("b", "none", 0.1), ("c", "none", 0.04), ("cp", "client", 0.01)]))]);
+    let lines = squeezed(&text);
+    let at = |row: &str| lines.iter().position(|line| line == row).unwrap_or_else(|| panic!("{row}: {text}"));
+    assert!(at("cp (command) 0.5 % 0.5 %") < at("a 10.0 % 10.0 %") && at("a 10.0 % 10.0 %") < at("other programs 2.0 % 2.0 %"), "{text}");
+    let short = HostProfile { enough: false, ..one.clone() };
+    let text = table(&[("here", &short)]);
+    assert!(text.contains("too short") && !text.contains('%'), "{text}");
+    let over = HostProfile { counted: one.counted.clone().map(|c| CountedFrom { rest: Some(0.0), over: Some(0.02), ..c }), ..one.clone() };
+    assert!(squeezed(&table(&[("here", &over)])).join(" ").contains("2.0 % more than the processors'"));
+}
+
+#[test]
+fn events_have_their_classes_and_what_follows_from_two_of_them() {
+    let event = |name: &str, counts: [u64; 2], per_byte: Option<f64>| EventCounts {
+        event: name.into(),
+        count: counts.iter().sum(),
+        per_byte,
+        classes: ["net", "libc"]
+            .into_iter()
+            .zip(counts)
+            .map(|(class, count)| ClassCount { class: class.into(), count, per_byte })
+            .collect(),
+    };
+    let events =
+        vec![event("cycles", [3_000_000_000, 1_000_000_000], Some(3.7)), event("instructions", [1_500_000_000, 2_000_000_000], None)];
+    let with = HostProfile { events, ..host(&[("idle", 0.5), ("net", 0.3), ("libc", 0.2)]) };
+    let text = table(&[("here", &with)]);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    let lines: Vec<String> = text.lines().map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ")).collect();
+    for line in
+        ["events cycles instructions instr/cycle cycles/byte", "all 4.00 G 3.50 G 0.88 3.70", "title of libc 1.00 G 2.00 G 2.00 3.70"]
+    {
+        assert!(lines.iter().any(|found| found == line), "{line}: {text}");
+    }
+    assert!(!table(&[("here", &host(&[("idle", 1.0)]))]).contains("cycle"), "nothing where nothing was counted");
 }
 
 #[test]

@@ -25,8 +25,9 @@ use thalweg_trace::{Recording, Source, numbers};
 #[command(override_usage = "thalweg profile [OPTIONS] RECORDING...\n       thalweg profile [OPTIONS] -- COMMAND [ARGUMENTS]...\n       \
 thalweg profile [OPTIONS] --port PORT --for TIME\n       thalweg profile [OPTIONS] --for TIME")]
 #[command(
-    after_help = "Making a profile needs root, or CAP_BPF and CAP_PERFMON; showing one does not. With a command, it exits as the command did, \
-and the table goes to standard error. docs/PROFILE.md says what the classes are and what samples cannot see."
+    after_help = "Samples need root, or CAP_BPF and CAP_PERFMON. Without, the profile is what /proc counts: each processor's time in programs, in \
+the kernel, in interrupts and idle, and each program's; --json and -o NAME.thw work, what needs samples of stacks does not. With a command, it \
+exits as the command did, and the table goes to standard error. docs/PROFILE.md says what the classes are and what samples cannot see."
 )]
 pub(crate) struct Arguments {
     /// Recordings with a profile, directories NAME.thw: each is a column
@@ -50,6 +51,10 @@ pub(crate) struct Arguments {
     /// The profile is about the server that listens on this port. May be repeated
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..), conflicts_with_all = ["command", "also"], help_heading = "Making a profile")]
     port: Vec<u16>,
+    /// Count these events too, by perf's names, at most 6: `cycles,instructions,page-faults`. Otherwise cycles, instructions, dTLB-load-misses and
+    /// cache-misses, where the processor counts them
+    #[arg(long, value_name = "EVENT", value_delimiter = ',', help_heading = "Making a profile", conflicts_with = "recordings")]
+    events: Vec<String>,
     /// How long, like 30s or 5m; alone: a profile of everything that runs
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
     duration: Option<Duration>,
@@ -71,6 +76,15 @@ impl Arguments {
         let is_page = |path: &&Path| path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
         self.output.iter().map(PathBuf::as_path).partition(is_page)
     }
+
+    /// The first of what was asked for that only samples of stacks can give.
+    fn needs_samples(&self) -> Option<String> {
+        let page = self.outputs().0.first().map(|page| format!("-o {}: a page's flame graph", page.display()));
+        let given = |is_given: bool, name: &str| is_given.then(|| name.to_owned());
+        page.or_else(|| given(self.classes.is_some(), "--classes"))
+            .or_else(|| given(!self.symbols.is_empty(), "--symbols"))
+            .or_else(|| given(!self.events.is_empty(), "--events"))
+    }
 }
 
 /// Shows a profile; makes one first where no recording is given.
@@ -83,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             let name = name.display();
             return Err(Failure::usage(format!("-o {name}: recordings are kept anyway; -o FILE.html makes a page with pictures")));
         }
-        return show(arguments, &rules, &arguments.recordings, false);
+        return show(arguments, &rules, &arguments.recordings, false).map(drop);
     }
     if arguments.command.is_empty() && arguments.port.is_empty() && arguments.also.is_empty() && arguments.duration.is_none() {
         return Err(Failure::usage("expected recordings, a command after --, --port PORT or --for TIME"));
@@ -103,14 +117,18 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
         // With a command nothing is said before it: its own output comes first.
         begun: command.is_empty().then_some(|| output::note("thalweg profile: recording; Ctrl-C ends it")),
         user_stacks: arguments.user_stacks.with(arguments.stack_bytes),
+        samples_for: arguments.needs_samples(),
+        events: arguments.events.clone(),
         ..Options::profile(command, also, ports, arguments.duration, path)
     };
     let outcome = thalweg_record::run(&options)?;
     temporary.guard();
-    outcome.notes.iter().for_each(|note| output::note(&format!("thalweg profile: {note}")));
     let shown = show(arguments, rules, std::slice::from_ref(&outcome.path), !arguments.command.is_empty());
     drop(temporary);
-    match (outcome.exit, shown) {
+    // Most are a part of what was shown.
+    let said = shown.as_ref().map_or(&[][..], Vec::as_slice);
+    outcome.notes.iter().filter(|note| !said.contains(note)).for_each(|note| output::note(&format!("thalweg profile: {note}")));
+    match (outcome.exit, shown.map(drop)) {
         (None | Some(Exit::Code(0)), shown) => shown,
         (Some(exit), shown) => {
             // How the command ended counts for more than what could be said about it.
@@ -122,36 +140,39 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
     }
 }
 
-/// Shows recordings; `after_command`: standard output has been the command's.
-fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: bool) -> Result<(), Failure> {
+/// Shows recordings; `after_command`: standard output has been the command's. Gives the notes that were a part of it.
+fn show(arguments: &Arguments, rules: &Rules, paths: &[PathBuf], after_command: bool) -> Result<Vec<String>, Failure> {
     let (pages, _) = arguments.outputs();
     let one = |path: &PathBuf| Shown::of(path, rules, &arguments.symbols, !pages.is_empty());
     let shown: Vec<Shown> = paths.iter().map(one).collect::<Result<_, _>>()?;
-    if arguments.json {
-        let documents: Vec<String> = shown.iter().map(|shown| shown.profiled.document.to_json()).collect();
-        return output::line(&match documents.as_slice() {
-            [document] => document.clone(),
-            several => format!("[\n{}\n]", several.join(",\n")),
-        });
+    let without = shown.iter().find(|shown| shown.profiled.document.hosts.iter().any(|host| host.counted.is_some()));
+    if let (Some(what), Some(without)) = (arguments.needs_samples(), without) {
+        return Err(Failure::failed(format!("{what} needs samples of what ran, and {} has none: it is what /proc counted", without.name)));
     }
-    let columns = columns(&shown)?;
     let mut notes: Vec<String> = Vec::new();
     for note in shown.iter().flat_map(|shown| &shown.profiled.document.notes) {
         if !notes.contains(note) {
             notes.push(note.clone());
         }
     }
+    if arguments.json {
+        let documents: Vec<String> = shown.iter().map(|shown| shown.profiled.document.to_json()).collect();
+        output::line(&match documents.as_slice() {
+            [document] => document.clone(),
+            several => format!("[\n{}\n]", several.join(",\n")),
+        })?;
+        return Ok(notes);
+    }
+    let columns = columns(&shown)?;
     let stacks: Vec<&HostStacks> = shown.iter().flat_map(|shown| &shown.profiled.stacks).collect();
     for page in &pages {
         write_whole(page, &thalweg_report::profile_page(&columns, &stacks, &notes))?;
     }
     match after_command {
-        true => {
-            output::note(thalweg_report::profile(&columns, &notes, &TextOptions::for_stderr()).trim_end());
-            Ok(())
-        }
-        false => output::result(&thalweg_report::profile(&columns, &notes, &TextOptions::for_stdout())),
+        true => output::note(thalweg_report::profile(&columns, &notes, &TextOptions::for_stderr()).trim_end()),
+        false => output::result(&thalweg_report::profile(&columns, &notes, &TextOptions::for_stdout()))?,
     }
+    Ok(notes)
 }
 
 /// The rules that are built in, and before them those of a file.

@@ -51,7 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let bytes = bytes_below(&outcome.path);
     let state = if outcome.finished { "" } else { ", not finished" };
-    let more = if outcome.recorder == "profile" { "profile" } else { "explain" };
+    let more = if matches!(outcome.recorder, "profile" | "counts") { "profile" } else { "explain" };
     output::note(&format!(
         "thalweg record: {} ({}, by {}{state}); `thalweg {more} {}` says where the time went",
         outcome.path.display(),

@@ -66,6 +66,28 @@ impl Machine {
         self
     }
 
+    /// A process of which /proc counted so much.
+    pub fn process(&mut self, role: Role, name: &str, pid: u32, user_ns: i64, system_ns: i64) -> &mut Machine {
+        let track = self.thread(role, name, pid);
+        for (counter, ns) in [(CounterName::CpuUserNs, user_ns), (CounterName::CpuSystemNs, system_ns)] {
+            let end = self.wall_ns;
+            self.value(track, counter, 0, 0).value(track, counter, end, ns);
+        }
+        self
+    }
+
+    /// The first processor's track.
+    pub fn processor(&mut self) -> TrackId {
+        self.track(TrackKind::Cpu, Role::None, "cpu0", None)
+    }
+
+    /// One value of a counter.
+    pub fn value(&mut self, track: TrackId, name: CounterName, at: i64, value: i64) -> &mut Machine {
+        let (of, at) = (CounterOf::Track(track), Time::from_monotonic_ns(at));
+        self.events.push(Event::Counter(Counter { of, name, at, value }));
+        self
+    }
+
     /// Samples of a millisecond with this stack, innermost function first, evenly over the time.
     pub fn samples(&mut self, track: TrackId, count: u64, frames: &[&str]) -> &mut Machine {
         self.stacks += 1;

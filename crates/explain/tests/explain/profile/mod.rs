@@ -1,5 +1,6 @@
 //! Profiles of whole machines, made by hand: the two answers, what no sample sees, and what adds up.
 
+mod counted;
 mod machine;
 
 use machine::Machine;
@@ -89,6 +90,18 @@ fn code_made_at_run_time_is_the_programs_and_without_a_command_so_is_everything(
 }
 
 #[test]
+fn code_made_at_run_time_that_has_no_name_says_whose_it_is() {
+    let mut machine = Machine::new(SECOND, 1);
+    let (node, java) = (machine.thread(Role::None, "node", 7), machine.thread(Role::None, "java/C2 thread", 8));
+    machine.counts(CounterName::CpuIdleNs, 0);
+    machine.samples(node, 300, &["[jit]"]).samples(java, 200, &["[jit]"]).samples(java, 500, &["render [jit]"]);
+    let host = of(&machine, &Rules::default());
+    let modules: Vec<(&str, u64)> = host.unsymbolised.modules.iter().map(|m| (m.module.as_str(), m.samples)).collect();
+    assert_eq!(modules, [("jit of node", 300), ("jit of java", 200)]);
+    assert!(about(host.unsymbolised.share.expect("a share"), 0.5));
+}
+
+#[test]
 fn a_function_without_a_rule_takes_its_callers_class_and_is_marked() {
     let host = of(&server(), &Rules::default());
     let row = host.classes.iter().find(|row| row.class == "net").expect("a row");
@@ -99,6 +112,23 @@ fn a_function_without_a_rule_takes_its_callers_class_and_is_marked() {
     machine.counts(CounterName::CpuIdleNs, 0).samples(thread, 1_000, &["nobody_knows [kernel]", "do_syscall_64 [kernel]", "main [/bin/x]"]);
     let host = of(&machine, &Rules::default());
     assert!(about(share(&host.classes, "rest"), 1.0), "that the kernel was entered says nothing: {:?}", host.classes);
+}
+
+#[test]
+fn what_is_called_by_the_recorder_is_the_recorders_and_what_interrupts_it_is_not() {
+    let mut machine = Machine::new(SECOND, 1);
+    let thread = machine.thread(Role::Client, "cp", 7);
+    machine.counts(CounterName::CpuIdleNs, 0);
+    let under = ["bpf_prog_1d6d on_switch [kernel]", "bpf_trace_run4 [kernel]", "__schedule [kernel]", "main [/bin/cp]"];
+    let with = |above: &[&'static str]| above.iter().copied().chain(under).collect::<Vec<_>>();
+    machine.samples(thread, 100, &with(&["ktime_get [kernel]"]));
+    machine.samples(thread, 100, &under[1..]);
+    machine.samples(thread, 300, &with(&["tcp_ack [kernel]", "handle_softirqs [kernel]", "asm_common_interrupt [kernel]"]));
+    machine.samples(thread, 500, &["__schedule [kernel]", "main [/bin/cp]"]);
+    let host = of(&machine, &Rules::default());
+    for (class, part) in [("recorder", 0.2), ("net", 0.3), ("sched", 0.5)] {
+        assert!(about(share(&host.classes, class), part), "{class}: {:?}", host.classes);
+    }
 }
 
 #[test]
@@ -166,7 +196,7 @@ fn profiles_hold_against_their_schema() {
     let mut few = Machine::new(SECOND, 1);
     let thread = few.thread(Role::Client, "true", 7);
     few.samples(thread, 2, &["main [/bin/true]"]);
-    for machine in [server(), few] {
+    for machine in [server(), few, counted::machine(), counted::with_events()] {
         let document = profile(&machine.source(), &Rules::default()).expect("a profile");
         let mut json = serde_json::to_value(&document).expect("JSON");
         let errors: Vec<String> = validator.iter_errors(&json).map(|e| format!("{}: {e}", e.instance_path())).collect();

@@ -1,0 +1,86 @@
+//! What each processor was in, as /proc/stat counts it: at each tick of the clock a processor is charged to what it was in just then; idle
+//! time is measured.
+
+use std::collections::HashMap;
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
+
+/// A tick of the clock that /proc counts in.
+pub(super) const TICK_NS: u64 = 10_000_000;
+
+/// Of one processor since it was started, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Ticks([u64; 6]);
+
+/// The same, in the order of [`Ticks`].
+const NAMES: [CounterName; 6] = [
+    CounterName::CpuIdleNs,
+    CounterName::CpuUserNs,
+    CounterName::CpuSystemNs,
+    CounterName::CpuHardirqNs,
+    CounterName::CpuSoftirqNs,
+    CounterName::CpuStealNs,
+];
+
+impl Ticks {
+    /// A line of /proc/stat, with its processor.
+    fn parse(line: &str) -> Option<(u32, Ticks)> {
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        // `cpu` alone is the sum of all: its first field is no number of a processor.
+        let cpu = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
+        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
+        let [user, nice, system, idle, waiting, hard, soft, steal, ..] = fields[..] else { return None };
+        // A processor without work is idle, also where somebody waits for a disk; guests' time is a part of `user`.
+        Some((cpu, Ticks([idle + waiting, user + nice, system, hard, soft, steal])))
+    }
+}
+
+/// All processors, as they were at first.
+#[derive(Debug, Default)]
+pub(super) struct Processors {
+    known: HashMap<u32, (TrackId, Ticks)>,
+}
+
+impl Processors {
+    /// Reads how they stand.
+    pub(super) fn look(&mut self, at: Time, host: HostId, new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
+        self.enter(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), at, host, new, into);
+    }
+
+    fn enter(&mut self, stat: &str, at: Time, host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
+        for (cpu, ticks) in stat.lines().filter_map(Ticks::parse) {
+            let (track, first) = *self.known.entry(cpu).or_insert_with(|| {
+                let track = new();
+                let (kind, role, name) = (TrackKind::Cpu, Role::None, format!("cpu{cpu}"));
+                into.push(Event::Track(Track { track, host, kind, role, pid: None, tid: None, name }));
+                (track, ticks)
+            });
+            for ((name, now), first) in NAMES.into_iter().zip(ticks.0).zip(first.0) {
+                let value = i64::try_from(now.saturating_sub(first).saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+                into.push(Event::Counter(Counter { of: CounterOf::Track(track), name, at, value }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_processor_s_ticks_are_counted_from_the_first_look_on() {
+        let mut processors = Processors::default();
+        let (mut next, mut events) = (0, Vec::new());
+        let mut new = || {
+            next += 1;
+            TrackId::new(next).expect("not 0")
+        };
+        let at = Time::from_monotonic_ns(1);
+        processors.enter("cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 10 1 20 100 5 0 2 3 0 0\nintr 5\n", at, HostId(0), &mut new, &mut events);
+        events.clear();
+        processors.enter("cpu1 15 2 21 110 7 0 2 4 0 0\n", at, HostId(0), &mut new, &mut events);
+        let values: Vec<_> = events.iter().filter_map(|e| if let Event::Counter(c) = e { Some((c.name, c.value)) } else { None }).collect();
+        let ticks = [12, 6, 1, 0, 0, 1].map(|ticks: i64| ticks * 10_000_000);
+        assert_eq!(values, NAMES.into_iter().zip(ticks).collect::<Vec<_>>());
+        assert_eq!(Ticks::parse("cpu0 1 2 3"), None);
+    }
+}

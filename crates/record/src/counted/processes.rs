@@ -1,0 +1,277 @@
+//! Who ran, by what /proc/PID/stat counts: a process' own time, and that of its children that ended and that it waited for.
+//!
+//! A process that is there at two looks is charged the difference. One that has ended is known by its parent: that is charged all of the
+//! child's time when it waits for it. What of that was not seen at a look before is the time of children that ended between two looks, theirs
+//! together: `children of PARENT`. Of the command itself the parent is this program, so its last ticks are its own.
+
+use super::machine::TICK_NS;
+use crate::proc::processes::{numbers_in, split_stat};
+use std::collections::{BTreeMap, HashMap};
+use std::io::Read;
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
+
+/// Time in a program's own code and in the kernel, in ticks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Ticks {
+    pub user: u64,
+    pub system: u64,
+}
+
+impl Ticks {
+    fn plus(self, more: Ticks) -> Ticks {
+        Ticks { user: self.user + more.user, system: self.system + more.system }
+    }
+
+    fn less(self, other: Ticks) -> Ticks {
+        Ticks { user: self.user.saturating_sub(other.user), system: self.system.saturating_sub(other.system) }
+    }
+}
+
+/// A process at one look.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Stat {
+    pub parent: u32,
+    /// When it was started: with its number, a name for good.
+    pub started: u64,
+    pub name: String,
+    pub own: Ticks,
+    /// Of children that it has waited for, and of theirs.
+    pub children: Ticks,
+}
+
+impl Stat {
+    fn parse(text: &str) -> Option<Stat> {
+        let (_, name, fields) = split_stat(text)?;
+        let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
+        Some(Stat {
+            parent: u32::try_from(number(1)?).ok()?,
+            started: number(19)?,
+            name: name.to_owned(),
+            own: Ticks { user: number(11)?, system: number(12)? },
+            children: Ticks { user: number(13)?, system: number(14)? },
+        })
+    }
+}
+
+/// All processes that may be seen.
+pub(super) fn read() -> BTreeMap<u32, Stat> {
+    let mut line = [0; 1024];
+    let mut one = |pid: u32| {
+        let length = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
+        Some((pid, Stat::parse(&String::from_utf8_lossy(line.get(..length)?))?))
+    };
+    numbers_in("/proc").into_iter().filter_map(&mut one).collect()
+}
+
+/// Who is charged.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Account {
+    /// A process, or the parent of those that ended.
+    pub pid: u32,
+    pub started: u64,
+    pub name: String,
+    pub role: Role,
+}
+
+/// The processes as they were at the last look.
+#[derive(Debug)]
+pub(super) struct Processes {
+    last: Option<BTreeMap<u32, Stat>>,
+    roles: HashMap<u32, Role>,
+    /// The command's process, and what it is called if it was never seen under its own name.
+    command: Option<(u32, String)>,
+    own: u32,
+}
+
+impl Processes {
+    pub(super) fn new(roles: impl Iterator<Item = (u32, Role)>, command: Option<(u32, String)>) -> Processes {
+        let own = std::process::id();
+        let roles = std::iter::once((own, Role::Recorder)).chain(roles).collect();
+        Processes { last: None, roles, command, own }
+    }
+
+    /// Compares with the look before: who ran for how long since. The first has nothing to compare with.
+    pub(super) fn look(&mut self, now: BTreeMap<u32, Stat>) -> Vec<(Account, Ticks)> {
+        let Some(last) = self.last.take() else {
+            self.inherit(&now);
+            self.last = Some(now);
+            return Vec::new();
+        };
+        self.inherit(&now);
+        let before = |pid: &u32, stat: &Stat| last.get(pid).filter(|before| before.started == stat.started);
+        let mut charges = Vec::new();
+        let mut waited: BTreeMap<u32, Ticks> = BTreeMap::new();
+        for (pid, stat) in &now {
+            let (own, children) = before(pid, stat).map_or_else(Default::default, |before| (before.own, before.children));
+            charges.push((self.account(*pid, stat, &stat.name), stat.own.less(own)));
+            waited.insert(*pid, stat.children.less(children));
+        }
+        // What was seen of those that have ended is a part of what their parents were charged for them.
+        let is_gone = |pid: &u32, stat: &Stat| now.get(pid).is_none_or(|now| now.started != stat.started);
+        for (pid, stat) in last.iter().filter(|(pid, stat)| is_gone(pid, stat)) {
+            if let Some(waited) = nearest(*pid, &last, &is_gone).and_then(|ancestor| waited.get_mut(&ancestor)) {
+                *waited = waited.less(stat.own.plus(stat.children));
+            }
+        }
+        for (pid, rest) in waited {
+            let Some(stat) = now.get(&pid) else { continue };
+            let command =
+                self.command.as_ref().filter(|_| pid == self.own).and_then(|(command, name)| Some((*command, name, last.get(command)?)));
+            charges.push(match command.filter(|(command, _, stat)| is_gone(command, stat)) {
+                // Until it begins its program it goes by this one's name.
+                Some((command, name, seen)) if seen.name == stat.name => (self.account(command, seen, name), rest),
+                Some((command, _, seen)) => (self.account(command, seen, &seen.name), rest),
+                None => (self.account(pid, stat, &format!("children of {}", stat.name)), rest),
+            });
+        }
+        let command = self.command.as_ref().map(|(command, _)| *command);
+        self.roles.retain(|pid, _| now.contains_key(pid) || Some(*pid) == command);
+        self.last = Some(now);
+        charges.retain(|(_, ticks)| *ticks != Ticks::default());
+        charges
+    }
+
+    /// A child works on whose behalf its parent does.
+    fn inherit(&mut self, now: &BTreeMap<u32, Stat>) {
+        let mut new: Vec<(&u32, &Stat)> = now.iter().filter(|(pid, _)| !self.roles.contains_key(pid)).collect();
+        new.sort_by_key(|(pid, stat)| (stat.started, **pid));
+        for (pid, stat) in new {
+            let inherited = self.roles.get(&stat.parent).copied().filter(|role| matches!(role, Role::Client | Role::Server));
+            self.roles.insert(*pid, inherited.unwrap_or(Role::None));
+        }
+    }
+
+    fn account(&self, pid: u32, stat: &Stat, name: &str) -> Account {
+        let role = self.roles.get(&pid).copied().unwrap_or(Role::None);
+        Account { pid, started: stat.started, name: name.to_owned(), role }
+    }
+}
+
+/// The nearest ancestor that is still there.
+fn nearest(pid: u32, last: &BTreeMap<u32, Stat>, is_gone: &impl Fn(&u32, &Stat) -> bool) -> Option<u32> {
+    let mut at = last.get(&pid)?.parent;
+    for _ in 0..last.len() {
+        match last.get(&at) {
+            Some(stat) if is_gone(&at, stat) => at = stat.parent,
+            Some(_) => return Some(at),
+            None => return None,
+        }
+    }
+    None
+}
+
+/// What everybody was charged so far, as counters of tracks.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    all: HashMap<Account, (TrackId, Ticks)>,
+    last: Option<Time>,
+}
+
+impl Ledger {
+    /// Enters what was charged since the look before.
+    pub(super) fn enter(
+        &mut self,
+        charges: Vec<(Account, Ticks)>,
+        at: Time,
+        host: HostId,
+        mut new: impl FnMut() -> TrackId,
+        into: &mut Vec<Event>,
+    ) {
+        let since = self.last.replace(at).unwrap_or(at);
+        for (account, ticks) in charges {
+            let (track, sum) = self.all.entry(account.clone()).or_insert_with(|| {
+                let (track, pid) = (new(), Some(account.pid));
+                let (kind, role, name) = (TrackKind::Thread, account.role, account.name.clone());
+                into.push(Event::Track(Track { track, host, kind, role, pid, tid: pid, name }));
+                into.extend(counters(track, Ticks::default(), since));
+                (track, Ticks::default())
+            });
+            *sum = sum.plus(ticks);
+            into.extend(counters(*track, *sum, at));
+        }
+    }
+}
+
+fn counters(track: TrackId, ticks: Ticks, at: Time) -> [Event; 2] {
+    [(CounterName::CpuUserNs, ticks.user), (CounterName::CpuSystemNs, ticks.system)].map(|(name, ticks)| {
+        let value = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+        Event::Counter(Counter { of: CounterOf::Track(track), name, at, value })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(parent: u32, name: &str, own: (u64, u64), children: (u64, u64)) -> Stat {
+        let ticks = |(user, system)| Ticks { user, system };
+        Stat { parent, started: 1, name: name.to_owned(), own: ticks(own), children: ticks(children) }
+    }
+
+    /// The recorder, the command (100) and somebody else (7), with these besides.
+    fn table(own: (u64, u64), waited: (u64, u64), more: &[(u32, Stat)]) -> BTreeMap<u32, Stat> {
+        let all = [(std::process::id(), stat(7, "thalweg", own, waited))];
+        all.into_iter().chain(more.iter().cloned()).collect()
+    }
+
+    fn charged(charges: &[(Account, Ticks)], name: &str) -> Option<(u64, u64, Role)> {
+        charges.iter().find(|(account, _)| account.name == name).map(|(account, ticks)| (ticks.user, ticks.system, account.role))
+    }
+
+    #[test]
+    fn what_ran_between_two_looks_is_charged_and_nothing_before() {
+        let own = std::process::id();
+        let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "sh".to_owned())));
+        let (shell, other) = (stat(own, "sh", (5, 1), (0, 0)), stat(1, "cron", (900, 90), (10, 0)));
+        assert!(processes.look(table((3, 3), (0, 0), &[(100, shell.clone()), (7, other.clone())])).is_empty());
+        let child = Stat { started: 2, ..stat(100, "spin", (40, 2), (0, 0)) };
+        let charges = processes.look(table((4, 3), (0, 0), &[(100, stat(own, "sh", (6, 1), (0, 0))), (101, child), (7, other)]));
+        assert_eq!(charged(&charges, "sh"), Some((1, 0, Role::Client)));
+        assert_eq!(charged(&charges, "spin"), Some((40, 2, Role::Client)), "a child is the command's");
+        assert_eq!(charged(&charges, "thalweg"), Some((1, 0, Role::Recorder)));
+        assert_eq!(charged(&charges, "cron"), None);
+    }
+
+    #[test]
+    fn children_that_ended_between_two_looks_are_their_parents_and_none_counts_twice() {
+        let own = std::process::id();
+        let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "spin".to_owned())));
+        processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (0, 0), (0, 0)))]));
+        // One child is seen at 30 ticks, and a child of its at 8.
+        let (child, grandchild) = (stat(100, "make", (30, 0), (2, 0)), stat(101, "cc", (8, 0), (0, 0)));
+        processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (0, 0), (0, 0))), (101, child), (102, grandchild)]));
+        // Both have ended, at 33 and 9; and so has one that nobody saw, of 5. The shell waited for all: 33 + 2 + 9 + 5.
+        let charges = processes.look(table((0, 0), (0, 0), &[(100, stat(own, "sh", (1, 0), (49, 0)))]));
+        assert_eq!(charged(&charges, "children of sh"), Some((9, 0, Role::Client)));
+        assert_eq!(charged(&charges, "sh"), Some((1, 0, Role::Client)));
+    }
+
+    #[test]
+    fn the_last_ticks_of_the_command_are_its_own() {
+        let own = std::process::id();
+        let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "spin".to_owned())));
+        processes.look(table((0, 0), (7, 0), &[(100, stat(own, "spin", (0, 0), (0, 0)))]));
+        processes.look(table((0, 0), (7, 0), &[(100, stat(own, "spin", (20, 1), (0, 0)))]));
+        let charges = processes.look(table((0, 0), (47, 4), &[]));
+        assert_eq!(charged(&charges, "spin"), Some((20, 3, Role::Client)), "{charges:?}");
+        // Too short to have been seen under its name.
+        let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "spin".to_owned())));
+        processes.look(table((0, 0), (0, 0), &[(100, stat(own, "thalweg", (0, 0), (0, 0)))]));
+        assert_eq!(charged(&processes.look(table((0, 0), (2, 1), &[])), "spin"), Some((2, 1, Role::Client)));
+    }
+
+    #[test]
+    fn a_number_that_is_used_again_is_another_process() {
+        let mut processes = Processes::new(std::iter::empty(), None);
+        processes.look(table((0, 0), (0, 0), &[(9, stat(1, "old", (500, 0), (0, 0)))]));
+        let new = Stat { started: 2, ..stat(1, "new", (3, 0), (0, 0)) };
+        assert_eq!(charged(&processes.look(table((0, 0), (0, 0), &[(9, new)])), "new"), Some((3, 0, Role::None)));
+    }
+
+    #[test]
+    fn this_process_is_read() {
+        let all = read();
+        let own = &all[&std::process::id()];
+        assert!(own.parent != 0 && own.started > 0, "{own:?}");
+    }
+}
