@@ -39,7 +39,7 @@ pub use loss::Loss;
 pub use memory_source::MemorySource;
 pub use model::*;
 pub use mount_description::{MountDescription, MountedServer, MountedTarget};
-pub use recording::{Ending, Recording, RecordingWriter};
+pub use recording::{Ending, Recording, RecordingWriter, TableColumn, write_table};
 pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use time::Time;

@@ -11,6 +11,7 @@ use parquet::data_type::ByteArray;
 pub(super) enum Values {
     Int32(Vec<i32>),
     Int64(Vec<i64>),
+    Double(Vec<f64>),
     Texts(Texts),
 }
 
@@ -78,6 +79,12 @@ impl Number for i64 {
     }
 }
 
+impl Number for f64 {
+    fn values(numbers: impl Iterator<Item = f64>) -> Values {
+        Values::Double(numbers.collect())
+    }
+}
+
 impl Number for u32 {
     fn values(numbers: impl Iterator<Item = u32>) -> Values {
         Values::Int32(numbers.map(|number| number as i32).collect())
@@ -121,6 +128,14 @@ fn members(set: &[&'static str], numbers: impl Iterator<Item = u8>) -> Texts {
 
 pub(super) fn texts<'a>(texts: impl Iterator<Item = &'a str>) -> Leaf {
     Leaf { values: Values::Texts(texts.map(ByteArray::from).collect()), definition: Vec::new(), repetition: Vec::new() }
+}
+
+/// The same where a text may be absent.
+pub(super) fn optional_texts<'a>(rows: impl Iterator<Item = Option<&'a str>>) -> Leaf {
+    let mut definition = Vec::new();
+    let present = rows.inspect(|row| definition.push(i16::from(row.is_some()))).flatten();
+    let values = Values::Texts(present.map(ByteArray::from).collect());
+    Leaf { values, definition, repetition: Vec::new() }
 }
 
 /// A column of lists of text.

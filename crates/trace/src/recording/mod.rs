@@ -17,6 +17,7 @@
 
 mod checksums;
 mod convert;
+mod flat_table;
 mod leaf;
 mod merge;
 mod parquet_file;
@@ -31,6 +32,7 @@ mod temporary;
 mod window;
 mod writer;
 
+pub use flat_table::{TableColumn, write_table};
 pub use reader::Recording;
 pub use writer::{Ending, RecordingWriter};
 

@@ -71,6 +71,7 @@ fn write_group<W: Write + Send>(writer: &mut SerializedFileWriter<W>, leaves: &[
         match (column.untyped(), &leaf.values) {
             (ColumnWriter::Int32ColumnWriter(to), Values::Int32(values)) => to.write_batch(values, definition, repetition)?,
             (ColumnWriter::Int64ColumnWriter(to), Values::Int64(values)) => to.write_batch(values, definition, repetition)?,
+            (ColumnWriter::DoubleColumnWriter(to), Values::Double(values)) => to.write_batch(values, definition, repetition)?,
             (ColumnWriter::ByteArrayColumnWriter(to), Values::Texts(texts)) => to.write_batch(&texts.to_vec(), definition, repetition)?,
             _ => return Err(unfit()),
         };
