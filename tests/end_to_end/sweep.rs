@@ -134,6 +134,97 @@ fn what_cannot_be_meant_is_refused_and_a_dry_run_runs_nothing() {
 }
 
 #[test]
+fn a_dry_run_says_how_long_it_takes_only_where_something_says_so() {
+    let directory = scratch();
+    let log = directory.path().join("log");
+    let script = format!("echo {{n}} >> {}", text(&log));
+    let with = |flags: &[&str]| sweep(directory.path(), &[&["--vary", "n=1..3", "--repeat", "2"], flags].concat(), &script);
+    assert!(with(&["--dry-run"]).done().err.contains("for each second that one takes"));
+    let said = with(&["--dry-run", "--try-one"]).done();
+    assert!(said.err.contains("expected to take") && said.err.contains("from one run of n=2, which took"), "{}", said.err);
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "2\n", "one run of one point");
+    assert!(!directory.path().join("s.runs.jsonl").exists());
+    with(&[]).done();
+    let said = with(&["--dry-run", "--try-one"]).done();
+    assert!(said.err.contains("from 9 runs of this plan in") && said.err.contains("all of which is there"), "{}", said.err);
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 10, "a log makes a trial unnecessary");
+    run(["sweep", "--vary", "n=1", "--try-one", "--", "true", "{n}"]).failed(2, &["--dry-run"]);
+}
+
+#[test]
+fn a_ceiling_is_measured_in_turn_and_each_run_is_a_row_of_a_table() {
+    let directory = scratch();
+    let log = directory.path().join("log");
+    let ceiling = format!("sh -c 'echo ceiling {{run}} >> {}'", text(&log));
+    let script = format!("echo point {{run}} >> {}; sleep 0.0{{n}}", text(&log));
+    let flags = ["--vary", "n=1,4", "--repeat", "6", "--narrow", "0.0001", "--bytes", "1Mi", "--ceiling", &ceiling];
+    let said = sweep(directory.path(), &flags, &script).done();
+    assert!(said.out.contains("of the ceiling"), "{}", said.out);
+    let lines = std::fs::read_to_string(&log).unwrap();
+    let order: Vec<&str> = lines.lines().map(|line| line.split(' ').next().unwrap()).collect();
+    assert_eq!((order.len(), order.iter().filter(|what| **what == "ceiling").count()), (21, 7));
+    let ends: Vec<usize> =
+        (0..7).map(|repeat| order[3 * repeat..3 * repeat + 3].iter().filter(|what| **what == "ceiling").count()).collect();
+    assert_eq!(ends, [1; 7], "once in each repetition: {order:?}");
+    let document = document(directory.path());
+    for point in document["points"].as_array().unwrap() {
+        let part = point["of_ceiling"]["median"].as_f64().unwrap();
+        assert!(part > 0.0 && part < 1.0, "a sleep is below what nothing gives: {point}");
+    }
+    let page = std::fs::read_to_string(directory.path().join("s.html")).unwrap();
+    assert!(page.contains(">ceiling</text>") && page.contains("the ceiling: "));
+    // The table, by a reader that is not ours.
+    let table = directory.path().join("s.parquet");
+    assert_eq!(&std::fs::read(&table).unwrap()[..4], b"PAR1");
+    let read = "import sys
+try:
+    import pyarrow.parquet as parquet
+    rows = parquet.read_table(sys.argv[1]).to_pylist()
+except ImportError:
+    try:
+        import duckdb
+    except ImportError:
+        print('none')
+        sys.exit()
+    found = duckdb.sql(f\"select * from '{sys.argv[1]}'\")
+    rows = [dict(zip(found.columns, row)) for row in found.fetchall()]
+print(len(rows), sorted({row['vary_n'] for row in rows}), min(row['wall_s'] for row in rows) > 0.01, {row['state'] for row in rows})";
+    let read = std::process::Command::new("python3").args(["-c", read, text(&table)]).output().unwrap();
+    match String::from_utf8(read.stdout).unwrap().trim() {
+        "none" => println!("SKIPPED: the reading of the table by another program: python3 has neither pyarrow nor duckdb"),
+        said => assert_eq!(said, "12 [1.0, 4.0] True {'done'}", "{}", String::from_utf8_lossy(&read.stderr)),
+    }
+}
+
+#[test]
+fn profiled_runs_say_what_processors_did_where_profiles_can_be_taken() {
+    let directory = scratch();
+    let output = directory.path().join("s");
+    let script = "i=0; while [ $i -lt {n}00000 ]; do i=$((i+1)); done";
+    let words = ["sweep", "--repeat", "3", "--explain", "every", "--profile=2", "-o", text(&output), "--vary", "n=2,4"];
+    let said = run([&words[..], &["--", "sh", "-c", script]].concat());
+    if said.err.contains("no profile can be taken here") {
+        println!("SKIPPED: profiles need privilege");
+        return;
+    }
+    said.done();
+    for point in document(directory.path())["points"].as_array().unwrap() {
+        let profile = &point["profile"];
+        assert_eq!(profile["runs"], 2, "the first and the third of three: {profile}");
+        assert!(profile["samples"].as_u64().unwrap() > 200, "{profile}");
+        let shares = profile["shares"].as_array().unwrap();
+        let of =
+            |class: &str| shares.iter().filter(|share| share["class"] == class).map(|share| share["share"].as_f64().unwrap()).sum::<f64>();
+        let all: f64 = shares.iter().map(|share| share["share"].as_f64().unwrap()).sum();
+        assert!((all - 1.0).abs() < 0.01 && of("program") > 0.02, "a shell that counts is a program's time: {profile}");
+    }
+    let page = std::fs::read_to_string(directory.path().join("s.html")).unwrap();
+    assert!(page.contains("What processors did along n") && !directory.path().join("s.profile.thw").exists());
+    let words = ["sweep", "--explain", "never", "--profile", "--vary", "n=1", "--", "true", "{n}"];
+    run(words).failed(2, &["--explain never records none"]);
+}
+
+#[test]
 fn a_server_is_restarted_when_its_own_parameters_change_and_no_oftener() {
     let directory = scratch();
     let log = directory.path().join("starts");

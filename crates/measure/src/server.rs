@@ -21,15 +21,16 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts it, and returns when `port` of this machine answers.
+    /// Starts it, and returns when `at` answers.
     ///
     /// # Errors
     /// Something answers there already; it cannot be started; it ends, or does not answer within the limit.
-    pub fn start(words: &[String], port: u16, limit: Duration) -> Result<Server> {
+    pub fn start(words: &[String], at: SocketAddr, limit: Duration) -> Result<Server> {
         let line = words.join(" ");
         let wrong = |problem: String| Error::Server { command: line.clone(), problem };
-        if answers(port) {
-            return Err(wrong(format!("port {port} answered before it was started: another program has it; end that one first")));
+        let place = if at.ip() == Ipv4Addr::LOCALHOST { format!("port {}", at.port()) } else { at.to_string() };
+        if answers(at) {
+            return Err(wrong(format!("{place} answered before it was started: another program has it; end that one first")));
         }
         let (program, arguments) = words.split_first().ok_or_else(|| wrong("a command without words".into()))?;
         let mut command = Command::new(program);
@@ -38,13 +39,13 @@ impl Server {
         let child = command.spawn().map_err(|source| Error::Process { command: line.clone(), doing: "starting it", source })?;
         let mut server = Server { child, line };
         let deadline = Instant::now() + limit;
-        while !answers(port) {
+        while !answers(at) {
             if let Ok(Some(status)) = server.child.try_wait() {
-                let problem = format!("ended ({status}) before its port {port} answered; it has to stay in the foreground");
+                let problem = format!("ended ({status}) before its {place} answered; it has to stay in the foreground");
                 return Err(Error::Server { command: server.line.clone(), problem });
             }
             if Instant::now() >= deadline {
-                let problem = format!("its port {port} did not answer within {limit:?}");
+                let problem = format!("its {place} did not answer within {limit:?}");
                 return Err(Error::Server { command: server.line.clone(), problem });
             }
             std::thread::sleep(ASKS_EVERY);
@@ -78,8 +79,8 @@ impl Drop for Server {
     }
 }
 
-fn answers(port: u16) -> bool {
-    TcpStream::connect_timeout(&SocketAddr::from((Ipv4Addr::LOCALHOST, port)), ANSWERS_WITHIN).is_ok()
+fn answers(at: SocketAddr) -> bool {
+    TcpStream::connect_timeout(&at, ANSWERS_WITHIN).is_ok()
 }
 
 /// The process group of a line of /proc/PID/stat, and the processor time of the children that were waited for.
@@ -112,7 +113,7 @@ mod tests {
     #[test]
     fn a_server_that_does_not_come_up_and_a_port_that_is_taken_are_named() {
         let taken = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let port = taken.local_addr().unwrap().port();
+        let port = taken.local_addr().unwrap();
         let start = |script: &str| Server::start(&words(script), port, Duration::from_millis(60)).map(|_| ()).unwrap_err().to_string();
         assert!(start("sleep 1000").contains("answered before it was started"));
         drop(taken);

@@ -36,7 +36,7 @@ const OWN: [&str; 4] = ["#44AA99", "#999933", "#AA4466", "#6699CC"];
 pub(super) const SAYS_NOTHING: &str = "#D8DCE2";
 
 /// The colour of a class.
-pub(super) fn of(class: &str) -> &'static str {
+pub(crate) fn of(class: &str) -> &'static str {
     if let Some((_, colour)) = COLOURS.iter().find(|(name, _)| *name == class) {
         return colour;
     }

@@ -16,6 +16,8 @@ mod page;
 pub use column::ProfileColumn;
 pub use page::profile_page;
 
+pub(crate) use colours::of as colour_of_class;
+
 use crate::columns::{clean, cut, left, right, rounded_to_sum};
 use crate::page::{Ink, Page, TextOptions};
 use classes::Row;

@@ -1,7 +1,7 @@
 //! A heat map: a cell for each pair of values, with its figure as a number, its cause as colour and letters. A point without a figure
 //! is hatched and says why; none is left out.
 
-use super::{code, fill, fill_unknown, in_order, ink_on, legend};
+use super::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, fitted, text_width};
 use thalweg_explain::Cause;
 
@@ -74,8 +74,8 @@ fn draw(canvas: &mut Canvas, cell: &HeatCell, (x, y): (f64, f64), width: f64) {
     let inside = (x + 1.0, y + 1.0, width - 2.0, CELL - 2.0);
     let ink = match (cell.cause, cell.level) {
         (Some(cause), Some(_)) => {
-            fill(canvas, inside, cause);
-            ink_on(cause)
+            fill(canvas, inside, &cause);
+            ink_on(&cause)
         }
         (None, Some(level)) => {
             canvas.rectangle(inside.0, inside.1, inside.2, inside.3, "#0072B2", (8.0 + 52.0 * level.clamp(0.0, 1.0)).round() / 100.0);
@@ -96,7 +96,7 @@ fn draw(canvas: &mut Canvas, cell: &HeatCell, (x, y): (f64, f64), width: f64) {
     }
     canvas.text(x + width / 2.0, y + 19.0, &text, Lettering::of(SIZE).in_colour(ink).held("middle").bold());
     if let Some(cause) = cell.cause.filter(|_| cell.level.is_some()) {
-        canvas.text(x + width / 2.0, y + 32.0, &code(cause), Lettering::of(10.0).in_colour(ink).held("middle"));
+        canvas.text(x + width / 2.0, y + 32.0, &cause.letters(), Lettering::of(10.0).in_colour(ink).held("middle"));
     }
     if cell.is_best {
         let (right, bottom) = (x + width - 1.5, y + CELL - 1.5);

@@ -1,36 +1,21 @@
-//! Pictures of a parameter sweep that other pages do not need: a heat map of points ([`heat_map`]), and the causes along a parameter as
-//! stacked bars ([`stacked_causes`]). SVG, no script; a cell says more when it is pointed at.
+//! Pictures of a parameter sweep that other pages do not need: a heat map of points ([`heat_map`]), and the causes or the classes of a profile
+//! along a parameter as stacked bars ([`stacked`]). SVG, no script; a cell says more when it is pointed at.
 
+mod band;
 mod heat;
 mod stacks;
 
+pub use band::{Band, ProfileClass};
 pub use heat::{HeatCell, HeatMap, heat_map};
-pub use stacks::{CauseStack, Stacks, stacked_causes};
+pub use stacks::{Stack, Stacks, stacked};
 
 use crate::picture::canvas::{Canvas, Lettering, RULE, text_width};
-use crate::picture::palette::{cause_style, is_hatched, is_light};
-use thalweg_explain::Cause;
+use crate::picture::palette::is_light;
 
-/// A cause in two letters: at which end, and what. Every cause has its own (a test holds that).
-fn code(cause: Cause) -> String {
-    let name = cause.name();
-    let Some((end, what)) = name.split_once('.') else { return if name == "recorder" { "re".into() } else { "?".into() } };
-    let letter = match what {
-        "metadata" => 'D',
-        "runqueue" => 'Q',
-        "loss" => 'X',
-        "rwnd" => 'W',
-        "sync" => 'F',
-        "unknown" => '?',
-        other => other.chars().next().unwrap_or('?').to_ascii_uppercase(),
-    };
-    format!("{}{letter}", &end[..1])
-}
-
-/// A rectangle in a cause's colour, hatched where it is the server's.
-fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64), cause: Cause) {
-    canvas.rectangle(x, y, width, height, cause_style(cause).colour, 1.0);
-    if is_hatched(cause) {
+/// A rectangle in a band's colour, hatched where it is the server's.
+fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64), band: &impl Band) {
+    canvas.rectangle(x, y, width, height, band.colour(), 1.0);
+    if band.is_hatched() {
         canvas.rectangle(x, y, width, height, "url(#server)", 0.5);
     }
 }
@@ -41,46 +26,32 @@ fn fill_unknown(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64)
     canvas.rectangle(x, y, width, height, "url(#server)", 1.0);
 }
 
-/// Each cause once, in the order of the legend.
-fn in_order(causes: impl Iterator<Item = Cause>) -> Vec<Cause> {
-    let mut causes: Vec<Cause> = causes.collect();
-    causes.sort_by_key(|cause| cause.name());
-    causes.dedup();
-    causes
+/// Each band once, in the order of the legend.
+fn in_order<B: Band>(bands: impl Iterator<Item = B>) -> Vec<B> {
+    let mut bands: Vec<B> = bands.collect();
+    bands.sort_by_key(Band::rank);
+    bands.dedup();
+    bands
 }
 
-/// The colour of text on a cause's colour.
-fn ink_on(cause: Cause) -> &'static str {
-    if is_light(cause_style(cause).colour) { "#1B2430" } else { "#ffffff" }
+/// The colour of text on a band's colour.
+fn ink_on(band: &impl Band) -> &'static str {
+    if is_light(band.colour()) { "#1B2430" } else { "#ffffff" }
 }
 
-/// The causes that a picture shows, each with its letters; where it ends.
-fn legend(canvas: &mut Canvas, causes: &[Cause], (left, top): (f64, f64), right: f64) -> f64 {
+/// The bands that a picture shows, each with its letters; where it ends.
+fn legend<B: Band>(canvas: &mut Canvas, bands: &[B], (left, top): (f64, f64), right: f64) -> f64 {
     const SIZE: f64 = 11.5;
     let (mut x, mut y) = (left, top);
-    for cause in causes {
-        let text = format!("{} {}", code(*cause), cause.name());
+    for band in bands {
+        let text = format!("{} {}", band.letters(), band.words());
         let width = 30.0 + text_width(&text, SIZE);
         if x + width > right && x > left {
             (x, y) = (left, y + 18.0);
         }
-        fill(canvas, (x, y - 10.0, 12.0, 12.0), *cause);
+        fill(canvas, (x, y - 10.0, 12.0, 12.0), band);
         canvas.text(x + 17.0, y, &text, Lettering::of(SIZE));
         x += width;
     }
-    if causes.is_empty() { top - 18.0 } else { y }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_cause_has_letters_of_its_own() {
-        let mut codes: Vec<String> = Cause::ALL.iter().map(|cause| code(*cause)).collect();
-        codes.sort();
-        let all = codes.len();
-        codes.dedup();
-        assert_eq!(codes.len(), all, "{codes:?}");
-    }
+    if bands.is_empty() { top - 18.0 } else { y }
 }

@@ -1,12 +1,11 @@
-//! The causes along a parameter as stacked bars: where the limit changes hands is where the colours do.
+//! The causes of the time, or the classes of a profile, along a parameter as stacked bars: where the limit changes hands is where the colours do.
 
-use super::{code, fill, fill_unknown, in_order, ink_on, legend};
+use super::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE, fitted};
-use thalweg_explain::Cause;
 
 /// Stacked bars.
-#[derive(Clone, Debug, Default)]
-pub struct Stacks {
+#[derive(Clone, Debug)]
+pub struct Stacks<B> {
     /// Above them.
     pub title: String,
     /// Below the title, smaller; may be empty.
@@ -14,16 +13,16 @@ pub struct Stacks {
     /// What the bars are.
     pub x_name: String,
     /// From left to right.
-    pub stacks: Vec<CauseStack>,
+    pub stacks: Vec<Stack<B>>,
 }
 
 /// A bar.
-#[derive(Clone, Debug, Default)]
-pub struct CauseStack {
+#[derive(Clone, Debug)]
+pub struct Stack<B> {
     /// Below it.
     pub label: String,
-    /// The shares of the wall time; empty: not known.
-    pub shares: Vec<(Cause, f64)>,
+    /// The shares of the whole; empty: not known.
+    pub shares: Vec<(B, f64)>,
     /// Where nothing is known: why.
     pub note: String,
 }
@@ -38,7 +37,7 @@ const SIZE: f64 = 12.0;
 const READABLE: f64 = 0.09;
 
 /// Draws them.
-pub fn stacked_causes(picture: &Stacks) -> String {
+pub fn stacked<B: Band>(picture: &Stacks<B>) -> String {
     let mut canvas = Canvas::default();
     canvas.head(20.0, &picture.title, &picture.subtitle, WIDTH - 40.0);
     let faint = Lettering::of(SIZE).in_colour(FAINT);
@@ -48,38 +47,38 @@ pub fn stacked_causes(picture: &Stacks) -> String {
         canvas.line((LEFT, y), (LEFT + step * picture.stacks.len() as f64, y), RULE, "");
         canvas.text(LEFT - 8.0, y + 4.0, &format!("{percent} %"), faint.held("end"));
     }
-    let causes = in_order(picture.stacks.iter().flat_map(|stack| &stack.shares).map(|(cause, _)| *cause));
+    let bands = in_order(picture.stacks.iter().flat_map(|stack| &stack.shares).map(|(band, _)| band.clone()));
     for (n, stack) in picture.stacks.iter().enumerate() {
         let (x, width) = (LEFT + step * n as f64 + step * 0.1, step * 0.8);
-        bar(&mut canvas, stack, &causes, (x, width));
+        bar(&mut canvas, stack, &bands, (x, width));
         canvas.text(x + width / 2.0, TOP + HEIGHT + 18.0, &fitted(&stack.label, SIZE, step), faint.held("middle"));
     }
     canvas.text(LEFT, TOP + HEIGHT + 38.0, &fitted(&picture.x_name, SIZE, WIDTH - LEFT), faint);
-    let end = legend(&mut canvas, &causes, (LEFT, TOP + HEIGHT + 62.0), WIDTH - 20.0);
+    let end = legend(&mut canvas, &bands, (LEFT, TOP + HEIGHT + 62.0), WIDTH - 20.0);
     canvas.finish(WIDTH, end + 20.0, &picture.title)
 }
 
-/// The causes of all bars in one order, so that a colour can be followed from bar to bar.
-fn bar(canvas: &mut Canvas, stack: &CauseStack, causes: &[Cause], (x, width): (f64, f64)) {
+/// The bands of all bars in one order, so that a colour can be followed from bar to bar.
+fn bar<B: Band>(canvas: &mut Canvas, stack: &Stack<B>, bands: &[B], (x, width): (f64, f64)) {
     let mut y = TOP + HEIGHT;
-    for cause in causes {
-        let share: f64 = stack.shares.iter().filter(|(of, _)| of == cause).map(|(_, share)| share).sum();
+    for band in bands {
+        let share: f64 = stack.shares.iter().filter(|(of, _)| of == band).map(|(_, share)| share).sum();
         if share <= 0.0 {
             continue;
         }
         let height = HEIGHT * share;
         y -= height;
-        fill(canvas, (x, y, width, height), *cause);
+        fill(canvas, (x, y, width, height), band);
         if share >= READABLE {
-            let text = format!("{} {:.0} %", code(*cause), share * 100.0);
+            let text = format!("{} {:.0} %", band.letters(), share * 100.0);
             canvas.text(
                 x + width / 2.0,
                 y + height / 2.0 + 4.0,
                 &fitted(&text, 10.5, width),
-                Lettering::of(10.5).in_colour(ink_on(*cause)).held("middle"),
+                Lettering::of(10.5).in_colour(ink_on(band)).held("middle"),
             );
         }
-        canvas.hint(x, y, width, height, &format!("{}: {} {:.1} %", stack.label, cause.name(), share * 100.0));
+        canvas.hint(x, y, width, height, &format!("{}: {} {:.1} %", stack.label, band.words(), share * 100.0));
     }
     if stack.shares.is_empty() {
         fill_unknown(canvas, (x, TOP, width, HEIGHT));
@@ -89,21 +88,33 @@ fn bar(canvas: &mut Canvas, stack: &CauseStack, causes: &[Cause], (x, width): (f
 
 #[cfg(test)]
 mod tests {
+    use super::super::ProfileClass;
     use super::*;
+    use thalweg_explain::Cause;
 
     #[test]
     fn shares_are_stacked_and_what_is_not_known_is_hatched() {
-        let stack =
-            |label: &str, shares: &[(Cause, f64)]| CauseStack { label: label.into(), shares: shares.to_vec(), note: "timed out".into() };
+        let stack = |label: &str, shares: &[(Cause, f64)]| Stack { label: label.into(), shares: shares.to_vec(), note: "timed out".into() };
         let stacks = vec![
             stack("64Ki", &[(Cause::ClientRead, 0.7), (Cause::NetworkBandwidth, 0.3)]),
             stack("1Mi", &[(Cause::NetworkBandwidth, 0.96), (Cause::ClientRead, 0.04)]),
             stack("4Mi", &[]),
         ];
-        let svg = stacked_causes(&Stacks { title: "T".into(), x_name: "block".into(), stacks, ..Stacks::default() });
+        let picture = |stacks| Stacks { title: "T".into(), subtitle: String::new(), x_name: "block".into(), stacks };
+        let svg = stacked(&picture(stacks));
         for text in [">cR 70 %<", ">nB 96 %<", ">timed out<", "1Mi: client.read 4.0 %", ">nB network.bandwidth<"] {
             assert!(svg.contains(text), "{text} is missing in {svg}");
         }
-        assert!(!svg.contains("NaN") && !stacked_causes(&Stacks::default()).contains("NaN"));
+        assert!(!svg.contains("NaN") && !stacked(&picture(Vec::new())).contains("NaN"));
+    }
+
+    #[test]
+    fn classes_of_a_profile_stand_in_the_order_of_its_table() {
+        let class = |place, name: &str, title: &str| ProfileClass { name: name.into(), title: title.into(), place };
+        let (idle, copy) = (class(0, "idle", "idle"), class(5, "copy", "memory copy"));
+        let stack = Stack { label: "1".into(), shares: vec![(copy, 0.6), (idle, 0.4)], note: String::new() };
+        let svg = stacked(&Stacks { title: "T".into(), subtitle: String::new(), x_name: "n".into(), stacks: vec![stack] });
+        let at = |text: &str| svg.find(text).unwrap_or_else(|| panic!("{text} is missing in {svg}"));
+        assert!(at("1: idle 40.0 %") < at("1: memory copy 60.0 %") && svg.contains(">copy memory copy<"));
     }
 }

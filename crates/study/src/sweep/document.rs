@@ -4,6 +4,7 @@
 use super::findings::{Findings, find};
 use super::plan::Sweep;
 use super::point::{PointResult, RunResult, name, places};
+use super::profile;
 use super::run::Surroundings;
 use super::sample::{Digest, Point, Sample, State, Subject, Swept};
 use super::values::Parameter;
@@ -35,6 +36,12 @@ pub struct Document {
     /// What the hardware gives, if that was said.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ceiling_bytes_per_s: Option<f64>,
+    /// The command that measured it, if one did.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ceiling_command: Option<String>,
+    /// Why that gave no figure somewhere.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ceiling_problem: Option<String>,
     /// Every point, the skipped ones too.
     pub points: Vec<PointResult>,
     /// What is found in them.
@@ -66,6 +73,8 @@ impl Sweep {
             machine,
             repeat: self.choice.repeat,
             ceiling_bytes_per_s: self.choice.ceiling_bytes_per_s,
+            ceiling_command: self.choice.ceiling.clone(),
+            ceiling_problem: self.ceiling_problem(runs),
             points,
             findings,
         }
@@ -93,6 +102,9 @@ impl Sweep {
             cpu_ns_per_byte: medians(&|run| Some((run.cpu_s()) * 1e9 / run.bytes.filter(|bytes| *bytes > 0)? as f64)),
             cache: caches().find(|state| !state.is_verified()).or_else(|| caches().next()).cloned(),
             explanation: merged(runs.of(point, &recorded).into_iter().filter_map(|(_, sample)| sample.explanation.as_ref())),
+            profile: profile::merged(runs.of(point, &recorded).into_iter().filter_map(|(_, sample)| sample.profile.as_ref())),
+            ceiling_bytes_per_s: self.ceiling_at(point, runs),
+            of_ceiling: self.part_of_ceiling(point, &results, runs),
             runs: results,
             ..PointResult::bare(point, bad.map_or(State::Done, |bad| bad.state), bad.and_then(|bad| bad.problem.clone()))
         }

@@ -8,18 +8,23 @@
 //! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, places in words |
 //! | [`plan`] | what is asked for, checked; the points; the plan for the engine |
 //! | [`run`], [`program`], [`sample`] | one run with what it needs around it; which program it was; what the log has of it |
+//! | [`ceiling`], [`profile`], [`expected`] | what the hardware gives, measured in turn; classes of a profile; how long it will take |
 //! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
-//! | [`document`], [`point`], [`text`], [`diff`] | the result; in at most 25 lines; two of them point by point |
+//! | [`document`], [`point`], [`text`], [`table`], [`diff`] | the result; in at most 25 lines; a row for each run; two of them point by point |
 
+mod ceiling;
 mod diff;
 mod document;
+mod expected;
 mod findings;
 mod plan;
 mod point;
+mod profile;
 mod program;
 mod run;
 mod sample;
 mod skip;
+mod table;
 mod template;
 #[cfg(test)]
 mod tests;
@@ -29,10 +34,11 @@ mod variance;
 
 pub use diff::{Diff, diff};
 pub use document::Document;
+pub use expected::Expected;
 pub use findings::{Findings, Handover};
 pub use plan::{Choice, Explain, Sweep};
 pub use point::{PointResult, RunResult};
 pub use run::Surroundings;
-pub use sample::{Digest, Point, Sample, State, Subject};
+pub use sample::{ClassShare, Classes, Digest, Point, Sample, State, Subject};
 pub use values::{Parameter, Value};
 pub use variance::Share;

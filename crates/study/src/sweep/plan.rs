@@ -12,6 +12,9 @@ use std::collections::BTreeSet;
 use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan, SplitMix};
 use thalweg_trace::numbers::count;
 
+/// The ceiling's flag, as problems name it.
+pub(super) const CEILING: &str = "--ceiling";
+
 /// More runs than this were meant by nobody.
 const MOST_RUNS: u128 = 10_000;
 
@@ -62,8 +65,12 @@ pub struct Choice {
     pub sample: Option<usize>,
     /// When runs are recorded.
     pub explain: Explain,
+    /// Of the recorded runs of a point, every so many-th takes a profile of the machine too, the first among them.
+    pub profile: Option<usize>,
     /// What the hardware gives, bytes per second: a line in plots.
     pub ceiling_bytes_per_s: Option<f64>,
+    /// The same measured: a command's template that moves as much as `bytes` says, run in turn with all points.
+    pub ceiling: Option<String>,
     /// Equal seeds give equal orders and samples.
     pub seed: u64,
 }
@@ -86,7 +93,9 @@ impl Default for Choice {
             narrow: 0.02,
             sample: None,
             explain: Explain::Once,
+            profile: None,
             ceiling_bytes_per_s: None,
+            ceiling: None,
             seed: 1,
         }
     }
@@ -108,6 +117,8 @@ pub struct Sweep {
     server_takes: Vec<usize>,
     /// The server's words.
     pub(super) server: Option<Vec<String>>,
+    /// Those of the command that measures the ceiling.
+    pub(super) ceiling: Option<Vec<String>>,
 }
 
 impl Choice {
@@ -136,11 +147,13 @@ impl Choice {
             (Some(_), None) => return wrong("--server needs --port: it is up when that port answers".into()),
             (None, Some(_)) => return wrong("--port is that of a --server".into()),
         };
+        let ceiling = self.check_ceiling()?;
+        self.check_profile()?;
         self.check_names(&parameters)?;
         let of_server: BTreeSet<&str> = self.server.iter().chain(&self.port).flat_map(|template| names(template)).collect();
         let server_takes = (0..parameters.len()).filter(|n| of_server.contains(parameters[*n].name.as_str())).collect();
         let (points, skipped) = self.points(&parameters)?;
-        let sweep = Sweep { choice: self, parameters, points, skipped, server_takes, server };
+        let sweep = Sweep { choice: self, parameters, points, skipped, server_takes, server, ceiling };
         sweep.check_runs()?;
         Ok(sweep)
     }
@@ -154,6 +167,7 @@ impl Choice {
             ("--server", &self.server),
             ("--port", &self.port),
             ("--bytes", &self.bytes),
+            (CEILING, &self.ceiling),
         ];
         let optional = optional.into_iter().filter_map(|(flag, text)| Some((flag, text.as_ref()?)));
         let all = self.command.iter().map(|word| ("the command", word)).chain(optional);
@@ -169,7 +183,10 @@ impl Choice {
                     };
                     return Err(Error::Choice(format!("{place}: {template}: {problem}")));
                 }
-                used.insert(name);
+                // What the ceiling alone depends on changes nothing that is swept.
+                if place != CEILING {
+                    used.insert(name);
+                }
             }
         }
         match parameters.iter().find(|p| !used.contains(p.name.as_str())) {
@@ -250,7 +267,8 @@ impl Sweep {
 
     /// How many runs it is at most, warm-ups and recorded ones with them.
     pub fn runs(&self) -> u128 {
-        self.points.len() as u128 * (1 + self.choice.repeat + self.recorded()) as u128
+        let counted = (1 + self.choice.repeat) as u128;
+        self.points.len() as u128 * (counted + self.recorded() as u128) + self.ceilings().len() as u128 * counted
     }
 
     /// How many points are run, and how many are skipped.
@@ -258,7 +276,8 @@ impl Sweep {
         (self.points.len(), self.skipped.len())
     }
 
-    fn recorded(&self) -> usize {
+    /// How many runs of each point are recorded, at most.
+    pub(super) fn recorded(&self) -> usize {
         match self.choice.explain {
             Explain::Every => self.choice.repeat,
             Explain::Once => 1,
@@ -283,8 +302,8 @@ impl Sweep {
     }
 
     /// Who is met at a point: the server's own values, and whether it is recorded.
-    fn subject(&self, point: &Point, recorded: bool) -> Subject {
-        Subject { server: self.server_takes.iter().map(|n| point[*n].clone()).collect(), recorded }
+    pub(super) fn subject(&self, point: &Point, recorded: bool) -> Subject {
+        Subject { server: self.server_takes.iter().map(|n| point[*n].clone()).collect(), recorded, ceiling: false }
     }
 
     /// The case of a point that counts.
@@ -309,6 +328,9 @@ impl Sweep {
             .of("bytes", &choice.bytes)
             .of("cold", &choice.cold)
             .of("warm", &choice.warm);
+        if let Some(ceiling) = &choice.ceiling {
+            header = header.of("ceiling", ceiling);
+        }
         // A program that is itself varied is a part of the command's values.
         if names(&choice.command[0]).is_empty() {
             header = header.of("program", program(&choice.command)?);
@@ -323,9 +345,10 @@ impl Sweep {
     pub(super) fn plans(&self, header: &Header) -> Vec<Plan<Point, Subject>> {
         let plan = |recorded: bool, repeat: usize| {
             let case = |point: &Point| Case { point: point.clone(), subject: self.subject(point, recorded), repeat };
+            let ceilings = self.ceilings().into_iter().filter(|_| !recorded).map(|point| self.ceiling_case(point));
             Plan {
                 header: header.clone(),
-                batches: vec![Batch { name: "sweep".into(), cases: self.points.iter().map(case).collect() }],
+                batches: vec![Batch { name: "sweep".into(), cases: self.points.iter().map(case).chain(ceilings).collect() }],
                 order: if self.server_takes.is_empty() { Order::Shuffled } else { Order::BySubject },
                 limits: Limits::default(),
                 warm_up: !recorded,

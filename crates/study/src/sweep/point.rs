@@ -1,6 +1,6 @@
 //! One point of a result, and its runs.
 
-use super::sample::{Digest, Point, Sample, State};
+use super::sample::{Classes, Digest, Point, Sample, State};
 use super::values::Parameter;
 use serde::{Deserialize, Serialize};
 use thalweg_measure::{CacheState, Estimate};
@@ -22,6 +22,12 @@ pub struct PointResult {
     /// Bytes over wall time; the median is that of the rates.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bytes_per_s: Option<Estimate>,
+    /// What the ceiling's command reached at this point's values.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub ceiling_bytes_per_s: Option<Estimate>,
+    /// The rate as a part of that, repetition by repetition.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_ceiling: Option<Estimate>,
     /// Processor time of the command and what it waited for: the median.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub client_cpu_s: Option<f64>,
@@ -37,6 +43,9 @@ pub struct PointResult {
     /// What a recorded run says.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explanation: Option<Digest>,
+    /// Where processors' time went in the recorded runs that were profiled.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profile: Option<Classes>,
     /// Every run that counts.
     pub runs: Vec<RunResult>,
 }
@@ -92,11 +101,14 @@ impl PointResult {
             problem,
             wall_s: None,
             rate_bytes_per_s: None,
+            ceiling_bytes_per_s: None,
+            of_ceiling: None,
             client_cpu_s: None,
             server_cpu_s: None,
             cpu_ns_per_byte: None,
             cache: None,
             explanation: None,
+            profile: None,
             runs: Vec::new(),
         }
     }

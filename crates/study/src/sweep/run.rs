@@ -4,14 +4,16 @@
 //! restarted when its own values change, and no oftener.
 
 use super::plan::Sweep;
-use super::sample::{Digest, Point, Sample, State, Subject, Swept};
+use super::profile::classes_of;
+use super::sample::{Classes, Digest, Point, Sample, State, Subject, Swept};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_explain::Explanation;
 use thalweg_measure::{Case, Failure, Observer, Process, Runs, Server, Subjects, evict, header_of, measure, warm};
 use thalweg_trace::numbers;
@@ -43,6 +45,7 @@ impl Sweep {
     pub(super) fn run(&self, around: &Surroundings, observer: &dyn Observer) -> Result<Swept> {
         let header = self.header()?;
         self.check_log(around, &header)?;
+        self.check_profile(around)?;
         let mut runs = Runs::default();
         for (number, plan) in self.plans(&header).iter().enumerate() {
             let mut runner = Runner::new(self, around);
@@ -50,6 +53,18 @@ impl Sweep {
             runs = measured.runs;
         }
         Ok(runs)
+    }
+
+    /// Whether profiles can be taken, before anything is run.
+    fn check_profile(&self, around: &Surroundings) -> Result<()> {
+        if self.choice.profile.is_none() {
+            return Ok(());
+        }
+        let kept = Kept::new(around.log.with_extension("profile.thw"));
+        let mut probe = Command::new(&around.thalweg);
+        probe.args(["record", "--profile", "-o"]).arg(&kept.0).args(["--", "true"]);
+        let ran = Process::new(probe).time_limit(UP_WITHIN).own_group(Arc::clone(&around.stop)).run();
+        ran.map(|_| ()).map_err(|error| Error::Choice(format!("--profile: no profile can be taken here: {error}")))
     }
 
     /// Whether the log is this plan's; which part of it is not.
@@ -81,7 +96,7 @@ impl Sweep {
     }
 }
 
-struct Runner<'a> {
+pub(super) struct Runner<'a> {
     sweep: &'a Sweep,
     around: &'a Surroundings,
     places: BTreeMap<&'a Point, usize>,
@@ -91,7 +106,7 @@ struct Runner<'a> {
 }
 
 impl<'a> Runner<'a> {
-    fn new(sweep: &'a Sweep, around: &'a Surroundings) -> Runner<'a> {
+    pub(super) fn new(sweep: &'a Sweep, around: &'a Surroundings) -> Runner<'a> {
         let places = sweep.points.iter().enumerate().map(|(place, point)| (point, place)).collect();
         Runner { sweep, around, places, server: None, broken: BTreeMap::new() }
     }
@@ -99,7 +114,8 @@ impl<'a> Runner<'a> {
     /// A number that no other run has, and the same run has again when the sweep is gone on with; however often runs are repeated.
     fn number(&self, case: &Case<Point, Subject>, repeat: usize) -> String {
         let place = self.places.get(&case.point).copied().unwrap_or(0);
-        (2 * (repeat * self.places.len() + place) + usize::from(case.subject.recorded)).to_string()
+        let kind = if case.subject.ceiling { 2 } else { usize::from(case.subject.recorded) };
+        (3 * (repeat * self.places.len() + place) + kind).to_string()
     }
 
     fn process(&self, words: &[String]) -> Process {
@@ -128,8 +144,7 @@ impl<'a> Runner<'a> {
         }
         // The one before must have given up its port.
         self.server = None;
-        let port: std::result::Result<u16, String> = port.parse().map_err(|_| format!("--port {port}: expected a number from 1 to 65535"));
-        let started = port.and_then(|port| Server::start(&filled, port, UP_WITHIN).map_err(|error| error.to_string()));
+        let started = address(&port).and_then(|at| Server::start(&filled, at, UP_WITHIN).map_err(|error| error.to_string()));
         match started {
             Ok(server) => self.server = Some((case.subject.server.clone(), server)),
             Err(problem) => {
@@ -150,7 +165,7 @@ impl<'a> Runner<'a> {
     }
 
     /// Everything of one run but what is cleaned up after it.
-    fn once(&self, case: &Case<Point, Subject>, run: &str) -> thalweg_measure::Result<Sample> {
+    fn once(&self, case: &Case<Point, Subject>, repeat: usize, run: &str) -> thalweg_measure::Result<Sample> {
         let choice = &self.sweep.choice;
         self.aside(choice.prepare.as_ref(), &case.point, run)?;
         let (cold, warmed) = (self.files(&choice.cold, &case.point, run), self.files(&choice.warm, &case.point, run));
@@ -159,15 +174,18 @@ impl<'a> Runner<'a> {
             (true, false) => Some(warm(&warmed)?),
             (false, _) => Some(evict(&cold)?),
         };
-        let command = self.sweep.command(&case.point, run);
-        let before = self.server_cpu();
-        let mut sample =
-            Sample { state: State::Done, problem: None, usage: None, server_cpu_s: None, bytes: None, cache, explanation: None };
-        match case.subject.recorded {
-            true => sample.explanation = self.explained(&command)?,
-            false => sample.usage = Some(self.process(&command).run()?),
+        let mut sample = Sample { cache, ..Sample::bare(State::Done, None) };
+        if case.subject.ceiling {
+            sample.usage = Some(self.process(&self.sweep.ceiling_command(&case.point, run)).run()?);
+        } else {
+            let command = self.sweep.command(&case.point, run);
+            let before = self.server_cpu();
+            match case.subject.recorded {
+                true => (sample.explanation, sample.profile) = self.explained(&command, choice.profiles(repeat))?,
+                false => sample.usage = Some(self.process(&command).run()?),
+            }
+            sample.server_cpu_s = self.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
         }
-        sample.server_cpu_s = self.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
         if let Some(template) = &choice.bytes {
             let text = self.sweep.fill(template, &case.point, run);
             let file = Path::new(&text);
@@ -183,16 +201,67 @@ impl<'a> Runner<'a> {
     }
 
     /// The command, run by `thalweg explain`, in a process of its own: the command's output, its signals and its limit are its own too.
-    fn explained(&self, command: &[String]) -> thalweg_measure::Result<Option<Digest>> {
+    fn explained(&self, command: &[String], profiled: bool) -> thalweg_measure::Result<(Option<Digest>, Option<Classes>)> {
         let to = self.around.log.with_extension("explanation");
-        let words = [self.around.thalweg.as_os_str().to_string_lossy().into_owned(), "explain".into(), "--json".into(), "--to".into()];
-        let words: Vec<String> = words.into_iter().chain([to.display().to_string(), "--".into()]).chain(command.iter().cloned()).collect();
+        let recording = profiled.then(|| Kept::new(self.around.log.with_extension("profile.thw")));
+        let mut words = vec![self.around.thalweg()];
+        words.extend(["explain".into(), "--json".into(), "--to".into(), to.display().to_string()]);
+        if let Some(recording) = &recording {
+            words.extend(["--profile".into(), "-o".into(), recording.0.display().to_string()]);
+        }
+        words.push("--".into());
+        words.extend_from_slice(command);
         let ran = self.process(&words).run();
         let digest =
             std::fs::read_to_string(&to).ok().and_then(|text| serde_json::from_str::<Explanation>(&text).ok()).map(|e| digest_of(&e));
         let _ = std::fs::remove_file(&to);
-        ran.map(|_| digest)
+        ran?;
+        let classes = match &recording {
+            Some(recording) => Some(self.classes(&recording.0)?),
+            None => None,
+        };
+        Ok((digest, classes))
     }
+
+    /// The classes of a recording with a profile, as `thalweg profile` says them, which has the symbols.
+    fn classes(&self, recording: &Path) -> thalweg_measure::Result<Classes> {
+        let words = [self.around.thalweg(), "profile".into(), "--json".into(), recording.display().to_string()];
+        let (_, said) = self.process(&words).keep_output().run_for_output()?;
+        classes_of(&said).map_err(|source| thalweg_measure::Error::File {
+            path: recording.into(),
+            doing: "reading what `thalweg profile` says of it",
+            source,
+        })
+    }
+}
+
+/// A recording that goes when this does; one that a killed sweep left goes first.
+struct Kept(PathBuf);
+
+impl Kept {
+    fn new(path: PathBuf) -> Kept {
+        let _ = std::fs::remove_dir_all(&path);
+        Kept(path)
+    }
+}
+
+impl Drop for Kept {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+impl Surroundings {
+    fn thalweg(&self) -> String {
+        self.thalweg.as_os_str().to_string_lossy().into_owned()
+    }
+}
+
+/// Where a server answers: `PORT` of this machine, or `ADDRESS:PORT`.
+fn address(text: &str) -> std::result::Result<SocketAddr, String> {
+    let here = text.parse::<u16>().ok().filter(|port| *port > 0).map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
+    here.or_else(|| text.parse().ok())
+        .ok_or_else(|| format!("--port {text}: expected a number from 1 to 65535, or an address with one, like 10.0.0.2:2811"))
 }
 
 fn digest_of(explanation: &Explanation) -> Digest {
@@ -215,29 +284,30 @@ impl Subjects for Runner<'_> {
 
     fn name(&self, case: &Case<Point, Subject>) -> String {
         let values = self.sweep.parameters.iter().zip(&case.point).map(|(parameter, label)| format!("{}={label}", parameter.name));
-        values.collect::<Vec<_>>().join(" ") + if case.subject.recorded { ", recorded" } else { "" }
+        let kind = match (case.subject.ceiling, case.subject.recorded) {
+            (true, _) => ", the ceiling",
+            (false, true) => ", recorded",
+            (false, false) => "",
+        };
+        values.collect::<Vec<_>>().join(" ") + kind
     }
 
     fn run(&mut self, case: &Case<Point, Subject>, repeat: usize) -> std::result::Result<Sample, Failure> {
         use thalweg_measure::Error as Ran;
-        let failed = |state, problem| Sample {
-            state,
-            problem: Some(problem),
-            usage: None,
-            server_cpu_s: None,
-            bytes: None,
-            cache: None,
-            explanation: None,
-        };
-        if let Err(problem) = self.server(case) {
+        let failed = |state, problem: String| Sample::bare(state, Some(problem));
+        // What measures the ceiling needs no server, and leaves the one that is up alone.
+        if !case.subject.ceiling
+            && let Err(problem) = self.server(case)
+        {
             return Ok(failed(State::Failed, problem));
         }
+        let begun = Instant::now();
         let run = self.number(case, repeat);
-        let ran = self.once(case, &run);
+        let ran = self.once(case, repeat, &run);
         // Whatever happened, nothing is left; what went wrong first is what is reported.
         let cleaned = self.aside(self.sweep.choice.cleanup.as_ref(), &case.point, &run);
         match ran.and_then(|sample| cleaned.map(|()| sample)) {
-            Ok(sample) => Ok(sample),
+            Ok(sample) => Ok(Sample { took_s: Some(begun.elapsed().as_secs_f64()), ..sample }),
             Err(Ran::Stopped) => Err(Box::new(Ran::Stopped)),
             Err(error @ Ran::TimedOut { .. }) => Ok(failed(State::TimedOut, error.to_string())),
             Err(error) => Ok(failed(State::Failed, error.to_string())),
@@ -245,6 +315,13 @@ impl Subjects for Runner<'_> {
     }
 
     fn is_settled(&self, case: &Case<Point, Subject>, runs: &Swept) -> bool {
+        self.sweep.is_settled(case, runs)
+    }
+}
+
+impl Sweep {
+    /// Whether a case needs no more runs: it failed, or its interval is narrow.
+    pub(super) fn is_settled(&self, case: &Case<Point, Subject>, runs: &Swept) -> bool {
         let bare = Subject { recorded: false, ..case.subject.clone() };
         let has_failed = |subject: &Subject| {
             let samples = runs.of(&case.point, subject).into_iter().map(|(_, sample)| sample);
@@ -258,7 +335,7 @@ impl Subjects for Runner<'_> {
         }
         let times: Vec<f64> =
             runs.of(&case.point, &bare).into_iter().filter_map(|(_, sample)| Some(sample.usage.as_ref()?.wall_s)).collect();
-        is_narrow(times, self.sweep.choice.narrow)
+        is_narrow(times, self.choice.narrow)
     }
 }
 
@@ -286,6 +363,15 @@ fn is_narrow(mut values: Vec<f64>, narrow: f64) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_is_on_a_port_of_this_machine_or_at_an_address() {
+        assert_eq!(address("2811").unwrap(), "127.0.0.1:2811".parse().unwrap());
+        assert_eq!(address("10.0.0.2:2811").unwrap(), "10.0.0.2:2811".parse().unwrap());
+        for wrong in ["0", "65536", "name", "10.0.0.2"] {
+            assert!(address(wrong).unwrap_err().contains(wrong));
+        }
+    }
 
     #[test]
     fn a_narrow_interval_needs_five_runs_and_forgives_an_outlier_among_many() {

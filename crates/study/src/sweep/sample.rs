@@ -13,6 +13,9 @@ pub struct Subject {
     pub server: Vec<String>,
     /// Whether the run is recorded; its times do not count.
     pub recorded: bool,
+    /// Whether it is the command that measures the ceiling, and not what is swept.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub ceiling: bool,
 }
 
 /// What became of a point.
@@ -55,6 +58,30 @@ pub struct Digest {
     pub shares: Vec<(String, f64)>,
 }
 
+/// Where processors' time went meanwhile, all of the machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Classes {
+    /// Runs that were profiled.
+    pub runs: usize,
+    /// Samples of busy processors, in all of them.
+    pub samples: u64,
+    /// Each class with its share of the processors' time, in the order of the profile's table; empty where samples are too few.
+    pub shares: Vec<ClassShare>,
+}
+
+/// A class of a profile.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClassShare {
+    /// Its name in the rules.
+    pub class: String,
+    /// What people call it.
+    pub title: String,
+    /// Its share of all processors' time.
+    pub share: f64,
+}
+
 /// What one run gave.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
@@ -78,6 +105,25 @@ pub struct Sample {
     /// Of a recorded run: what it says.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explanation: Option<Digest>,
+    /// Of a recorded run that was profiled: the classes.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub profile: Option<Classes>,
+    /// How long all of it took, with what is prepared and cleaned up: what a sweep's length is made of, and no figure of the command.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub took_s: Option<f64>,
+}
+
+impl Sample {
+    /// Of a run of which nothing more is known.
+    pub(super) fn bare(state: State, problem: Option<String>) -> Sample {
+        let (usage, server_cpu_s, bytes, cache, explanation) = (None, None, None, None, None);
+        Sample { state, problem, usage, server_cpu_s, bytes, cache, explanation, profile: None, took_s: None }
+    }
+
+    /// What it moved over its wall time.
+    pub(super) fn rate(&self) -> Option<f64> {
+        Some(self.bytes? as f64 / self.usage.as_ref()?.wall_s)
+    }
 }
 
 /// Everything that was run.

@@ -12,7 +12,7 @@ fn choice(vary: &[&str]) -> Choice {
 
 fn sample(wall_s: f64) -> Sample {
     let usage = Usage { wall_s, user_s: 0.0, system_s: 0.0, max_rss_bytes: 0, voluntary_switches: 0, involuntary_switches: 0 };
-    Sample { state: State::Done, problem: None, usage: Some(usage), server_cpu_s: None, bytes: None, cache: None, explanation: None }
+    Sample { usage: Some(usage), ..Sample::bare(State::Done, None) }
 }
 
 /// The true time of a point.

@@ -55,7 +55,7 @@ impl Document {
         let found = &self.findings;
         let mut lines = wrapped(&found.sentence, 3);
         if let Some(best) = found.best.as_ref().and_then(|best| self.points.iter().find(|point| point.values == *best)) {
-            let figure = self.estimate(best).map_or_else(String::new, |e| self.figure(e.median));
+            let figure = self.estimate(best).map_or_else(String::new, |e| self.figure(e.median)) + &of_ceiling(self, best);
             let equals = match found.equals.as_slice() {
                 [] => "; no other point comes near enough to be mistaken for it".to_owned(),
                 few if few.len() <= 3 => {
@@ -74,6 +74,7 @@ impl Document {
             ));
         }
         lines.extend(found.failures.iter().flat_map(|text| wrapped(text, 2)));
+        lines.extend(self.ceiling_problem.iter().flat_map(|problem| wrapped(&format!("The ceiling has no figure: {problem}"), 2)));
         lines
     }
 
@@ -120,6 +121,18 @@ impl Document {
         rows.extend(bad.take(2).map(|p| self.row(p)));
         rows.truncate(room);
         rows
+    }
+}
+
+/// Which part of the ceiling a point reaches.
+fn of_ceiling(document: &Document, point: &PointResult) -> String {
+    match (&point.of_ceiling, document.ceiling_bytes_per_s.zip(point.rate_bytes_per_s)) {
+        (Some(part), _) => {
+            let [middle, low, high] = [part.median, part.low, part.high].map(whole_percent);
+            format!(" ({middle} of the ceiling, {low} to {high})")
+        }
+        (None, Some((ceiling, rate))) => format!(" ({} of the ceiling)", whole_percent(rate.median / ceiling)),
+        (None, None) => String::new(),
     }
 }
 

@@ -31,11 +31,15 @@ change of the parameters in it, and have to stay in the foreground.
 Each repetition runs every point once, in an order of its own; the first run of each point counts for nothing. Times come from \
 runs that nothing records; --explain once records one further run of each point, to say where its time goes.
 
-Results: NAME.runs.jsonl (every run, as soon as it is known), NAME.json, NAME.html. A sweep that was ended goes on with --continue.
+Results: NAME.runs.jsonl (every run, as soon as it is known), NAME.json, NAME.parquet (a row for each run), NAME.html. A sweep that was \
+ended goes on with --continue.
 
-A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port \
-and bytes strings; repeat, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \"once\" or \"never\"; \
-ceiling_bytes_per_s a number.
+--ceiling takes a rate, or a command that moves as much as --bytes says with nothing in its way (--ceiling 'cp /data/big /dev/null'): it is \
+started word by word like the command, may have {NAME} and {run}, and is run in turn with all points.
+
+A plan's file has the same as the flags: vary, skip, cold, warm and command are lists of strings; prepare, cleanup, server, port, \
+bytes and ceiling (a command) strings; repeat, profile, sample and seed numbers; timeout_s seconds; narrow a part; explain \"every\", \
+\"once\" or \"never\"; ceiling_bytes_per_s a number.
 
   thalweg sweep --vary level=1,6,9 --vary size=1Mi,16Mi --prepare 'head -c {size} /dev/urandom > /tmp/in' \\
     --bytes '{size}' --cleanup 'rm -f /tmp/in /tmp/in.gz' -o gzip -- gzip -k -{level} /tmp/in")]
@@ -60,8 +64,8 @@ pub(crate) struct Arguments {
     /// Have this server up meanwhile; its processor time is counted too
     #[arg(long, value_name = "CMD", requires = "port")]
     server: Option<String>,
-    /// The port of this machine by which the server is known to be up
-    #[arg(long, value_name = "P", requires = "server")]
+    /// The port of this machine, or the address and port, by which the server is known to be up
+    #[arg(long, value_name = "[ADDR:]P", requires = "server")]
     port: Option<String>,
     /// What one run moves, for rates: a size, or a file that has it after the run
     #[arg(long, value_name = "SIZE|FILE")]
@@ -87,18 +91,24 @@ pub(crate) struct Arguments {
     /// How often runs are recorded and explained: as often again as they count, once for each point, or never
     #[arg(long, value_name = "WHEN", value_enum, default_value_t = When::Once)]
     explain: When,
-    /// What the hardware gives, as a line in the plots of rates
-    #[arg(long, value_name = "RATE", value_parser = numbers::parse_rate)]
-    ceiling: Option<f64>,
+    /// Take a profile of the whole machine with each K-th recorded run of a point (default: with each). Needs privilege
+    #[arg(long, value_name = "K", num_args = 0..=1, require_equals = true, default_missing_value = "1", value_parser = numbers::parse_count)]
+    profile: Option<u32>,
+    /// What the hardware gives, as a line in the plots of rates: a rate, or a command that is measured in turn with the points
+    #[arg(long, value_name = "RATE|CMD")]
+    ceiling: Option<String>,
     /// Of the orders and of the sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Go on with the runs that are there
     #[arg(long = "continue")]
     go_on: bool,
-    /// Print the commands and how many runs they are, and run nothing
+    /// Print the commands, how many runs they are, and how long they take if an earlier log of this plan says so; run nothing
     #[arg(long)]
     dry_run: bool,
+    /// With --dry-run: run one point once, and tell from it how long all would take
+    #[arg(long, requires = "dry_run")]
+    try_one: bool,
     /// Print the result as JSON instead of text
     #[arg(long)]
     json: bool,
@@ -141,9 +151,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return if *json { output::json(&found) } else { output::result(&found.text()) };
     }
     let sweep = choice(arguments)?.plan().map_err(Failure::usage)?;
-    if arguments.dry_run {
-        return dry_run(&sweep);
-    }
     let name = &arguments.output;
     let with = |ending: &str| PathBuf::from(format!("{}.{ending}", name.display()));
     let interrupt = Interrupt::listen()?;
@@ -153,17 +160,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         resume: arguments.go_on,
         stop: interrupt.flag(),
     };
+    if arguments.dry_run {
+        return dry_run(&sweep, &around, arguments.try_one);
+    }
     let document = sweep.measure(&around, &ProgressLine(interrupt)).map_err(|error| match error.is_stopped() {
         true => Failure::Interrupted("stopped; what was measured is kept: give --continue to go on".into()),
         false => Failure::failed(error),
     })?;
     let here = Path::new("");
     put(here, &with("json").display().to_string(), &document.json())?;
+    document.write_table(&with("parquet")).map_err(Failure::failed)?;
     put(here, &with("html").display().to_string(), &plot::page(&page::page(&document)))?;
     output::note(&format!(
-        "{}: the page; {}: for programs; {}: every run",
+        "{}: the page; {} and {}: for programs; {}: every run",
         with("html").display(),
         with("json").display(),
+        with("parquet").display(),
         around.log.display()
     ));
     output::result(&if arguments.json { document.json() } else { document.text() })
@@ -175,6 +187,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
         let text = std::fs::read_to_string(path).map_err(|e| failed(&e))?;
         return toml::from_str(&text).map_err(|e| failed(&e));
     }
+    let rate = arguments.ceiling.as_deref().and_then(|text| numbers::parse_rate(text).ok());
     Ok(Choice {
         vary: arguments.vary.clone(),
         skip: arguments.skip.clone(),
@@ -195,15 +208,34 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
             When::Once => Explain::Once,
             When::Never => Explain::Never,
         },
-        ceiling_bytes_per_s: arguments.ceiling,
+        profile: arguments.profile.map(|every| every as usize),
+        ceiling_bytes_per_s: rate,
+        ceiling: arguments.ceiling.clone().filter(|_| rate.is_none()),
         seed: arguments.seed,
     })
 }
 
-/// What would be run, and how long that takes for each second of one run: that is all that can be known before any.
-fn dry_run(sweep: &Sweep) -> Result<(), Failure> {
+/// What would be run, and how long that takes: by the log of an earlier run or by one run, and else for each second of one, which is all that
+/// can be known before any.
+fn dry_run(sweep: &Sweep, around: &Surroundings, try_one: bool) -> Result<(), Failure> {
     let ((run, skipped), runs) = (sweep.points(), sweep.runs());
-    let time = numbers::duration(runs as f64);
-    output::note(&format!("{run} points ({skipped} skipped), at most {runs} runs: {time} for each second that one takes"));
+    let known = sweep.expected_from_log(&around.log).map_err(Failure::failed)?;
+    let expected = match known {
+        None if try_one => Some(sweep.expected_from_one(around).map_err(Failure::failed)?),
+        known => known,
+    };
+    let time = match &expected {
+        None => {
+            format!("{} for each second that one takes (--try-one runs one, and says how long that is)", numbers::duration(runs as f64))
+        }
+        Some(expected) => {
+            let left = expected.left_s.map_or_else(String::new, |left| match left > 0.0 {
+                true => format!(", {} of it left for --continue", numbers::duration(left)),
+                false => ", all of which is there".to_owned(),
+            });
+            format!("expected to take {}{left} ({})", numbers::duration(expected.seconds), expected.from)
+        }
+    };
+    output::note(&format!("{run} points ({skipped} skipped), at most {runs} runs: {time}"));
     output::result(&sweep.dry_run().iter().map(|line| format!("{line}\n")).collect::<String>())
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use thalweg_explain::Cause;
 use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_report::sweep::{CauseStack, HeatCell, HeatMap, Stacks, heat_map, stacked_causes};
-use thalweg_study::sweep::{Document, PointResult, State};
+use thalweg_report::sweep::{HeatCell, HeatMap, ProfileClass, Stack, Stacks, heat_map, stacked};
+use thalweg_study::sweep::{ClassShare, Classes, Document, PointResult, State};
 use thalweg_trace::numbers::{byte_rate, duration, percent};
 
 const MIB: f64 = (1 << 20) as f64;
@@ -24,14 +24,16 @@ pub(super) fn page(document: &Document) -> Page {
     sections.push(Section::Heading("Along each parameter".into()));
     for n in 0..document.parameters.len() {
         sections.extend(view.curves(n).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-        sections.extend(view.stacks(n).map(|stacks| Section::Picture(stacked_causes(&stacks))));
+        sections.extend(view.stacks(n).map(|stacks| Section::Picture(stacked(&stacks))));
+        sections.extend(view.classes(n).map(|stacks| Section::Picture(stacked(&stacks))));
     }
     if let Some(plot) = view.pareto() {
         sections.extend([Section::Heading("What speed costs".into()), Section::Plot(Box::new(plot))]);
     }
     sections.extend([Section::Heading("Points".into()), view.table()]);
     let server = document.server.as_ref().map(|server| format!("Server: {server}"));
-    let lead = [document.command.join(" ")].into_iter().chain(server).chain([document.machine.sentence()]);
+    let ceiling = document.ceiling_command.as_ref().map(|command| format!("Ceiling: {command}"));
+    let lead = [document.command.join(" ")].into_iter().chain(server).chain(ceiling).chain([document.machine.sentence()]);
     Page { title: format!("Sweep of {}", document.command.first().map_or("", String::as_str)), lead: lead.collect(), sections }
 }
 
@@ -163,27 +165,31 @@ impl<'a> View<'a> {
         };
         let (title, unit) = if self.has_rates { ("Rate", "MiB/s") } else { ("Time", "seconds") };
         let mut plots = vec![frame(title, unit, curves(&figure))];
-        if let Some(ceiling) = self.document.ceiling_bytes_per_s.filter(|_| self.has_rates) {
-            let dot = |(at, _): &(f64, String)| Dot {
-                x: *at,
-                y: ceiling / MIB,
-                low: ceiling / MIB,
-                high: ceiling / MIB,
-                expected: None,
-                hint: "the ceiling".into(),
-            };
-            plots[0].curves.push(Curve {
-                name: "ceiling".into(),
-                is_reference: true,
-                dots: self.marks(x).iter().map(dot).collect(),
-                ..Curve::default()
-            });
-        }
+        plots[0].curves.extend(self.ceiling(x, other));
         plots.push(frame("Processor time of the command", "seconds", curves(&|at, point| cpu(&|p| p.client_cpu_s, at, point))));
         if self.document.points.iter().any(|point| point.server_cpu_s.is_some()) {
             plots.push(frame("Processor time of the server", "seconds", curves(&|at, point| cpu(&|p| p.server_cpu_s, at, point))));
         }
         plots
+    }
+
+    /// What the hardware gives, along a parameter: one figure, or what was measured at each of its values. Where the ceiling depends on the
+    /// other parameter of the picture too, it is that of its value at the best point.
+    fn ceiling(&self, x: usize, other: Option<usize>) -> Option<Curve> {
+        let dot = |at: f64, [y, low, high]: [f64; 3]| {
+            let hint = format!("the ceiling: {}", byte_rate(y));
+            Dot { x: at, y: y / MIB, low: low / MIB, high: high / MIB, expected: None, hint }
+        };
+        let at_best = other.map(|n| (n, self.fixed[n].as_str()));
+        let measured = |(label, at): (&str, f64)| {
+            let point = self.at(&[(x, label)].into_iter().chain(at_best).collect::<Vec<_>>())?;
+            point.ceiling_bytes_per_s.as_ref().map(|e| dot(at, [e.median, e.low, e.high]))
+        };
+        let dots: Vec<Dot> = match self.document.ceiling_bytes_per_s {
+            Some(ceiling) => self.places(x).into_iter().map(|at| dot(at, [ceiling; 3])).collect(),
+            None => self.labels(x).into_iter().zip(self.places(x)).filter_map(measured).collect(),
+        };
+        (self.has_rates && !dots.is_empty()).then(|| Curve { name: "ceiling".into(), is_reference: true, dots, ..Curve::default() })
     }
 
     /// The points along a parameter that have figures, each with its place on the axis.
@@ -210,21 +216,64 @@ impl<'a> View<'a> {
         self.document.parameters[x].values.iter().all(|value| value.number.is_some()) && least > 0.0 && most / least >= 8.0
     }
 
-    fn stacks(&self, x: usize) -> Option<Stacks> {
+    /// Why a bar has nothing in it.
+    fn note(point: Option<&PointResult>, missing: &str) -> String {
+        point.map_or("not sampled", |point| if point.state == State::Done { missing } else { point.state.name() }).to_owned()
+    }
+
+    fn stacks(&self, x: usize) -> Option<Stacks<Cause>> {
         let stack = |label: &str| {
             let point = self.at(&[(x, label)]);
             let shares = point.and_then(|point| point.explanation.as_ref()).map_or(&[][..], |e| &e.shares);
-            let note = point.map_or("not sampled", |point| if point.state == State::Done { "not recorded" } else { point.state.name() });
             let known = |(cause, share): &(String, f64)| (Cause::from_name(cause).unwrap_or(Cause::Unknown), *share);
-            CauseStack { label: label.to_owned(), shares: shares.iter().map(known).collect(), note: note.into() }
+            Stack { label: label.to_owned(), shares: shares.iter().map(known).collect(), note: View::note(point, "not recorded") }
         };
-        let stacks: Vec<CauseStack> = self.labels(x).into_iter().map(stack).collect();
+        let stacks: Vec<Stack<Cause>> = self.labels(x).into_iter().map(stack).collect();
         stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
             title: format!("Where the time goes along {}{}", self.name(x), self.rest(&[x])),
             subtitle: "shares of the wall time of a recorded run".into(),
             x_name: self.name(x),
             stacks,
         })
+    }
+
+    /// The classes of the profiles, where some were taken.
+    fn classes(&self, x: usize) -> Option<Stacks<ProfileClass>> {
+        let stack = |label: &str| {
+            let point = self.at(&[(x, label)]);
+            let profile = point.and_then(|point| point.profile.as_ref());
+            let class = |(place, share): (usize, &ClassShare)| {
+                (ProfileClass { name: share.class.clone(), title: share.title.clone(), place }, share.share)
+            };
+            let shares = profile.map_or(&[][..], |profile| &profile.shares).iter().enumerate().map(class).collect();
+            let note = profile.map_or_else(|| View::note(point, "not profiled"), |profile| format!("{} samples", profile.samples));
+            Stack { label: label.to_owned(), shares, note }
+        };
+        let mut stacks: Vec<Stack<ProfileClass>> = self.labels(x).into_iter().map(stack).collect();
+        // A class has one place in all bars, though some profiles are without it.
+        let order: Vec<String> = self.class_order();
+        for (class, _) in stacks.iter_mut().flat_map(|stack| &mut stack.shares) {
+            class.place = order.iter().position(|name| *name == class.name).unwrap_or(order.len());
+        }
+        stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
+            title: format!("What processors did along {}{}", self.name(x), self.rest(&[x])),
+            subtitle: "shares of all processors' time of this machine in a profiled run, idle time included".into(),
+            x_name: self.name(x),
+            stacks,
+        })
+    }
+
+    /// Every class that some point has: those of the profile with most of them first, in its order.
+    fn class_order(&self) -> Vec<String> {
+        let mut profiles: Vec<&Classes> = self.document.points.iter().filter_map(|point| point.profile.as_ref()).collect();
+        profiles.sort_by_key(|profile| std::cmp::Reverse(profile.shares.len()));
+        let mut order: Vec<String> = Vec::new();
+        for share in profiles.into_iter().flat_map(|profile| &profile.shares) {
+            if !order.contains(&share.class) {
+                order.push(share.class.clone());
+            }
+        }
+        order
     }
 
     /// Rate (or runs per second) against processor time: the points that no other beats in both, and the rest.
@@ -250,6 +299,14 @@ impl<'a> View<'a> {
         let (x_name, y_name) =
             if self.has_rates { ("processor time of both ends, ns a byte", "MiB/s") } else { ("processor time of both ends, s", "runs/s") };
         let marks = [points.first()?.0, points.last()?.0].map(|at| (at, if self.has_rates { format!("{at:.2}") } else { duration(at) }));
+        let ceilings = self.document.points.iter().filter_map(|point| point.ceiling_bytes_per_s.map(|e| e.median));
+        let ceiling = self.document.ceiling_bytes_per_s.or(ceilings.reduce(f64::max)).filter(|_| self.has_rates);
+        let line = ceiling.map(|ceiling| {
+            let y = ceiling / MIB;
+            let dot = |x| Dot { x, y, low: y, high: y, expected: None, hint: format!("the ceiling: {}", byte_rate(ceiling)) };
+            let dots = [points.first(), points.last()].into_iter().flatten().map(|(x, _, _)| dot(*x)).collect();
+            Curve { name: "ceiling".into(), is_reference: true, dots, ..Curve::default() }
+        });
         Some(Plot {
             title: "Speed against processor time".into(),
             subtitle: "the line: no other point is faster for less; point at a mark for its values".into(),
@@ -257,10 +314,13 @@ impl<'a> View<'a> {
             x_marks: marks.to_vec(),
             x_is_linear: true,
             y_name: y_name.into(),
-            curves: vec![
+            curves: [
                 Curve { name: "other points".into(), look: 8, is_loose: true, dots: rest, ..Curve::default() },
                 Curve { name: "Pareto front".into(), look: 1, dots: front, ..Curve::default() },
-            ],
+            ]
+            .into_iter()
+            .chain(line)
+            .collect(),
             ..Plot::default()
         })
     }
@@ -285,6 +345,9 @@ impl<'a> View<'a> {
         if let Some(rate) = &point.rate_bytes_per_s {
             let _ = write!(text, "; {} ({} to {})", byte_rate(rate.median), byte_rate(rate.low), byte_rate(rate.high));
         }
+        if let Some(part) = &point.of_ceiling {
+            let _ = write!(text, "; {} of the ceiling ({} to {})", percent(part.median), percent(part.low), percent(part.high));
+        }
         if let Some(explanation) = &point.explanation {
             let shares = explanation.shares.iter().take(4).map(|(cause, share)| format!("{cause} {}", percent(*share)));
             let _ = write!(text, ". {} {}", explanation.sentence, shares.collect::<Vec<_>>().join(", "));
@@ -300,7 +363,8 @@ impl<'a> View<'a> {
 
     fn table(&self) -> Section {
         let names = (0..self.document.parameters.len()).map(|n| self.name(n));
-        let heads = ["state", "time", "95 % interval", "rate", "CPU of command", "CPU of server", "runs", "cause", "in words"];
+        let heads =
+            ["state", "time", "95 % interval", "rate", "of the ceiling", "CPU of command", "CPU of server", "runs", "cause", "in words"];
         let cell = |value: Option<f64>| value.map_or_else(String::new, duration);
         let row = |point: &PointResult| {
             let wall = point.wall_s.as_ref();
@@ -309,6 +373,7 @@ impl<'a> View<'a> {
                 cell(wall.map(|e| e.median)),
                 wall.map_or_else(String::new, |e| format!("{} – {}", duration(e.low), duration(e.high))),
                 point.rate_bytes_per_s.map_or_else(String::new, |e| byte_rate(e.median)),
+                point.of_ceiling.map_or_else(String::new, |e| percent(e.median)),
                 cell(point.client_cpu_s),
                 cell(point.server_cpu_s),
                 point.runs.len().to_string(),
