@@ -234,6 +234,9 @@ mod tests {
         for length in 0..HEAD + 8 + REGISTERS {
             assert!(Sample::parse(&bytes[..length]).is_none());
         }
+    }
+
+    #[test]
     fn counters_of_events_stand_before_the_frames() {
         let mut bytes = sample(1, 1, &[100, 200, 150, 7, 8]);
         bytes[18..20].copy_from_slice(&(USER | 1 << EVENTS_SHIFT).to_ne_bytes());

@@ -50,7 +50,7 @@ fn functions() -> Vec<(u64, Vec<u8>)> {
 /// An entry of the tables: its length, its words, its operations.
 fn entry(body: &[u8]) -> Vec<u8> {
     let mut body = body.to_vec();
-    while body.len() % 4 != 0 {
+    while !body.len().is_multiple_of(4) {
         body.push(0);
     }
     [&(body.len() as u32).to_le_bytes()[..], &body].concat()

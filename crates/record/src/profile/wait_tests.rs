@@ -47,7 +47,9 @@ fn recording(pid: u32) -> (BpfRecorder, Arc<Memory>) {
 fn waits_of(pid: u32, program: &str, tracepoints: &Tracepoints) -> (Vec<(Time, bool)>, HashSet<Time>) {
     let (mut recorder, sink) = recording(pid);
     let threads = recorder.threads().expect("it has a map of threads");
-    let programs = Programs::load_with(tracepoints, &Choices { threads: Some(threads), ..Choices::default() }, &Opened::default(), Some(program)).expect("loaded");
+    let programs =
+        Programs::load_with(tracepoints, &Choices { threads: Some(threads), ..Choices::default() }, &Opened::default(), Some(program))
+            .expect("loaded");
     let taken = Rc::new(RefCell::new(Vec::new()));
     let (into, ending) = (Rc::clone(&taken), Ending::new().expect("an eventfd"));
     let ring = Ring::open(programs.ring(), &ending, move |bytes: &[u8]| {
@@ -102,7 +104,9 @@ fn cost(program: &str, tracepoints: &Tracepoints, python: &str) -> (f64, u64, u6
     let process = Looping(Command::new("/usr/bin/python3").args(["-c", python]).spawn().expect("Python"));
     let (mut recorder, _sink) = recording(process.0.id());
     let threads = recorder.threads().expect("it has a map of threads");
-    let programs = Programs::load_with(tracepoints, &Choices { threads: Some(threads), ..Choices::default() }, &Opened::default(), Some(program)).expect("loaded");
+    let programs =
+        Programs::load_with(tracepoints, &Choices { threads: Some(threads), ..Choices::default() }, &Opened::default(), Some(program))
+            .expect("loaded");
     programs.run(true);
     let _counting = Counting::begin();
     let before = programs.cost_of(program);
