@@ -70,7 +70,7 @@ pub use commands::{CommandPlan, Outcome};
 pub use engine::{Closures, Failure, Measured, MeasuredBy, Observer, Progress, StopReason, Subjects, measure};
 pub use error::{Error, Result};
 pub use fit::{Fit, fit_line};
-pub use log::{check_log, header_of, read_log};
+pub use log::{Kept, check_log, header_of, read_log};
 pub use machine::Machine;
 pub use markdown::{cell, not_measured};
 pub use plan::{Batch, Case, Header, Key, Limits, OnFailure, Order, Plan};

@@ -78,11 +78,14 @@ pub fn header_of(path: &Path) -> Result<Option<Header>> {
     serde_json::from_str(&text).map(Some).map_err(|e| Error::Log(format!("{}:1: no raw log: {e}", path.display())))
 }
 
+/// A plan and its runs.
+pub type Kept<P, S, X> = (Header, Vec<Run<P, S, X>>);
+
 /// The plan and all runs of a log, to be looked at; `None` where no file is there, or nothing is in it yet.
 ///
 /// # Errors
 /// It cannot be read, or is none.
-pub fn read_log<P: Key, S: Key, X: DeserializeOwned>(path: &Path) -> Result<Option<(Header, Vec<Run<P, S, X>>)>> {
+pub fn read_log<P: Key, S: Key, X: DeserializeOwned>(path: &Path) -> Result<Option<Kept<P, S, X>>> {
     let file = match File::open(path) {
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(None),
         opened => opened.map_err(Error::file(path, "reading the raw log"))?,

@@ -13,7 +13,7 @@
 /* No sample: where a recorded thread waited that has just come back. `at_ns` is when it was taken, `name` begins with when the wait began. */
 #define PROFILE_WAIT 32
 
-/* A wait must be so long for its stack to be taken: two stacks take 7 to 17 us, and a run that is made of shorter waits is told by how many
+/* A wait must be so long for its stack to be taken: two stacks take 7 to 17 us, and a run that is made of shorter waits is described by how many
  * there are. */
 #define WAIT_STACK_NS 1000000
 /* Stacks of waits may take a two-hundredth of each processor's time: a fifth of what samples take. What is not used is saved for later, so

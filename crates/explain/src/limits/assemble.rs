@@ -15,16 +15,16 @@ pub(crate) const WELL: f64 = 0.9;
 
 /// Of a track sampled for less, samples say nothing of where it ran. Ten samples. Instead: nothing; fewer have no share.
 pub(crate) const ENOUGH_SAMPLED_NS: u64 = 10_000_000;
-/// Of a charge sampled for less, its functions are not told. Thirty samples: a function with a third of them has 18 to 51 %. Instead: nothing.
+/// Of a charge sampled for less, its functions are not shown. Thirty samples: a function with a third of them has 18 to 51 %. Instead: nothing.
 pub(crate) const ENOUGH_PROFILED_NS: u64 = 30_000_000;
-/// Bound: functions that are told of a charge.
+/// Bound: functions that are shown of a charge.
 pub(crate) const HOTTEST: usize = 3;
 
 // waiting.rs
 
-/// Bound: stacks of waits that are told of a charge. One line each, under a charge that has one line itself.
+/// Bound: stacks of waits that are shown of a charge. One line each, under a charge that has one line itself.
 pub(crate) const LONGEST_WAITS: usize = 3;
-/// Of a wait of which less was on the path, no stack is told. Recorders take stacks of waits of a millisecond; less of one is its edge. Instead:
+/// Of a wait of which less was on the path, no stack is shown. Recorders take stacks of waits of a millisecond; less of one is its edge. Instead:
 /// nothing; it is wording.
 pub(crate) const SHORTEST_WAIT_NS: u64 = 1_000_000;
 

@@ -61,8 +61,8 @@ fn by_class(
     series: HashMap<(HostId, u32), Series>,
     (stacks, programs, rules): (&Stacks, &Programs<'_>, &Rules),
 ) -> BTreeMap<HostId, Vec<u64>> {
-    let mut left: HashMap<(HostId, u32), (std::iter::Peekable<std::vec::IntoIter<(i64, i64)>>, i64)> =
-        series.into_iter().map(|(cpu, values)| (cpu, (values.into_iter().peekable(), 0))).collect();
+    let ahead = |(cpu, values): (_, Series)| (cpu, (values.into_iter().peekable(), 0));
+    let mut left: HashMap<(HostId, u32), _> = series.into_iter().map(ahead).collect();
     let mut counts: BTreeMap<HostId, Vec<u64>> = BTreeMap::new();
     for sample in samples {
         let Some(place) = sample.stack.and_then(|stack| stacks.place(stack)) else { continue };

@@ -147,7 +147,7 @@ fn the_hottest_functions_are_those_of_the_path_and_not_of_the_machine() {
 }
 
 #[test]
-fn the_longest_waits_of_the_path_are_told_by_the_stacks_that_waited() {
+fn the_longest_waits_of_the_path_are_shown_by_the_stacks_that_waited() {
     let mut tale = crate::common::Tale::new(1_000_000, 2);
     let (main, other) = (tale.client("copy"), tale.client("beside"));
     let file = tale.file("/data/log");
@@ -184,19 +184,19 @@ fn the_longest_waits_of_the_path_are_told_by_the_stacks_that_waited() {
         tale.event(Event::Stack(Stack { stack: number, frames }));
     }
     let e = tale.explain();
-    let told = |cause| {
+    let shown = |cause| {
         let charge = e.critical_path.iter().find(|charge| charge.cause == cause).unwrap_or_else(|| panic!("no {cause:?}: {e:#?}"));
         let ms = |seconds: f64| (seconds * 1e3).round() as u64;
         charge.waits.iter().map(|w| (w.functions.join(" < "), w.count, ms(w.longest_s), ms(w.seconds), ms(w.at_s))).collect::<Vec<_>>()
     };
     let synced = [("fdatasync < commit < main".to_owned(), 2, 300, 400, 110), ("fdatasync < rotate < main".to_owned(), 1, 10, 10, 420)];
-    assert_eq!(told(thalweg_explain::Cause::ClientSync), synced);
-    assert_eq!(told(thalweg_explain::Cause::ClientThink), [("[copy+0x77] < main".to_owned(), 1, 400, 400, 500)]);
+    assert_eq!(shown(thalweg_explain::Cause::ClientSync), synced);
+    assert_eq!(shown(thalweg_explain::Cause::ClientThink), [("[copy+0x77] < main".to_owned(), 1, 400, 400, 500)]);
     let all = e.critical_path.iter().flat_map(|charge| &charge.waits);
     let kernel_of = |wait: &thalweg_explain::document::WaitStack| wait.kernel.join(" < ");
     assert!(all.clone().all(|wait| wait.track == main.number()), "{e:#?}");
     let kernels: Vec<String> = all.map(kernel_of).collect();
-    assert_eq!(kernels, ["jbd2_log_wait_commit", "folio_wait_bit", "jbd2_log_wait_commit"], "a charge of sleeping, and two of syncing");
+    assert_eq!(kernels, ["folio_wait_bit", "jbd2_log_wait_commit", "jbd2_log_wait_commit"], "two of syncing, and a charge of sleeping");
     let value = serde_json::to_value(&e).expect("JSON");
     assert_eq!(value["critical_path"][0].get("hottest"), None);
     let text = serde_json::to_string(&without_stacks(&tale)).expect("JSON");

@@ -8,10 +8,13 @@ use thalweg_explain::profile::document::{EventCounts, HostProfile};
 /// Classes that have a row.
 const CLASSES: usize = 5;
 
+/// What a column says of a class; `None`: of all.
+type Of<'a> = Box<dyn Fn(Option<&str>) -> String + 'a>;
+
 /// A column of figures, and its head.
 struct Figures<'a> {
     head: String,
-    of: Box<dyn Fn(Option<&str>) -> String + 'a>,
+    of: Of<'a>,
 }
 
 impl Table<'_> {
@@ -103,7 +106,7 @@ mod tests {
 
     #[test]
     fn counts_have_three_digits() {
-        let written = [0.0, 7.0, 999.0, 1_420.0, 14_200_000.0, 142e9, 3.14159, 0.0012].map(short);
-        assert_eq!(written, ["0", "7", "999", "1.42 k", "14.2 M", "142 G", "3.14", "0.0012"]);
+        let written = [0.0, 7.0, 999.0, 1_420.0, 14_200_000.0, 142e9, 3.24159, 0.0012].map(short);
+        assert_eq!(written, ["0", "7", "999", "1.42 k", "14.2 M", "142 G", "3.24", "0.0012"]);
     }
 }

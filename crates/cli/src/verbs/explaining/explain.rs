@@ -199,6 +199,15 @@ mod tests {
         Arguments::augment_args(Command::new("explain")).try_get_matches_from([&["explain"], words].concat())
     }
 
+    /// The flags that a flag goes with.
+    fn needs(flag: &Arg) -> &'static [&'static str] {
+        match flag.get_id().as_str() {
+            "user_stacks" => &["--profile"],
+            "stack_bytes" => &["--profile", "--user-stacks=dwarf"],
+            _ => &[],
+        }
+    }
+
     /// The words that give a flag, with a value that it takes.
     fn given(flag: &Arg) -> Vec<String> {
         let name = format!("--{}", flag.get_long().expect("a flag for recording has a long name"));
@@ -206,8 +215,8 @@ mod tests {
             return vec![name];
         }
         let possible = flag.get_possible_values();
-        let values = possible.iter().map(|value| value.get_name().to_owned()).chain(["1s", "1Gi", "name"].map(str::to_owned));
-        let takes = |word: &String| parse(&[word, "--", "true"]).is_ok();
+        let values = possible.iter().map(|value| value.get_name().to_owned()).chain(["1s", "16Ki", "1Gi", "name"].map(str::to_owned));
+        let takes = |word: &String| parse(&[needs(flag), &[word, "--", "true"]].concat()).is_ok();
         values.map(|value| format!("{name}={value}")).find(takes).map(|word| vec![word]).expect("one of the values is taken")
     }
 
@@ -221,10 +230,10 @@ mod tests {
             let with_recording = parse(&[&words[..], &["run.thw"]].concat());
             let refused = with_recording.expect_err("a flag for recording is refused with a recording");
             assert_eq!(refused.kind(), ErrorKind::ArgumentConflict, "{words:?} with a recording");
-            let flag = words[0].split('=').next().expect("a flag");
-            assert!(refused.to_string().contains(flag), "{flag} is not named: {refused}");
+            let name = words[0].split('=').next().expect("a flag");
+            assert!(refused.to_string().contains(name), "{name} is not named: {refused}");
             assert_eq!(refused.to_string().split("Usage").next().map(|text| text.matches("--").count()), Some(1), "{refused}");
-            assert!(parse(&[&words[..], &["--", "true"]].concat()).is_ok(), "{words:?} with a command");
+            assert!(parse(&[needs(flag), &words, &["--", "true"]].concat()).is_ok(), "{words:?} with a command");
         }
     }
 }
