@@ -39,7 +39,7 @@ bench-ls:       ## what a listing costs with each mechanism, at round trips of 0
 bench-profile:  ## profiles beside perf and beside programs that count themselves, and what they cost (root; 12 minutes; a quiet machine); writes docs/PROFILE.md
 	@tools/setup bench && tools/build --release && bench/profile/run
 
-bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 12 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
+bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--shard $(SHARD))
 
 lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/LAB.md

@@ -28,6 +28,7 @@ class Surface:
     round_trip_ms: float = 0.0
     round_trips_ms: tuple = ()
     disk_bytes_per_s: int = None
+    source_bytes: int = 256 * MIB
     has_quota: bool = False
     # Other names of a cause that mean the same here.
     same: dict = field(default_factory=dict)

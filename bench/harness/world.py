@@ -22,7 +22,6 @@ from testbed.servers.gridftp import GridFtp
 PREFIX = "thalweg-study"
 # Servers and clients that are slow in ways of their own.
 SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
-SOURCE_BYTES = 256 << 20
 # What a switch holds.
 QUEUE_S = 0.05
 
@@ -31,7 +30,8 @@ class World:
     """Entered, it is there: `client` and `server` are hosts, `words` what the plan's `${...}` stand for.
 
     `wanted` says what of it: `plan` (a file), `bits_per_s` (None: as fast as this machine goes) and `round_trip_ms` of the link,
-    `disk_bytes_per_s` of the server's disk (None: it has none), `has_quota`: whether there is a control group.
+    `disk_bytes_per_s` of the server's disk (None: it has none), `source_bytes` of each file to read, `has_quota`: whether there is a control
+    group.
     """
 
     def __init__(self, wanted, program, relay):
@@ -95,10 +95,10 @@ class World:
             os.makedirs(os.path.join(near, directory))
         for directory in ("nothing", "memory", "store"):
             os.makedirs(os.path.join(served, directory))
-        source = files.make_source(os.path.join(near, "source"), SOURCE_BYTES)
+        source = files.make_source(os.path.join(near, "source"), self.wanted.source_bytes)
         for directory in ("memory", "disk"):
             os.symlink(source, os.path.join(near, directory, "source"))
-        files.make_source(os.path.join(served, "memory", "source"), SOURCE_BYTES)
+        files.make_source(os.path.join(served, "memory", "source"), self.wanted.source_bytes)
         for end in (near, served):
             os.symlink("/dev/zero", os.path.join(end, "nothing", "source"))
         if self.wanted.disk_bytes_per_s:
@@ -107,6 +107,7 @@ class World:
         # What stands beside the plans: programs that they run.
         here = os.path.dirname(os.path.dirname(self.wanted.plan))
         self.words = {"here": here, "near": near, "served": served, "address": self.server.address, "on_server": enter, "thalweg": self.program}
+        self.words["source_bytes"] = str(self.wanted.source_bytes)
         self.words |= {"server_namespace": self.server.namespace, "programs": PROGRAMS, "scripts": SCRIPTS}
         if self.disk:
             self.words["disk_control"] = self.disk.control
@@ -125,6 +126,6 @@ class World:
             undo.callback(disk.remove)
             disk.make()
             self.undo.push(undo.pop_all())
-        disk.file("source", SOURCE_BYTES)
+        disk.file("source", self.wanted.source_bytes)
         disk.sync()
         disk.slow(read=self.wanted.disk_bytes_per_s, write=self.wanted.disk_bytes_per_s)

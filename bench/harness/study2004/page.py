@@ -41,7 +41,7 @@ now: globus-gridftp-server and globus-url-copy, and in the place of NeST, which 
 one command for each question, [`thalweg sweep`](SWEEP.md), whose plans are in [bench/study-2004/plans](../bench/study-2004/plans).
 
 ```
-make bench-study                         # the next shard, 1 to 12 minutes; writes bench/study-2004/results.jsonl and this page (root)
+make bench-study                         # the next shard, 1 to 8 minutes; writes bench/study-2004/results.jsonl and this page (root)
 bench/study-2004/run --shard overlap     # this one; --list names them, --page writes this page again
 ```
 
@@ -53,7 +53,7 @@ Client and server are network namespaces of one machine, joined by a pair of vir
 the processors carry it where not; or by the testbed's packet relay where a round trip is meant. Both ends share the machine's processors, so that *as
 fast as this machine goes* is what both together reach. Files are in memory; a disk is the testbed's, of a known rate. The client writes to /dev/null.
 
-Points are run in shuffled order, repetition by repetition, after a first run that does not count; five repetitions (three where it says so), fewer
+Points are run in shuffled order, repetition by repetition, after a first run that does not count; ten repetitions (five where it says so), fewer
 where the interval was narrow. Rates are medians, ratios are taken repetition by repetition, the server's processor time is that of its process
 group over all runs of a point; intervals are 95 %, by drawing runs again. **Reading** is from the server, **writing** to it. The cause is that of a
 further run, recorded and explained.

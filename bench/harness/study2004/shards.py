@@ -18,6 +18,7 @@ class Shard:
     bits_per_s: float = None
     round_trip_ms: float = 0.0
     disk_bytes_per_s: int = None
+    source_bytes: int = 512 * MIB
     # The pictures of the sweep's page that docs/ shows, by how their titles begin.
     pictures: tuple = ()
     has_quota: bool = False
@@ -35,7 +36,7 @@ class Shard:
 
 GBIT = 1e9
 SHARDS = [
-    Shard("ends", "What each end of a transfer costs the server", disk_bytes_per_s=400 * MIB, pictures=("What processors did along of",)),
+    Shard("ends", "What each end of a transfer costs the server", disk_bytes_per_s=400 * MIB, source_bytes=256 * MIB, pictures=("What processors did along of",)),
     Shard("block", "Block size", pictures=("Rate against block", "Where the time goes along block")),
     Shard("buffer", "TCP buffer, short path", pictures=("Rate against buffer",)),
     Shard("streams", "Parallel streams, a link of 1 Gbit/s", bits_per_s=GBIT, pictures=("Processor time of the server against streams",)),
@@ -48,7 +49,7 @@ SHARDS = [
     Shard("far", "Streams × TCP buffer at 10 ms", bits_per_s=4e8, round_trip_ms=10.0, pictures=("Rate at each point", "Rate against streams")),
     Shard("thrashing", "Concurrent transfers until the rate falls", pictures=("Rate against transfers", "Where the time goes along transfers")),
     Shard("store-block", "Our store: the flow buffer", pictures=("Rate against buffer",)),
-    Shard("store-streams", "Our store: connections, a link of 1 Gbit/s", bits_per_s=GBIT, pictures=("Processor time of the server against streams",)),
+    Shard("store-streams", "Our store: connections, a link of 1 Gbit/s", bits_per_s=GBIT, source_bytes=64 * MIB, pictures=("Processor time of the server against streams",)),
     Shard("store-transfers", "Our store: concurrent transfers", pictures=("Rate against transfers",)),
 ]
 

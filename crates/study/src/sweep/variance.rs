@@ -113,7 +113,8 @@ fn without_drift(points: &[Observed]) -> Vec<Vec<f64>> {
 }
 
 /// The sum of squares between all points, and that which the values of each parameter explain. Where points are missing, a parameter's means
-/// have what others did in them; so effects are fitted together, each on what the others leave.
+/// have what others did in them; so effects are fitted together, each on what the others leave, and what one explains is its part in the
+/// product with what was measured (Pratt's measure): of a whole grid the sum of its squares, and never together more than there is.
 fn sums(parameters: usize, points: &[Observed], means: &[f64]) -> (f64, Vec<f64>) {
     let middle = mean(means);
     let all = means.iter().map(|m| (m - middle).powi(2)).sum();
@@ -131,7 +132,11 @@ fn sums(parameters: usize, points: &[Observed], means: &[f64]) -> (f64, Vec<f64>
             effects[n] = left.into_iter().map(|(sum, count)| if count > 0.0 { sum / count } else { 0.0 }).collect();
         }
     }
-    (all, effects.iter().enumerate().map(|(n, effect)| points.iter().map(|point| effect[point.places[n]].powi(2)).sum()).collect())
+    let explains = |(n, effect): (usize, &Vec<f64>)| -> f64 {
+        let parts = points.iter().zip(means).map(|(point, m)| effect[point.places[n]] * (m - middle));
+        parts.sum::<f64>().clamp(0.0, all)
+    };
+    (all, effects.iter().enumerate().map(explains).collect())
 }
 
 fn mean(values: &[f64]) -> f64 {
@@ -181,6 +186,21 @@ mod tests {
         let expected = (8.0 / 3.0) / (8.0 / 3.0 + 5.0 / 4.0);
         assert_eq!(found.shares[0].parameter, "b");
         assert!((found.shares[0].share - expected).abs() < 0.01 && found.shares[1].matters, "{found:?}");
+    }
+
+    #[test]
+    fn what_parameters_explain_is_never_more_than_there_is() {
+        // Three by two points, of which one failed: the effects overlap.
+        let names = ["of", "way"].map(str::to_owned);
+        let rates: [(usize, usize, f64); 5] = [(0, 0, 3.54), (0, 1, 3.37), (1, 0, 2.10), (1, 1, 1.63), (2, 0, 0.30)];
+        let point = |&(of, way, rate): &(usize, usize, f64)| Observed {
+            places: vec![of, way],
+            logs: (0..10).map(|repeat| (repeat, rate.ln() + 0.01 * (repeat % 3) as f64)).collect(),
+        };
+        let variance = analyse(&names, &rates.iter().map(point).collect::<Vec<_>>()).expect("points");
+        let shares: Vec<(&str, f64, f64)> = variance.shares.iter().map(|s| (s.parameter.as_str(), s.share, s.high)).collect();
+        assert!(shares[0].0 == "of" && shares[0].1 > 0.9 && shares.iter().all(|s| s.2 <= 1.0), "{shares:?}");
+        assert!(shares.iter().map(|s| s.1).sum::<f64>() <= 1.0 + 1e-9, "{shares:?}");
     }
 
     #[test]
