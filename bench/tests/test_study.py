@@ -91,7 +91,7 @@ class Study(unittest.TestCase):
         self.assertIn("3 of 256 copies failed", " ".join(crashed.figures))
 
     def test_the_page_has_a_row_for_each_conclusion_and_says_what_is_missing(self):
-        overlap = line("overlap", [("of", ["memory", "disk"]), ("block", ["64Ki", "16Mi"])], lambda of, block: (9e7 if block == "64Ki" or of == "memory" else 6e7, 1.0))
+        overlap = line("overlap", [("source", ["memory", "disk"]), ("block", ["64Ki", "16Mi"])], lambda source, block: (9e7 if block == "64Ki" or source == "memory" else 6e7, 1.0))
         text = page.text({"overlap": overlap})
         for claim, _, _ in conclusions.CLAIMS:
             self.assertIn(f"| {claim} |", text)

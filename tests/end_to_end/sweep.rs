@@ -58,6 +58,32 @@ fn a_grid_is_run_and_each_point_has_its_state() {
 }
 
 #[test]
+fn the_page_has_the_causes_along_each_curve() {
+    let directory = scratch();
+    let output = directory.path().join("s");
+    let words = [
+        "sweep",
+        "-o",
+        text(&output),
+        "--vary",
+        "n=1,2",
+        "--vary",
+        "mode=x,y",
+        "--repeat",
+        "1",
+        "--",
+        "sh",
+        "-c",
+        "sleep 0.0{n}; : {mode}",
+    ];
+    run(words).done();
+    let page = std::fs::read_to_string(directory.path().join("s.html")).unwrap();
+    for title in ["along n, at mode=x", "along n, at mode=y", "along mode, at n=1", "along mode, at n=2"] {
+        assert!(page.contains(&format!("Where the time goes {title}</title>")), "no picture {title}");
+    }
+}
+
+#[test]
 fn a_sweep_that_is_killed_goes_on_where_it_was_and_no_run_is_made_twice() {
     let directory = scratch();
     let log = directory.path().join("log");

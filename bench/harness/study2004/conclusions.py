@@ -89,20 +89,20 @@ def overlap(points):
     """Large blocks: disk and network do not overlap, and reads are slower by 16 %."""
     at = points["overlap"]
     blocks = at.values["block"]
-    rates = {block: figures.rate(at.runs(of="disk", block=block)) for block in blocks}
+    rates = {block: figures.rate(at.runs(source="disk", block=block)) for block in blocks}
     known = [block for block in blocks if rates[block]]
     if len(known) < 2:
         return CANNOT, ["fewer than two blocks have a rate"], ""
     best, largest = max(known, key=lambda block: rates[block].middle), known[-1]
-    ratio = figures.times_as_fast(at.runs(of="disk", block=largest), at.runs(of="disk", block=best))
-    memory = figures.rate(at.runs(of="memory", block=largest))
+    ratio = figures.times_as_fast(at.runs(source="disk", block=largest), at.runs(source="disk", block=best))
+    memory = figures.rate(at.runs(source="memory", block=largest))
     said = [f"from a disk of 100 MiB/s over a link that carries {mib(memory)}: {mib(rates[best])} with blocks of {best}"]
     if best != largest:
         said.append(f"{mib(rates[largest])} with {largest}: {interval(ratio)} of it")
     if memory:
         said.append(f"without any overlap it would be {1 / (1 / 100 + MIB / memory.middle):.0f} MiB/s")
     slower = best != largest and ratio is not None and ratio.high < 1
-    why = f"At {best}: {at.cause(of='disk', block=best)}. At {largest}: {at.cause(of='disk', block=largest)}."
+    why = f"At {best}: {at.cause(source='disk', block=best)}. At {largest}: {at.cause(source='disk', block=largest)}."
     return (HOLDS if slower else DOES_NOT), said, why
 
 

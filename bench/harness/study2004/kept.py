@@ -71,7 +71,7 @@ def _pictures(shard, html):
     for svg in SVG.findall(html):
         title = TITLE.search(svg).group(1)
         if any(title.startswith(begin) for begin in shard.pictures):
-            words = re.sub(r"[^a-z]+", "-", title.split(",")[0].lower()).strip("-")
+            words = re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
             name = f"{shard.name}-{words}.svg"
             write_text(os.path.join(PICTURES, name), svg)
             made.append(name)

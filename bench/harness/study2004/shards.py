@@ -42,7 +42,7 @@ SHARDS = [
     Shard("streams", "Parallel streams, a link of 1 Gbit/s", bits_per_s=GBIT, pictures=("Processor time of the server against streams",)),
     Shard("streams-fast", "Parallel streams, no link to wait for", pictures=("Rate against streams",)),
     Shard("transfers", "Concurrent transfers", pictures=("Rate against transfers", "Processor time of the server against transfers")),
-    Shard("overlap", "Disk and network at once", bits_per_s=GBIT, disk_bytes_per_s=100 * MIB, pictures=("Rate against block", "Where the time goes along block")),
+    Shard("overlap", "Disk and network at once", bits_per_s=GBIT, disk_bytes_per_s=100 * MIB, pictures=("Rate against block", "Where the time goes along block, at source=disk")),
     Shard("streams-by-transfers", "Streams × concurrent transfers", pictures=("Rate at each point",)),
     Shard("block-by-streams", "Block × streams", pictures=("Rate at each point",)),
     Shard("size", "Size of the file, short path", pictures=("Rate against size", "Where the time goes along size")),

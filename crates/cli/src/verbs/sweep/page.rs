@@ -24,8 +24,10 @@ pub(super) fn page(document: &Document) -> Page {
     sections.push(Section::Heading("Along each parameter".into()));
     for n in 0..document.parameters.len() {
         sections.extend(view.curves(n).into_iter().map(|plot| Section::Plot(Box::new(plot))));
-        sections.extend(view.stacks(n).map(|stacks| Section::Picture(stacked(&stacks))));
-        sections.extend(view.classes(n).map(|stacks| Section::Picture(stacked(&stacks))));
+        for curve in view.curves_along(n) {
+            sections.extend(view.stacks(n, curve).map(|stacks| Section::Picture(stacked(&stacks))));
+            sections.extend(view.classes(n, curve).map(|stacks| Section::Picture(stacked(&stacks))));
+        }
     }
     if let Some(plot) = view.pareto() {
         sections.extend([Section::Heading("What speed costs".into()), Section::Plot(Box::new(plot))]);
@@ -86,7 +88,13 @@ impl<'a> View<'a> {
 
     /// How the parameters stand that are not among these.
     fn rest(&self, axes: &[usize]) -> String {
-        let names = (0..self.fixed.len()).filter(|n| !axes.contains(n)).map(|n| format!("{}={}", self.name(n), self.fixed[n]));
+        self.rest_of(axes, None)
+    }
+
+    /// The same on the curve of one of their values.
+    fn rest_of(&self, axes: &[usize], curve: Option<(usize, &str)>) -> String {
+        let value = |n: usize| curve.filter(|(of, _)| *of == n).map_or(self.fixed[n].as_str(), |(_, value)| value);
+        let names = (0..self.fixed.len()).filter(|n| !axes.contains(n)).map(|n| format!("{}={}", self.name(n), value(n)));
         let text = names.collect::<Vec<_>>().join(" ");
         if text.is_empty() { text } else { format!(", at {text}") }
     }
@@ -126,23 +134,32 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The parameter that is varied from curve to curve along another: of the others, the one that explains most.
+    fn other(&self, x: usize) -> Option<usize> {
+        self.ranks.iter().copied().find(|n| *n != x && self.document.parameters[*n].values.len() > 1)
+    }
+
+    /// The curves along a parameter, by the value of the other; one without a value where there is no other.
+    fn curves_along(&self, x: usize) -> Vec<Option<(usize, &'a str)>> {
+        let values = |n: usize| self.labels(n).into_iter().take(MOST_CURVES).map(|value| Some((n, value))).collect();
+        self.other(x).map_or_else(|| vec![None], values)
+    }
+
     /// Figure and processor time against a parameter: a curve for each value of the one that explains most of the others.
     fn curves(&self, x: usize) -> Vec<Plot> {
         if self.document.parameters[x].values.len() < 2 {
             return Vec::new();
         }
-        let other = self.ranks.iter().copied().find(|n| *n != x && self.document.parameters[*n].values.len() > 1);
-        let others: Vec<Option<&str>> =
-            other.map_or_else(|| vec![None], |n| self.labels(n).into_iter().take(MOST_CURVES).map(Some).collect());
+        let other = self.other(x);
         let axes: Vec<usize> = [x].into_iter().chain(other).collect();
         let curves = |dot: &dyn Fn(f64, &PointResult) -> Option<Dot>| -> Vec<Curve> {
-            let of = |(look, value): (usize, &Option<&str>)| Curve {
-                name: other.zip(*value).map_or_else(|| self.name(x), |(n, value)| format!("{}={value}", self.name(n))),
+            let of = |(look, curve): (usize, Option<(usize, &str)>)| Curve {
+                name: curve.map_or_else(|| self.name(x), |(n, value)| format!("{}={value}", self.name(n))),
                 look,
-                dots: self.along(x, other.zip(*value)).into_iter().filter_map(|(at, point)| dot(at, point)).collect(),
+                dots: self.along(x, curve).into_iter().filter_map(|(at, point)| dot(at, point)).collect(),
                 ..Curve::default()
             };
-            others.iter().enumerate().map(of).collect()
+            self.curves_along(x).into_iter().enumerate().map(of).collect()
         };
         let frame = |title: &str, y_name: &str, curves| Plot {
             title: format!("{title} against {}{}", self.name(x), self.rest(&axes)),
@@ -221,26 +238,27 @@ impl<'a> View<'a> {
         point.map_or("not sampled", |point| if point.state == State::Done { missing } else { point.state.name() }).to_owned()
     }
 
-    fn stacks(&self, x: usize) -> Option<Stacks<Cause>> {
+    /// The causes along a curve.
+    fn stacks(&self, x: usize, curve: Option<(usize, &str)>) -> Option<Stacks<Cause>> {
         let stack = |label: &str| {
-            let point = self.at(&[(x, label)]);
+            let point = self.at(&[(x, label)].into_iter().chain(curve).collect::<Vec<_>>());
             let shares = point.and_then(|point| point.explanation.as_ref()).map_or(&[][..], |e| &e.shares);
             let known = |(cause, share): &(String, f64)| (Cause::from_name(cause).unwrap_or(Cause::Unknown), *share);
             Stack { label: label.to_owned(), shares: shares.iter().map(known).collect(), note: View::note(point, "not recorded") }
         };
         let stacks: Vec<Stack<Cause>> = self.labels(x).into_iter().map(stack).collect();
         stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
-            title: format!("Where the time goes along {}{}", self.name(x), self.rest(&[x])),
+            title: format!("Where the time goes along {}{}", self.name(x), self.rest_of(&[x], curve)),
             subtitle: "shares of the wall time of a recorded run".into(),
             x_name: self.name(x),
             stacks,
         })
     }
 
-    /// The classes of the profiles, where some were taken.
-    fn classes(&self, x: usize) -> Option<Stacks<ProfileClass>> {
+    /// The classes of the profiles along a curve, where some were taken.
+    fn classes(&self, x: usize, curve: Option<(usize, &str)>) -> Option<Stacks<ProfileClass>> {
         let stack = |label: &str| {
-            let point = self.at(&[(x, label)]);
+            let point = self.at(&[(x, label)].into_iter().chain(curve).collect::<Vec<_>>());
             let profile = point.and_then(|point| point.profile.as_ref());
             let class = |(place, share): (usize, &ClassShare)| {
                 (ProfileClass { name: share.class.clone(), title: share.title.clone(), place }, share.share)
@@ -256,7 +274,7 @@ impl<'a> View<'a> {
             class.place = order.iter().position(|name| *name == class.name).unwrap_or(order.len());
         }
         stacks.iter().any(|stack| !stack.shares.is_empty()).then(|| Stacks {
-            title: format!("What processors did along {}{}", self.name(x), self.rest(&[x])),
+            title: format!("What processors did along {}{}", self.name(x), self.rest_of(&[x], curve)),
             subtitle: "shares of all processors' time of this machine in a profiled run, idle time included".into(),
             x_name: self.name(x),
             stacks,
