@@ -216,11 +216,11 @@ CLAIMS = [
     ("File-system writes cost more than file-system reads", file_system, ["ends"]),
     ("With large blocks disk and network do not overlap, and reads are slower by 16 %", overlap, ["overlap"]),
     ("Larger blocks may lower the rate", larger_blocks, ["block"]),
-    ("— the same of our store", store_blocks, ["store-block"]),
+    ("Larger blocks may lower the rate (our store)", store_blocks, ["store-block"]),
     ("Parallel streams may reduce the server's load", streams, ["streams"]),
-    ("— the same of our store", store_streams, ["store-streams"]),
+    ("Parallel streams may reduce the server's load (our store)", store_streams, ["store-streams"]),
     ("Concurrent transfers raise throughput, at more load on the server", transfers, ["transfers"]),
-    ("— the same of our store", store_transfers, ["store-transfers"]),
+    ("Concurrent transfers raise throughput, at more load on the server (our store)", store_transfers, ["store-transfers"]),
     ("Under too many transfers servers thrash, and crash", thrashing, ["thrashing"]),
 ]
 

@@ -53,7 +53,7 @@ Client and server are network namespaces of one machine, joined by a pair of vir
 the processors carry it where not; or by the testbed's packet relay where a round trip is meant. Both ends share the machine's processors, so that *as
 fast as this machine goes* is what both together reach. Files are in memory; a disk is the testbed's, of a known rate. The client writes to /dev/null.
 
-Points are run in shuffled order, repetition by repetition, after a first run that does not count; ten repetitions (five where it says so), fewer
+Points are run in shuffled order, repetition by repetition, after a first run that does not count; ten repetitions or as many as the plan says, fewer
 where the interval was narrow. Rates are medians, ratios are taken repetition by repetition, the server's processor time is that of its process
 group over all runs of a point; intervals are 95 %, by drawing runs again. **Reading** is from the server, **writing** to it. The cause is that of a
 further run, recorded and explained.

@@ -44,8 +44,9 @@ fn legend<B: Band>(canvas: &mut Canvas, bands: &[B], (left, top): (f64, f64), ri
     const SIZE: f64 = 11.5;
     let (mut x, mut y) = (left, top);
     for band in bands {
-        let text = format!("{} {}", band.letters(), band.words());
-        let width = 30.0 + text_width(&text, SIZE);
+        let (letters, words) = (band.letters(), band.words());
+        let text = if letters == words { words } else { format!("{letters} {words}") };
+        let width = 36.0 + text_width(&text, SIZE);
         if x + width > right && x > left {
             (x, y) = (left, y + 18.0);
         }
