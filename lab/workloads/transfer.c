@@ -314,6 +314,12 @@ static void *serve_connection(void *fd_of)
 {
     int fd = (int)(intptr_t)fd_of;
     struct opening opening;
+    char first;
+    /* Who asks only whether somebody answers here is no client. */
+    if (recv(fd, &first, 1, MSG_PEEK) <= 0) {
+        close(fd);
+        return NULL;
+    }
     receive_all(fd, &opening, sizeof opening);
     if (memcmp(opening.magic, magic, sizeof magic) != 0)
         corrupt("somebody who is no transfer connected");
