@@ -11,7 +11,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 from bench.harness import surfaces  # noqa: E402
 from bench.harness.study2004 import conclusions, figures, page, shards  # noqa: E402
 
-WORDS = {name: f"/{name}" for name in ("here", "near", "served", "address", "on_server", "thalweg")}
+WORDS = {name: f"/{name}" for name in ("here", "near", "served", "address", "on_server", "thalweg", "source_bytes")}
 FIELDS = {"vary", "skip", "command", "prepare", "cleanup", "server", "port", "bytes", "cold", "warm", "repeat", "timeout_s", "narrow", "sample", "explain", "profile", "ceiling", "ceiling_bytes_per_s", "seed"}
 
 

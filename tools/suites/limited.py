@@ -35,6 +35,8 @@ def main(argv):
         print("usage: limited.py SECONDS LOG -- COMMAND...", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    # Of what runs in the background, a shell has Ctrl-C ignored; programs would inherit that, and shells among them could not trap it.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     return run(float(argv[1]), argv[2], argv[4:])
 
 

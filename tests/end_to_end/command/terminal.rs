@@ -157,9 +157,16 @@ fn ctrl_c_reaches_a_recorded_command_once_and_ends_only_what_it_ends() {
     let heard = listen(terminal.0.stdout.take().unwrap());
     let says = |what: &str| heard.lock().unwrap().contains(what);
     let mut press = |bytes: &[u8]| std::io::Write::write_all(&mut keys, bytes).unwrap();
-    wait_until("the command is ready", || says("ready"));
+    let wait_for = |what: &str| {
+        let begun = std::time::Instant::now();
+        while !says(what) {
+            assert!(begun.elapsed() < LIMIT, "no {what:?} in {:?}", heard.lock().unwrap());
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+    };
+    wait_for("ready");
     press(b"\x03");
-    wait_until("it has heard", || says("heard"));
+    wait_for("heard");
     press(b"still here\n");
     wait_until("it went on", || says("line: still here"));
     press(b"\n");

@@ -379,12 +379,14 @@ impl WireFacts {
         }
         // Bytes of which the size is not known: what TCP had in hand shows it.
         let in_hand = |series| most(series, way.start, way.end).unwrap_or(0);
+        let queueing = tcp.queueing(way.end);
         let by_hand = match way.bytes {
             0 if in_hand(&tcp.in_flight).max(in_hand(&tcp.unsent)) >= limits::SMALL_BYTES as i64 => BANDWIDTH,
-            bytes if bytes >= limits::SMALL_BYTES && tcp.fits_latency(way) => LATENCY,
+            // Behind a queue it is the link that is waited for, however short the transit: several connections may share it.
+            bytes if bytes >= limits::SMALL_BYTES && tcp.fits_latency(way) && !queueing => LATENCY,
             _ => by_size,
         };
-        let queue = by_hand.0 == Cause::NetworkBandwidth && tcp.queueing(way.end);
+        let queue = by_hand.0 == Cause::NetworkBandwidth && queueing;
         (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
