@@ -114,7 +114,9 @@ def _steps(surface, document, points):
         groups.setdefault(tuple(one["values"][:at] + one["values"][at + 1 :]), {})[one["values"][at]] = one
     for others, row in groups.items():
         cells = [row[value] for value in values if value in row]
-        built, said = (_change([cell[key] for cell in cells], cells[0]["built_in"], surface) for key in ("built_in", "said"))
+        # On the border either is right, and the other one is no change.
+        found = [cell["built_in"] if cell["border"] and cell["right"] else cell["said"] for cell in cells]
+        built, said = (_change(causes, cells[0]["built_in"], surface) for causes in ([cell["built_in"] for cell in cells], found))
         if built is None and said is None:
             continue
         # A limit that changes hands outside the grid is at its end.
