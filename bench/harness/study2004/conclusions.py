@@ -180,12 +180,12 @@ def _transfers(at):
         best = max(known, key=lambda n: known[n].middle)
         load = figures.load_ratio(at.runs(transfers=best, way=way), one)
         cost = figures.cost_ratio(at.runs(transfers=best, way=way), one)
-        verdicts.append((known[best].low > 1, load is not None and load.low > 1))
+        verdicts.append({above(known[best]), above(load)})
         times = f"{interval(known[best])} times that, at {interval(load)} times the load and {interval(cost)} times the cost of a byte"
         said.append(f"{way}: {mib(figures.rate(one))} with one; with {best}, {times}")
         why.append(f"{way}, one: {at.cause(transfers='1', way=way)}; {best}: {at.cause(transfers=best, way=way)}")
-    holds = [all(both) for both in verdicts]
-    return (HOLDS if holds and all(holds) else DOES_NOT if holds and not any(holds) else CANNOT), said, ". ".join(why) + "."
+    found = set().union(*verdicts)
+    return (DOES_NOT if DOES_NOT in found else HOLDS if found == {HOLDS} else CANNOT), said, ". ".join(why) + "."
 
 
 def thrashing(points):
@@ -200,6 +200,8 @@ def thrashing(points):
         if failed:
             first = states[failed[0]]
             said.append(f"{way}: with {', '.join(failed)}: {first['state'].replace('_', ' ')} ({first.get('problem', '')})")
+        else:
+            said.append(f"{way}: no copy failed")
         if len(known) < 2:
             continue
         best, most = max(known, key=lambda n: rates[n].middle), known[-1]
