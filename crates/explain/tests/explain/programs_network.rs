@@ -116,8 +116,8 @@ fn a_timeout_is_loss_even_on_a_full_link() {
     assert!((90.0..=110.0).contains(&charged_ms(&e, "network.loss")), "{:#?}", e.critical_path);
 }
 
-#[test]
-fn one_request_at_a_time_over_a_long_path_is_latency_even_with_much_data() {
+/// A MiB at a time over a path of 50 ms, each after the answer to the one before; round trips take so long.
+fn one_request_at_a_time(round_trip_us: i64) -> Explanation {
     let mut tale = Tale::new(600_000, 2);
     let client = tale.thread(Role::Client, "nfs-cp", 100, 100);
     let server = tale.thread(Role::Server, "ganesha.nfsd", 200, 200);
@@ -131,13 +131,25 @@ fn one_request_at_a_time_over_a_long_path_is_latency_even_with_much_data() {
         tale.span(server, K::NetSend, t + 33_000, t + 33_100).on(far).offset(n * 100).bytes(100).end();
         tale.wait(server, K::NetReceive, t + 33_100, t + 60_000).on(far).by_packet().end();
         tale.counter(near, CounterName::TcpMinRttUs, t, 50_000);
-        tale.counter(near, CounterName::TcpSrttUs, t, 50_100);
+        tale.counter(near, CounterName::TcpSrttUs, t, round_trip_us);
         tale.counter(near, CounterName::TcpCwndBytes, t, 4 << 20);
         tale.counter(near, CounterName::TcpInFlightBytes, t, 1 << 20);
     }
-    let e = tale.explain();
+    tale.explain()
+}
+
+#[test]
+fn one_request_at_a_time_over_a_long_path_is_latency_even_with_much_data() {
+    let e = one_request_at_a_time(50_100);
     assert_eq!(e.verdict.cause.name(), "network.latency", "{:#?}", e.critical_path);
     assert!(charged_ms(&e, "network.latency") > 500.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn bytes_behind_a_queue_wait_for_the_link_however_short_their_transit() {
+    // Others fill the link: the transits are within one and a half round trips of the path, the round trips are twice as long.
+    let e = one_request_at_a_time(100_000);
+    assert_eq!(e.verdict.cause.name(), "network.bandwidth", "{:#?}", e.critical_path);
 }
 
 #[test]
