@@ -173,6 +173,31 @@ pub struct Span {
     pub stack: Option<u32>,
 }
 
+impl Span {
+    /// A span with nothing but its place in time.
+    pub fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
+        Span {
+            span,
+            track,
+            kind,
+            start,
+            duration_ns,
+            count: 1,
+            object: None,
+            offset_bytes: None,
+            size_bytes: None,
+            result: None,
+            parent: None,
+            request: None,
+            waker_track: None,
+            waker_context: None,
+            cpu_ns: None,
+            runqueue_ns: None,
+            stack: None,
+        }
+    }
+}
+
 /// A span as events have it: as spans were before they had stacks, so that segments of then are read. The stack follows as [`Waited`].
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Span")]

@@ -51,25 +51,8 @@ mod tests {
     use crate::{SpanId, Time, TrackId};
 
     fn span(track: u64, kind: SpanKind, start: i64, duration_ns: u64, cpu_ns: Option<u64>) -> Span {
-        Span {
-            span: SpanId::new(1).expect("not 0"),
-            track: TrackId::new(track).expect("not 0"),
-            kind,
-            start: Time::from_monotonic_ns(start),
-            duration_ns,
-            count: 1,
-            object: None,
-            offset_bytes: None,
-            size_bytes: None,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
-            cpu_ns,
-            runqueue_ns: None,
-            stack: None,
-        }
+        let (id, track, start) = (SpanId::new(1).expect("not 0"), TrackId::new(track).expect("not 0"), Time::from_monotonic_ns(start));
+        Span { cpu_ns, ..Span::bare(id, track, kind, start, duration_ns) }
     }
 
     #[test]

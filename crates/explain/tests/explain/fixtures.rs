@@ -34,23 +34,15 @@ fn merged(path: &Path) {
         let role = if n == 0 { Role::Client } else { Role::Server };
         events.push(Event::Track(Track { track, host, kind: TrackKind::Thread, role, pid: Some(1), tid: Some(1), name: "t".into() }));
         events.push(Event::Span(Span {
-            span: SpanId::new(u64::from(n) + 1).expect("not 0"),
-            track,
-            kind: SpanKind::WaitTimer,
-            start: Time::from_monotonic_ns(1_000_000 + i64::from(n) * AHEAD_NS),
-            duration_ns: 5_000_000,
-            count: 1,
-            object: None,
-            offset_bytes: None,
-            size_bytes: None,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
             cpu_ns: Some(0),
             runqueue_ns: Some(0),
-            stack: None,
+            ..Span::bare(
+                SpanId::new(u64::from(n) + 1).expect("not 0"),
+                track,
+                SpanKind::WaitTimer,
+                Time::from_monotonic_ns(1_000_000 + i64::from(n) * AHEAD_NS),
+                5_000_000,
+            )
         }));
     }
     events.push(Event::Clock(Clock { host: HostId(1), from_ns: AHEAD_NS, offset_ns: -AHEAD_NS, drift_ppb: 1_000, error_ns: 70 }));

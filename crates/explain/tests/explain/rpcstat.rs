@@ -48,23 +48,17 @@ impl Client {
         self.end_ns = self.end_ns.max(to_ns);
         let object = if kind == SpanKind::RpcCall { WRITE } else { CONNECTION };
         self.events.push(Event::Span(Span {
-            span: SpanId::new(self.next).unwrap(),
-            track: TrackId::new(1).unwrap(),
-            kind,
-            start: Time::from_monotonic_ns(from_ns),
-            duration_ns: (to_ns - from_ns) as u64,
-            count: 1,
             object: ObjectId::new(object),
-            offset_bytes: None,
             size_bytes: Some(bytes),
             result,
-            parent: None,
             request: RequestId::new(request),
-            waker_track: None,
-            waker_context: None,
-            cpu_ns: None,
-            runqueue_ns: None,
-            stack: None,
+            ..Span::bare(
+                SpanId::new(self.next).unwrap(),
+                TrackId::new(1).unwrap(),
+                kind,
+                Time::from_monotonic_ns(from_ns),
+                (to_ns - from_ns) as u64,
+            )
         }));
     }
 

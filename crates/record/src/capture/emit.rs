@@ -85,23 +85,13 @@ impl Out {
         let span = SpanId::new(self.fresh()).expect("identifiers begin at 1");
         let start = time(from_ns);
         self.push(Event::Span(Span {
-            span,
-            track,
-            kind,
-            start,
-            duration_ns: time(to_ns).since(start),
             count: about.count.max(1),
             object: about.object,
             offset_bytes: about.offset_bytes,
             size_bytes: about.size_bytes,
             result: about.result,
-            parent: None,
             request: about.request,
-            waker_track: None,
-            waker_context: None,
-            cpu_ns: None,
-            runqueue_ns: None,
-            stack: None,
+            ..Span::bare(span, track, kind, start, time(to_ns).since(start))
         }));
     }
 

@@ -203,12 +203,8 @@ impl Translator {
             class => Some(-i64::from(class)),
         };
         let moves = !matches!(kind, SpanKind::MpiWait | SpanKind::MpiIo | SpanKind::MpiOther);
+        let start = Time::from_monotonic_ns(i64::try_from(record.start_ns).unwrap_or(i64::MAX));
         self.emit(Event::Span(Span {
-            span,
-            track,
-            kind,
-            start: Time::from_monotonic_ns(i64::try_from(record.start_ns).unwrap_or(i64::MAX)),
-            duration_ns: record.end_ns - record.start_ns,
             count: record.count.max(1),
             object,
             offset_bytes: record.offset_bytes.filter(|&offset| offset <= i64::MAX as u64),
@@ -216,11 +212,7 @@ impl Translator {
             result,
             parent,
             request,
-            waker_track: None,
-            waker_context: None,
-            cpu_ns: None,
-            runqueue_ns: None,
-            stack: None,
+            ..Span::bare(span, track, kind, start, record.end_ns - record.start_ns)
         }));
         span
     }

@@ -8,7 +8,6 @@ use crate::proc::listeners::datagrams_to;
 use crate::proc::processes::started_at;
 use crate::proc::quotas::Quotas;
 use crate::proc::strangers::Tracks;
-use crate::proc::system::bare;
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
@@ -161,7 +160,7 @@ impl Translator {
     }
 
     fn fresh(&self, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Option<Span> {
-        Some(bare(SpanId::new(self.mode.fresh())?, track, kind, start, duration_ns))
+        Some(Span::bare(SpanId::new(self.mode.fresh())?, track, kind, start, duration_ns))
     }
 
     /// Translates one record; `false`: it makes no sense.
@@ -182,7 +181,7 @@ impl Translator {
         let quota = self.quotas.took(place.pid, place.track, span.start, queued_ns);
         let Some(((group, took_ns), id)) = quota.zip(SpanId::new(self.mode.fresh())) else { return out.push(Event::Span(span)) };
         let duration_ns = span.duration_ns - took_ns;
-        let stopped = bare(id, place.track, SpanKind::WaitRunqueue, span.start.plus_ns(duration_ns as i64), took_ns);
+        let stopped = Span::bare(id, place.track, SpanKind::WaitRunqueue, span.start.plus_ns(duration_ns as i64), took_ns);
         if duration_ns > 0 || span.kind != SpanKind::WaitRunqueue {
             out.push(Event::Span(Span { duration_ns, runqueue_ns: Some(queued_ns - took_ns), ..span }));
         }

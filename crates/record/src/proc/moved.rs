@@ -10,7 +10,6 @@ use super::files::{FdInfo, Opened, Target};
 use super::kernel::Calls;
 use super::listeners::socket_inode;
 use super::processes;
-use super::system::bare;
 use super::wakers::Ends;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
@@ -168,7 +167,7 @@ impl Files {
             position.moves = true;
             let Some(span) = SpanId::new(mode.fresh()) else { continue };
             let (object, size_bytes) = (Some(position.object), Some(bytes));
-            let span = bare(span, track, kind, now, 0);
+            let span = Span::bare(span, track, kind, now, 0);
             out.push(Event::Span(Span { object, offset_bytes: Some(before), size_bytes, cpu_ns: Some(0), ..span }));
         }
     }
@@ -208,7 +207,7 @@ pub(super) fn emit_rest(mode: &TraceHandle, (read, written): (u64, u64), files: 
         let bytes = rest.min(holds.saturating_sub(file.position));
         let Some(span) = SpanId::new(mode.fresh()).filter(|_| bytes > 0) else { continue };
         let (object, size_bytes) = (Some(file.object), Some(bytes));
-        let span = bare(span, file.track, kind, file.at, 0);
+        let span = Span::bare(span, file.track, kind, file.at, 0);
         out.push(Event::Span(Span { object, offset_bytes: Some(file.position), size_bytes, cpu_ns: Some(0), ..span }));
     }
 }
@@ -226,8 +225,12 @@ pub(super) fn emit_connection(
     let ways = [(SpanKind::NetSend, since, before.written, current.written), (SpanKind::NetReceive, now, before.read, current.read)];
     for (kind, at, from, to) in ways {
         if let Some(span) = SpanId::new(mode.fresh()).filter(|_| to > from) {
-            let part =
-                Span { object: Some(object), offset_bytes: Some(from), size_bytes: Some(to - from), ..bare(span, track, kind, at, 0) };
+            let part = Span {
+                object: Some(object),
+                offset_bytes: Some(from),
+                size_bytes: Some(to - from),
+                ..Span::bare(span, track, kind, at, 0)
+            };
             out.push(Event::Span(Span { cpu_ns: Some(0), ..part }));
         }
     }

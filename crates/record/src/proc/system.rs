@@ -143,7 +143,7 @@ impl System {
                 count: count as u32,
                 object: Some(object),
                 size_bytes: Some(sectors * SECTOR_BYTES),
-                ..bare(span, track, kind, start, duration_ns)
+                ..Span::bare(span, track, kind, start, duration_ns)
             }));
             end = start;
         }
@@ -164,29 +164,6 @@ impl System {
             let of = CounterOf::Track(self.cpus[index]);
             out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value: ticks * 10_000_000 }));
         }
-    }
-}
-
-/// A span with nothing but its place in time.
-pub(crate) fn bare(span: SpanId, track: TrackId, kind: SpanKind, start: Time, duration_ns: u64) -> Span {
-    Span {
-        span,
-        track,
-        kind,
-        start,
-        duration_ns,
-        count: 1,
-        object: None,
-        offset_bytes: None,
-        size_bytes: None,
-        result: None,
-        parent: None,
-        request: None,
-        waker_track: None,
-        waker_context: None,
-        cpu_ns: None,
-        runqueue_ns: None,
-        stack: None,
     }
 }
 

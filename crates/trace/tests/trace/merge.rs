@@ -57,25 +57,8 @@ impl Made {
         self.spans += 1;
         let (start, end) = ((self.clock)(from_ns), (self.clock)(to_ns));
         let end = end.max(start);
-        self.events.push(Event::Span(Span {
-            span: SpanId::new(self.spans).unwrap(),
-            track: TrackId::new(track).unwrap(),
-            kind,
-            start: Time::from_monotonic_ns(start),
-            duration_ns: (end - start) as u64,
-            count: 1,
-            object: None,
-            offset_bytes: None,
-            size_bytes: None,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
-            cpu_ns: None,
-            runqueue_ns: None,
-            stack: None,
-        }));
+        let (id, track) = (SpanId::new(self.spans).unwrap(), TrackId::new(track).unwrap());
+        self.events.push(Event::Span(Span::bare(id, track, kind, Time::from_monotonic_ns(start), (end - start) as u64)));
         let Some(Event::Span(span)) = self.events.last_mut() else { unreachable!() };
         span
     }

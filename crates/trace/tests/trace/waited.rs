@@ -19,23 +19,9 @@ fn events(stack: u32) -> Vec<Event> {
     };
     let wait = |n: u64, kind, start: i64, duration_ns| {
         Event::Span(Span {
-            span: SpanId::new(1 << 40 | n).unwrap(),
-            track,
-            kind,
-            start: at(start),
-            duration_ns,
-            count: 1,
-            object: None,
-            offset_bytes: None,
-            size_bytes: None,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
             cpu_ns: Some(0),
             runqueue_ns: Some(0),
-            stack: None,
+            ..Span::bare(SpanId::new(1 << 40 | n).unwrap(), track, kind, at(start), duration_ns)
         })
     };
     let (kind, role, name) = (TrackKind::Thread, Role::Client, "main".to_owned());

@@ -146,23 +146,9 @@ impl Tale {
         let span = SpanId::new(self.fresh()).unwrap();
         let duration_ns = (to_us - from_us) * US;
         let span = Span {
-            span,
-            track,
-            kind,
-            start: Time::from_monotonic_ns((from_us * US) as i64),
-            duration_ns,
-            count: 1,
-            object: None,
-            offset_bytes: None,
-            size_bytes: None,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
             cpu_ns: Some(duration_ns),
             runqueue_ns: Some(0),
-            stack: None,
+            ..Span::bare(span, track, kind, Time::from_monotonic_ns((from_us * US) as i64), duration_ns)
         };
         Line { tale: self, span }
     }

@@ -2,7 +2,6 @@
 
 use super::{LONGEST_PAUSE, Sampler, Thread, WORTH_RECORDING_NS};
 use crate::proc::divide::{Division, Seen};
-use crate::proc::system::bare;
 use crate::proc::waits::{Ender, Reason};
 use crate::proc::wakers::ended_by;
 use thalweg_trace::{Event, Span, SpanId, SpanKind, Time, TrackId, WakerContext};
@@ -61,7 +60,7 @@ impl Sampler {
         }
         let Some(id) = SpanId::new(self.mode.fresh()) else { return };
         let count = u32::try_from(times - pauses).unwrap_or(u32::MAX);
-        self.batch.push(Event::Span(Span { count, cpu_ns: Some(0), ..bare(id, thread.track, SpanKind::WaitOther, at, 0) }));
+        self.batch.push(Event::Span(Span { count, cpu_ns: Some(0), ..Span::bare(id, thread.track, SpanKind::WaitOther, at, 0) }));
     }
 
     /// A part of what a thread ran, which it worked in the kernel on nothing that is known: most likely on names and attributes.
@@ -73,7 +72,7 @@ impl Sampler {
         self.batch.push(Event::Span(Span {
             cpu_ns: Some(ns),
             runqueue_ns: Some(0),
-            ..bare(id, thread.track, SpanKind::FileOther, from, ns)
+            ..Span::bare(id, thread.track, SpanKind::FileOther, from, ns)
         }));
     }
 
@@ -90,7 +89,7 @@ impl Sampler {
             result: reason.result,
             cpu_ns: Some(0),
             runqueue_ns: Some(if queued { length_ns } else { 0 }),
-            ..bare(id, track, reason.kind, since, length_ns)
+            ..Span::bare(id, track, reason.kind, since, length_ns)
         };
         self.ended.push(Ended { pid, tid, ender: reason.ender, span, again: false });
     }

@@ -81,23 +81,11 @@ impl Maker {
         let span = SpanId::new(self.id()).unwrap();
         let duration_ns = (end - start).max(0) as u64;
         self.events.push(Event::Span(Span {
-            span,
-            track,
-            kind,
-            start: Time::from_monotonic_ns(start),
-            duration_ns,
-            count: 1,
             object,
-            offset_bytes: None,
             size_bytes: bytes,
-            result: None,
-            parent: None,
-            request: None,
-            waker_track: None,
-            waker_context: None,
             cpu_ns: Some(duration_ns * cpu / 100),
             runqueue_ns: Some(0),
-            stack: None,
+            ..Span::bare(span, track, kind, Time::from_monotonic_ns(start), duration_ns)
         }));
         end
     }
