@@ -138,7 +138,13 @@ impl Tables {
         let index = EhFrameHdr::new(&self.index.bytes, LittleEndian).parse(&bases, 8).ok()?;
         let mut frames = EhFrame::new(&self.frames.bytes, LittleEndian);
         frames.set_address_size(8);
-        let function = index.table()?.fde_for_address(&frames, &bases, address, EhFrame::cie_from_offset).ok()?;
+        let entry = index.table()?.lookup(address, &bases).ok()?.direct().ok()?;
+        // A spoilt index may lead to before its tables; gimli's own way from there to a function does not expect that.
+        let offset = usize::try_from(entry.checked_sub(index.eh_frame_ptr().direct().ok()?)?).ok()?;
+        let function = frames.fde_from_offset(&bases, offset.into(), EhFrame::cie_from_offset).ok()?;
+        if !function.contains(address) {
+            return None;
+        }
         let encoding = function.cie().encoding();
         let row = function.unwind_info_for_address(&frames, &bases, context, address).ok()?;
         match row.register(registers::RETURN) {
