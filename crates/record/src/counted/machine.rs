@@ -1,11 +1,9 @@
 //! What each processor was in, as /proc/stat counts it: at each tick of the clock a processor is charged to what it was in just then; idle
 //! time is measured.
 
+use crate::proc::system::{TICK_NS, cpu_ticks};
 use std::collections::HashMap;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
-
-/// A tick of the clock that /proc counts in.
-pub(super) const TICK_NS: u64 = 10_000_000;
 
 /// Of one processor since it was started, in ticks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,15 +20,9 @@ const NAMES: [CounterName; 6] = [
 ];
 
 impl Ticks {
-    /// A line of /proc/stat, with its processor.
-    fn parse(line: &str) -> Option<(u32, Ticks)> {
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        // `cpu` alone is the sum of all: its first field is no number of a processor.
-        let cpu = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
-        let fields: Vec<u64> = fields.map_while(|field| field.parse().ok()).collect();
-        let [user, nice, system, idle, waiting, hard, soft, steal, ..] = fields[..] else { return None };
-        // A processor without work is idle, also where somebody waits for a disk; guests' time is a part of `user`.
-        Some((cpu, Ticks([idle + waiting, user + nice, system, hard, soft, steal])))
+    /// A processor without work is idle, also where somebody waits for a disk.
+    fn of([user, nice, system, idle, waiting, hard, soft, steal]: [u64; 8]) -> Ticks {
+        Ticks([idle + waiting, user + nice, system, hard, soft, steal])
     }
 }
 
@@ -47,7 +39,7 @@ impl Processors {
     }
 
     fn enter(&mut self, stat: &str, at: Time, host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
-        for (cpu, ticks) in stat.lines().filter_map(Ticks::parse) {
+        for (cpu, ticks) in cpu_ticks(stat).map(|(cpu, ticks)| (cpu, Ticks::of(ticks))) {
             let (track, first) = *self.known.entry(cpu).or_insert_with(|| {
                 let track = new();
                 let (kind, role, name) = (TrackKind::Cpu, Role::None, format!("cpu{cpu}"));
@@ -81,6 +73,6 @@ mod tests {
         let values: Vec<_> = events.iter().filter_map(|e| if let Event::Counter(c) = e { Some((c.name, c.value)) } else { None }).collect();
         let ticks = [12, 6, 1, 0, 0, 1].map(|ticks: i64| ticks * 10_000_000);
         assert_eq!(values, NAMES.into_iter().zip(ticks).collect::<Vec<_>>());
-        assert_eq!(Ticks::parse("cpu0 1 2 3"), None);
+        assert_eq!(cpu_ticks("cpu0 1 2 3").next(), None);
     }
 }

@@ -12,9 +12,10 @@ mod machine;
 mod processes;
 pub(crate) mod why;
 
+use crate::proc::system::TICK_NS;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 use crate::worker::{Stop, Worker};
-use machine::{Processors, TICK_NS};
+use machine::Processors;
 use processes::{Ledger, Processes};
 use std::path::Path;
 use std::time::{Duration, Instant};

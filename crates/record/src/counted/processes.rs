@@ -4,8 +4,8 @@
 //! child's time when it waits for it. What of that was not seen at a look before is the time of children that ended between two looks, theirs
 //! together: `children of PARENT`. Of the command itself the parent is this program, so its last ticks are its own.
 
-use super::machine::TICK_NS;
 use crate::proc::processes::{numbers_in, split_stat};
+use crate::proc::system::TICK_NS;
 use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};

@@ -151,20 +151,33 @@ impl System {
 
     fn poll_softirqs(&mut self, now: Time, out: &mut Vec<Event>) {
         let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        let per_cpu = text.lines().filter(|line| line.starts_with("cpu") && !line.starts_with("cpu "));
-        for (index, line) in per_cpu.enumerate() {
-            let mut words = line.split_ascii_whitespace();
-            let name = words.next().unwrap_or_default();
-            // user nice system idle iowait irq softirq, in hundredths of a second
-            let Some(ticks) = words.nth(6).and_then(|word| word.parse::<i64>().ok()) else { continue };
+        for (index, (cpu, [.., softirq, _])) in cpu_ticks(&text).enumerate() {
             if self.cpus.len() <= index {
-                let Some(track) = self.track(TrackKind::Cpu, name, out) else { return };
+                let Some(track) = self.track(TrackKind::Cpu, &format!("cpu{cpu}"), out) else { return };
                 self.cpus.push(track);
             }
             let of = CounterOf::Track(self.cpus[index]);
-            out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value: ticks * 10_000_000 }));
+            out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value: (softirq * TICK_NS) as i64 }));
         }
     }
+}
+
+/// A tick of the clock that /proc/stat counts in.
+pub(crate) const TICK_NS: u64 = 10_000_000;
+
+/// What each processor in /proc/stat has been in since it was started, in ticks: user, nice, system, idle, idle while a disk was waited for, hard
+/// interrupts, software interrupts, stolen. Guests' time is a part of `user`.
+pub(crate) fn cpu_ticks(stat: &str) -> impl Iterator<Item = (u32, [u64; 8])> + '_ {
+    stat.lines().filter_map(|line| {
+        // `cpu` alone is the sum of all: two blanks follow it.
+        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
+        let cpu = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
+        let mut ticks = [0; 8];
+        for tick in &mut ticks {
+            *tick = fields.next()?.parse().ok()?;
+        }
+        Some((cpu, ticks))
+    })
 }
 
 #[cfg(test)]

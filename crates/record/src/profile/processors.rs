@@ -2,11 +2,9 @@
 
 use super::raw::Times;
 use crate::bpf::time;
+use crate::proc::system::{TICK_NS, cpu_ticks};
 use std::collections::HashMap;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Track, TrackId, TrackKind};
-
-/// The kernel counts what a hypervisor took in this unit.
-const TICK_NS: u64 = 10_000_000;
 
 /// The processors, as they were at the beginning.
 #[derive(Debug, Default)]
@@ -20,13 +18,7 @@ fn steal() -> HashMap<u32, u64> {
 }
 
 fn parse_steal(stat: &str) -> HashMap<u32, u64> {
-    let of = |line: &str| {
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let (cpu, steal) = (fields.next()?.parse().ok()?, fields.nth(7)?.parse::<u64>().ok()?);
-        Some((cpu, steal.saturating_mul(TICK_NS)))
-    };
-    // `cpu` alone is the sum: its first field is no processor, because it follows two blanks.
-    stat.lines().filter(|line| !line.starts_with("cpu ")).filter_map(of).collect()
+    cpu_ticks(stat).map(|(cpu, [.., steal])| (cpu, steal.saturating_mul(TICK_NS))).collect()
 }
 
 impl Processors {
