@@ -21,6 +21,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
+    ("thalweg-tune", &["thalweg-study", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),
 ];
 
