@@ -151,6 +151,9 @@ pub struct Verdict {
     /// The second, when the verdict is inconclusive.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub second: Option<Second>,
+    /// Which part of its measured ceiling the limiting device or path reached, where it came near.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_ceiling: Option<f64>,
     /// One plain sentence.
     pub sentence: String,
 }

@@ -12,6 +12,8 @@ use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 pub(crate) struct Reached {
     /// Which part of its ceiling it reached.
     pub part: f64,
+    /// Whether that is a device's or a path's measured rate; of processors, being busy is no ceiling.
+    pub is_rate: bool,
     /// What, and what it can, as the end of a sentence.
     pub statement: String,
 }
@@ -21,7 +23,7 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
     let processors = || {
         let part = parts.busiest_machine();
         let statement = format!("the processors were {} busy with it", whole_percent(part));
-        Some(Reached { part, statement })
+        Some(Reached { part, is_rate: false, statement })
     };
     let reached = match cause {
         Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue => processors(),
@@ -51,7 +53,7 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
         let achieved = bytes as f64 * 1e9 / (last - first).max(1) as f64;
         let statement =
             format!("{name} was {verb} at {}, of the {} that were measured as its best", byte_rate(achieved), byte_rate(ceiling));
-        Some(Reached { part: achieved / ceiling, statement })
+        Some(Reached { part: achieved / ceiling, is_rate: true, statement })
     });
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
 }
@@ -65,7 +67,7 @@ fn path(parts: &Parts<'_>, meta: &Meta) -> Option<Reached> {
     let nearest = paths.map(|(name, ceiling)| {
         let (carried, best) = (bit_rate(achieved), bit_rate(ceiling));
         let statement = format!("{} carried {carried}, of the {best} that were measured as its best", name.replace('>', " > "));
-        Reached { part: achieved / ceiling, statement }
+        Reached { part: achieved / ceiling, is_rate: true, statement }
     });
     nearest.min_by(|a, b| (a.part - 1.0).abs().total_cmp(&(b.part - 1.0).abs()))
 }

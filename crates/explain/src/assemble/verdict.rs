@@ -26,6 +26,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
             place: "nowhere".to_owned(),
             share: 0.0,
             second: None,
+            of_ceiling: None,
             sentence,
         };
     };
@@ -40,6 +41,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
         Some(_) => Status::Inconclusive,
         None => Status::Limited,
     };
+    let of_ceiling = reached.as_ref().filter(|reached| reached.is_rate).map(|reached| reached.part);
     let rate = if first.cause.is_network() { bit_rate } else { byte_rate };
     let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
     sentence.push_str(&causes(&sums));
@@ -54,6 +56,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
         place: first.largest.place.clone(),
         share: first.share,
         second: second.map(|s| Second { cause: s.cause, place: s.largest.place.clone(), share: s.share }),
+        of_ceiling,
         sentence,
     }
 }
