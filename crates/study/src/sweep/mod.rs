@@ -8,10 +8,12 @@
 //! | [`values`], [`skip`], [`template`] | the small languages: values, conditions, places in words |
 //! | [`plan`] | what is asked for, checked; the points; the plan for the engine |
 //! | [`run`], [`program`], [`sample`] | one run with what it needs around it; which program it was; what the log has of it |
-//! | [`ceiling`], [`profile`], [`expected`] | what the hardware gives, measured in turn; classes of a profile; how long it will take |
+//! | [`steps`] | single points on demand, for a tuner |
+//! | [`ceiling`], [`profile`], [`calls`], [`expected`] | what the hardware gives, measured in turn; classes of a profile; how long single calls took; how long it will take |
 //! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
 //! | [`document`], [`point`], [`text`], [`table`], [`diff`] | the result; in at most 25 lines; a row for each run; two of them point by point |
 
+mod calls;
 mod ceiling;
 mod diff;
 mod document;
@@ -24,6 +26,7 @@ mod program;
 mod run;
 mod sample;
 mod skip;
+mod steps;
 mod table;
 mod template;
 #[cfg(test)]
@@ -39,6 +42,7 @@ pub use findings::{Findings, Handover};
 pub use plan::{Choice, Explain, Sweep};
 pub use point::{PointResult, RunResult};
 pub use run::Surroundings;
-pub use sample::{ClassShare, Classes, Digest, Point, Sample, State, Subject};
+pub use sample::{ClassShare, Classes, Digest, Point, Recorded, Sample, State, Subject};
+pub use steps::{How, Steps};
 pub use values::{Parameter, Value};
 pub use variance::Share;

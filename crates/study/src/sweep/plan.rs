@@ -4,7 +4,7 @@
 use super::program::Program;
 use super::sample::{Point, Subject};
 use super::skip;
-use super::template::{filled, names, words};
+use super::template::{alone, filled, names, words};
 use super::values::{Parameter, Value};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
@@ -125,10 +125,28 @@ impl Choice {
     /// Checks it, and makes all points.
     ///
     /// # Errors
-    /// What cannot be meant.
+    /// What cannot be meant; more runs than anybody means.
     pub fn plan(self) -> Result<Sweep> {
+        let parameters = self.parameters()?;
+        let sweep = self.grid(parameters)?;
+        sweep.check_runs()?;
+        Ok(sweep)
+    }
+
+    /// What is varied, as it was asked for.
+    ///
+    /// # Errors
+    /// What cannot be meant.
+    pub fn parameters(&self) -> Result<Vec<Parameter>> {
+        self.vary.iter().map(|text| Parameter::parse(text)).collect()
+    }
+
+    /// The points of these parameters, for somebody who runs few of them.
+    ///
+    /// # Errors
+    /// What cannot be meant.
+    pub fn grid(self, parameters: Vec<Parameter>) -> Result<Sweep> {
         let wrong = |text: String| Err(Error::Choice(text));
-        let parameters: Vec<Parameter> = self.vary.iter().map(|text| Parameter::parse(text)).collect::<Result<_>>()?;
         if let Some((_, twice)) = parameters.iter().enumerate().find(|(n, p)| parameters[..*n].iter().any(|other| other.name == p.name)) {
             return wrong(format!("--vary {}: it is given twice; put all of its values into one list", twice.name));
         }
@@ -153,9 +171,7 @@ impl Choice {
         let of_server: BTreeSet<&str> = self.server.iter().chain(&self.port).flat_map(|template| names(template)).collect();
         let server_takes = (0..parameters.len()).filter(|n| of_server.contains(parameters[*n].name.as_str())).collect();
         let (points, skipped) = self.points(&parameters)?;
-        let sweep = Sweep { choice: self, parameters, points, skipped, server_takes, server, ceiling };
-        sweep.check_runs()?;
-        Ok(sweep)
+        Ok(Sweep { choice: self, parameters, points, skipped, server_takes, server, ceiling })
     }
 
     /// Every template knows its parameters, and every parameter is used.
@@ -297,8 +313,22 @@ impl Sweep {
     }
 
     /// The command of a point and run, as words.
-    pub(super) fn command(&self, point: &Point, run: &str) -> Vec<String> {
-        self.choice.command.iter().map(|word| self.fill(word, point, run)).collect()
+    pub fn command(&self, point: &Point, run: &str) -> Vec<String> {
+        let filled = |word: &String| {
+            let words = alone(word).and_then(|name| self.value(point, name)?.words.clone());
+            words.unwrap_or_else(|| vec![self.fill(word, point, run)])
+        };
+        self.choice.command.iter().flat_map(filled).collect()
+    }
+
+    /// What is varied.
+    pub fn parameters(&self) -> &[Parameter] {
+        &self.parameters
+    }
+
+    /// The points that are not run.
+    pub fn skipped(&self) -> impl Iterator<Item = &Point> {
+        self.skipped.iter().map(|(point, _)| point)
     }
 
     /// Who is met at a point: the server's own values, and whether it is recorded.
@@ -313,9 +343,14 @@ impl Sweep {
 
     /// Which plan this is: what may differ without making other figures (how often, how long, recorded or not) is not part of it.
     pub(super) fn header(&self) -> Result<Header> {
+        self.header_of("sweep")
+    }
+
+    /// The same of another kind of plan over these points.
+    pub(super) fn header_of(&self, plan: &str) -> Result<Header> {
         let choice = &self.choice;
         let program = |words: &[String]| Program::of(words.first().map_or("", String::as_str));
-        let mut header = Header::new("sweep", "")
+        let mut header = Header::new(plan, "")
             .of("vary", &self.parameters)
             .of("skip", &choice.skip)
             .of("sample", choice.sample)

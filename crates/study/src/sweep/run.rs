@@ -5,7 +5,8 @@
 
 use super::plan::Sweep;
 use super::profile::classes_of;
-use super::sample::{Classes, Digest, Point, Sample, State, Subject, Swept};
+use super::calls;
+use super::sample::{Classes, Digest, Point, Recorded, Sample, State, Subject, Swept};
 use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -68,11 +69,12 @@ impl Sweep {
     }
 
     /// Whether the log is this plan's; which part of it is not.
-    fn check_log(&self, around: &Surroundings, header: &thalweg_measure::Header) -> Result<()> {
+    pub(super) fn check_log(&self, around: &Surroundings, header: &thalweg_measure::Header) -> Result<()> {
         let log = around.log.display();
         let Some(found) = header_of(&around.log)? else { return Ok(()) };
         if !around.resume {
-            let problem = "has the runs of a sweep: give --continue to go on with it, or another place (-o) for this one";
+            let kind = &found.plan;
+            let problem = format!("has the runs of a {kind}: give --continue to go on with it, or another place (-o) for this one");
             return Err(Error::Choice(format!("{log} {problem}")));
         }
         let all = header.of.keys().chain(found.of.keys());
@@ -92,7 +94,7 @@ impl Sweep {
                 if differs.is_empty() { "all" } else { "" }.to_owned() + &differs.join(", ")
             ),
         };
-        Err(Error::Choice(format!("{log}: {problem}; give another place (-o) for this sweep")))
+        Err(Error::Choice(format!("{log}: {problem}; give another place (-o) for this {}", header.plan)))
     }
 }
 
@@ -103,12 +105,16 @@ pub(super) struct Runner<'a> {
     server: Option<(Vec<String>, Server)>,
     /// Servers that did not come up, and why: nobody waits for them again.
     broken: BTreeMap<Vec<String>, String>,
+    /// Whether recorded runs also say how long single calls took.
+    pub(super) times_calls: bool,
+    /// How long the command may take.
+    pub(super) limit_s: f64,
 }
 
 impl<'a> Runner<'a> {
     pub(super) fn new(sweep: &'a Sweep, around: &'a Surroundings) -> Runner<'a> {
         let places = sweep.points.iter().enumerate().map(|(place, point)| (point, place)).collect();
-        Runner { sweep, around, places, server: None, broken: BTreeMap::new() }
+        Runner { sweep, around, places, server: None, broken: BTreeMap::new(), times_calls: false, limit_s: sweep.choice.timeout_s }
     }
 
     /// A number that no other run has, and the same run has again when the sweep is gone on with; however often runs are repeated.
@@ -121,14 +127,16 @@ impl<'a> Runner<'a> {
     fn process(&self, words: &[String]) -> Process {
         let mut command = Command::new(words.first().map_or("", String::as_str));
         command.args(words.iter().skip(1));
-        Process::new(command).time_limit(Duration::from_secs_f64(self.sweep.choice.timeout_s)).own_group(Arc::clone(&self.around.stop))
+        Process::new(command).time_limit(Duration::from_secs_f64(self.limit_s)).own_group(Arc::clone(&self.around.stop))
     }
 
     /// A command around the run.
     fn aside(&self, template: Option<&String>, point: &Point, run: &str) -> thalweg_measure::Result<()> {
         let Some(template) = template else { return Ok(()) };
         let line = self.sweep.fill(template, point, run);
-        self.process(&["sh".to_owned(), "-c".to_owned(), line]).run().map(|_| ())
+        // What is around the run has the limit that was asked for, however short a tuner lets runs be.
+        let limit = Duration::from_secs_f64(self.sweep.choice.timeout_s);
+        self.process(&["sh".to_owned(), "-c".to_owned(), line]).time_limit(limit).run().map(|_| ())
     }
 
     /// The server of these values, up.
@@ -181,7 +189,7 @@ impl<'a> Runner<'a> {
             let command = self.sweep.command(&case.point, run);
             let before = self.server_cpu();
             match case.subject.recorded {
-                true => (sample.explanation, sample.profile) = self.explained(&command, choice.profiles(repeat))?,
+                true => self.explained(&command, choice.profiles(repeat), &mut sample)?,
                 false => sample.usage = Some(self.process(&command).run()?),
             }
             sample.server_cpu_s = self.server_cpu().zip(before).map(|(after, before)| after.saturating_sub(before).as_secs_f64());
@@ -201,26 +209,35 @@ impl<'a> Runner<'a> {
     }
 
     /// The command, run by `thalweg explain`, in a process of its own: the command's output, its signals and its limit are its own too.
-    fn explained(&self, command: &[String], profiled: bool) -> thalweg_measure::Result<(Option<Digest>, Option<Classes>)> {
+    fn explained(&self, command: &[String], profiled: bool, sample: &mut Sample) -> thalweg_measure::Result<()> {
         let to = self.around.log.with_extension("explanation");
-        let recording = profiled.then(|| Kept::new(self.around.log.with_extension("profile.thw")));
+        let recording = (profiled || self.times_calls).then(|| Kept::new(self.around.log.with_extension("profile.thw")));
         let mut words = vec![self.around.thalweg()];
         words.extend(["explain".into(), "--json".into(), "--to".into(), to.display().to_string()]);
         if let Some(recording) = &recording {
-            words.extend(["--profile".into(), "-o".into(), recording.0.display().to_string()]);
+            words.extend(profiled.then(|| "--profile".to_owned()));
+            words.extend(["-o".into(), recording.0.display().to_string()]);
         }
         words.push("--".into());
         words.extend_from_slice(command);
         let ran = self.process(&words).run();
-        let digest =
-            std::fs::read_to_string(&to).ok().and_then(|text| serde_json::from_str::<Explanation>(&text).ok()).map(|e| digest_of(&e));
+        let explanation = std::fs::read_to_string(&to).ok().and_then(|text| serde_json::from_str::<Explanation>(&text).ok());
         let _ = std::fs::remove_file(&to);
         ran?;
-        let classes = match &recording {
-            Some(recording) => Some(self.classes(&recording.0)?),
-            None => None,
-        };
-        Ok((digest, classes))
+        sample.explanation = explanation.as_ref().map(digest_of);
+        sample.recorded = explanation.as_ref().map(recorded_of);
+        let Some(recording) = &recording else { return Ok(()) };
+        if profiled {
+            sample.profile = Some(self.classes(&recording.0)?);
+        }
+        if let Some(recorded) = sample.recorded.as_mut().filter(|_| self.times_calls) {
+            recorded.p99_s = calls::p99_s(&recording.0).map_err(|source| thalweg_measure::Error::File {
+                path: recording.0.clone(),
+                doing: "reading how long its calls took",
+                source,
+            })?;
+        }
+        Ok(())
     }
 
     /// The classes of a recording with a profile, as `thalweg profile` says them, which has the symbols.
@@ -275,6 +292,11 @@ fn digest_of(explanation: &Explanation) -> Digest {
     shares.sort_by(|a, b| b.1.total_cmp(&a.1));
     let verdict = &explanation.verdict;
     Digest { cause: verdict.cause.name().to_owned(), place: verdict.place.clone(), sentence: verdict.sentence.clone(), shares }
+}
+
+fn recorded_of(explanation: &Explanation) -> Recorded {
+    let of_ceiling = explanation.verdict.of_ceiling;
+    Recorded { wall_s: explanation.wall_s, size_bytes: explanation.size_bytes, of_ceiling, p99_s: None }
 }
 
 impl Subjects for Runner<'_> {

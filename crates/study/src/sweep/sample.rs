@@ -58,6 +58,22 @@ pub struct Digest {
     pub shares: Vec<(String, f64)>,
 }
 
+/// What a recorded run took: figures to hold against those of other recorded runs, and no others.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Recorded {
+    /// From the command's start to its exit.
+    pub wall_s: f64,
+    /// What its transfers moved, all together.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub size_bytes: Option<u64>,
+    /// Which part of its measured ceiling the device or path that limited it reached, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub of_ceiling: Option<f64>,
+    /// The 99th percentile of how long its reads, writes, syncs and questions took, where that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub p99_s: Option<f64>,
+}
+
 /// Where processors' time went meanwhile, all of the machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -105,6 +121,9 @@ pub struct Sample {
     /// Of a recorded run: what it says.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub explanation: Option<Digest>,
+    /// Of a recorded run: what it took.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub recorded: Option<Recorded>,
     /// Of a recorded run that was profiled: the classes.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub profile: Option<Classes>,
@@ -117,7 +136,7 @@ impl Sample {
     /// Of a run of which nothing more is known.
     pub(super) fn bare(state: State, problem: Option<String>) -> Sample {
         let (usage, server_cpu_s, bytes, cache, explanation) = (None, None, None, None, None);
-        Sample { state, problem, usage, server_cpu_s, bytes, cache, explanation, profile: None, took_s: None }
+        Sample { state, problem, usage, server_cpu_s, bytes, cache, explanation, recorded: None, profile: None, took_s: None }
     }
 
     /// What it moved over its wall time.

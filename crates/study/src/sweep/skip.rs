@@ -169,7 +169,7 @@ mod tests {
     use super::*;
 
     fn check(expression: &str) -> Result<bool, String> {
-        let value = |label: &str, number: Option<f64>| Value { label: label.into(), word: label.into(), number };
+        let value = |label: &str, number: Option<f64>| Value { number, ..Value::word(label) };
         let (streams, block, mode) = (value("4", Some(4.0)), value("16Mi", Some(f64::from(1 << 24))), value("fast", None));
         holds(expression, move |name| {
             Some(match name {

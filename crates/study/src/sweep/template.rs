@@ -40,6 +40,12 @@ pub(super) fn names(template: &str) -> Vec<&str> {
     pieces(template).into_iter().filter_map(|piece| if let Piece::Name(name) = piece { Some(name) } else { None }).collect()
 }
 
+/// The name, of a template that is nothing but one place.
+pub(super) fn alone(template: &str) -> Option<&str> {
+    let inside = template.strip_prefix('{')?.strip_suffix('}')?;
+    is_name(inside).then_some(inside)
+}
+
 /// The template with its places filled; who calls has checked the names.
 pub(super) fn filled<'v>(template: &str, value: impl Fn(&str) -> Option<&'v str>) -> String {
     pieces(template)

@@ -29,6 +29,10 @@ pub struct Value {
     /// As a number, if it is one.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub number: Option<f64>,
+    /// What a word of the command that is nothing but `{NAME}` becomes, where that is not [`Value::word`]: several words (a flag and its value), or
+    /// none (the flag is left out).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub words: Option<Vec<String>>,
 }
 
 /// Whether this can be the name of a parameter.
@@ -74,13 +78,18 @@ impl Parameter {
 }
 
 impl Value {
+    /// A word, which is no number.
+    pub fn word(text: &str) -> Value {
+        Value { label: text.to_owned(), word: text.to_owned(), number: None, words: None }
+    }
+
     fn of(text: &str) -> Value {
         if let Some(number) = plain_number(text) {
-            return Value { label: text.to_owned(), word: text.to_owned(), number: Some(number) };
+            return Value { number: Some(number), ..Value::word(text) };
         }
         match numbers::parse_size(text) {
-            Ok(bytes) => Value { label: text.to_owned(), word: bytes.to_string(), number: Some(bytes as f64) },
-            Err(_) => Value { label: text.to_owned(), word: text.to_owned(), number: None },
+            Ok(bytes) => Value { word: bytes.to_string(), number: Some(bytes as f64), ..Value::word(text) },
+            Err(_) => Value::word(text),
         }
     }
 
@@ -89,7 +98,7 @@ impl Value {
         // Steps like 0.1 do not add up to the digits that a person expects.
         let rounded = (number * 1e9).round() / 1e9;
         let word = format!("{rounded}");
-        Value { label: if is_size { numbers::exact_size(rounded as u64) } else { word.clone() }, word, number: Some(rounded) }
+        Value { label: if is_size { numbers::exact_size(rounded as u64) } else { word.clone() }, number: Some(rounded), ..Value::word(&word) }
     }
 }
 
