@@ -3,7 +3,31 @@
 //! **In:** a command with parameters and their values (a [`thalweg_study::sweep::Sweep`]), or anything with a
 //! [`thalweg_store::copy::Controller`]. **Out:** the setting, what it gives against the default with an interval, and why each step was taken.
 //! **Never:** a way of its own to run or time a command (the sweep's), a cause of its own (`explain`'s), a claim without runs in turn.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`search`] | which setting is run next, by the causes of the best so far: no clock, no process |
+//! | [`tuning`] | a whole tuning: who runs settings (commands, or a sweep made before), checks, the claim at the end |
+//! | [`recipes`], [`history`] | programs whose parameters are known; what earlier tunings found |
+//! | [`document`], [`text`] | the result, for programs and for people |
+//! | [`online`] | the same while data moves |
 
 #![warn(unreachable_pub)]
 
+mod budget;
+mod document;
+mod error;
+mod history;
 pub mod online;
+mod recipes;
+pub mod search;
+mod text;
+mod tuning;
+
+pub use budget::Budget;
+pub use document::{Document, Setting};
+pub use error::{Error, Result};
+pub use history::{History, key, mounts};
+pub use recipes::{Applied, Recipe};
+pub use text::Columns;
+pub use tuning::{Figures, Goal, Measured, Ran, Replay, Trial, Trials, Tuned, Tuning, Watch};

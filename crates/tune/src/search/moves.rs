@@ -1,0 +1,50 @@
+//! Which knob a cause calls for, and which way: the evidence that saves runs.
+//!
+//! Order matters, size does not: with shares that are wrong by a factor of e the search finds the same settings. Where an end waits for its
+//! device, more in flight comes first, since most devices and servers work on several requests at once; less in flight comes after it,
+//! for those that thrash. A full link calls for less: more streams on it only cost.
+
+use super::knob::Kind::{self, Block, Depth, Requests, Streams, Window, Workers};
+
+/// A kind of knob, and whether it is turned up.
+type Move = (Kind, bool);
+
+/// Moves for a cause by its name in an explanation (`client.read`, `network.loss`), best first. Workers compute for whoever waits for a
+/// processor; they are also what has requests in flight in programs that use a thread for each.
+pub(super) fn of_cause(cause: &str) -> &'static [Move] {
+    match cause {
+        "network.cwnd" | "network.rwnd" | "network.sndbuf" => &[(Window, true), (Streams, true), (Requests, true), (Depth, true)],
+        "network.loss" => &[(Streams, true), (Requests, true), (Depth, true)],
+        "network.latency" => &[(Requests, true), (Depth, true), (Block, true), (Streams, true), (Workers, true), (Requests, false)],
+        "network.bandwidth" => &[(Streams, false), (Requests, false)],
+        _ => of_kind(cause.split('.').next_back().unwrap_or_default()),
+    }
+}
+
+fn of_kind(cause: &str) -> &'static [Move] {
+    match cause {
+        "read" => &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Requests, false), (Streams, false), (Depth, false)],
+        "write" | "sync" => {
+            &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false), (Streams, false)]
+        }
+        // Work for each name, and for each answer: several at a time, or fewer and larger.
+        "metadata" | "think" | "lock" | "unknown" => &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false)],
+        "cpu" | "runqueue" | "memory" => {
+            &[(Block, true), (Workers, true), (Streams, false), (Block, false), (Requests, false), (Workers, false), (Streams, true)]
+        }
+        _ => &[],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_explain::Cause;
+
+    #[test]
+    fn every_cause_but_our_own_has_moves() {
+        for cause in Cause::ALL {
+            assert_eq!(of_cause(cause.name()).is_empty(), cause.name() == "recorder", "{}", cause.name());
+        }
+    }
+}

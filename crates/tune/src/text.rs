@@ -1,0 +1,162 @@
+//! Lines for a terminal: one for each run as it comes, and at the end what to use, what it gives, what cannot be said, and what limits now.
+
+use crate::document::{Document, Setting};
+use crate::search::Reason;
+use crate::tuning::{AT_CEILING, Goal, Ran, Tuning};
+use thalweg_study::sweep::{Parameter, State};
+use thalweg_trace::numbers::{percent, whole_percent};
+
+/// At most so many columns of a sentence.
+const WIDTH: usize = 100;
+/// Ties are listed so far.
+const MOST_TIES: usize = 4;
+
+/// The columns of runs, aligned for these parameters.
+#[derive(Clone, Debug)]
+pub struct Columns {
+    widths: Vec<usize>,
+    goal: Goal,
+}
+
+impl Columns {
+    /// For runs of this tuning.
+    pub fn new(tuning: &Tuning) -> Columns {
+        let width = |parameter: &Parameter| {
+            let values = parameter.values.iter().map(|value| value.label.chars().count());
+            values.chain([parameter.name.chars().count()]).max().unwrap_or(0)
+        };
+        Columns { widths: tuning.parameters.iter().map(width).collect(), goal: tuning.goal }
+    }
+
+    /// The line above them.
+    pub fn head(&self, tuning: &Tuning) -> String {
+        let names: Vec<&str> = tuning.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
+        let figure = match self.goal {
+            Goal::Rate => "rate",
+            Goal::CpuPerByte => "CPU",
+            Goal::P99 => "p99",
+        };
+        self.line("run", &names, figure, "limited by", "why this setting")
+    }
+
+    /// A run's line.
+    pub fn run(&self, ran: &Ran) -> String {
+        let labels: Vec<&str> = ran.point.iter().map(String::as_str).collect();
+        let (figure, cause) = match ran.trial.state {
+            State::Done => (self.goal.figure(&ran.trial.figures), cause(ran)),
+            state => (state.name().to_owned(), String::new()),
+        };
+        let mark = if ran.is_best { "*" } else { "" };
+        self.line(&format!("{}{mark}", ran.number), &labels, &figure, &cause, &why(&ran.reason))
+    }
+
+    fn line(&self, number: &str, values: &[&str], figure: &str, cause: &str, why: &str) -> String {
+        let values: Vec<String> = values.iter().zip(&self.widths).map(|(value, width)| format!("{value:>width$}")).collect();
+        format!("{number:<4}{}  {figure:>11}  {cause:<23}{why}", values.join(" ")).trim_end().to_owned()
+    }
+}
+
+fn cause(ran: &Ran) -> String {
+    ran.trial.causes.first().map_or_else(|| "not explained".to_owned(), |(cause, share)| format!("{cause} {}", whole_percent(*share)))
+}
+
+/// Why a run was made, in a few words.
+fn why(reason: &Reason) -> String {
+    let way = |up: &bool| if *up { "more" } else { "less" };
+    match reason {
+        Reason::Default => "the default".to_owned(),
+        Reason::Remembered => "the best of an earlier tuning".to_owned(),
+        Reason::Cause { cause, knob, up, .. } => format!("{cause}: {} {knob}", way(up)),
+        Reason::OneInFlight { knob } => format!("one in flight: more {knob}"),
+        Reason::Other { knob, up } => format!("no cause has a move left: {} {knob}", way(up)),
+        Reason::Leader => "again: among the best".to_owned(),
+    }
+}
+
+impl Document {
+    /// What came of it, in a few lines; the last of them is the command to use.
+    pub fn text(&self) -> String {
+        let mut lines = vec![self.outcome()];
+        lines.extend(self.ties_line());
+        let failed = self.runs.iter().filter(|run| run.state != State::Done).count();
+        if failed > 0 {
+            let settings: Vec<String> = self.runs.iter().filter(|run| run.state != State::Done).map(|run| words(&run.values)).collect();
+            lines.push(format!("Does not work at: {}.", settings.join(", ")));
+        }
+        lines.extend(self.limit_line());
+        lines.extend(self.gives_up.iter().map(|text| format!("Gives up: {text}")));
+        let lines = lines.iter().flat_map(|line| wrapped(line));
+        let text = lines.chain(["Use:".to_owned(), format!("  {}", quoted(&self.winner.command))]).collect::<Vec<_>>().join("\n");
+        text + "\n"
+    }
+
+    /// The sentence about the winner.
+    fn outcome(&self) -> String {
+        let winner = &self.winner;
+        let interval = |gain: thalweg_measure::Estimate| format!("{:.2}x, {:.2} to {:.2}, in {} pairs", gain.median, gain.low, gain.high, gain.values);
+        match (&winner.rejected, winner.gain) {
+            (None, Some(gain)) => {
+                let claim = format!("{:.2}x {}, {:.2} to {:.2}", gain.median, self.goal.gain(), gain.low, gain.high);
+                format!("{}: {claim} (95 % interval of {} pairs run in turn).", words(&winner.values), gain.values)
+            }
+            (Some(best), Some(gain)) => format!(
+                "The default stays: the best of the search, {}, is not shown to be better ({}).",
+                words(best),
+                interval(gain)
+            ),
+            (Some(best), None) => format!("The default stays: {} was not run beside it.", words(best)),
+            (None, None) => match self.limit.as_ref().and_then(|limit| limit.of_ceiling) {
+                Some(part) if self.runs.len() <= crate::search::LEAST_RUNS => {
+                    format!("Nothing is left to tune: the default reaches {} of the measured ceiling.", whole_percent(part))
+                }
+                _ => "The default is the best of what was tried.".to_owned(),
+            },
+        }
+    }
+
+    fn ties_line(&self) -> Option<String> {
+        let ties: Vec<String> = self.ties.iter().take(MOST_TIES).map(words).collect();
+        let more = self.ties.len().saturating_sub(MOST_TIES);
+        let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
+        let noise = percent(self.noise);
+        (!ties.is_empty()).then(|| format!("Cannot be told from it (runs of one setting differ by {noise}): {}{rest}.", ties.join("; ")))
+    }
+
+    fn limit_line(&self) -> Option<String> {
+        let limit = self.limit.as_ref()?;
+        let place = if limit.place.is_empty() { String::new() } else { format!(" ({})", limit.place) };
+        let ceiling = match limit.of_ceiling {
+            Some(part) if part >= AT_CEILING => format!(", at {} of its measured ceiling: nothing is left to tune", whole_percent(part)),
+            _ => String::new(),
+        };
+        Some(format!("Limits now: {} {}{place}{ceiling}.", limit.cause, whole_percent(limit.share)))
+    }
+}
+
+fn words(setting: &Setting) -> String {
+    setting.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
+}
+
+/// Words as a shell takes them.
+fn quoted(words: &[String]) -> String {
+    let plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c));
+    let one = |word: &String| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
+    words.iter().map(one).collect::<Vec<_>>().join(" ")
+}
+
+/// A sentence in lines of at most [`WIDTH`] columns.
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is one");
+        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
+            lines.push(format!("  {word}"));
+        } else {
+            if !last.is_empty() {
+                last.push(' ');
+            }
+            last.push_str(word);
+        }
+    }
+    lines
+}

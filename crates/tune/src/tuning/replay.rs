@@ -1,0 +1,67 @@
+//! Settings that a sweep has run already: each run is one of the point's, drawn by a seed. What a tuner would have found, in no time at all.
+
+use super::trial::{Figures, Trial, Trials};
+use crate::{Error, Result};
+use thalweg_measure::{Observer, SplitMix};
+use thalweg_study::sweep::{Document, Point, PointResult, RunResult, State};
+
+/// A sweep's runs, once more.
+pub struct Replay<'a> {
+    document: &'a Document,
+    random: SplitMix,
+}
+
+impl<'a> Replay<'a> {
+    /// Of this sweep; equal seeds draw equal runs.
+    ///
+    /// # Errors
+    /// None of its points has runs.
+    pub fn new(document: &'a Document, seed: u64) -> Result<Replay<'a>> {
+        if document.points.iter().all(|point| point.runs.is_empty()) {
+            return Err(Error::Choice("the sweep has no run that ended well: there is nothing to replay".into()));
+        }
+        Ok(Replay { document, random: SplitMix(seed ^ 0x7475_6e65) })
+    }
+
+    /// The points that it cannot answer for: skipped ones.
+    pub fn skipped(&self) -> impl Iterator<Item = &'a Point> {
+        self.document.points.iter().filter(|point| point.state == State::Skipped).map(|point| &point.values)
+    }
+
+    fn point(&self, values: &Point) -> Option<&'a PointResult> {
+        self.document.points.iter().find(|point| point.values == *values)
+    }
+
+    fn draw(&mut self, values: &Point) -> Option<Figures> {
+        let runs = &self.point(values)?.runs;
+        let run = runs.get(self.random.below(runs.len().max(1)))?;
+        Some(figures(run))
+    }
+}
+
+fn figures(run: &RunResult) -> Figures {
+    let cpu_s = Some(run.user_s + run.system_s + run.server_cpu_s.unwrap_or(0.0));
+    Figures { wall_s: run.wall_s, bytes: run.bytes, cpu_s, p99_s: None }
+}
+
+impl Trials for Replay<'_> {
+    fn run(&mut self, values: &Point, _: usize, _: &dyn Observer) -> Result<Trial> {
+        let Some(point) = self.point(values).filter(|point| point.state == State::Done) else {
+            let problem = self.point(values).and_then(|point| point.problem.clone());
+            let state = self.point(values).map_or(State::Failed, |point| point.state);
+            return Ok(Trial::failed(state, problem.unwrap_or_else(|| "the sweep has no such point".to_owned())));
+        };
+        let Some(figures) = self.draw(values) else {
+            return Ok(Trial::failed(State::Failed, "the sweep has no run of it".to_owned()));
+        };
+        let digest = point.explanation.clone();
+        let (causes, place, sentence) = digest.map(|digest| (digest.shares, digest.place, digest.sentence)).unwrap_or_default();
+        let of_ceiling = point.of_ceiling.map(|part| part.median);
+        Ok(Trial { state: State::Done, problem: None, figures, causes, place, sentence, of_ceiling })
+    }
+
+    fn pairs(&mut self, points: [&Point; 2], pairs: usize, _: &dyn Observer) -> Result<Vec<[Figures; 2]>> {
+        let one = |replay: &mut Self| Some([replay.draw(points[0])?, replay.draw(points[1])?]);
+        Ok((0..pairs).filter_map(|_| one(self)).collect())
+    }
+}
