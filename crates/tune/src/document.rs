@@ -151,6 +151,14 @@ impl Document {
         }
     }
 
+    /// With what the winner's parameters give up, each with its name: of those that are not at their default.
+    #[must_use]
+    pub fn giving_up(mut self, texts: &[(String, String)]) -> Document {
+        let moved = |name: &String| self.winner.values.get(name) != self.default.get(name);
+        self.gives_up = texts.iter().filter(|(name, _)| moved(name)).map(|(name, text)| format!("{name}: {text}")).collect();
+        self
+    }
+
     /// The document, indented, with a newline at its end.
     pub fn json(&self) -> String {
         serde_json::to_string_pretty(self).expect("numbers, strings and lists always serialise") + "\n"

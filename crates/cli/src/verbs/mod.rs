@@ -2,9 +2,9 @@
 
 mod bench;
 mod explaining;
+mod measuring;
 mod servers;
 mod store;
-mod sweep;
 
 pub(crate) use store::find::with_two_dashes;
 
@@ -88,7 +88,9 @@ verbs! {
         /// Measure layouts and listings, beside local disks and other systems
         Bench = bench in self,
         /// Run a command at every point of a grid: what mattered, what is best, and why each point is as fast as it is
-        Sweep = sweep in self,
+        Sweep = sweep in measuring,
+        /// Find the setting at which a command is fastest, in about a dozen runs, and why
+        Tune = tune in measuring,
     }
 }
 

@@ -51,6 +51,8 @@ pub struct Tuning {
     pub pairs: usize,
     /// Whether settings may move different amounts, and rates are compared.
     pub any_bytes: bool,
+    /// Whether the amount was given, and is the same at all settings.
+    pub same_bytes: bool,
     /// What the hardware gives, bytes per second.
     pub ceiling_bytes_per_s: Option<f64>,
 }
@@ -102,8 +104,8 @@ impl Tuned {
 pub trait Watch: Observer {
     /// One has ended.
     fn ran(&self, _ran: &Ran) {}
-    /// Default and best are about to be run in turn, so often.
-    fn confirming(&self, _best: &Point, _pairs: usize) {}
+    /// The search is over, and default and best are about to be run in turn, so often.
+    fn confirming(&self, _pairs: usize) {}
 }
 
 impl Watch for () {}
@@ -200,7 +202,7 @@ impl Tuning {
                 None => Ok(()),
             };
         };
-        if self.any_bytes || trial.state != State::Done {
+        if self.any_bytes || self.same_bytes || trial.state != State::Done {
             return Ok(());
         }
         let (Some(was), Some(is)) = (first.trial.figures.bytes, trial.figures.bytes) else { return Ok(()) };
@@ -235,7 +237,7 @@ impl Tuning {
         let Found { runs, best, at_ceiling, values } = found;
         let mut pairs = Vec::new();
         if best != self.start && self.pairs > 0 {
-            watch.confirming(&best, self.pairs);
+            watch.confirming(self.pairs);
             pairs = trials.pairs([&self.start, &best], self.pairs, watch)?;
         }
         let value = |figures: &Figures| self.goal.value(figures, self.any_bytes);

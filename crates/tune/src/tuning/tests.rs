@@ -46,6 +46,7 @@ fn tuning(vary: &[&str]) -> Tuning {
         goal: Goal::Rate,
         pairs: 5,
         any_bytes: false,
+        same_bytes: false,
         ceiling_bytes_per_s: None,
     }
 }

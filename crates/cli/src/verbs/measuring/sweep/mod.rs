@@ -2,12 +2,12 @@
 
 mod page;
 
-use super::bench::results::{ProgressLine, put};
+use super::super::bench::results::{ProgressLine, put};
+use super::RunFlags;
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 use thalweg_report::plot;
 use thalweg_study::sweep::{Choice, Document, Explain, Surroundings, Sweep, diff};
 use thalweg_trace::numbers;
@@ -52,39 +52,14 @@ pub(crate) struct Arguments {
     /// A parameter and its values; may be repeated, and then every combination is run
     #[arg(long, value_name = "NAME=VALUES")]
     vary: Vec<String>,
-    /// Leave out points at which this holds, like 'streams*block > 64Mi' or "mode == 'fast' && n > 2"; may be repeated
-    #[arg(long, value_name = "EXPR")]
-    skip: Vec<String>,
-    /// Run this before each run, untimed
-    #[arg(long, value_name = "CMD")]
-    prepare: Option<String>,
-    /// Run this after each run, untimed, whatever came of it
-    #[arg(long, value_name = "CMD")]
-    cleanup: Option<String>,
-    /// Have this server up meanwhile; its processor time is counted too
-    #[arg(long, value_name = "CMD", requires = "port")]
-    server: Option<String>,
-    /// The port of this machine, or the address and port, by which the server is known to be up
-    #[arg(long, value_name = "[ADDR:]P", requires = "server")]
-    port: Option<String>,
-    /// What one run moves, for rates: a size, or a file that has it after the run
-    #[arg(long, value_name = "SIZE|FILE")]
-    bytes: Option<String>,
-    /// Put this file out of the page cache before each run, and verify that it is
-    #[arg(long, value_name = "FILE", conflicts_with = "warm")]
-    cold: Vec<String>,
-    /// Read this file into the page cache before each run, and verify that it is
-    #[arg(long, value_name = "FILE")]
-    warm: Vec<String>,
+    #[command(flatten)]
+    around: RunFlags,
     /// Runs of each point that count, at most
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = numbers::parse_count)]
     repeat: u32,
     /// From five runs on, a point ends early when its interval is narrower than this part of its median
     #[arg(long, value_name = "PART", default_value_t = 0.02)]
     narrow: f64,
-    /// Kill a run after this time; its point has timed out, and the others go on
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = numbers::parse_duration)]
-    timeout: Duration,
     /// Run so many points that cover the grid evenly (a Latin hypercube), and not all of it
     #[arg(long, value_name = "N")]
     sample: Option<usize>,
@@ -190,17 +165,8 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     let rate = arguments.ceiling.as_deref().and_then(|text| numbers::parse_rate(text).ok());
     Ok(Choice {
         vary: arguments.vary.clone(),
-        skip: arguments.skip.clone(),
         command: arguments.command.clone(),
-        prepare: arguments.prepare.clone(),
-        cleanup: arguments.cleanup.clone(),
-        server: arguments.server.clone(),
-        port: arguments.port.clone(),
-        bytes: arguments.bytes.clone(),
-        cold: arguments.cold.clone(),
-        warm: arguments.warm.clone(),
         repeat: arguments.repeat as usize,
-        timeout_s: arguments.timeout.as_secs_f64(),
         narrow: arguments.narrow,
         sample: arguments.sample,
         explain: match arguments.explain {
@@ -212,6 +178,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
         ceiling_bytes_per_s: rate,
         ceiling: arguments.ceiling.clone().filter(|_| rate.is_none()),
         seed: arguments.seed,
+        ..arguments.around.choice()
     })
 }
 
