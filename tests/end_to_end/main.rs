@@ -19,3 +19,4 @@ mod listing;
 mod mount;
 mod recording;
 mod sweep;
+mod tune;

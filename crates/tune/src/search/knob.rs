@@ -18,19 +18,22 @@ pub enum Kind {
     Window,
     /// Threads or processes that compute.
     Workers,
+    /// How much is computed to move less: a level of compression.
+    Effort,
     /// Nothing is known of it: it is tried both ways when causes have nothing left to try.
     #[default]
     Other,
 }
 
 /// Names that parameters of well-known programs have, by kind. A name counts where one of its words is in the list.
-const NAMES: [(Kind, &[&str]); 6] = [
+const NAMES: [(Kind, &[&str]); 7] = [
     (Kind::Window, &["window", "tcp-bs", "tcpbs", "sndbuf", "rcvbuf", "socket-buffer", "socketbuffer", "wmem", "rmem"]),
     (Kind::Depth, &["depth", "iodepth", "qd", "queue"]),
     (Kind::Streams, &["streams", "stream", "connections", "conns", "parallel", "parallelism", "p", "x", "split"]),
     (Kind::Requests, &["requests", "concurrency", "cc", "transfers", "inflight", "in-flight", "files", "checkers", "pipeline", "ahead"]),
     (Kind::Block, &["block", "blocksize", "bs", "buffer", "chunk", "size", "request", "obs", "ibs", "rsize", "wsize", "record"]),
     (Kind::Workers, &["threads", "workers", "jobs", "numjobs", "processes", "j"]),
+    (Kind::Effort, &["level", "effort", "compression", "compress", "preset", "quality"]),
 ];
 
 impl Kind {
@@ -90,7 +93,8 @@ mod tests {
             ("transfers", Kind::Requests),
             ("iodepth", Kind::Depth),
             ("threads", Kind::Workers),
-            ("level", Kind::Other),
+            ("level", Kind::Effort),
+            ("mode", Kind::Other),
         ];
         for (name, kind) in kinds {
             assert_eq!(Kind::of_name(name), kind, "{name}");

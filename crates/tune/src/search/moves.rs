@@ -4,7 +4,7 @@
 //! device, more in flight comes first, since most devices and servers work on several requests at once; less in flight comes after it,
 //! for those that thrash. A full link calls for less: more streams on it only cost.
 
-use super::knob::Kind::{self, Block, Depth, Requests, Streams, Window, Workers};
+use super::knob::Kind::{self, Block, Depth, Effort, Requests, Streams, Window, Workers};
 
 /// A kind of knob, and whether it is turned up.
 type Move = (Kind, bool);
@@ -16,9 +16,14 @@ pub(super) fn of_cause(cause: &str) -> &'static [Move] {
         "network.cwnd" | "network.rwnd" | "network.sndbuf" => &[(Window, true), (Streams, true), (Requests, true), (Depth, true)],
         "network.loss" => &[(Streams, true), (Requests, true), (Depth, true)],
         "network.latency" => &[(Requests, true), (Depth, true), (Block, true), (Streams, true), (Workers, true), (Requests, false)],
-        "network.bandwidth" => &[(Streams, false), (Requests, false)],
+        "network.bandwidth" => &[(Effort, true), (Streams, false), (Requests, false)],
         _ => of_kind(cause.split('.').next_back().unwrap_or_default()),
     }
+}
+
+/// Whether a cause is a program at work, or in want of a processor, and not one that waits.
+pub(super) fn is_computing(cause: &str) -> bool {
+    [".cpu", ".runqueue", ".memory"].iter().any(|end| cause.ends_with(end))
 }
 
 fn of_kind(cause: &str) -> &'static [Move] {
@@ -30,7 +35,7 @@ fn of_kind(cause: &str) -> &'static [Move] {
         // Work for each name, and for each answer: several at a time, or fewer and larger.
         "metadata" | "think" | "lock" | "unknown" => &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false)],
         "cpu" | "runqueue" | "memory" => {
-            &[(Block, true), (Workers, true), (Streams, false), (Block, false), (Requests, false), (Workers, false), (Streams, true)]
+            &[(Effort, false), (Block, true), (Workers, true), (Streams, false), (Block, false), (Requests, false), (Workers, false), (Streams, true)]
         }
         _ => &[],
     }

@@ -64,11 +64,24 @@ fn the_cause_of_the_best_run_picks_the_knob_and_the_way() {
     assert_eq!(search.step().unwrap(), Step { place: vec![0, 0], reason: Reason::Default });
     search.ran(&vec![0, 0], ran(1.0, "network.rwnd"));
     let second = search.step().unwrap();
-    assert_eq!(second.place, [0, 2], "a window that limits calls for a larger window");
-    assert!(matches!(&second.reason, Reason::Cause { cause, knob, up: true, .. } if cause == "network.rwnd" && knob == "window"));
+    assert_eq!(second.place, [2, 2], "a window that limits calls for a larger window, and for more of them");
+    assert!(matches!(&second.reason, Reason::Cause { cause, knob, up: true, .. } if cause == "network.rwnd" && knob == "window, streams"));
     search.ran(&second.place, ran(4.0, "client.cpu"));
     let third = search.step().unwrap();
-    assert!(third.place != second.place && third.place[1] != 0 || third.place[0] > 0, "{third:?}");
+    assert!(matches!(&third.reason, Reason::Cause { cause, .. } if cause == "client.cpu") && third.place[0] < 2, "{third:?}");
+}
+
+#[test]
+fn what_was_much_too_far_bounds_the_steps_after_it() {
+    let mut search = Search::new(vec![knob(Kind::Streams, &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])], vec![0], 30, BTreeSet::new());
+    let value = |place: usize| if place <= 3 { 1.0 + place as f64 } else { 0.1 };
+    let mut far = 0;
+    while let Some(step) = search.step() {
+        far += usize::from(step.place[0] > 3 && step.reason != Reason::Leader);
+        search.ran(&step.place, ran(value(step.place[0]), "network.loss"));
+    }
+    assert_eq!(search.best(), &vec![3]);
+    assert!(far <= 3, "{far} of the places that are too far were run");
 }
 
 #[test]

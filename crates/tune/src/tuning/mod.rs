@@ -25,6 +25,8 @@ use thalweg_trace::numbers::{duration, size};
 pub(crate) const AT_CEILING: f64 = 0.95;
 /// Settings nearer than this are a tie, however quiet the machine is.
 const TIE: f64 = 0.02;
+/// Pairs are added to those that were asked for as long as they leave open which is faster, up to so many times as many.
+const MORE_PAIRS: usize = 4;
 /// How far runs of one setting lie apart, where no setting was run twice.
 const USUAL_NOISE: f64 = 0.05;
 /// Recorded amounts of the same work differ by less than this; amounts of files do not differ.
@@ -47,7 +49,7 @@ pub struct Tuning {
     pub budget: Budget,
     /// What is to be large or small.
     pub goal: Goal,
-    /// Default and winner are run so often in turn at the end.
+    /// Default and winner are run so often in turn at the end, and oftener where that leaves open which is faster.
     pub pairs: usize,
     /// Whether settings may move different amounts, and rates are compared.
     pub any_bytes: bool,
@@ -238,16 +240,29 @@ impl Tuning {
         let mut pairs = Vec::new();
         if best != self.start && self.pairs > 0 {
             watch.confirming(self.pairs);
-            pairs = trials.pairs([&self.start, &best], self.pairs, watch)?;
+            while pairs.len() < MORE_PAIRS * self.pairs {
+                let more = trials.pairs([&self.start, &best], self.pairs, watch)?;
+                let came = more.len();
+                pairs.extend(more);
+                // So many say it, or more of them may.
+                let is_open = self.gain(&pairs).is_some_and(|gain| gain.low <= 1.0 && gain.median > 1.0 + TIE);
+                if !is_open || came < self.pairs || self.budget.time().is_some() {
+                    break;
+                }
+            }
         }
-        let value = |figures: &Figures| self.goal.value(figures, self.any_bytes);
-        let ratios: Vec<f64> = pairs.iter().filter_map(|[default, best]| Some(value(best)? / value(default)?)).collect();
-        let gain = estimate(&ratios);
+        let gain = self.gain(&pairs);
         let is_faster = gain.is_some_and(|gain| gain.low > 1.0);
         let winner = if is_faster { best.clone() } else { self.start.clone() };
         let noise = noise(values.values());
         let ties = self.ties(&winner, &values, noise);
         Ok(Tuned { runs, winner, best, gain, pairs, ties, noise, at_ceiling })
+    }
+
+    /// The second over the first, pair by pair.
+    fn gain(&self, pairs: &[[Figures; 2]]) -> Option<Estimate> {
+        let value = |figures: &Figures| self.goal.value(figures, self.any_bytes);
+        estimate(&pairs.iter().filter_map(|[first, second]| Some(value(second)? / value(first)?)).collect::<Vec<_>>())
     }
 
     /// Settings whose figures are as near to the winner's as runs of one setting are to each other.

@@ -135,3 +135,47 @@ fn a_time_that_allows_no_comparison_is_an_error_that_says_what_would() {
     let error = short.run(&mut Slow(MadeUp::new(&seconds)), &()).unwrap_err().to_string();
     assert!(error.contains("too small for one comparison"), "{error}");
 }
+
+#[test]
+fn documents_hold_against_the_schema_and_every_field_is_described() {
+    let schema: serde_json::Value = serde_json::from_str(include_str!("../../tune.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let seconds = |point: &Point| (number(point, 0) < 16.0).then(|| 1.0 / number(point, 0));
+    let tuning = Tuning { remembered: Some(vec!["8".into()]), ..tuning(&["streams=1..32:x2"]) };
+    let tuned = tuning.run(&mut MadeUp::new(&seconds), &()).unwrap();
+    let gives_up = [("streams".to_owned(), "fairness".to_owned())];
+    let document = crate::Document::new(&tuning, &tuned, &["x".into()], vec!["x".into()]).giving_up(&gives_up);
+    assert_eq!(document.gives_up, ["streams: fairness"]);
+    let value: serde_json::Value = serde_json::from_str(&document.json()).unwrap();
+    let errors: Vec<String> = validator.iter_errors(&value).map(|error| format!("{}: {error}", error.instance_path())).collect();
+    assert!(errors.is_empty(), "{errors:#?}");
+    assert_eq!(serde_json::from_value::<crate::Document>(value.clone()).unwrap(), document);
+    for place in ["", "/winner", "/runs/0"] {
+        let mut other = value.clone();
+        other.pointer_mut(place).unwrap()["mood"] = "good".into();
+        assert!(!validator.is_valid(&other), "{place}");
+    }
+    assert_eq!(undescribed(&schema, ""), Vec::<String>::new());
+}
+
+/// Fields of a schema that nothing is said of.
+fn undescribed(value: &serde_json::Value, path: &str) -> Vec<String> {
+    let entries = |name: &str| value.get(name).and_then(|entries| entries.as_object()).into_iter().flatten();
+    let bare = entries("properties").filter(|(_, property)| property["description"].as_str().is_none_or(|text| text.len() < 4));
+    let fields = bare.map(|(name, _)| format!("{path}.{name}"));
+    fields.chain(entries("$defs").flat_map(|(name, definition)| undescribed(definition, name))).collect()
+}
+
+#[test]
+fn the_result_is_a_few_lines_and_the_last_one_is_the_command_as_a_shell_takes_it() {
+    let seconds = |point: &Point| Some(8.0 / number(point, 0).min(8.0));
+    let tuning = tuning(&["streams=1..32:x2"]);
+    let tuned = tuning.run(&mut MadeUp::new(&seconds), &()).unwrap();
+    let columns = crate::Columns::new(&tuning);
+    let lines: Vec<String> = tuned.runs.iter().map(|ran| columns.run(ran)).collect();
+    assert!(lines[0].contains("the default") && lines[1].contains("network.latency: more streams"), "{lines:?}");
+    let text = crate::Document::new(&tuning, &tuned, &["x".into()], vec!["cp".into(), "it's".into()]).text();
+    assert!(text.starts_with("streams=") && text.contains("as fast as the default"), "{text}");
+    assert!(text.ends_with("Use:\n  cp 'it'\\''s'\n"), "{text}");
+    assert!(text.lines().count() <= 12 && text.lines().all(|line| line.chars().count() <= 104), "{text}");
+}

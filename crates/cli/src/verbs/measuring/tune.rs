@@ -38,7 +38,7 @@ pub(crate) struct Arguments {
     /// Where the command stands now; by default the first value of each parameter
     #[arg(long, value_name = "NAME=VALUE,...", value_delimiter = ',')]
     from: Vec<String>,
-    /// What a parameter turns, if its name does not say it: streams, requests, depth, block, window, workers or other
+    /// What a parameter turns, if its name does not say it: streams, requests, depth, block, window, workers, effort or other
     #[arg(long, value_name = "NAME=KIND")]
     kind: Vec<String>,
     /// Runs of the search (12), a part of the grid (20%), or a time for everything (10min)
@@ -216,7 +216,7 @@ fn kinds(parameters: &[Parameter], given: &[String]) -> Result<Vec<Kind>, Failur
         let Some((at, kind)) = named else {
             let known = names(parameters).join(", ");
             return Err(Failure::usage(format!(
-                "--kind {one}: expected NAME=KIND; names: {known}; kinds: streams, requests, depth, block, window, workers, other"
+                "--kind {one}: expected NAME=KIND; names: {known}; kinds: streams, requests, depth, block, window, workers, effort, other"
             )));
         };
         kinds[at] = kind;
@@ -260,6 +260,9 @@ fn measured(arguments: &Arguments, sweep: &Sweep, tuning: &Tuning, asked: &Asked
         resume: arguments.go_on,
         stop: interrupt.flag(),
     };
+    if !arguments.go_on && is_finished(&around.log, &with_ending(arguments, "json")) {
+        std::fs::remove_file(&around.log).map_err(|e| Failure::failed(format!("{}: {e}", around.log.display())))?;
+    }
     let goal = serde_json::to_string(&tuning.goal).unwrap_or_default();
     let with = [("goal", goal), ("start", tuning.start.join(" "))];
     let steps = Steps::new(sweep, &around, "tuning", &with).map_err(|error| failure(error.into()))?;
@@ -329,6 +332,12 @@ fn finish(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
     let path = with_ending(arguments, "json");
     std::fs::write(&path, document.json()).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     output::result(&if arguments.json { document.json() } else { document.text() })
+}
+
+/// Whether a log is that of a tuning whose result stands beside it: a new one begins anew, and only one that was ended has to be asked about.
+fn is_finished(log: &Path, result: &Path) -> bool {
+    let modified = |path: &Path| path.metadata().and_then(|metadata| metadata.modified()).ok();
+    modified(log).zip(modified(result)).is_some_and(|(log, result)| result >= log)
 }
 
 fn dry_run(sweep: &Sweep, tuning: &Tuning) -> Result<(), Failure> {
