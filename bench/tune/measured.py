@@ -69,7 +69,7 @@ PATHS = [
     Path("loss", "Loss: 0.2 % of the segments, 10 ms", "globus-url-copy", ONE_BY_ONE, 8e8, 10.0, loss="0%,0.2%", many=(16, MIB), sysctls=SOON_AGAIN),
     Path("small-files", "Many small files: 200 of 16 KiB over 10 ms", "rclone", {"requests": "4", "checkers": "8"}, 4e8, 10.0, many=(200, 16 * KIB), packages=RCLONE),
     Path("disk", "A disk of 200 MiB/s, 0.2 ms for each request", "fio", {"block": "4Ki", "depth": "1", "threads": "1"}, disk_bytes_per_s=200 * MIB, disk_latency_ns=200_000, packages={"fio": "fio"}),
-    Path("quota", "A part of a processor: 40 %", "globus-url-copy", {"block": "1Mi", "streams": "1"}, has_quota=True),
+    Path("quota", "A part of a processor: 50 %, to compress with", "pigz", {"level": "6", "threads": "2", "block": "128Ki"}, 1e8, packages={"pigz": "pigz"}, server=Nginx, has_quota=True),
     Path("rate", "A link's rate: 40 Mbit/s, compressed before it", "xz", {"level": "6", "threads": "1", "block": "4Mi"}, 4e7, packages={"xz-utils": "xz"}, server=Nginx),
     Path("thrash", "Thrash: a server that is slower above 8 connections", "rclone", {"requests": "4", "streams": "4"}, many=(32, MIB), packages=RCLONE),
     Path("cp", "Our own cp: 400 Mbit/s, 10 ms", "thalweg cp", {"streams": "2", "block": "1Mi", "depth": "8"}, 4e8, 10.0, source_bytes=16 * MIB),
