@@ -6,7 +6,7 @@ import shlex
 from dataclasses import dataclass, field
 
 from bench.harness.world import World
-from testbed import files
+from testbed import files, shell
 from testbed.errors import NotRun
 from testbed.paths import REPOSITORY
 from testbed.servers.gridftp import GridFtp
@@ -43,6 +43,8 @@ class Path:
     packages: dict = field(default_factory=dict)
     # One of the testbed's servers; the plan starts it with `${serve}`.
     server: type = None
+    # A program of ours in C, compiled by MPICH's compiler.
+    source: str = None
     has_quota: bool = False
 
     @property
@@ -57,6 +59,7 @@ class Path:
 
 
 RCLONE = {"rclone": "rclone"}
+MPICH = {"mpich": "mpiexec.mpich", "libmpich-dev": "mpicc.mpich"}
 FIXED_WINDOW = {"net.ipv4.tcp_rmem": "4096 65536 65536", "net.ipv4.tcp_wmem": "4096 65536 65536"}
 # A lost end of a file waits for 20 ms and not for 200: else the few runs that lose one are noise.
 SOON_AGAIN = {"net.ipv4.tcp_rto_min_us": "20000"}
@@ -72,6 +75,7 @@ PATHS = [
     Path("quota", "A part of a processor: 50 %, to compress with", "pigz", {"level": "6", "threads": "2", "block": "128Ki"}, 1e8, packages={"pigz": "pigz"}, server=Nginx, has_quota=True),
     Path("rate", "A link's rate: 40 Mbit/s, compressed before it", "xz", {"level": "6", "threads": "1", "block": "4Mi"}, 4e7, packages={"xz-utils": "xz"}, server=Nginx),
     Path("thrash", "Thrash: a server that is slower above 8 connections", "rclone", {"requests": "4", "streams": "4"}, many=(32, MIB), packages=RCLONE),
+    Path("mpi", "An MPI program's hint: pieces on a disk that needs 1 ms for each request", "MPICH", {"block": "512Ki", "ranks": "2"}, disk_bytes_per_s=100 * MIB, disk_latency_ns=1_000_000, packages=MPICH, source="interleaved"),
     Path("cp", "Our own cp: 400 Mbit/s, 10 ms", "thalweg cp", {"streams": "2", "block": "1Mi", "depth": "8"}, 4e8, 10.0, source_bytes=16 * MIB),
 ]
 
@@ -107,6 +111,9 @@ class PathWorld(World):
         make_text(os.path.join(self.inside("near"), "text"), TEXT_BYTES)
         if self.disk:
             self.disk.slow(latency=self.wanted.disk_latency_ns)
+        if self.wanted.source:
+            program = os.path.join(self.inside("near"), self.wanted.source)
+            shell.run("mpicc.mpich", "-O2", "-o", program, os.path.join(HERE, f"{self.wanted.source}.c"))
         self.words |= {"many_bytes": str(count * size), "tune": HERE}
         if self.wanted.server:
             server = self.wanted.server(self.inside("server"), host=self.server, root=self.inside("served"))
