@@ -66,10 +66,10 @@ SOON_AGAIN = {"net.ipv4.tcp_rto_min_us": "20000"}
 ONE_BY_ONE = {"requests": "1", "streams": "1"}
 
 PATHS = [
-    Path("wan", "Rate and delay: files of 2 MiB over 400 Mbit/s, 10 ms", "globus-url-copy", {**ONE_BY_ONE, "block": "1Mi"}, 4e8, 10.0, many=(16, 2 * MIB)),
+    Path("wan", "Rate and delay: files of 512 KiB over 400 Mbit/s, 10 ms", "globus-url-copy", {**ONE_BY_ONE, "block": "1Mi"}, 4e8, 10.0, many=(16, 512 * KIB)),
     Path("window", "A cap on each stream: a TCP window of 64 KiB over 20 ms", "globus-url-copy", {"streams": "1", "window": "64Ki"}, 4e8, 20.0, sysctls=FIXED_WINDOW),
     Path("delay", "Delay: one file over 20 ms", "xrdcp", {"block": "8Mi", "depth": "4", "streams": "1"}, 8e8, 20.0, source_bytes=32 * MIB, packages=Xrootd.packages, server=Xrootd),
-    Path("loss", "Loss: 0.2 % of the segments, 10 ms", "globus-url-copy", ONE_BY_ONE, 8e8, 10.0, loss="0%,0.2%", many=(16, MIB), sysctls=SOON_AGAIN),
+    Path("loss", "Loss: 0.2 % of the segments, 10 ms", "globus-url-copy", ONE_BY_ONE, 8e8, 10.0, loss="0%,0.2%", many=(32, MIB), sysctls=SOON_AGAIN),
     Path("small-files", "Many small files: 200 of 16 KiB over 10 ms", "rclone", {"requests": "4", "checkers": "8"}, 4e8, 10.0, many=(200, 16 * KIB), packages=RCLONE),
     Path("disk", "A disk of 200 MiB/s, 0.2 ms for each request", "fio", {"block": "4Ki", "depth": "1", "threads": "1"}, disk_bytes_per_s=200 * MIB, disk_latency_ns=200_000, packages={"fio": "fio"}),
     Path("quota", "A part of a processor: 50 %, to compress with", "pigz", {"level": "6", "threads": "2", "block": "128Ki"}, 1e8, packages={"pigz": "pigz"}, server=Nginx, has_quota=True),
