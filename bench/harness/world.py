@@ -34,6 +34,8 @@ class World:
     group.
     """
 
+    packages = GridFtp.packages
+
     def __init__(self, wanted, program, relay):
         self.wanted = wanted
         self.program = program
@@ -45,7 +47,7 @@ class World:
     def __enter__(self):
         if os.geteuid() != 0:
             raise NotRun("only root may make network namespaces and disks")
-        install(GridFtp.packages)
+        install(self.packages)
         try:
             self.undo.enter_context(self.scratch)
             self._link()
@@ -79,8 +81,7 @@ class World:
         pair.make()
         self.client, self.server = pair.hosts
         if kind == "relay":
-            delay = f"{wanted.round_trip_ms / 2:g}ms"
-            pair.start_relay({"delay": delay, **({"rate": f"{wanted.bits_per_s / 1e6:g}Mbit"} if wanted.bits_per_s else {})})
+            pair.start_relay(self._relay_options())
         elif wanted.bits_per_s:
             for host in pair.hosts:
                 shape(host, token_bucket(wanted.bits_per_s, QUEUE_S))
@@ -88,6 +89,10 @@ class World:
         # paths are for what machines of today have.
         for host in pair.hosts:
             host.run("sysctl", "-q", "net.ipv4.tcp_congestion_control=cubic", check=False)
+
+    def _relay_options(self):
+        delay = f"{self.wanted.round_trip_ms / 2:g}ms"
+        return {"delay": delay, **({"rate": f"{self.wanted.bits_per_s / 1e6:g}Mbit"} if self.wanted.bits_per_s else {})}
 
     def _files(self):
         near, served = self.inside("near"), self.inside("served")
