@@ -1,6 +1,6 @@
 //! One copy, from its first open to its last rename.
 
-use super::ends::{From, OpenSource, To, open_sink, open_source, sink_name, source_name};
+use super::ends::{From, OpenSource, StoreEnd, To, open_sink, open_source, sink_name, source_name};
 use super::holes::DataMap;
 use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source, Sparse};
 use super::record::Recorder;
@@ -12,7 +12,7 @@ use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 
@@ -28,6 +28,7 @@ pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
     let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
     let mode = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.mode.clone());
     let copied = copy(job, observer, &mode);
+    job.control.end(&mode);
     let Some(recorder) = recorder else { return copied };
     let end = Time::now();
     let attributes = copied.as_ref().map_or_else(|_| Vec::new(), |outcome| attributes(job, outcome));
@@ -114,16 +115,17 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Resul
     let (size_bytes, source_modified) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     observer.progress(size_bytes - hole_bytes, Some(size_bytes - hole_bytes));
+    let number = |of: &AtomicU32| of.load(Ordering::Relaxed);
     Ok(CopyOutcome {
         size_bytes,
         hole_bytes,
         elapsed: begun.elapsed(),
         source_modified,
         request_bytes: chosen.request_bytes,
-        requests: chosen.requests,
-        buffer_bytes: chosen.buffer_bytes,
-        depth: chosen.depth,
-        streams: chosen.streams,
+        requests: number(&job.control.requests),
+        buffer_bytes: job.control.buffer_bytes.load(Ordering::Relaxed),
+        depth: number(&job.control.depth),
+        streams: number(&job.control.streams),
         data_path: if chosen.direct { DataPath::Direct } else { DataPath::Buffered },
         servers,
         recording: None,
@@ -150,7 +152,7 @@ pub(super) fn large(
     let from = if let From::Store(end) = &source.end { Some(end) } else { None };
     let to = if let To::Store(end) = sink { Some(end) } else { None };
     for end in [from, to].into_iter().flatten() {
-        end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
+        end.start(&chosen, &job.control, mode)?;
     }
     // A pipe takes zeros for holes, and nothing can be left out of them.
     let sparse = if matches!(sink, To::Stdout) && !StandardOutput::takes_holes() { Sparse::Never } else { job.sparse };
@@ -160,6 +162,7 @@ pub(super) fn large(
     if sparse != Sparse::Always && !matches!(source.end, From::Memory(_)) {
         room::check(sink, known)?;
     }
+    job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
     let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
     let reported = std::cell::Cell::new(Instant::now());
     let tick = || {
@@ -171,6 +174,7 @@ pub(super) fn large(
         }
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
         let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
+        [from, to].into_iter().flatten().for_each(StoreEnd::adjust);
         observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), data_bytes);
         observer.cancelled()
     };

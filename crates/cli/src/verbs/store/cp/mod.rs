@@ -386,6 +386,7 @@ impl Copying<'_> {
             preserve: flags.preserve,
             sparse: flags.sparse.of_copy(),
             follow: flags.follow,
+            control: Arc::default(),
         };
         if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
             && from.store == to.store
