@@ -7,7 +7,7 @@ pub use crate::client::engine::stages::Stages;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use std::collections::VecDeque;
-use thalweg_trace::{Event, Mark, MarkKind, ObjectKind, Time, TraceHandle};
+use thalweg_trace::{Event, Mark, MarkKind, ObjectKind, Time, TraceHandle, TrackId};
 
 /// A parameter that a tuner may turn.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,20 +119,17 @@ impl Notes {
     }
 
     /// Nothing is noted any more; what was becomes a part of the recording.
-    pub(crate) fn end(&self, mode: &TraceHandle) {
+    pub(crate) fn end(&self, mode: &TraceHandle, track: Option<TrackId>) {
         let mut noted = self.0.lock();
         noted.ended = true;
-        record(noted.decisions.iter(), mode);
+        if let Some(track) = track {
+            record(noted.decisions.iter(), mode, track);
+        }
     }
 }
 
-/// Puts decisions into a recording: a mark each, on a track of their own, with an object that says the rest.
-fn record<'a>(decisions: impl Iterator<Item = &'a Decision>, mode: &TraceHandle) {
-    let mut decisions = decisions.peekable();
-    if decisions.peek().is_none() {
-        return;
-    }
-    let Some(track) = mode.thread("tuner").track() else { return };
+/// Puts decisions into a recording: a mark each, on this track, with an object that says the rest.
+fn record<'a>(decisions: impl Iterator<Item = &'a Decision>, mode: &TraceHandle, track: TrackId) {
     let rate = |rate: Option<f64>| rate.map(|rate| format!("{rate:.0}"));
     for decision in decisions {
         let mut attributes = vec![("from", decision.from.to_string()), ("to", decision.to.to_string())];

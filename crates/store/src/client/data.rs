@@ -4,7 +4,7 @@ use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
 use super::handle::FileHandle;
 use super::link::{Lent, Link};
-use super::live::Live;
+use super::live::{Live, is_near};
 use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -18,16 +18,6 @@ use std::sync::{Arc, OnceLock};
 use thalweg_bulk::{Crc32c, crc32c};
 use thalweg_layout::Distribution;
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
-
-/// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
-pub(crate) const NEAR_DEPTH: u32 = 2;
-/// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
-pub(crate) const FAR_DEPTH: u32 = 8;
-
-/// Whether all servers are on this machine.
-pub(super) fn is_near(map: &StoreMap) -> bool {
-    map.servers.iter().all(|server| server.address.starts_with("127."))
-}
 
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {

@@ -1,13 +1,12 @@
 //! The live numbers of a copy, and of a tree's copies.
 
-use super::job::{Chosen, Tuning};
 use crate::client::engine::stages::StageClock;
 use crate::controller::{Controller, Decision, Notes, Parameter, Stages, check};
 use crate::error::Result;
 use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use thalweg_trace::TraceHandle;
+use thalweg_trace::{TraceHandle, TrackId};
 
 /// The live parameters of a running copy; 0: the copy's own choice. See [`Controller`].
 #[derive(Debug, Default)]
@@ -26,7 +25,7 @@ pub struct Control {
     /// Servers that have a part of the file.
     pub(super) servers: Arc<AtomicU32>,
     /// Bytes of memory of each request; 0: its bytes go past it (the direct data path).
-    request_memory_bytes: Arc<AtomicU64>,
+    pub(super) request_memory_bytes: Arc<AtomicU64>,
     /// Batches of small files at a time; 0: there are none.
     pub(super) workers: AtomicU32,
     notes: Notes,
@@ -51,30 +50,9 @@ impl Control {
         }
     }
 
-    /// A copy begins, with these numbers. What was not asked for is left as a controller has set it, who may be about to set it again: the
-    /// files of a tree share their numbers, and begin one after the other.
-    pub(super) fn begin(&self, chosen: &Chosen, asked: &Tuning) {
-        let number = |of: &AtomicU32, value: u32, is_asked: bool| {
-            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
-            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
-        };
-        number(&self.requests, chosen.requests, asked.requests.is_some());
-        number(&self.depth, chosen.depth, asked.depth.is_some());
-        number(&self.streams, chosen.streams, asked.streams.is_some());
-        let bytes = |of: &AtomicU64, value: u64, is_asked: bool| {
-            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
-            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
-        };
-        bytes(&self.buffer_bytes, chosen.buffer_bytes, asked.buffer_bytes.is_some());
-        bytes(&self.socket_buffer_bytes, chosen.socket_buffer_bytes.unwrap_or(0) as u64, asked.socket_buffer_bytes.is_some());
-        self.request_memory_bytes.store(if chosen.direct { 0 } else { chosen.request_bytes }, Ordering::Relaxed);
-        self.moved_bytes.store(0, Ordering::Relaxed);
-        self.hole_bytes.store(0, Ordering::Relaxed);
-    }
-
     /// Nothing is noted any more; what was becomes a part of the recording.
-    pub(super) fn end(&self, mode: &TraceHandle) {
-        self.notes.end(mode);
+    pub(super) fn end(&self, mode: &TraceHandle, track: Option<TrackId>) {
+        self.notes.end(mode, track);
     }
 }
 

@@ -235,7 +235,28 @@ impl Chosen {
             socket_buffer_bytes: socket_buffer_bytes.or_else(|| set_bytes(&c.socket_buffer_bytes)).map(|n| n as usize),
             direct,
         };
-        c.begin(&chosen, t);
+        chosen.begin(c, t);
         Ok(chosen)
+    }
+
+    /// The copy begins with them. What was not asked for is left as a controller has set it, who may be about to set it again: the files of
+    /// a tree share their numbers, and begin one after the other.
+    fn begin(&self, control: &Control, asked: &Tuning) {
+        let number = |of: &AtomicU32, value: u32, is_asked: bool| {
+            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
+            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        number(&control.requests, self.requests, asked.requests.is_some());
+        number(&control.depth, self.depth, asked.depth.is_some());
+        number(&control.streams, self.streams, asked.streams.is_some());
+        let bytes = |of: &AtomicU64, value: u64, is_asked: bool| {
+            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
+            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        bytes(&control.buffer_bytes, self.buffer_bytes, asked.buffer_bytes.is_some());
+        bytes(&control.socket_buffer_bytes, self.socket_buffer_bytes.unwrap_or(0) as u64, asked.socket_buffer_bytes.is_some());
+        control.request_memory_bytes.store(if self.direct { 0 } else { self.request_bytes }, Ordering::Relaxed);
+        control.moved_bytes.store(0, Ordering::Relaxed);
+        control.hole_bytes.store(0, Ordering::Relaxed);
     }
 }

@@ -27,8 +27,10 @@ pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
     }
     let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
     let mode = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.mode.clone());
-    let copied = copy(job, observer, &mode);
-    job.control.end(&mode);
+    let mut tracer = mode.thread("main");
+    let copied = copy(job, observer, &mode, &mut tracer);
+    job.control.end(&mode, tracer.track());
+    drop(tracer);
     let Some(recorder) = recorder else { return copied };
     let end = Time::now();
     let attributes = copied.as_ref().map_or_else(|_| Vec::new(), |outcome| attributes(job, outcome));
@@ -77,17 +79,16 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
     attributes
 }
 
-fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Result<CopyOutcome> {
+fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle, tracer: &mut Tracer) -> Result<CopyOutcome> {
     let begun = Instant::now();
-    let mut tracer = mode.thread("main");
     let random_access = matches!(
         (&job.source, &job.sink),
         (Source::Local(_) | Source::Memory(_), Sink::Store(..)) | (Source::Store(..), Sink::Local(_) | Sink::Null)
     );
     let chosen = Chosen::new(job, random_access)?;
-    let source = open_source(job, mode, &mut tracer)?;
+    let source = open_source(job, mode, tracer)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
-    let mut sink = open_sink(job, &source, mode, &mut tracer, !is_small)?;
+    let mut sink = open_sink(job, &source, mode, tracer, !is_small)?;
     if let To::Local(sink) = &sink
         && let Some(path) = &sink.left_alone
     {
@@ -95,20 +96,20 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Resul
     }
     let moved = if is_small {
         let size = source.size_bytes.unwrap_or(0);
-        small::copy(&source, &sink, (job.sparse, job.sync), size, &mut tracer).map(|data_bytes| {
+        small::copy(&source, &sink, (job.sparse, job.sync), size, tracer).map(|data_bytes| {
             job.control.moved_bytes.store(data_bytes, Ordering::Relaxed);
             job.control.hole_bytes.store(size - data_bytes, Ordering::Relaxed);
             size
         })
     } else {
-        large(job, &source, &sink, chosen, observer, mode, &mut tracer)
+        large(job, &source, &sink, chosen, observer, mode, tracer)
     };
     let finished = moved.and_then(|size| {
         if observer.cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
         let source_modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
-        keep(job, &mut sink, size, &mut tracer)?;
+        keep(job, &mut sink, size, tracer)?;
         Ok((size, source_modified))
     });
     let servers = servers(&source, &sink);

@@ -2,7 +2,7 @@
 //!
 //! One clock for all threads of a copy (or of a client's shared engines): sums, to which each thread adds when it has done something. A
 //! thread takes about four readings of the clock for a flow buffer, 0.1 µs against the 0.2 ms and more that 1 MiB takes. What is
-//! under way is counted when it ends, so that a thread which sleeps for seconds is seen afterwards: whoever compares windows looks at
+//! under way is counted when it ends, so that a thread which sleeps for seconds is seen afterwards: a tuner that compares windows looks at
 //! the bytes that moved in them, too. Rejected: spans of the recorder as the source, since a copy that nobody records has none.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -23,6 +23,8 @@ pub struct Stages {
     pub batches: Duration,
     /// From the post of a flow buffer to its answer, smoothed over about eight; zero: none was answered yet.
     pub answer: Duration,
+    /// The path's round trip at most: half of the shortest time in which a connection was made and greeted; zero: none was made yet.
+    pub round_trip: Duration,
     /// Connections that there are.
     pub connections: u32,
     /// Connections beyond the first ones that could not be made, or were lost: their work was done by the others.
@@ -44,6 +46,7 @@ pub(crate) enum Stage {
 pub(crate) struct StageClock {
     stages: [AtomicU64; 5],
     answer: AtomicU64,
+    round_trip: AtomicU64,
     connections: AtomicU32,
     lost_connections: AtomicU64,
 }
@@ -61,8 +64,13 @@ impl StageClock {
         self.answer.store(smoothed, Ordering::Relaxed);
     }
 
-    /// There is one connection more.
-    pub(crate) fn connected(&self) {
+    /// There is one connection more, which it took so long to make: at least one round trip for TCP and one for the greeting.
+    pub(crate) fn connected(&self, took: Duration) {
+        let round_trip = nanoseconds(took / 2).max(1);
+        let before = self.round_trip.load(Ordering::Relaxed);
+        if before == 0 || round_trip < before {
+            self.round_trip.store(round_trip, Ordering::Relaxed);
+        }
         self.connections.fetch_add(1, Ordering::Relaxed);
     }
 
@@ -86,6 +94,7 @@ impl StageClock {
             idle: sum(Stage::Idle),
             batches: sum(Stage::Batches),
             answer: Duration::from_nanos(self.answer.load(Ordering::Relaxed)),
+            round_trip: Duration::from_nanos(self.round_trip.load(Ordering::Relaxed)),
             connections: self.connections.load(Ordering::Relaxed),
             lost_connections: self.lost_connections.load(Ordering::Relaxed),
         }

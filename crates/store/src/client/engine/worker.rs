@@ -146,7 +146,7 @@ impl<'a> Worker<'a> {
         if self.connection.is_some() {
             return Ok(());
         }
-        let connecting = self.tracer.begin();
+        let (connecting, begun) = (self.tracer.begin(), Instant::now());
         let connection = self.lane.link.connect_with(self.shared.options.socket_buffer_bytes)?;
         if !self.is_shared()
             && let Ok(stream) = connection.stream().try_clone()
@@ -159,7 +159,7 @@ impl<'a> Worker<'a> {
         let about = SpanFields { object: connection.object(), ..SpanFields::default() };
         self.tracer.end(connecting, SpanKind::NetConnect, about);
         self.connection = Some(connection);
-        self.stages().connected();
+        self.stages().connected(begun.elapsed());
         Ok(())
     }
 

@@ -156,7 +156,7 @@ pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle)
         TreeEnd::Store(store, path) => Box::new(store_sink::StoreTarget::new(context, store, path)),
     };
     let copied = workers::run(context, &mut tracer, &*source, &*sink);
-    job.control.end(mode);
+    job.control.end(mode, tracer.track());
     copied
 }
 
