@@ -3,7 +3,8 @@
 //! It is a hint and no part of what is tuned: whatever goes wrong with it, bytes go on moving as they did. A thread of its own, and not
 //! the tick of a copy, so that a copy, a tree's copy and a mount have the same one.
 
-use super::tuner::{Options, Seen, Step, Tuner};
+use super::seen::{Options, Seen, Step};
+use super::tuner::Tuner;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;

@@ -4,6 +4,7 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`tuner`] | the rules as a state machine: time, bytes and counters in, changes and steps out; no clock, no thread |
+//! | `seen` | what it is given and returns |
 //! | `probe` | one change that is tried, and how it is judged |
 //! | `window` | goodput over a window, and its noise |
 //! | `stage` | which stage limits, and what belongs to it |
@@ -21,10 +22,12 @@ pub mod drive;
 pub mod history;
 mod probe;
 mod rules;
+mod seen;
 mod stage;
 pub mod tuner;
 mod way;
 mod window;
 
 pub use drive::{Outcome, Tuning, start};
-pub use tuner::{Change, Options, Seen, Step, Tuner};
+pub use seen::{Change, Options, Seen, Step};
+pub use tuner::Tuner;

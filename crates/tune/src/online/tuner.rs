@@ -12,83 +12,16 @@
 
 use super::probe::{Leg, Probe, Purpose, Turn, Verdict, gain};
 use super::rules::{
-    CHANGED, COLLAPSE, COST, EARLY, LAST_WINDOWS, LONGEST_WINDOWS, MEMORY_BYTES, RECOVERS, REFUSED_WAIT, RESTING, WINDOW, WINDOW_BUFFERS,
+    CHANGED, COLLAPSE, COST, EARLY, LAST_WINDOWS, LONGEST_WINDOWS, RECOVERS, REFUSED_WAIT, RESTING, WINDOW, WINDOW_BUFFERS,
     WINDOW_ROUND_TRIPS, WINDOWS_WITHOUT_WORK, ceiling,
 };
+use super::seen::{Change, Options, Seen, Step};
 use super::stage::{Stage, resting};
 use super::way::Way;
 use super::window::{Sample, Window};
-use serde::Serialize;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
-use thalweg_store::copy::{Parameter, Stages};
-
-/// What a tuner may do.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Parameters that somebody has chosen: they are not turned.
-    pub fixed: BTreeSet<String>,
-    /// What was found here before, by parameter: tried first.
-    pub history: BTreeMap<String, u64>,
-    /// Memory that flow buffers in flight may hold, here and at the servers.
-    pub memory_bytes: u64,
-    /// For the little chance there is in when it probes.
-    pub seed: u64,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options { fixed: BTreeSet::new(), history: BTreeMap::new(), memory_bytes: MEMORY_BYTES, seed: 1 }
-    }
-}
-
-/// What it is given, about ten times a second.
-pub struct Seen<'a> {
-    /// Since any fixed moment.
-    pub now: Duration,
-    /// Bytes that have moved so far.
-    pub moved_bytes: u64,
-    /// Bytes that are still to be moved, if that is known.
-    pub left_bytes: Option<u64>,
-    /// Where threads have spent their time so far.
-    pub stages: Stages,
-    /// All parameters, with their values now.
-    pub parameters: &'a [Parameter],
-    /// Bytes of memory with this value of a parameter.
-    pub memory_bytes: &'a dyn Fn(&str, u64) -> u64,
-    /// Whether programs decide when bytes move.
-    pub may_rest: bool,
-}
-
-/// A change to be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Change {
-    /// The parameter.
-    pub parameter: &'static str,
-    /// Its value from now on.
-    pub value: u64,
-}
-
-/// A change that was tried, and what became of it.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Step {
-    /// When it was decided, in seconds since the first byte moved.
-    pub at_s: f64,
-    /// The parameter.
-    pub parameter: &'static str,
-    /// Its value before.
-    pub from: u64,
-    /// The value that was tried.
-    pub to: u64,
-    /// Goodput with `from`; `None`: not measured.
-    pub before_bytes_per_s: Option<f64>,
-    /// Goodput with `to`.
-    pub after_bytes_per_s: Option<f64>,
-    /// Whether it stays.
-    pub kept: bool,
-    /// Why it was tried, and what it came to.
-    pub why: String,
-}
+use thalweg_store::copy::Stages;
 
 /// What it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +60,10 @@ pub struct Tuner {
     /// What failed probes cost, in seconds at full goodput.
     lost_s: f64,
     lost_connections: u64,
+    /// Goodput collapsed with a change that was taken back: whether it comes back is known by then.
+    recovers_by: Option<Duration>,
+    /// Connections for each of `streams` (one to each server), as it was seen while nothing was changed; 0: not seen yet.
+    connections_each: f64,
     chance: u64,
     steps: Vec<Step>,
 }
@@ -153,6 +90,8 @@ impl Tuner {
             below_start: 0,
             lost_s: 0.0,
             lost_connections: 0,
+            recovers_by: None,
+            connections_each: 0.0,
             chance,
             steps: Vec::new(),
         }
@@ -198,14 +137,10 @@ impl Tuner {
             return self.end(seen);
         }
         match self.phase {
-            Phase::Dropping(until) if seen.now < until => self.early(seen),
-            Phase::Dropping(_) => {
-                self.phase = Phase::Measuring;
-                self.restart(seen);
-                Vec::new()
-            }
+            Phase::Dropping(until) if seen.now < until || self.is_draining(seen, until) => self.early(seen),
+            Phase::Dropping(_) => self.dropped(seen),
             _ if self.is_full(seen) => self.measured(seen),
-            _ => Vec::new(),
+            _ => self.early(seen),
         }
     }
 
@@ -245,10 +180,17 @@ impl Tuner {
         self.restart(seen);
     }
 
+    /// Whether connections that are too many are still there: they finish what they have posted, and until then a server that throttles goes
+    /// on with it. Waited for, but not for ever.
+    fn is_draining(&self, seen: &Seen<'_>, until: Duration) -> bool {
+        let wanted = self.values.get("streams").map_or(0.0, |streams| *streams as f64 * self.connections_each);
+        let is_above = wanted > 0.0 && f64::from(seen.stages.connections) > wanted + 0.5;
+        is_above && !seen.may_rest && seen.now < until + self.window_length(seen) * LONGEST_WINDOWS
+    }
+
     fn is_full(&self, seen: &Seen<'_>) -> bool {
         let (length, least) = (self.window.length(), self.window_length(seen));
-        let buffer_bytes = seen.parameters.iter().find(|p| p.name == "buffer").and_then(|p| p.value).unwrap_or(1 << 20);
-        length >= least && (self.window.bytes() >= WINDOW_BUFFERS * buffer_bytes || length >= least * LONGEST_WINDOWS)
+        length >= least && (self.window.bytes() >= WINDOW_BUFFERS * seen.buffer_bytes() || length >= least * LONGEST_WINDOWS)
     }
 
     fn is_near_end(&self, seen: &Seen<'_>) -> bool {
@@ -264,12 +206,38 @@ impl Tuner {
         changes
     }
 
-    /// In a window that is dropped: a probe after which hardly anything arrives need not be measured.
+    /// A window was dropped. After a collapse it is not enough that the change was taken back: a server that throttles takes its time, and one
+    /// that has only now begun to goes on.
+    fn dropped(&mut self, seen: &Seen<'_>) -> Vec<Change> {
+        let half = self.window_length(seen) / 2;
+        if let (Some(by), Some(base), Some(rate)) = (self.recovers_by, self.base, self.window.last(half))
+            && rate < base.rate * COLLAPSE
+        {
+            if seen.now < by {
+                return Vec::new();
+            }
+            self.recovers_by = None;
+            let collapsed = Sample { rate, noise: base.noise };
+            self.has_changed(seen, collapsed, Some(Purpose::Fall));
+            if let Some(probe) = self.next_probe(seen, collapsed) {
+                return self.begin_probe(seen, probe);
+            }
+        }
+        self.recovers_by = None;
+        self.phase = Phase::Measuring;
+        self.restart(seen);
+        Vec::new()
+    }
+
+    /// In a window that is dropped, or not yet full: a probe after which hardly anything arrives need not be measured.
     fn early(&mut self, seen: &Seen<'_>) -> Vec<Change> {
         let half = self.window_length(seen) / 2;
         let Some(probe) = self.probe.take_if(|probe| probe.leg == Leg::With) else { return Vec::new() };
-        let is_late = seen.now.saturating_sub(probe.begun) >= half + half / 2 && !seen.may_rest;
-        let asked = if probe.purpose == Purpose::Fall { RECOVERS } else { EARLY };
+        let (after, asked) = if probe.purpose == Purpose::Fall { (half * 3, RECOVERS) } else { (half + half / 2, EARLY) };
+        // Of a few flow buffers, two that are late are no collapse.
+        let has_many = probe.before.rate * half.as_secs_f64() >= (seen.buffer_bytes() * WINDOW_BUFFERS) as f64 / 3.0;
+        let is_late = seen.now.saturating_sub(probe.begun) >= after && !self.is_draining(seen, probe.begun);
+        let is_late = is_late && !seen.may_rest && (has_many || probe.purpose == Purpose::Fall);
         let Some(rate) = self.window.last(half).filter(|rate| is_late && *rate < probe.before.rate * asked) else {
             self.probe = Some(probe);
             return Vec::new();
@@ -279,6 +247,7 @@ impl Tuner {
             return self.fall_further(seen, probe);
         }
         self.failed(seen, &probe);
+        self.recovers_by = Some(seen.now + half * 4);
         self.take_back(seen, &probe, "goodput collapsed")
     }
 
@@ -328,6 +297,9 @@ impl Tuner {
     /// A window with nothing changed.
     fn held(&mut self, seen: &Seen<'_>, sample: Sample) -> Vec<Change> {
         self.start_rate.get_or_insert(sample.rate);
+        if let Some(streams) = self.values.get("streams") {
+            self.connections_each = f64::from(seen.stages.connections) / *streams as f64;
+        }
         if let Some(base) = self.base {
             self.compare(seen, base, sample);
         } else {
@@ -347,20 +319,24 @@ impl Tuner {
         let differs = by.abs() > CHANGED.max(3.0 * sample.noise).max(2.0 * self.drift);
         self.differing = if differs { self.differing + 1 } else { 0 };
         if is_collapse || self.differing >= 2 {
-            self.ways.values_mut().for_each(|way| way.reopen(seen.now));
-            self.falling = (by < 0.0).then_some(if is_collapse { Purpose::Fall } else { Purpose::Down });
-            (self.base, self.differing) = (Some(sample), 0);
-            self.ways.values_mut().for_each(|way| way.fails = 0);
-            if is_collapse {
-                // It may have collapsed in the middle of the window.
-                let half = self.window.last(self.window_length(seen) / 2);
-                self.base = Some(Sample { rate: half.unwrap_or(sample.rate).min(sample.rate), ..sample });
-            }
-            return;
+            // It may have collapsed in the middle of the window.
+            let half = self.window.last(self.window_length(seen) / 2).filter(|_| is_collapse);
+            let rate = half.unwrap_or(sample.rate).min(sample.rate);
+            let falling = (by < 0.0).then_some(if is_collapse { Purpose::Fall } else { Purpose::Down });
+            return self.has_changed(seen, Sample { rate, ..sample }, falling);
         }
         self.drift = self.drift * 0.7 + by.abs() * 0.3;
         let rate = base.rate * 0.6 + sample.rate * 0.4;
         self.base = Some(Sample { rate, noise: base.noise * 0.6 + sample.noise * 0.4 });
+    }
+
+    /// Goodput has become another by itself: what was tried before may be right now.
+    fn has_changed(&mut self, seen: &Seen<'_>, now: Sample, falling: Option<Purpose>) {
+        for way in self.ways.values_mut() {
+            way.reopen(seen.now);
+            way.fails = 0;
+        }
+        (self.falling, self.base, self.differing) = (falling, Some(now), 0);
     }
 
     /// What is worth trying now.
@@ -423,8 +399,13 @@ impl Tuner {
 
     fn begin_probe(&mut self, seen: &Seen<'_>, probe: Probe) -> Vec<Change> {
         let changes = self.apply(&probe, true);
+        let falls = probe.purpose == Purpose::Fall;
         self.probe = Some(probe);
         self.drop_window(seen);
+        if falls {
+            // A server that throttles takes a while to notice, and connections that are too many to end.
+            self.phase = Phase::Dropping(seen.now + self.window_length(seen) * 2);
+        }
         changes
     }
 

@@ -152,3 +152,17 @@ fn an_optimum_that_moves_half_way_is_found_again_within_thirty_seconds() {
         assert!(worst >= 0.75, "{before} to {after}: worst {worst:.2}, median {:.2} of {all:.2?}", median(all.clone()));
     }
 }
+
+#[test]
+fn connections_that_are_refused_are_not_asked_for_again_for_a_minute() {
+    for seed in SEEDS {
+        let mut clients = [tuned(seed).refused_above(3)];
+        run(&mut clients, 50.0, 0.03, seed, &per_connection(EACH, 12.0 * EACH));
+        let steps = clients[0].tuner.as_ref().unwrap().steps();
+        let refused: Vec<&Step> = steps.iter().filter(|step| step.why.contains("refused")).collect();
+        assert!(refused.len() == 1 && !refused[0].kept, "seed {seed}: {steps:#?}");
+        let later = steps.iter().filter(|step| step.at_s > refused[0].at_s && step.parameter == "streams");
+        assert_eq!(later.count(), 0, "seed {seed}: {steps:#?}");
+        assert!(clients[0].value("streams") <= 3);
+    }
+}

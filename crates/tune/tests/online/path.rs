@@ -21,6 +21,8 @@ pub struct Client {
     pub moved: f64,
     stages: Stages,
     begins_s: f64,
+    /// The server takes no more connections than this.
+    refuses_above: u64,
 }
 
 impl Client {
@@ -31,11 +33,15 @@ impl Client {
     /// As it begins, and stays.
     pub fn plain() -> Client {
         let values = vec![("requests", 2), ("depth", 8), ("buffer", 1 << 20), ("streams", 1)];
-        Client { tuner: None, values, rate: 0.0, moved: 0.0, stages: Stages::default(), begins_s: 0.0 }
+        Client { tuner: None, values, rate: 0.0, moved: 0.0, stages: Stages::default(), begins_s: 0.0, refuses_above: u64::MAX }
     }
 
     pub fn beginning_at(self, begins_s: f64) -> Client {
         Client { begins_s, ..self }
+    }
+
+    pub fn refused_above(self, refuses_above: u64) -> Client {
+        Client { refuses_above, ..self }
     }
 
     pub fn value(&self, name: &str) -> u64 {
@@ -99,6 +105,12 @@ pub fn run(clients: &mut [Client], seconds: f64, noise: f64, seed: u64, path: Pa
 }
 
 fn look(client: &mut Client, now: Duration) {
+    // As the store's engine has it: the copy goes on with the connections there are.
+    if client.value("streams") > client.refuses_above {
+        client.stages.lost_connections += 1;
+        let streams = client.values.iter_mut().find(|(name, _)| *name == "streams").unwrap();
+        streams.1 = client.refuses_above;
+    }
     let Some(tuner) = &mut client.tuner else { return };
     let parameter = |(name, value): &(&'static str, u64)| Parameter { name, value: Some(*value), least: 1, most: 1 << 24, live: true };
     let parameters: Vec<Parameter> = client.values.iter().map(parameter).collect();
