@@ -427,3 +427,25 @@ fn a_lock_of_a_killed_program_is_not_taken_for_the_next_ones() {
     drop(ours);
     mount.umount().done();
 }
+
+#[test]
+fn a_tuned_mount_reads_what_was_written_and_says_what_it_tried_in_its_log() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(2), scratch());
+    let (log, at) = (here.path().join("log"), here.path().join("m"));
+    fs::create_dir_all(&at).unwrap();
+    let mount = Mounted(at);
+    let arguments = ["mount", "--tune", "--log", text(&log), &store.address, text(&mount.0)];
+    let said: Said = thalweg(arguments).env("XDG_STATE_HOME", here.path().join("state")).output_in_time().unwrap().into();
+    said.done();
+    let bytes = content(6, 20 << 20);
+    fs::write(mount.at("file"), &bytes).unwrap();
+    assert!(fs::read(mount.at("file")).unwrap() == bytes);
+    let process = mount.process();
+    mount.umount().done();
+    wait_until("the mount's process has ended", || !runs(process));
+    let noted = fs::read_to_string(&log).unwrap();
+    assert!(noted.contains("tuned"), "{noted}");
+}

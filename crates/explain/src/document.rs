@@ -112,6 +112,9 @@ pub struct Summary {
     pub innocent: Vec<Innocent>,
     /// What keeps these figures from being relied on, and what would settle it; what counts most comes first.
     pub remarks: Vec<String>,
+    /// What a tuner did meanwhile, in at most three lines.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub tuning: Vec<String>,
 }
 
 /// The charges of one cause to one program, device or path.

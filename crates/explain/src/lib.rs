@@ -84,6 +84,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, wire, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
+    explanation.summary.tuning = assemble::tuning::story(source)?;
     Ok(explanation)
 }
 

@@ -28,6 +28,8 @@ const MAX_ROWS: usize = 5;
 const MAX_CHANGES: usize = 3;
 /// So many remarks.
 const MAX_REMARKS: usize = 2;
+/// So many lines of what a tuner did.
+const MAX_TUNING: usize = 3;
 /// A change that gives more than this gives nearly all of it: how much more, no model knows.
 const NEARLY_ALL: f64 = 20.0;
 /// Two changes for one cause that lead this near to each other, as a part of the wall time, come to the same.
@@ -61,12 +63,14 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
     let innocent = innocent(e, columns);
     let changes = changes(e, columns);
     let remarks = remarks(e, columns);
+    let tuning: Vec<Line> = e.summary.tuning.iter().map(|line| (cut_end(&format!("  {}", clean(line)), columns), Ink::Plain)).collect();
     let last: Option<Line> = last(e, more).map(|(line, ink)| (cut_end(&line, columns), ink));
-    let (mut rows, mut most_changes, mut most_remarks) = (MAX_ROWS, MAX_CHANGES, MAX_REMARKS);
+    let (mut rows, mut most_changes, mut most_remarks, mut most_tuning) = (MAX_ROWS, MAX_CHANGES, MAX_REMARKS, MAX_TUNING);
     loop {
         let mut first = charges(e, columns, rows);
         first.extend(innocent.clone());
         let mut second: Vec<Line> = changes.iter().take(most_changes).cloned().collect();
+        second.extend(tuning.iter().take(most_tuning).cloned());
         second.extend(remarks.iter().take(most_remarks).flatten().cloned());
         second.extend(last.clone());
         let blocks: Vec<Vec<Line>> = [first, second].into_iter().filter(|block| !block.is_empty()).collect();
@@ -77,6 +81,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
             () if rows > 4 => rows -= 1,
             () if most_changes > 2 => most_changes -= 1,
             () if most_remarks > 1 => most_remarks -= 1,
+            () if most_tuning > 1 => most_tuning -= 1,
             () if rows > 2 => rows -= 1,
             () if most_changes > 1 => most_changes -= 1,
             () => return blocks,

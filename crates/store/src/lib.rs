@@ -25,6 +25,7 @@
 
 pub mod client;
 pub mod config;
+mod controller;
 pub mod copy;
 mod durable;
 mod error;

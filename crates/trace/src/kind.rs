@@ -141,6 +141,9 @@ closed_set! {
         /// Nobody had accepted the connection a while after it was asked for. On a thread of the process that listens there. `value`: how long
         /// after, in nanoseconds.
         TcpNotAccepted = "tcp.not_accepted",
+        /// A tuner has tried a value of a parameter, and decided. The object is the parameter, with `from`, `to`, `before_bytes_per_s`,
+        /// `after_bytes_per_s`, `kept` and `why` as attributes. `value`: the parameter's from here on.
+        TuneStep = "tune.step",
     }
 }
 
@@ -316,5 +319,7 @@ closed_set! {
         Process = "process",
         /// A control group that has a processor quota.
         Cgroup = "cgroup",
+        /// A parameter that a tuner has turned.
+        Parameter = "parameter",
     }
 }

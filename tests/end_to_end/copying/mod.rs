@@ -4,3 +4,4 @@ mod files;
 mod partials;
 mod sparse;
 mod trees;
+mod tuned;

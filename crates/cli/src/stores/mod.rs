@@ -3,3 +3,4 @@
 pub(crate) mod layout_flags;
 pub(crate) mod operand;
 pub(crate) mod session;
+pub(crate) mod tuning;

@@ -11,6 +11,7 @@ pub(crate) mod parts;
 pub(crate) mod round_trips;
 pub(crate) mod summary;
 pub(crate) mod transfers;
+pub(crate) mod tuning;
 pub(crate) mod verdict;
 pub(crate) mod waiting;
 mod why;

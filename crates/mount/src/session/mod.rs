@@ -40,6 +40,7 @@ pub struct Mount {
     mountpoint: PathBuf,
     watchers: Vec<std::thread::JoinHandle<()>>,
     recording: Option<Recording>,
+    data: Arc<DataClient>,
 }
 
 /// A store that can be reached, and the directory of it that is to be mounted.
@@ -60,18 +61,24 @@ impl Mount {
         let store = reach(&options)?;
         let recording = options.record.as_ref().map(|to| Recording::start(to, &options, &store.names, &store.data)).transpose()?;
         let mode = recording.as_ref().map_or(TraceHandle::off(), Recording::mode);
+        let data = Arc::clone(&store.data);
         let (device, write_bytes) = mount(&mountpoint, &options).map_err(|e| MountError::at(&mountpoint, e))?;
         let files = file_system(options, store, Arc::clone(&device), log, mode);
         let requests = Arc::new(Requests::new(files, write_bytes));
         let started = spawn(&requests, device).map_err(|e| MountError::at(&mountpoint, e));
         let watchers = watchers(&requests);
-        let mount = Mount { requests, mountpoint, watchers, recording };
+        let mount = Mount { requests, mountpoint, watchers, recording, data };
         started.map(|()| mount)
     }
 
     /// Where it is.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// The connections of its read-ahead and write-behind, for a tuner.
+    pub fn data(&self) -> &Arc<DataClient> {
+        &self.data
     }
 
     /// Takes it away; `lazily`: for those who come, while those who are in it go on.
@@ -98,7 +105,10 @@ impl Mount {
             let _ = watcher.join();
         }
         let written_back = write_back_all(&self.requests.files);
-        let recorded = self.recording.take().map_or(Ok(()), Recording::finish);
+        let recorded = self.recording.take().map_or(Ok(()), |recording| {
+            self.data.end_tuning(&recording.mode());
+            recording.finish()
+        });
         written_back.and(recorded)
     }
 }

@@ -4,6 +4,7 @@ use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
 use super::handle::FileHandle;
 use super::link::{Lent, Link};
+use super::live::{Live, is_near};
 use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -13,16 +14,10 @@ use crate::protocol::metadata::StoreMap;
 use crate::wire::{Connect, Connection, Kind, patience, unexpected};
 use std::collections::BTreeMap;
 use std::io::IoSlice;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, OnceLock};
 use thalweg_bulk::{Crc32c, crc32c};
 use thalweg_layout::Distribution;
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
-
-/// Flow buffers in flight on a connection over loopback: one is worked on and one waits. More only leave the cache.
-pub(crate) const NEAR_DEPTH: u32 = 2;
-/// Over a network: enough to fill 10 Gb/s over 6 ms to each server.
-pub(crate) const FAR_DEPTH: u32 = 8;
 
 /// Connections to all I/O servers of a store; they are made when they are needed.
 pub struct DataClient {
@@ -31,6 +26,7 @@ pub struct DataClient {
     budget: Arc<Budget>,
     reading: OnceLock<Engine>,
     writing: OnceLock<Engine>,
+    live: Live,
     names: Option<Arc<dyn Names>>,
 }
 
@@ -39,7 +35,8 @@ impl DataClient {
     pub fn new(map: StoreMap, options: &Connect) -> DataClient {
         let options = Connect { store: Some(map.store), ..options.clone() };
         let links = map.servers.iter().map(|entry| Arc::new(Link::new(entry.clone(), options.clone()))).collect();
-        DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new(), names: None }
+        let live = Live::new(&map);
+        DataClient { map, links, budget: Arc::default(), reading: OnceLock::new(), writing: OnceLock::new(), live, names: None }
     }
 
     /// The same, with the store's names: what servers say is held against what the metadata service says.
@@ -63,7 +60,12 @@ impl DataClient {
 
     /// Whether all servers are on this machine.
     pub(crate) fn is_near(&self) -> bool {
-        self.map.servers.iter().all(|server| server.address.starts_with("127."))
+        is_near(&self.map)
+    }
+
+    /// What can be turned and seen of its read-ahead and write-behind.
+    pub(super) fn live(&self) -> &Live {
+        &self.live
     }
 
     /// The threads that all read-ahead shares.
@@ -76,16 +78,20 @@ impl DataClient {
         self.writing.get_or_init(|| self.shared_engine("behind"))
     }
 
+    /// Those of the two that have begun.
+    pub(super) fn engines(&self) -> impl Iterator<Item = &Engine> {
+        [self.reading.get(), self.writing.get()].into_iter().flatten()
+    }
+
     fn shared_engine(&self, name: &'static str) -> Engine {
-        let depth = if self.is_near() { NEAR_DEPTH } else { FAR_DEPTH };
         let options = EngineOptions {
             name,
-            depth: Arc::new(AtomicU32::new(depth)),
-            // One connection's thread computes checksums on one processor.
-            streams: if self.links.len() == 1 { 2 } else { 1 },
+            depth: Arc::clone(&self.live.depth),
+            streams: Arc::clone(&self.live.streams),
             socket_buffer_bytes: None,
             mode: None,
             is_shared: true,
+            stages: Arc::clone(&self.live.stages),
         };
         Engine::start(&self.links, 0..self.links.len(), options).expect("no thread is started yet")
     }

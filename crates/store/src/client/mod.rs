@@ -9,6 +9,7 @@
 //! | `lengths` | what it says, held against what there is |
 //! | `request`, `payload` | one request on the caller's thread; a flow buffer's bytes |
 //! | `file` | one file: read, write, size, sync, allocate, seek |
+//! | `live`, `tuned` | what can be turned and seen while bytes move |
 //! | `link` | one server, and the connections to it that are not in use |
 //! | `engine` | threads, one for each connection, that work on flow buffers |
 //! | `names` | the names of a store, as the data path needs them |
@@ -26,6 +27,7 @@ mod file;
 mod handle;
 mod lengths;
 mod link;
+mod live;
 mod losses;
 mod names;
 pub mod partials;
@@ -33,17 +35,18 @@ mod payload;
 pub mod remove;
 mod request;
 mod store;
+mod tuned;
 pub(crate) mod verifiers;
 pub mod walk;
 
 pub use budget::Budget;
 pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, Reader, View, WriteBehind};
 pub use data::{DataClient, Outgoing};
-pub(crate) use data::{FAR_DEPTH, NEAR_DEPTH};
 pub use engine::memory::RequestMemory;
 pub use file::StoreFile;
 pub use handle::FileHandle;
 pub use link::{Link, SessionOf};
+pub(crate) use live::{FAR_DEPTH, NEAR_DEPTH};
 pub use losses::Unreported;
 pub use names::Names;
 pub use store::Store;

@@ -1,5 +1,6 @@
 //! The two ends of a copy, opened.
 
+use super::control::Control;
 use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
 use super::local::{LocalSink, LocalSource, NullSink, Pattern};
@@ -14,7 +15,7 @@ use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 
@@ -204,18 +205,26 @@ impl StoreEnd {
     }
 
     /// Starts the threads.
-    pub(super) fn start(&self, chosen: &Chosen, depth: Arc<AtomicU32>, mode: &TraceHandle) -> Result<()> {
+    pub(super) fn start(&self, chosen: &Chosen, control: &Control, mode: &TraceHandle) -> Result<()> {
         let options = EngineOptions {
             name: "connection",
-            depth,
-            streams: chosen.streams,
+            depth: Arc::clone(&control.depth),
+            streams: Arc::clone(&control.streams),
             socket_buffer_bytes: chosen.socket_buffer_bytes,
             mode: Some(mode.clone()),
             is_shared: false,
+            stages: Arc::clone(&control.stages),
         };
-        let engine = Engine::start(self.store.data.links(), self.servers()?.into_keys(), options)?;
+        let servers = self.servers()?;
+        control.servers.fetch_max(servers.len() as u32, Ordering::Relaxed);
+        let engine = Engine::start(self.store.data.links(), servers.into_keys(), options)?;
         *self.engine.lock() = Some(engine);
         Ok(())
+    }
+
+    /// Makes as many connections as are wanted by now.
+    pub(super) fn adjust(&self) {
+        self.with_engine(Engine::adjust);
     }
 
     fn with_engine<T>(&self, work: impl FnOnce(&Engine) -> T) -> Option<T> {

@@ -1,5 +1,6 @@
 //! What a copy is asked for, and what it reports.
 
+use super::control::{Control, MOST};
 use crate::client::{FAR_DEPTH, NEAR_DEPTH, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::LayoutChoice;
@@ -146,7 +147,7 @@ pub struct CopyOutcome {
     pub elapsed: Duration,
     /// The source was written to meanwhile (its size is as it was): the copy may be of no single moment.
     pub source_modified: bool,
-    /// What was used, where it was chosen by the copy too.
+    /// What was used, where it was chosen by the copy too; of what was turned meanwhile, the last.
     pub request_bytes: u64,
     /// Requests in flight.
     pub requests: u32,
@@ -162,95 +163,6 @@ pub struct CopyOutcome {
     pub servers: u32,
     /// The recording, finished, if one was asked for.
     pub recording: Option<PathBuf>,
-}
-
-/// The live parameters of a running copy; 0: the copy's own choice. See [`Controller`].
-#[derive(Debug, Default)]
-pub struct Control {
-    pub(super) requests: Arc<AtomicU32>,
-    pub(super) depth: Arc<AtomicU32>,
-    pub(super) streams: Arc<AtomicU32>,
-    pub(super) buffer_bytes: Arc<AtomicU64>,
-    pub(super) socket_buffer_bytes: Arc<AtomicU64>,
-    pub(super) moved_bytes: Arc<AtomicU64>,
-    /// Bytes that need not be moved, since they are in holes.
-    pub(super) hole_bytes: AtomicU64,
-}
-
-/// A parameter that a tuner may turn.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// Its name, as the command's flag.
-    pub name: &'static str,
-    /// Its value now; `None`: the copy has not begun.
-    pub value: Option<u64>,
-    /// Smallest useful value.
-    pub least: u64,
-    /// Largest.
-    pub most: u64,
-    /// Whether a change takes effect while a copy runs, and not only at the next one.
-    pub live: bool,
-}
-
-/// Anything whose parameters can be turned while it runs.
-pub trait Controller: Send + Sync {
-    /// All of them.
-    fn parameters(&self) -> Vec<Parameter>;
-
-    /// Turns one.
-    ///
-    /// # Errors
-    /// When there is no such parameter, or the value is out of its range.
-    fn set(&self, name: &str, value: u64) -> Result<()>;
-
-    /// Bytes moved so far: what a tuner measures by.
-    fn moved_bytes(&self) -> u64;
-}
-
-/// Most requests in flight, connections to a server, and flow buffers in flight on one.
-pub(super) const MOST: u32 = 256;
-
-impl Controller for Control {
-    fn parameters(&self) -> Vec<Parameter> {
-        let some = |value: u64| (value != 0).then_some(value);
-        let number = |of: &AtomicU32| some(u64::from(of.load(Ordering::Relaxed)));
-        let most = u64::from(MOST);
-        let buffer_bytes = some(self.buffer_bytes.load(Ordering::Relaxed));
-        let socket_buffer_bytes = some(self.socket_buffer_bytes.load(Ordering::Relaxed));
-        let largest = crate::limits::PAYLOAD_BYTES;
-        vec![
-            Parameter { name: "requests", value: number(&self.requests), least: 1, most, live: true },
-            Parameter { name: "depth", value: number(&self.depth), least: 1, most, live: true },
-            Parameter { name: "buffer", value: buffer_bytes, least: 4096, most: largest, live: true },
-            Parameter { name: "streams", value: number(&self.streams), least: 1, most, live: false },
-            Parameter { name: "socket-buffer", value: socket_buffer_bytes, least: 4096, most: 1 << 30, live: false },
-        ]
-    }
-
-    fn set(&self, name: &str, value: u64) -> Result<()> {
-        let Some(parameter) = self.parameters().into_iter().find(|p| p.name == name) else {
-            return Err(Error::new(
-                ErrorKind::NotFound,
-                format!("no parameter {name}: expected requests, depth, buffer, streams or socket-buffer"),
-            ));
-        };
-        if !(parameter.least..=parameter.most).contains(&value) {
-            let range = format!("{name} is {value}: expected {} to {}", parameter.least, parameter.most);
-            return Err(Error::new(ErrorKind::Invalid, range));
-        }
-        match name {
-            "requests" => self.requests.store(value as u32, Ordering::Relaxed),
-            "depth" => self.depth.store(value as u32, Ordering::Relaxed),
-            "streams" => self.streams.store(value as u32, Ordering::Relaxed),
-            "buffer" => self.buffer_bytes.store(value, Ordering::Relaxed),
-            _ => self.socket_buffer_bytes.store(value, Ordering::Relaxed),
-        }
-        Ok(())
-    }
-
-    fn moved_bytes(&self) -> u64 {
-        self.moved_bytes.load(Ordering::Relaxed)
-    }
 }
 
 /// A copy's numbers, all chosen.
@@ -307,46 +219,44 @@ impl Chosen {
         // A request's memory is allocated whole.
         let most = if direct { i64::MAX as u64 } else { 1 << 32 };
         let request_bytes = positive("request", t.request_bytes, most)?;
+        // What was asked for; else what a controller has set before; else what is good on most paths.
+        let c = &job.control;
+        let set = |of: &AtomicU32| Some(of.load(Ordering::Relaxed)).filter(|value| *value > 0);
+        let set_bytes = |of: &AtomicU64| Some(of.load(Ordering::Relaxed)).filter(|value| *value > 0);
+        let by_distance = if is_near { NEAR_DEPTH } else { FAR_DEPTH };
+        let buffer_bytes = positive("buffer", t.buffer_bytes, crate::limits::PAYLOAD_BYTES)?.or_else(|| set_bytes(&c.buffer_bytes));
+        let socket_buffer_bytes = positive("socket-buffer", t.socket_buffer_bytes.map(|n| n as u64), 1 << 30)?;
         let chosen = Chosen {
             request_bytes: request_bytes.unwrap_or(if direct { DIRECT_REQUEST_BYTES } else { REQUEST_BYTES }),
-            requests: many("requests", t.requests)?.unwrap_or(2),
-            buffer_bytes: positive("buffer", t.buffer_bytes, crate::limits::PAYLOAD_BYTES)?.unwrap_or(BUFFER_BYTES),
-            depth: many("depth", t.depth)?.unwrap_or(if is_near { NEAR_DEPTH } else { FAR_DEPTH }),
-            streams: many("streams", t.streams)?.unwrap_or(1),
-            socket_buffer_bytes: positive("socket-buffer", t.socket_buffer_bytes.map(|n| n as u64), 1 << 30)?.map(|n| n as usize),
+            requests: many("requests", t.requests)?.or_else(|| set(&c.requests)).unwrap_or(2),
+            buffer_bytes: buffer_bytes.unwrap_or(BUFFER_BYTES),
+            depth: many("depth", t.depth)?.or_else(|| set(&c.depth)).unwrap_or(by_distance),
+            streams: many("streams", t.streams)?.or_else(|| set(&c.streams)).unwrap_or(1),
+            socket_buffer_bytes: socket_buffer_bytes.or_else(|| set_bytes(&c.socket_buffer_bytes)).map(|n| n as usize),
             direct,
         };
-        let c = &job.control;
-        c.requests.store(chosen.requests, Ordering::Relaxed);
-        c.depth.store(chosen.depth, Ordering::Relaxed);
-        c.streams.store(chosen.streams, Ordering::Relaxed);
-        c.buffer_bytes.store(chosen.buffer_bytes, Ordering::Relaxed);
-        c.socket_buffer_bytes.store(chosen.socket_buffer_bytes.unwrap_or(0) as u64, Ordering::Relaxed);
-        c.moved_bytes.store(0, Ordering::Relaxed);
-        c.hole_bytes.store(0, Ordering::Relaxed);
+        chosen.begin(c, t);
         Ok(chosen)
     }
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_controller_takes_what_it_says_it_takes_and_nothing_else() {
-        let control = Control::default();
-        for parameter in control.parameters() {
-            assert_eq!(parameter.value, None, "{}", parameter.name);
-            for value in [parameter.least, parameter.most] {
-                control.set(parameter.name, value).unwrap();
-                let now = control.parameters().into_iter().find(|p| p.name == parameter.name).unwrap();
-                assert_eq!(now.value, Some(value));
-            }
-            for value in [parameter.least - 1, parameter.most + 1] {
-                let error = control.set(parameter.name, value).unwrap_err();
-                assert!(error.kind() == ErrorKind::Invalid && error.message().starts_with(parameter.name), "{error}");
-            }
-        }
-        assert_eq!(control.set("speed", 1).unwrap_err().kind(), ErrorKind::NotFound);
+    /// The copy begins with them. What was not asked for is left as a controller has set it, who may be about to set it again: the files of
+    /// a tree share their numbers, and begin one after the other.
+    fn begin(&self, control: &Control, asked: &Tuning) {
+        let number = |of: &AtomicU32, value: u32, is_asked: bool| {
+            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
+            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        number(&control.requests, self.requests, asked.requests.is_some());
+        number(&control.depth, self.depth, asked.depth.is_some());
+        number(&control.streams, self.streams, asked.streams.is_some());
+        let bytes = |of: &AtomicU64, value: u64, is_asked: bool| {
+            let before = if is_asked { of.load(Ordering::Relaxed) } else { 0 };
+            let _ = of.compare_exchange(before, value, Ordering::Relaxed, Ordering::Relaxed);
+        };
+        bytes(&control.buffer_bytes, self.buffer_bytes, asked.buffer_bytes.is_some());
+        bytes(&control.socket_buffer_bytes, self.socket_buffer_bytes.unwrap_or(0) as u64, asked.socket_buffer_bytes.is_some());
+        control.request_memory_bytes.store(if self.direct { 0 } else { self.request_bytes }, Ordering::Relaxed);
+        control.moved_bytes.store(0, Ordering::Relaxed);
+        control.hole_bytes.store(0, Ordering::Relaxed);
     }
 }

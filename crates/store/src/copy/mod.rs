@@ -20,6 +20,7 @@
 
 mod beneath;
 mod clock;
+mod control;
 mod draft;
 mod ends;
 mod holes;
@@ -33,10 +34,10 @@ mod small;
 mod stdout;
 mod tree;
 
+pub use crate::controller::{Controller, Decision, Parameter, Stages};
+pub use control::Control;
 pub use draft::umask;
-pub use job::{
-    Control, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Parameter, Quiet, Recording, Sink, Source, Sparse, Tuning,
-};
+pub use job::{CopyJob, CopyObserver, CopyOutcome, DataPath, Quiet, Recording, Sink, Source, Sparse, Tuning};
 pub use record::Recorder;
 pub use run::run;
 pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};

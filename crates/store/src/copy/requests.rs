@@ -1,8 +1,9 @@
 //! The requests of a copy: threads that each take the next part of the source, move it, and take the next.
 
+use super::control::Control;
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::holes::{self, DataMap, PartLimits};
-use super::job::{Chosen, Control, Sparse};
+use super::job::{Chosen, Sparse};
 use super::stdout::StandardOutput;
 use crate::client::RequestMemory;
 use crate::client::engine::flow::{Endpoint, Sink, Source};
@@ -101,12 +102,12 @@ impl<'a> Requests<'a> {
     /// bytes the source had.
     pub(super) fn run(&self, tracer: &mut Tracer, tick: &dyn Fn() -> bool) -> Result<u64> {
         std::thread::scope(|scope| -> Result<()> {
-            let mut started = 0;
+            let mut started = 0_u32;
             // One wait, however often this thread looks up meanwhile.
             let waiting = tracer.begin();
             loop {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
-                while started < wanted && !self.is_stopping() && !self.is_at_end() {
+                while self.running.lock().threads < wanted && !self.is_stopping() && !self.is_at_end() {
                     let number = started;
                     self.running.lock().threads += 1;
                     let thread = std::thread::Builder::new().name(format!("request {number}"));
@@ -171,15 +172,26 @@ impl<'a> Requests<'a> {
         if let To::Store(end) = self.sink { Some(end) } else { None }
     }
 
+    /// Whether the calling thread is one too many; if so, it is not counted any more, and has to end.
+    fn is_surplus(&self) -> bool {
+        let mut running = self.running.lock();
+        let surplus = running.threads > self.control.requests.load(Ordering::Relaxed).max(1);
+        running.threads -= u32::from(surplus);
+        surplus
+    }
+
     fn thread(&self, number: u32) {
         let mut tracer = self.mode.thread(&format!("request {number}"));
-        let mut memory = None;
+        let (mut memory, mut is_counted) = (None, true);
         loop {
-            let surplus = number >= self.control.requests.load(Ordering::Relaxed).max(1);
-            if self.is_stopping() || surplus {
+            if self.is_stopping() {
                 break;
             }
             match self.one(&mut tracer, &mut memory) {
+                Ok(true) if self.is_surplus() => {
+                    is_counted = false;
+                    break;
+                }
                 Ok(true) => {}
                 Ok(false) => break,
                 Err(error) => {
@@ -191,7 +203,7 @@ impl<'a> Requests<'a> {
         let track = tracer.track();
         drop(tracer);
         let mut running = self.running.lock();
-        running.threads -= 1;
+        running.threads -= u32::from(is_counted);
         running.last = track;
         self.ended.notify_all();
     }

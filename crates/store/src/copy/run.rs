@@ -1,6 +1,6 @@
 //! One copy, from its first open to its last rename.
 
-use super::ends::{From, OpenSource, To, open_sink, open_source, sink_name, source_name};
+use super::ends::{From, OpenSource, StoreEnd, To, open_sink, open_source, sink_name, source_name};
 use super::holes::DataMap;
 use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source, Sparse};
 use super::record::Recorder;
@@ -12,7 +12,7 @@ use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 
@@ -27,7 +27,10 @@ pub fn run(job: &CopyJob, observer: &dyn CopyObserver) -> Result<CopyOutcome> {
     }
     let recorder = job.recording.as_ref().map(|recording| Recorder::start(recording, &stores)).transpose()?;
     let mode = recorder.as_ref().map_or_else(TraceHandle::off, |r| r.mode.clone());
-    let copied = copy(job, observer, &mode);
+    let mut tracer = mode.thread("main");
+    let copied = copy(job, observer, &mode, &mut tracer);
+    job.control.end(&mode, tracer.track());
+    drop(tracer);
     let Some(recorder) = recorder else { return copied };
     let end = Time::now();
     let attributes = copied.as_ref().map_or_else(|_| Vec::new(), |outcome| attributes(job, outcome));
@@ -76,17 +79,16 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
     attributes
 }
 
-fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Result<CopyOutcome> {
+fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle, tracer: &mut Tracer) -> Result<CopyOutcome> {
     let begun = Instant::now();
-    let mut tracer = mode.thread("main");
     let random_access = matches!(
         (&job.source, &job.sink),
         (Source::Local(_) | Source::Memory(_), Sink::Store(..)) | (Source::Store(..), Sink::Local(_) | Sink::Null)
     );
     let chosen = Chosen::new(job, random_access)?;
-    let source = open_source(job, mode, &mut tracer)?;
+    let source = open_source(job, mode, tracer)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
-    let mut sink = open_sink(job, &source, mode, &mut tracer, !is_small)?;
+    let mut sink = open_sink(job, &source, mode, tracer, !is_small)?;
     if let To::Local(sink) = &sink
         && let Some(path) = &sink.left_alone
     {
@@ -94,36 +96,37 @@ fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle) -> Resul
     }
     let moved = if is_small {
         let size = source.size_bytes.unwrap_or(0);
-        small::copy(&source, &sink, (job.sparse, job.sync), size, &mut tracer).map(|data_bytes| {
+        small::copy(&source, &sink, (job.sparse, job.sync), size, tracer).map(|data_bytes| {
             job.control.moved_bytes.store(data_bytes, Ordering::Relaxed);
             job.control.hole_bytes.store(size - data_bytes, Ordering::Relaxed);
             size
         })
     } else {
-        large(job, &source, &sink, chosen, observer, mode, &mut tracer)
+        large(job, &source, &sink, chosen, observer, mode, tracer)
     };
     let finished = moved.and_then(|size| {
         if observer.cancelled() {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
         let source_modified = if let From::Local(local) = &source.end { local.check_unchanged()? } else { false };
-        keep(job, &mut sink, size, &mut tracer)?;
+        keep(job, &mut sink, size, tracer)?;
         Ok((size, source_modified))
     });
     let servers = servers(&source, &sink);
     let (size_bytes, source_modified) = finished.map_err(|error| error.on_file(sink_name(&job.sink)))?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     observer.progress(size_bytes - hole_bytes, Some(size_bytes - hole_bytes));
+    let number = |of: &AtomicU32| of.load(Ordering::Relaxed);
     Ok(CopyOutcome {
         size_bytes,
         hole_bytes,
         elapsed: begun.elapsed(),
         source_modified,
         request_bytes: chosen.request_bytes,
-        requests: chosen.requests,
-        buffer_bytes: chosen.buffer_bytes,
-        depth: chosen.depth,
-        streams: chosen.streams,
+        requests: number(&job.control.requests),
+        buffer_bytes: job.control.buffer_bytes.load(Ordering::Relaxed),
+        depth: number(&job.control.depth),
+        streams: number(&job.control.streams),
         data_path: if chosen.direct { DataPath::Direct } else { DataPath::Buffered },
         servers,
         recording: None,
@@ -150,7 +153,7 @@ pub(super) fn large(
     let from = if let From::Store(end) = &source.end { Some(end) } else { None };
     let to = if let To::Store(end) = sink { Some(end) } else { None };
     for end in [from, to].into_iter().flatten() {
-        end.start(&chosen, Arc::clone(&job.control.depth), mode)?;
+        end.start(&chosen, &job.control, mode)?;
     }
     // A pipe takes zeros for holes, and nothing can be left out of them.
     let sparse = if matches!(sink, To::Stdout) && !StandardOutput::takes_holes() { Sparse::Never } else { job.sparse };
@@ -160,6 +163,7 @@ pub(super) fn large(
     if sparse != Sparse::Always && !matches!(source.end, From::Memory(_)) {
         room::check(sink, known)?;
     }
+    job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
     let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
     let reported = std::cell::Cell::new(Instant::now());
     let tick = || {
@@ -171,6 +175,7 @@ pub(super) fn large(
         }
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
         let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
+        [from, to].into_iter().flatten().for_each(StoreEnd::adjust);
         observer.progress(job.control.moved_bytes.load(Ordering::Relaxed), data_bytes);
         observer.cancelled()
     };

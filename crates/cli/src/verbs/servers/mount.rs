@@ -5,11 +5,15 @@
 
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
+use crate::tuning::{self, Tuned};
 use crate::{failure::Failure, layout_flags::LayoutFlags, output};
-use std::io::{BufRead, BufReader};
-use std::path::PathBuf;
+use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use thalweg_mount::{Mount, Options};
+use thalweg_store::copy::Controller;
 
 /// Arguments of `thalweg mount`.
 #[derive(clap::Args)]
@@ -32,6 +36,9 @@ pub(crate) struct Arguments {
     /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server
     #[arg(long)]
     estimate_space: bool,
+    /// Look for faster settings of read-ahead and write-behind while programs read and write; what was tried is listed at the end, in the log
+    #[arg(long)]
+    tune: bool,
     /// Record the mount and its servers until it is unmounted
     #[arg(long, value_name = "NAME.thw")]
     record: Option<PathBuf>,
@@ -90,6 +97,7 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     // Each program that waits has a connection.
     thalweg_store::wire::raise_descriptors();
     let interrupt = Interrupt::listen()?;
+    let log = options.log.clone();
     let mount = match Mount::start(options) {
         Ok(mount) => mount,
         Err(error) => {
@@ -105,6 +113,8 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     } else {
         output::note(&format!("mounted on {}; Ctrl-C or `thalweg umount` unmounts it", mount.mountpoint().display()));
     }
+    let data = mount.data();
+    let tuned = arguments.tune.then(|| tuning::begin(Arc::clone(data) as Arc<dyn Controller>, BTreeSet::new(), data, "mount"));
     let unmounter = mount.unmounter();
     let waiting = std::thread::Builder::new().name("unmount".to_owned()).spawn(move || {
         interrupt.wait();
@@ -114,7 +124,20 @@ fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
         }
     });
     waiting.map_err(|e| Failure::failed(format!("a thread for signals: {e}")))?;
-    mount.wait().map_err(Failure::failed)
+    let ended = mount.wait().map_err(Failure::failed);
+    if let Some(report) = tuned.map(Tuned::end) {
+        note_in(log.as_deref(), &report.text());
+    }
+    ended
+}
+
+/// Notes what was tried, where the mount's other notes go. A log that cannot be written is no reason to fail.
+fn note_in(log: Option<&Path>, text: &str) {
+    let file = log.and_then(|path| std::fs::File::options().create(true).append(true).open(path).ok());
+    match file {
+        Some(mut file) => drop(writeln!(file, "{text}")),
+        None => output::note(text),
+    }
 }
 
 /// Starts the mount's process and waits for its word.

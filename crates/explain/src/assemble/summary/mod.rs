@@ -70,6 +70,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
         innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
         remarks: remarks::remarks(of, &groups),
+        tuning: Vec::new(),
         rows: if of.parts.wall_s() < limits::NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
     }
 }
@@ -90,5 +91,6 @@ pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], 
         rows: charges.iter().map(row).collect(),
         innocent: Vec::new(),
         remarks: vec![remark.to_owned()],
+        tuning: Vec::new(),
     }
 }

@@ -280,7 +280,7 @@ impl Inner {
             verifiers: Arc::clone(file.verifiers()),
             // Nobody has asked for it yet; who does will be seen to wait for the thread that fetches it.
             request: None,
-            moved_bytes: Arc::default(),
+            moved_bytes: Arc::clone(&file.data().live().moved_bytes),
         };
         let flow = Flow::new(moving, tasks.len());
         let (range, stream, served_bytes) = (wish.range.clone(), wish.stream, AtomicU64::new(0));

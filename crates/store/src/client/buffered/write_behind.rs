@@ -410,7 +410,7 @@ impl State {
                 durability: file.durability(),
                 verifiers: Arc::clone(file.verifiers()),
                 request: None,
-                moved_bytes: Arc::default(),
+                moved_bytes: Arc::clone(&inner.file.data().live().moved_bytes),
             };
             let (number, inner) = (extent.number, inner.this.upgrade());
             let then = Box::new(move |how, by| {

@@ -1,6 +1,7 @@
 //! The servers' queues, in which files take turns, and what an engine's threads share.
 
 use super::flow::Work;
+use super::stages::{Stage, StageClock};
 use crate::client::link::Link;
 use crate::error::{Error, ErrorKind};
 use crate::limits;
@@ -9,7 +10,8 @@ use crate::sync::{Condvar, Mutex};
 use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::time::Instant;
 use thalweg_trace::{SpanFields, SpanKind, TraceHandle, Tracer};
 
 /// How an engine works.
@@ -18,12 +20,22 @@ pub(crate) struct EngineOptions {
     /// What its threads are called, with the server's name.
     pub name: &'static str,
     pub depth: Arc<AtomicU32>,
-    pub streams: u32,
+    /// Connections to each server; may change while the engine works: see [`super::Engine::adjust`].
+    pub streams: Arc<AtomicU32>,
     pub socket_buffer_bytes: Option<usize>,
     /// `None`: as the servers' connections are recorded when a thread starts.
     pub mode: Option<TraceHandle>,
     /// Files come and go: see the module's page.
     pub is_shared: bool,
+    /// Where the threads' time is counted.
+    pub stages: Arc<StageClock>,
+}
+
+impl EngineOptions {
+    /// How many connections each server is to have now.
+    pub(super) fn wanted(&self) -> u32 {
+        self.streams.load(Ordering::Relaxed).max(1)
+    }
 }
 
 /// What an engine's threads know of it.
@@ -32,8 +44,9 @@ pub(super) struct Shared {
     /// The first failure: what is asked for after it fails the same way, at once.
     failed: Mutex<Option<Error>>,
     pub cancelled: AtomicBool,
-    /// What a cancel has to interrupt.
-    pub open: Mutex<Vec<TcpStream>>,
+    /// What a cancel has to interrupt, with the numbers of the workers that use it.
+    pub open: Mutex<Vec<(u64, TcpStream)>>,
+    pub last_worker: AtomicU64,
 }
 
 /// One server's queue.
@@ -52,8 +65,20 @@ pub(super) struct Queue {
     by_file: HashMap<FileId, VecDeque<Work>>,
     pub waiting: usize,
     pub closed: bool,
+    /// Threads that take work from it; one that is to end is not counted from when it takes no more.
     pub threads: u32,
+    /// Threads that were ever started for it.
+    pub started: u32,
     pub idle: usize,
+}
+
+/// What a thread is to do next.
+pub(super) enum Turn {
+    Do(Work),
+    /// There is nothing to begin now.
+    Nothing,
+    /// It is one too many, or there will be nothing more: it finishes what it has posted, and ends.
+    Leave,
 }
 
 impl Queue {
@@ -92,14 +117,51 @@ impl Lane {
         Lane { server, link, queue: Mutex::default(), ready: Condvar::new() }
     }
 
-    /// The next task, without waiting.
-    pub(super) fn next(&self) -> Option<Work> {
-        self.queue.lock().pop()
+    /// The next task, without waiting, for one of `wanted` threads.
+    pub(super) fn next(&self, wanted: u32) -> Turn {
+        let mut queue = self.queue.lock();
+        if queue.threads > wanted {
+            return self.leave(&mut queue);
+        }
+        queue.pop().map_or(Turn::Nothing, Turn::Do)
+    }
+
+    /// One thread less takes work. A wake-up that was for work, and met a thread that does not take it, goes on to the next.
+    fn leave(&self, queue: &mut Queue) -> Turn {
+        queue.threads -= 1;
+        if queue.waiting > 0 {
+            self.ready.notify_one();
+        }
+        Turn::Leave
+    }
+
+    /// Whether a thread that takes no more work may end: not the last one while work waits. (Then it takes work again.)
+    pub(super) fn may_leave(&self) -> bool {
+        let mut queue = self.queue.lock();
+        let is_needed = queue.threads == 0 && queue.waiting > 0;
+        queue.threads += u32::from(is_needed);
+        !is_needed
     }
 
     /// A task once more, before all others.
     pub(super) fn again(&self, work: Work) {
         self.queue.lock().push(Work { again: true, ..work }, true);
+        // Its thread may be one that takes no more.
+        self.ready.notify_one();
+    }
+
+    /// Takes back what a thread that ends could not do, for the others to do; how many they are. As it was, where there is no other.
+    pub(super) fn give_back(&self, works: Vec<Work>, takes_work: bool) -> Result<u32, Vec<Work>> {
+        let mut queue = self.queue.lock();
+        let others = queue.threads - u32::from(takes_work);
+        if others == 0 || queue.closed {
+            return Err(works);
+        }
+        queue.threads = others;
+        works.into_iter().rev().for_each(|work| queue.push(work, true));
+        drop(queue);
+        self.ready.notify_all();
+        Ok(others)
     }
 
     /// Everything that waits.
@@ -108,17 +170,21 @@ impl Lane {
         std::iter::from_fn(|| queue.pop()).collect()
     }
 
-    /// The next task. `None`: there will be no more, or there was none for so long that the thread is to end.
-    pub(super) fn wait(&self, tracer: &mut Tracer, is_shared: bool) -> Option<Work> {
-        let waiting = tracer.begin();
+    /// The next task, when there is one. To leave: there will be no more, or there was none for so long that the thread is to end.
+    pub(super) fn wait(&self, tracer: &mut Tracer, options: &EngineOptions) -> Turn {
+        let is_shared = options.is_shared;
+        let (waiting, begun) = (tracer.begin(), Instant::now());
         let mut queue = self.queue.lock();
         let mut slept = false;
-        let work = loop {
+        let turn = loop {
+            if queue.threads > options.wanted() {
+                break self.leave(&mut queue);
+            }
             if let Some(work) = queue.pop() {
-                break Some(work);
+                break Turn::Do(work);
             }
             if queue.closed {
-                break None;
+                break self.leave(&mut queue);
             }
             if !slept && is_shared {
                 // A recording may end while a thread that files share sleeps: what it did by then is to be in it.
@@ -137,24 +203,23 @@ impl Lane {
             }
             queue.idle -= 1;
             if timed_out && queue.waiting == 0 {
-                break None;
+                break self.leave(&mut queue);
             }
         };
-        if work.is_none() {
-            queue.threads -= 1;
-        }
         drop(queue);
         if slept {
-            let waker_track = work.as_ref().and_then(|w| w.asked_by);
+            let waker_track = if let Turn::Do(work) = &turn { work.asked_by } else { None };
             tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
         }
-        work
+        options.stages.add(Stage::Idle, begun);
+        turn
     }
 }
 
 impl Shared {
     pub(super) fn new(options: EngineOptions) -> Shared {
-        Shared { options, failed: Mutex::new(None), cancelled: AtomicBool::new(false), open: Mutex::default() }
+        let (failed, cancelled) = (Mutex::new(None), AtomicBool::new(false));
+        Shared { options, failed, cancelled, open: Mutex::default(), last_worker: AtomicU64::new(0) }
     }
 
     pub(super) fn fail(&self, error: Error) {

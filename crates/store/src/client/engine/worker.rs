@@ -2,8 +2,9 @@
 //! memory that stays in the processor's cache, so that a flow buffer passes through one thread at each end.
 
 use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
-use super::lanes::{Lane, Shared};
+use super::lanes::{Lane, Shared, Turn};
 use super::memory::RequestMemory;
+use super::stages::{Stage, StageClock};
 use crate::client::payload;
 use crate::client::payload::gather;
 use crate::error::{Error, ErrorKind, Result};
@@ -13,6 +14,7 @@ use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 use thalweg_bulk::{Crc32c, crc32c, resize};
 use thalweg_layout::{FlowBuffer, Piece};
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
@@ -22,37 +24,53 @@ pub(in crate::client) struct Worker<'a> {
     shared: &'a Shared,
     lane: &'a Lane,
     tracer: Tracer,
+    number: u64,
     connection: Option<Connection>,
-    posted: VecDeque<Work>,
+    /// What is unanswered, and since when.
+    posted: VecDeque<(Work, Instant)>,
     memory: Vec<u8>,
+    /// The others can do without it.
+    is_spare: bool,
+    /// It takes no more work.
+    leaves: bool,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str) -> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str, is_spare: bool) -> Worker<'a> {
         let tracer = shared.options.mode.clone().unwrap_or_else(|| lane.link.mode()).thread(name);
-        Worker { shared, lane, tracer, connection: None, posted: VecDeque::new(), memory: Vec::new() }
+        let number = shared.last_worker.fetch_add(1, Ordering::Relaxed);
+        let (posted, memory) = (VecDeque::new(), Vec::new());
+        Worker { shared, lane, tracer, number, connection: None, posted, memory, is_spare, leaves: false }
     }
 
     /// Works until there is nothing more to do.
     pub(super) fn run(&mut self) {
         loop {
             let depth = self.shared.options.depth.load(Ordering::Relaxed).max(1) as usize;
-            let next = match self.posted.len() {
-                0 => self.lane.wait(&mut self.tracer, self.shared.options.is_shared),
-                posted if posted < depth => self.lane.next(),
-                _ => None,
+            let turn = match self.posted.len() {
+                0 if self.leaves && self.lane.may_leave() => return,
+                0 => {
+                    self.leaves = false;
+                    self.lane.wait(&mut self.tracer, &self.shared.options)
+                }
+                posted if posted < depth && !self.leaves => self.lane.next(self.shared.options.wanted()),
+                _ => Turn::Nothing,
             };
-            match next {
-                Some(work) => {
+            match turn {
+                Turn::Do(work) => {
                     self.begin(work);
                     while !self.posted.is_empty() && self.connection.as_ref().is_some_and(Connection::is_readable) {
                         self.complete();
                     }
                 }
-                None if self.posted.is_empty() => return,
-                None => self.complete(),
+                Turn::Leave => self.leaves = true,
+                Turn::Nothing => self.complete(),
             }
         }
+    }
+
+    fn stages(&self) -> &'a StageClock {
+        &self.shared.options.stages
     }
 
     fn done(&self, flow: &Flow, result: Result<u64>) {
@@ -77,7 +95,7 @@ impl<'a> Worker<'a> {
             return work.flow.done(Err(error), self.tracer.track());
         }
         match self.post(&work) {
-            Ok(()) => self.posted.push_back(work),
+            Ok(()) => self.posted.push_back((work, Instant::now())),
             Err(error) => self.failed(work, error),
         }
     }
@@ -92,12 +110,23 @@ impl<'a> Worker<'a> {
         if !is_lost {
             return self.done(&work.flow, Err(error));
         }
-        self.connection = None;
+        self.disconnect();
+        let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..).map(|(work, _)| work)).collect();
+        if self.is_spare && !self.shared.cancelled.load(Ordering::SeqCst) {
+            match self.lane.give_back(lost, !self.leaves) {
+                Ok(others) => {
+                    self.leaves = true;
+                    self.stages().lost();
+                    self.shared.options.streams.fetch_min(others, Ordering::Relaxed);
+                    return;
+                }
+                Err(back) => lost = back,
+            }
+        }
         if error.kind() == ErrorKind::TimedOut {
             // Known before its waiters are notified.
             self.lane.link.silence().gave_up(&error);
         }
-        let mut lost: Vec<Work> = std::iter::once(work).chain(self.posted.drain(..)).collect();
         if self.is_shared() {
             let may_be_back = error.kind() == ErrorKind::Reset;
             let (again, given_up): (Vec<Work>, Vec<Work>) = lost.into_iter().partition(|work| may_be_back && !work.again);
@@ -117,12 +146,12 @@ impl<'a> Worker<'a> {
         if self.connection.is_some() {
             return Ok(());
         }
-        let connecting = self.tracer.begin();
+        let (connecting, begun) = (self.tracer.begin(), Instant::now());
         let connection = self.lane.link.connect_with(self.shared.options.socket_buffer_bytes)?;
         if !self.is_shared()
             && let Ok(stream) = connection.stream().try_clone()
         {
-            self.shared.open.lock().push(stream);
+            self.shared.open.lock().push((self.number, stream));
         }
         if self.shared.cancelled.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
@@ -130,11 +159,21 @@ impl<'a> Worker<'a> {
         let about = SpanFields { object: connection.object(), ..SpanFields::default() };
         self.tracer.end(connecting, SpanKind::NetConnect, about);
         self.connection = Some(connection);
+        self.stages().connected(begun.elapsed());
         Ok(())
+    }
+
+    /// Lets go of the connection, and of what a cancel would have interrupted: a connection that is held open is one to the server, too.
+    fn disconnect(&mut self) {
+        if self.connection.take().is_some() {
+            self.stages().disconnected();
+        }
+        self.shared.open.lock().retain(|(number, _)| *number != self.number);
     }
 
     fn post(&mut self, work: &Work) -> Result<()> {
         self.connect()?;
+        let stages = self.stages();
         let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("just connected") };
         let flow = &*work.flow;
         let request = match &work.task {
@@ -147,7 +186,7 @@ impl<'a> Worker<'a> {
                     }
                     Endpoint::FromMemory(..) | Endpoint::FromSource(_) => {
                         let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability: flow.durability };
-                        return send(connection, tracer, flow, *buffer, &request, memory);
+                        return send(connection, (tracer, stages), flow, *buffer, &request, memory);
                     }
                 }
             }
@@ -158,9 +197,15 @@ impl<'a> Worker<'a> {
 
     /// Takes the answer to what was posted first.
     fn complete(&mut self) {
-        let (Some(connection), Some(work)) = (&mut self.connection, self.posted.pop_front()) else { return };
-        let result = match connection.complete::<IoReply>(&mut self.tracer) {
-            Ok(reply) => self.take(&work, reply),
+        let (Some(connection), Some((work, posted))) = (&mut self.connection, self.posted.pop_front()) else { return };
+        let waiting = Instant::now();
+        let reply = connection.complete::<IoReply>(&mut self.tracer);
+        self.stages().add(Stage::Answers, waiting);
+        let result = match reply {
+            Ok(reply) => {
+                self.stages().answered(posted);
+                self.take(&work, reply)
+            }
             Err(error) => Err(error),
         };
         match result {
@@ -184,6 +229,7 @@ impl<'a> Worker<'a> {
 
     /// What the reply says, and its payload to where it belongs; how many bytes moved.
     fn take(&mut self, work: &Work, reply: Reply<IoReply>) -> Result<u64> {
+        let stages = self.stages();
         let Worker { connection: Some(connection), tracer, memory, .. } = self else { unreachable!("it has just answered") };
         let flow = &*work.flow;
         let Task::Move(buffer) = work.task else {
@@ -204,17 +250,29 @@ impl<'a> Worker<'a> {
                 }
                 // SAFETY: the flow owns its memory until it has ended, and this buffer's pieces of it are no other's.
                 let mut pieces = unsafe { pieces_of(to, flow, buffer, *base) };
+                let receiving = Instant::now();
                 payload::receive(connection, tracer, flow.request, buffer, reply, &mut pieces)?;
+                stages.add(Stage::Answers, receiving);
                 Ok(buffer.length)
             }
             Endpoint::ToSink(sink) => {
                 check_end(flow, buffer, reply.header.payload_bytes)?;
                 resize(memory, reply.header.payload_bytes.min(buffer.length) as usize);
+                let receiving = Instant::now();
                 payload::receive(connection, tracer, flow.request, buffer, reply, &mut [IoSliceMut::new(memory)])?;
+                stages.add(Stage::Answers, receiving);
+                let storing = Instant::now();
                 store(&**sink, tracer, flow, buffer, memory)?;
+                stages.add(Stage::Local, storing);
                 Ok(buffer.length)
             }
         }
+    }
+}
+
+impl Drop for Worker<'_> {
+    fn drop(&mut self) {
+        self.disconnect();
     }
 }
 
@@ -236,7 +294,7 @@ fn check_end(flow: &Flow, buffer: FlowBuffer, have_bytes: u64) -> Result<()> {
 /// Fetches a flow buffer's bytes, checksums and sends them.
 fn send(
     connection: &mut Connection,
-    tracer: &mut Tracer,
+    (tracer, stages): (&mut Tracer, &StageClock),
     flow: &Flow,
     buffer: FlowBuffer,
     request: &IoRequest,
@@ -253,17 +311,19 @@ fn send(
             tracer.end(checking, SpanKind::AppChecksum, about);
             gathered
         }
-        Endpoint::FromSource(source) => fetch(&**source, tracer, flow, buffer, memory)?,
+        Endpoint::FromSource(source) => fetch(&**source, (tracer, stages), flow, buffer, memory)?,
         Endpoint::ToMemory(..) | Endpoint::ToSink(_) => unreachable!("the caller has looked"),
     };
+    let sending = Instant::now();
     connection.post(tracer, flow.request, Kind::Io, request, &pieces, crc)?;
+    stages.add(Stage::Sending, sending);
     Ok(())
 }
 
 /// A flow buffer's bytes from a source, with their checksum.
 fn fetch<'a>(
     source: &'a dyn Source,
-    tracer: &mut Tracer,
+    (tracer, stages): (&mut Tracer, &StageClock),
     flow: &Flow,
     buffer: FlowBuffer,
     memory: &'a mut Vec<u8>,
@@ -286,7 +346,7 @@ fn fetch<'a>(
         tracer.end(checking, SpanKind::AppChecksum, about);
         return Ok((pieces, crc.finish()));
     }
-    let reading = tracer.begin();
+    let (reading, begun) = (tracer.begin(), Instant::now());
     resize(memory, buffer.length as usize);
     let (mut count, mut offset_bytes) = (0, None);
     for piece in buffer.pieces(layout) {
@@ -296,6 +356,7 @@ fn fetch<'a>(
         offset_bytes.get_or_insert(piece.logical_offset);
     }
     tracer.end(reading, SpanKind::FileRead, SpanFields { object: source.object(), count: Some(count), offset_bytes, ..about });
+    stages.add(Stage::Local, begun);
     let checking = tracer.begin();
     let crc = crc32c(memory);
     tracer.end(checking, SpanKind::AppChecksum, about);

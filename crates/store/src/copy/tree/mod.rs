@@ -27,6 +27,7 @@ mod store_source;
 mod whole;
 mod workers;
 
+use super::control::Control;
 use crate::client::{DataClient, Store};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
@@ -35,6 +36,7 @@ use batch::Batch;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 use thalweg_trace::{SpanId, TraceHandle, Tracer};
 
@@ -78,7 +80,7 @@ pub struct TreeJob {
     pub to: TreeEnd,
     /// The layout of files made in a store.
     pub layout: LayoutChoice,
-    /// Batches under way at a time.
+    /// Batches under way at a time, to begin with.
     pub workers: u32,
     /// How the bytes of large files flow.
     pub tuning: super::Tuning,
@@ -92,6 +94,8 @@ pub struct TreeJob {
     pub sparse: super::Sparse,
     /// Whether symbolic links of a local source stand for what they point to.
     pub follow: bool,
+    /// Reached by a tuner while the tree is copied: the numbers of all its large files, and `workers`.
+    pub control: Arc<Control>,
 }
 
 /// What became of a tree.
@@ -151,7 +155,9 @@ pub fn copy_tree(job: &TreeJob, observer: &dyn TreeObserver, mode: &TraceHandle)
         TreeEnd::Local(path) => Box::new(local_sink::LocalTarget::new(context, path)),
         TreeEnd::Store(store, path) => Box::new(store_sink::StoreTarget::new(context, store, path)),
     };
-    workers::run(context, &mut tracer, &*source, &*sink)
+    let copied = workers::run(context, &mut tracer, &*source, &*sink);
+    job.control.end(mode, tracer.track());
+    copied
 }
 
 /// What all parts of a copy know.
@@ -166,6 +172,12 @@ impl Context<'_> {
     /// Whether to go on.
     fn check(&self) -> Result<()> {
         if self.observer.cancelled() { Err(Error::new(ErrorKind::Cancelled, "stopped on request")) } else { Ok(()) }
+    }
+
+    /// So many more bytes have arrived.
+    fn moved(&self, bytes: u64) {
+        self.job.control.moved_bytes.fetch_add(bytes, Ordering::Relaxed);
+        self.observer.moved(bytes);
     }
 
     /// The bits that a file or directory is made with.

@@ -2,6 +2,7 @@
 
 use super::Context;
 use crate::client::{FileHandle, Store};
+use crate::copy::control::Control;
 use crate::copy::ends::{From, OpenSource, StoreEnd, To};
 use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};
 use crate::copy::local::{Finish, LocalPlace, LocalSink, LocalSource};
@@ -109,6 +110,7 @@ fn job_of(context: Context<'_>, from: &From, target: &Target<'_>) -> CopyJob {
     job.tuning = context.job.tuning.clone();
     job.sync = context.job.sync;
     job.sparse = context.job.sparse;
+    job.control = Arc::new(Control::part_of(&context.job.control));
     job
 }
 
@@ -126,7 +128,7 @@ impl CopyObserver for Watch<'_> {
         let seen = self.seen_holes.replace(hole_bytes);
         self.context.observer.holes(hole_bytes.saturating_sub(seen));
         let seen = self.seen_bytes.replace(moved_bytes);
-        self.context.observer.moved(moved_bytes.saturating_sub(seen));
+        self.context.moved(moved_bytes.saturating_sub(seen));
     }
 
     fn cancelled(&self) -> bool {

@@ -2,12 +2,14 @@
 
 use super::batch::{Batch, State, What, parent, shown};
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
+use crate::client::engine::stages::Stage;
 use crate::copy::holes;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sparse;
 use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
@@ -25,9 +27,22 @@ struct Shared<'a> {
     missing: Mutex<HashSet<Vec<u8>>>,
     stopping: AtomicBool,
     error: Mutex<Option<Error>>,
-    /// The worker that ended last.
-    last: Mutex<Option<TrackId>>,
+    running: Mutex<Running>,
+    /// A worker has ended.
+    ended: Condvar,
 }
+
+/// The workers: how many there are that take batches, and all that have not ended.
+#[derive(Default)]
+struct Running {
+    taking: u32,
+    threads: u32,
+    /// The one that ended last.
+    last: Option<TrackId>,
+}
+
+/// How often it is looked whether there should be more workers, or fewer.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
 
 #[derive(Default)]
 struct Walked {
@@ -90,26 +105,41 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         missing: Mutex::default(),
         stopping: AtomicBool::new(false),
         error: Mutex::default(),
-        last: Mutex::default(),
+        running: Mutex::default(),
+        ended: Condvar::new(),
     };
+    let control = &context.job.control;
+    // A controller may have set it before.
+    let _ = control.workers.compare_exchange(0, context.job.workers.max(1), Ordering::Relaxed, Ordering::Relaxed);
     // One wait, for the one that ends last.
     let waiting = tracer.begin();
     let started = std::thread::scope(|scope| {
-        for number in 0..context.job.workers.max(1) {
-            let shared = &shared;
-            let work = move || shared.work(number);
-            if let Err(e) = std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work) {
-                // Fewer will do; none will not.
-                if number == 0 {
-                    return Err(Error::system("starting a thread", e));
+        let (shared, mut number) = (&shared, 0);
+        loop {
+            let wanted = control.workers.load(Ordering::Relaxed).max(1);
+            while shared.is_short_of(wanted) {
+                let work = move || shared.work(number);
+                if let Err(e) = std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work) {
+                    let mut running = shared.running.lock();
+                    (running.taking, running.threads) = (running.taking - 1, running.threads - 1);
+                    // Fewer will do; none will not.
+                    if number == 0 {
+                        return Err(Error::system("starting a thread", e));
+                    }
+                    control.workers.fetch_min(running.taking.max(1), Ordering::Relaxed);
+                    break;
                 }
-                break;
+                number += 1;
+            }
+            let mut running = shared.running.lock();
+            shared.ended.wait_while_for(&mut running, |running| running.threads > 0, LOOKS_EVERY);
+            if running.threads == 0 {
+                return Ok(());
             }
         }
-        Ok(())
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: *shared.last.lock(), ..SpanFields::default() });
+    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: shared.running.lock().last, ..SpanFields::default() });
     if let Some(error) = shared.error.lock().take() {
         return Err(error);
     }
@@ -132,20 +162,45 @@ impl Shared<'_> {
         self.gate.more.notify_all();
     }
 
+    /// Whether one more worker is wanted; if so, it is counted, and has to be started.
+    fn is_short_of(&self, wanted: u32) -> bool {
+        let walked = self.walk.try_lock().is_some_and(|walk| walk.ended) || self.stopping.load(Ordering::SeqCst);
+        let mut running = self.running.lock();
+        let is_short = running.taking < wanted && !walked;
+        (running.taking, running.threads) = (running.taking + u32::from(is_short), running.threads + u32::from(is_short));
+        is_short
+    }
+
+    /// Whether the calling worker is one too many; if so, it is not counted among those that take batches.
+    fn is_surplus(&self) -> bool {
+        let mut running = self.running.lock();
+        let is_surplus = running.taking > self.context.job.control.workers.load(Ordering::Relaxed).max(1);
+        running.taking -= u32::from(is_surplus);
+        is_surplus
+    }
+
     fn work(&self, number: u32) {
         let mut tracer = self.context.mode.thread(&format!("worker {number}"));
-        let mut batch = Batch::default();
-        loop {
+        let (mut batch, mut takes) = (Batch::default(), true);
+        while takes {
+            let begun = Instant::now();
             match self.one(&mut tracer, &mut batch) {
-                Ok(true) => continue,
-                Ok(false) => {}
-                Err(error) => self.stop(error),
+                Ok(true) => takes = !self.is_surplus(),
+                Ok(false) => break,
+                Err(error) => {
+                    self.stop(error);
+                    break;
+                }
             }
-            break;
+            self.context.job.control.stages.add(Stage::Batches, begun);
         }
         let track = tracer.track();
         drop(tracer);
-        *self.last.lock() = track;
+        let mut running = self.running.lock();
+        running.threads -= 1;
+        running.taking -= u32::from(takes);
+        running.last = track;
+        self.ended.notify_all();
     }
 
     /// The walk, when it is our turn to go on with it.
@@ -280,7 +335,7 @@ impl Shared<'_> {
             }
         }
         self.context.observer.holes(small_holes);
-        self.context.observer.moved(small_bytes);
+        self.context.moved(small_bytes);
         let mut outcome = self.outcome.lock();
         outcome.files += counted.files;
         outcome.size_bytes += counted.size_bytes;

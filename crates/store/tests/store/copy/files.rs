@@ -120,6 +120,7 @@ fn parameters_can_be_turned_while_a_copy_runs() {
                 turns += 1;
                 job.control.set("requests", 1 + turns % 5).unwrap();
                 job.control.set("depth", 1 + turns % 7).unwrap();
+                job.control.set("streams", 1 + turns % 5).unwrap();
                 job.control.set("buffer", 4096 + turns * 4099 % 900_000).unwrap();
                 std::thread::yield_now();
             }

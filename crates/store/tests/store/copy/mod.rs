@@ -2,6 +2,7 @@
 
 mod failures;
 mod files;
+mod live;
 mod recordings;
 mod sparse;
 mod trees;

@@ -41,6 +41,7 @@ pub(super) fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
         force: false,
         preserve: true,
         follow: false,
+        control: Arc::default(),
         sparse: Sparse::Auto,
     }
 }

@@ -10,15 +10,17 @@ use crate::recordings::explained::{self, Form};
 use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
+use crate::tuning::{self, Report, Tuned};
 use crate::{failure::Failure, output};
 use serde::Serialize;
 use std::cell::Cell;
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::copy::{
-    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
+    self, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_store::protocol::metadata::FileKind;
 use thalweg_trace::numbers;
@@ -44,9 +46,9 @@ pub(crate) struct Arguments {
     /// Copy directories and everything in them
     #[arg(short, long)]
     recursive: bool,
-    /// With -r: how many batches of files are copied at a time
-    #[arg(long, value_name = "N", default_value_t = 4, allow_hyphen_values = true, value_parser = numbers::parse_count, requires = "recursive")]
-    workers: u32,
+    /// With -r: how many batches of files are copied at a time (default: 4)
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = numbers::parse_count, requires = "recursive")]
+    workers: Option<u32>,
     /// With -r: copy what symbolic links point to
     #[arg(long, requires = "recursive")]
     follow: bool,
@@ -62,6 +64,9 @@ pub(crate) struct Arguments {
     /// What becomes of holes
     #[arg(long, value_enum, default_value = "auto", value_name = "WHEN")]
     sparse: Holes,
+    /// Look for faster settings while it copies, and list what was tried; flags that are given stay as they are
+    #[arg(long)]
+    tune: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -180,6 +185,9 @@ struct Document {
     flow: Flow,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<PathBuf>,
+    /// What `--tune` did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<Report>,
 }
 
 #[derive(Serialize)]
@@ -228,6 +236,19 @@ impl Arguments {
         Ok((from, to))
     }
 
+    /// Parameters that were given as flags: a tuner leaves them alone.
+    fn given(&self) -> BTreeSet<String> {
+        let flow = &self.flow;
+        let given = [
+            ("requests", flow.requests.is_some()),
+            ("depth", flow.depth.is_some()),
+            ("streams", flow.streams.is_some()),
+            ("buffer", flow.buffer.is_some()),
+            ("workers", self.workers.is_some()),
+        ];
+        given.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name.to_owned()).collect()
+    }
+
     fn tuning(&self) -> Tuning {
         let flow = &self.flow;
         Tuning {
@@ -267,10 +288,16 @@ impl Copying<'_> {
         let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.recording("copy.thw")));
         job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node() });
         let piped = matches!(to, To::At(Operand::Pipe));
-        let outcome = {
+        let tuned = flags.tune.then(|| self.tuned(&job)).flatten();
+        let copied = {
             let progress = Progress::new(&shown_from(&from), None, flags.quiet || flags.json);
-            self.copy(&job, &progress)?
+            self.copy(&job, &progress)
         };
+        let tuning = tuned.map(Tuned::end);
+        let outcome = copied.inspect_err(|_| {
+            let shown = tuning.iter().filter(|_| !flags.quiet && !flags.json);
+            shown.for_each(|report| output::note(&report.text()));
+        })?;
         let seconds = outcome.elapsed.as_secs_f64();
         if outcome.source_modified {
             output::note(&format!("{}: was modified while it was copied; the copy may mix old and new bytes", shown_from(&from)));
@@ -283,11 +310,12 @@ impl Copying<'_> {
             return explained::print(explanation, Form::Json);
         }
         if flags.json {
-            return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome));
+            return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome, tuning));
         }
         if !flags.quiet {
             let rate = numbers::byte_rate((outcome.size_bytes - outcome.hole_bytes) as f64 / seconds);
             output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
+            tuning.iter().for_each(|report| output::note(&report.text()));
         }
         let more = flags.recording.more();
         let form = Form::Short { more: &more };
@@ -300,6 +328,28 @@ impl Copying<'_> {
             Some(explanation) => explained::print(&explanation, form),
             None => Ok(()),
         }
+    }
+
+    /// A tuner for a copy; of two stores' ends, the one that is written counts.
+    fn tuned(&self, job: &CopyJob) -> Option<Tuned> {
+        let (store, way) = match (&job.source, &job.sink) {
+            (_, Sink::Store(store, ..)) => (store, "in"),
+            (Source::Store(store, _), _) => (store, "out"),
+            _ => return None,
+        };
+        let controller: Arc<dyn Controller> = Arc::clone(&job.control) as Arc<dyn Controller>;
+        Some(tuning::begin(controller, self.arguments.given(), &store.data, way))
+    }
+
+    /// The same for a tree's copy.
+    fn tuned_tree(&self, job: &TreeJob) -> Option<Tuned> {
+        let (store, way) = match (&job.from, &job.to) {
+            (_, TreeEnd::Store(store, _)) => (store, "in a tree"),
+            (TreeEnd::Store(store, _), _) => (store, "out a tree"),
+            _ => return None,
+        };
+        let controller: Arc<dyn Controller> = Arc::clone(&job.control) as Arc<dyn Controller>;
+        Some(tuning::begin(controller, self.arguments.given(), &store.data, way))
     }
 
     /// A target that ends with `/` is a directory to copy into.
@@ -379,13 +429,14 @@ impl Copying<'_> {
             from: self.tree_end(from, &mut sessions)?,
             to: self.tree_end(&to, &mut sessions)?,
             layout: flags.layout.choice()?,
-            workers: flags.workers,
+            workers: flags.workers.unwrap_or(WORKERS),
             tuning: flags.tuning(),
             sync: flags.sync,
             force: flags.force,
             preserve: flags.preserve,
             sparse: flags.sparse.of_copy(),
             follow: flags.follow,
+            control: Arc::default(),
         };
         if let (Operand::Store(from), Operand::Store(to)) = (from, &to)
             && from.store == to.store
@@ -397,8 +448,9 @@ impl Copying<'_> {
         let copy = TreeCopy { from: &from, to: &to, quiet: flags.quiet, json: flags.json, interrupt: &self.interrupt };
         let recording = &flags.recording;
         let done = recording.around(&flags.store, &sessions, flags.json, |mode| {
-            let done = copy.run(&job, mode);
-            let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, _)| tree_attributes(&job, (&from, &to), outcome));
+            let tuned = flags.tune.then(|| self.tuned_tree(&job)).flatten();
+            let done = copy.run(&job, mode).map(|(outcome, seconds)| (outcome, seconds, tuned.map(Tuned::end)));
+            let attributes = done.as_ref().map_or_else(|_| Vec::new(), |(outcome, ..)| tree_attributes(&job, (&from, &to), outcome));
             (done, attributes)
         })?;
         if recording.replaces_result(flags.json) { Ok(()) } else { copy.report(done, recording.record.as_ref()) }
@@ -483,7 +535,10 @@ fn utf8(name: &OsStr) -> Result<&str, Failure> {
 
 const SCHEMA: &str = "thalweg.cp/1";
 
-fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
+/// Batches of a tree at a time, unless set otherwise.
+const WORKERS: u32 = 4;
+
+fn document(from: &str, to: &str, outcome: &CopyOutcome, tuning: Option<Report>) -> Document {
     let (elapsed_s, data_bytes) = (outcome.elapsed.as_secs_f64(), outcome.size_bytes - outcome.hole_bytes);
     Document {
         schema: SCHEMA,
@@ -503,6 +558,7 @@ fn document(from: &str, to: &str, outcome: &CopyOutcome) -> Document {
             data_path: format!("{:?}", outcome.data_path).to_lowercase(),
         },
         recording: outcome.recording.clone(),
+        tuning,
     }
 }
 

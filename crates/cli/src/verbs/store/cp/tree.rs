@@ -5,6 +5,7 @@
 
 use crate::interrupt::Interrupt;
 use crate::terminal::progress::Progress;
+use crate::tuning::Report;
 use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -47,6 +48,9 @@ struct Document<'a> {
     others: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<&'a PathBuf>,
+    /// What `--tune` did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tuning: Option<Report>,
 }
 
 struct Watch<'a> {
@@ -99,7 +103,8 @@ impl TreeCopy<'_> {
     }
 
     /// Says how it went.
-    pub(super) fn report(&self, (outcome, seconds): (TreeOutcome, f64), recording: Option<&PathBuf>) -> Result<(), Failure> {
+    pub(super) fn report(&self, done: (TreeOutcome, f64, Option<Report>), recording: Option<&PathBuf>) -> Result<(), Failure> {
+        let (outcome, seconds, tuning) = done;
         if outcome.modified > 0 {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
             output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
@@ -126,11 +131,13 @@ impl TreeCopy<'_> {
                 directories: outcome.directories,
                 others: outcome.others,
                 recording,
+                tuning,
             });
         }
         if !self.quiet {
             let (rate, size) = (numbers::byte_rate(data_bytes as f64 / seconds), numbers::size(outcome.size_bytes));
             output::note(&format!("{}: {} files, {size} in {}, {rate}", self.to, outcome.files, numbers::duration(seconds)));
+            tuning.iter().for_each(|report| output::note(&report.text()));
         }
         Ok(())
     }

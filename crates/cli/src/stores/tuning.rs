@@ -1,0 +1,94 @@
+//! `--tune`: the tuner beside what moves bytes, what it remembers of endpoints, and its table.
+//!
+//! It is a hint: nothing of it is ever why a copy or a mount fails.
+
+use crate::output;
+use serde::Serialize;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_store::client::DataClient;
+use thalweg_store::copy::Controller;
+use thalweg_trace::numbers;
+use thalweg_tune::online::{self, Options, Outcome, Step, Tuning, history::History};
+
+/// A tuner at work, and where what it finds is remembered.
+pub(crate) struct Tuned {
+    tuning: Tuning,
+    history: Option<History>,
+    endpoint: String,
+}
+
+/// What became of it, for `--json`.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    /// What was tried, in order.
+    pub steps: Vec<Step>,
+    /// Values at the end, of what might be turned.
+    pub values: std::collections::BTreeMap<&'static str, u64>,
+}
+
+/// Begins to tune. `fixed`: parameters that were given as flags. `way`: into the store, out of it, or a mount, whose best settings differ.
+pub(crate) fn begin(controller: Arc<dyn Controller>, fixed: BTreeSet<String>, data: &DataClient, way: &str) -> Tuned {
+    let endpoint = endpoint(data, way);
+    let history = History::of_user();
+    let known = history.as_ref().map(|history| history.of(&endpoint)).unwrap_or(Ok(std::collections::BTreeMap::new()));
+    let history_values = known.unwrap_or_else(|note| {
+        output::note(&format!("thalweg --tune: {note}"));
+        std::collections::BTreeMap::new()
+    });
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let seed = u64::from(std::process::id()) << 32 | u64::from(since.subsec_nanos());
+    let options = Options { fixed, history: history_values, seed, ..Options::default() };
+    Tuned { tuning: online::start(controller, options), history, endpoint }
+}
+
+/// Store, direction and distance: another store, or the same from another place, has another best setting.
+fn endpoint(data: &DataClient, way: &str) -> String {
+    let near = data.map().servers.iter().all(|server| server.address.starts_with("127."));
+    format!("{:016x} {way} {}", data.map().store, if near { "near" } else { "far" })
+}
+
+impl Tuned {
+    /// Ends it, and remembers what it found.
+    pub(crate) fn end(self) -> Report {
+        let Outcome { steps, values, found } = self.tuning.end();
+        if let (Some(history), Some(found)) = (&self.history, &found)
+            && let Err(note) = history.remember(&self.endpoint, found)
+        {
+            output::note(&format!("thalweg --tune: {note}"));
+        }
+        Report { steps, values }
+    }
+}
+
+impl Report {
+    /// A line for each decision, and what was left at the end.
+    pub(crate) fn text(&self) -> String {
+        let values: Vec<String> = self.values.iter().map(|(name, value)| format!("{name} {}", shown(name, *value))).collect();
+        let values = values.join(", ");
+        if self.steps.is_empty() {
+            let values = if values.is_empty() { "it ended too soon".to_owned() } else { values };
+            return format!("tuned: nothing was tried; {values}");
+        }
+        let rate = |rate: Option<f64>| rate.map_or_else(|| "-".to_owned(), numbers::byte_rate);
+        let row = |step: &Step| {
+            vec![
+                step.parameter.to_owned(),
+                format!("{:.1} s", step.at_s),
+                format!("{} > {}", shown(step.parameter, step.from), shown(step.parameter, step.to)),
+                rate(step.before_bytes_per_s),
+                rate(step.after_bytes_per_s),
+                if step.kept { "kept" } else { "taken back" }.to_owned(),
+                step.why.clone(),
+            ]
+        };
+        let rows: Vec<Vec<String>> = self.steps.iter().map(row).collect();
+        let heads = ["tuned", "at", "from > to", "before", "after", "", "why"];
+        format!("{}at the end: {values}", output::table(&heads, &rows))
+    }
+}
+
+fn shown(parameter: &str, value: u64) -> String {
+    if parameter == "buffer" { numbers::size(value) } else { value.to_string() }
+}

@@ -1,0 +1,106 @@
+//! The thread that tunes: it looks at a controller ten times a second, and turns what the rules say.
+//!
+//! It is a hint and no part of what is tuned: whatever goes wrong with it, bytes go on moving as they did. A thread of its own, and not
+//! the tick of a copy, so that a copy, a tree's copy and a mount have the same one.
+
+use super::seen::{Options, Seen, Step};
+use super::tuner::Tuner;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use thalweg_store::copy::{Controller, Decision};
+use thalweg_trace::Time;
+
+/// How often it looks.
+const LOOKS_EVERY: Duration = Duration::from_millis(100);
+
+/// A tuner at work; it ends when this is dropped, or asked for its outcome.
+pub struct Tuning {
+    thread: Option<JoinHandle<Outcome>>,
+    ending: Arc<(Mutex<bool>, Condvar)>,
+}
+
+/// What a tuner came to.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// What it tried, in order.
+    pub steps: Vec<Step>,
+    /// What it leaves, of what it might turn.
+    pub values: BTreeMap<&'static str, u64>,
+    /// See [`Tuner::found`].
+    pub found: Option<BTreeMap<&'static str, u64>>,
+}
+
+/// Tunes until it is ended. Where no thread can be started it does nothing.
+pub fn start(controller: Arc<dyn Controller>, options: Options) -> Tuning {
+    let ending = Arc::new((Mutex::new(false), Condvar::new()));
+    let until = Arc::clone(&ending);
+    let thread = std::thread::Builder::new().name("tuner".to_owned()).spawn(move || tune(&*controller, options, &until)).ok();
+    Tuning { thread, ending }
+}
+
+impl Tuning {
+    /// Ends it.
+    pub fn end(mut self) -> Outcome {
+        self.stop()
+    }
+
+    fn stop(&mut self) -> Outcome {
+        *self.ending.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.ending.1.notify_all();
+        // A panic of the tuner's is no failure of what was tuned.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or_default()
+    }
+}
+
+impl Drop for Tuning {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+fn tune(controller: &dyn Controller, options: Options, (ending, ended): &(Mutex<bool>, Condvar)) -> Outcome {
+    let (begun, mut tuner) = (Instant::now(), Tuner::new(options));
+    loop {
+        let guard = ending.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = ended.wait_timeout_while(guard, LOOKS_EVERY, |ending| !*ending);
+        if *waited.unwrap_or_else(PoisonError::into_inner).0 {
+            tuner.finish(begun.elapsed());
+            return Outcome { steps: tuner.steps().to_vec(), values: tuner.values().clone(), found: tuner.found() };
+        }
+        let known = tuner.steps().len();
+        look(controller, &mut tuner, begun.elapsed());
+        tuner.steps()[known..].iter().for_each(|step| controller.note(decision(step)));
+    }
+}
+
+fn look(controller: &dyn Controller, tuner: &mut Tuner, now: Duration) {
+    let parameters = controller.parameters();
+    let seen = Seen {
+        now,
+        moved_bytes: controller.moved_bytes(),
+        left_bytes: controller.left_bytes(),
+        stages: controller.stages(),
+        parameters: &parameters,
+        memory_bytes: &|name, value| controller.memory_bytes(name, value),
+        may_rest: controller.may_rest(),
+    };
+    for change in tuner.look(&seen) {
+        // Names and ranges are the controller's own; one that refuses is left as it is.
+        let _ = controller.set(change.parameter, change.value);
+    }
+}
+
+fn decision(step: &Step) -> Decision {
+    Decision {
+        at: Time::now(),
+        parameter: step.parameter.to_owned(),
+        from: step.from,
+        to: step.to,
+        before_bytes_per_s: step.before_bytes_per_s,
+        after_bytes_per_s: step.after_bytes_per_s,
+        kept: step.kept,
+        why: step.why.clone(),
+    }
+}

@@ -1,0 +1,152 @@
+//! What was found at an endpoint before: a small file of the user's, `tuned.json` in the state directory.
+//!
+//! It is the first thing a tuner tries, and no more than that: it counts only when a window has confirmed it. So a file that is old, or somebody
+//! else's, costs two windows. One that cannot be read is left out of account with a note, and written anew.
+
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// Endpoints that are remembered; of more, those that were written longest ago go.
+const ENDPOINTS: usize = 256;
+/// The file is not read past this.
+const MOST_BYTES: u64 = 1 << 20;
+const SCHEMA: &str = "thalweg.tuned/1";
+
+/// See the module's page.
+#[derive(Clone, Debug)]
+pub struct History {
+    path: PathBuf,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    /// Counts writes: what the last one of each endpoint was.
+    writes: u64,
+    endpoints: BTreeMap<String, Endpoint>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Endpoint {
+    write: u64,
+    values: BTreeMap<String, u64>,
+}
+
+impl History {
+    /// That of this user: below `$XDG_STATE_HOME`, or `~/.local/state`. `None`: there is neither.
+    pub fn of_user() -> Option<History> {
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+        Some(History::at(&state.join("thalweg/tuned.json")))
+    }
+
+    /// That in this file, which may not be there yet.
+    pub fn at(path: &Path) -> History {
+        History { path: path.to_owned() }
+    }
+
+    /// What was found at an endpoint; nothing where nothing was.
+    ///
+    /// # Errors
+    /// The file is there and cannot be used: which file, and why, for a note.
+    pub fn of(&self, endpoint: &str) -> Result<BTreeMap<String, u64>, String> {
+        let mut document = self.read()?;
+        Ok(document.endpoints.remove(endpoint).map(|endpoint| endpoint.values).unwrap_or_default())
+    }
+
+    /// Remembers what was found; nothing: the endpoint is forgotten. A file that cannot be read is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be written: which file, and why, for a note.
+    pub fn remember(&self, endpoint: &str, values: &BTreeMap<&str, u64>) -> Result<(), String> {
+        let mut document = self.read().unwrap_or_default();
+        let was_known = document.endpoints.remove(endpoint).is_some();
+        if values.is_empty() && !was_known {
+            return Ok(());
+        }
+        document.schema = SCHEMA.to_owned();
+        document.writes = document.writes.saturating_add(1);
+        if !values.is_empty() {
+            let values = values.iter().map(|(name, value)| ((*name).to_owned(), *value)).collect();
+            document.endpoints.insert(endpoint.to_owned(), Endpoint { write: document.writes, values });
+        }
+        while document.endpoints.len() > ENDPOINTS {
+            let oldest = document.endpoints.iter().min_by_key(|(_, endpoint)| endpoint.write).map(|(name, _)| name.clone());
+            oldest.map(|name| document.endpoints.remove(&name));
+        }
+        self.write(&document).map_err(|e| format!("{}: {e}; what was found is not remembered", self.path.display()))
+    }
+
+    fn read(&self) -> Result<Document, String> {
+        let unusable = |why: String| format!("{}: {why}; it is left out of account", self.path.display());
+        let length = match std::fs::metadata(&self.path) {
+            Ok(found) => found.len(),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Document::default()),
+            Err(e) => return Err(unusable(e.to_string())),
+        };
+        if length > MOST_BYTES {
+            return Err(unusable(format!("has {length} bytes, more than any of ours")));
+        }
+        let text = std::fs::read(&self.path).map_err(|e| unusable(e.to_string()))?;
+        let document: Document = serde_json::from_slice(&text).map_err(|e| unusable(e.to_string()))?;
+        if document.schema != SCHEMA {
+            return Err(unusable(format!("its schema is {:?}, expected {SCHEMA:?}", document.schema)));
+        }
+        Ok(document)
+    }
+
+    /// Whole or not at all: by rename.
+    fn write(&self, document: &Document) -> std::io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let draft = self.path.with_extension(format!("{}.partial", std::process::id()));
+        std::fs::write(&draft, serde_json::to_vec(document).map_err(std::io::Error::other)?)?;
+        std::fs::rename(&draft, &self.path).inspect_err(|_| drop(std::fs::remove_file(&draft)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_found_is_there_again_and_nothing_found_is_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(&directory.path().join("deep/tuned.json"));
+        assert!(history.of("a").unwrap().is_empty());
+        history.remember("a", &BTreeMap::from([("streams", 4)])).unwrap();
+        history.remember("b", &BTreeMap::from([("depth", 16)])).unwrap();
+        assert_eq!(history.of("a").unwrap(), BTreeMap::from([("streams".to_owned(), 4)]));
+        history.remember("a", &BTreeMap::new()).unwrap();
+        assert!(history.of("a").unwrap().is_empty());
+        assert_eq!(history.of("b").unwrap().len(), 1);
+        assert_eq!(std::fs::read_dir(directory.path().join("deep")).unwrap().count(), 1, "no draft is left");
+    }
+
+    #[test]
+    fn a_damaged_or_foreign_file_is_a_note_and_is_written_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tuned.json");
+        for text in ["", "{", "{\"schema\":\"other/1\",\"writes\":0,\"endpoints\":{}}", "[1,2]", "\u{0}\u{0}"] {
+            std::fs::write(&path, text).unwrap();
+            let history = History::at(&path);
+            let note = history.of("a").unwrap_err();
+            assert!(note.starts_with(&path.display().to_string()), "{note}");
+            history.remember("a", &BTreeMap::from([("streams", 2)])).unwrap();
+            assert_eq!(history.of("a").unwrap()["streams"], 2);
+        }
+    }
+
+    #[test]
+    fn only_so_many_endpoints_are_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(&directory.path().join("tuned.json"));
+        for n in 0..ENDPOINTS + 3 {
+            history.remember(&n.to_string(), &BTreeMap::from([("streams", 2)])).unwrap();
+        }
+        assert!(history.of("0").unwrap().is_empty() && !history.of("3").unwrap().is_empty());
+    }
+}
