@@ -217,10 +217,14 @@ impl Tuner {
                 return Vec::new();
             }
             self.recovers_by = None;
+            // Not the change was why. Where nothing moves at all, nothing is: neither more nor less of anything can be judged.
+            self.reopen(seen);
             let collapsed = Sample { rate, noise: base.noise };
-            self.has_changed(seen, collapsed, Some(Purpose::Fall));
-            if let Some(probe) = self.next_probe(seen, collapsed) {
-                return self.begin_probe(seen, probe);
+            if rate > 0.0 {
+                self.has_changed(seen, collapsed, Some(Purpose::Fall));
+                if let Some(probe) = self.next_probe(seen, collapsed) {
+                    return self.begin_probe(seen, probe);
+                }
             }
         }
         self.recovers_by = None;
@@ -330,12 +334,17 @@ impl Tuner {
         self.base = Some(Sample { rate, noise: base.noise * 0.6 + sample.noise * 0.4 });
     }
 
-    /// Goodput has become another by itself: what was tried before may be right now.
-    fn has_changed(&mut self, seen: &Seen<'_>, now: Sample, falling: Option<Purpose>) {
+    /// What failed may not now.
+    fn reopen(&mut self, seen: &Seen<'_>) {
         for way in self.ways.values_mut() {
             way.reopen(seen.now);
             way.fails = 0;
         }
+    }
+
+    /// Goodput has become another by itself: what was tried before may be right now.
+    fn has_changed(&mut self, seen: &Seen<'_>, now: Sample, falling: Option<Purpose>) {
+        self.reopen(seen);
         (self.falling, self.base, self.differing) = (falling, Some(now), 0);
     }
 

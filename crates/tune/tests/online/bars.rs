@@ -166,3 +166,21 @@ fn connections_that_are_refused_are_not_asked_for_again_for_a_minute() {
         assert!(clients[0].value("streams") <= 3);
     }
 }
+
+#[test]
+fn windows_without_a_byte_are_not_compared() {
+    // A server that stands still for twenty seconds, in the middle of whatever is being tried.
+    for seed in SEEDS {
+        let path = |now_s: f64, clients: &[Client]| {
+            let stands = (7.0..27.0).contains(&now_s);
+            clients.iter().map(|client| (if stands { 0.0 } else { EACH * streams(client).min(8.0) }, Limit::Sending)).collect::<Vec<_>>()
+        };
+        let mut clients = [tuned(seed)];
+        let moved = run(&mut clients, 70.0, 0.03, seed, &path);
+        let steps = clients[0].tuner.as_ref().unwrap().steps();
+        let within = steps.iter().filter(|step| (10.0..27.0).contains(&step.at_s));
+        assert!(within.clone().all(|step| !step.kept), "seed {seed}: {steps:#?}");
+        let reached = rate(&moved[0], 50.0, 70.0) / (8.0 * EACH);
+        assert!(reached > 0.8, "seed {seed}: {reached:.2} {steps:#?}");
+    }
+}

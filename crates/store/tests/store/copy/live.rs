@@ -1,5 +1,6 @@
 //! Connections that come and go while a copy runs: no byte is lost or put elsewhere, and more of them are never why a copy fails.
 
+use super::trees::{copy, job, local, start, stored};
 use crate::loopback;
 use std::io::{Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -9,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_store::ErrorKind;
 use thalweg_store::client::Store;
-use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Sink, Source, Tuning, run};
+use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Sink, Source, TreeJob, Tuning, run};
 use thalweg_store::protocol::metadata::LayoutChoice;
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -172,4 +173,46 @@ fn a_server_that_takes_no_more_connections_does_not_fail_a_copy_that_wants_them(
     let mut back = vec![0; bytes.len()];
     store.open("/file").unwrap().read_at(&mut back, 0).unwrap();
     assert!(back == bytes);
+}
+
+#[test]
+fn a_tree_is_whole_whose_workers_and_connections_come_and_go() {
+    let (dir, here) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let (_up, store) = start(dir.path(), 2);
+    let tree = here.path().join("tree");
+    for directory in 0..12_u64 {
+        let inside = tree.join(format!("{directory}"));
+        std::fs::create_dir_all(&inside).unwrap();
+        for file in 0..120_u64 {
+            std::fs::write(inside.join(format!("{file}")), loopback::noise(3000, directory * 1000 + file)).unwrap();
+        }
+        std::fs::write(inside.join("large"), loopback::noise(3 << 20, directory)).unwrap();
+    }
+    let turned = |job: &TreeJob| {
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut turns = 0_u64;
+                while !over.load(Ordering::SeqCst) {
+                    turns += 1;
+                    job.control.set("workers", 1 + turns % 9).unwrap();
+                    job.control.set("streams", 1 + turns % 4).unwrap();
+                    std::thread::yield_now();
+                }
+            });
+            let outcome = copy(job);
+            over.store(true, Ordering::SeqCst);
+            assert_eq!((outcome.files, outcome.directories), (12 * 121, 12));
+            assert_eq!(job.control.moved_bytes(), outcome.size_bytes);
+        });
+    };
+    let out = here.path().join("out");
+    turned(&job(local(&tree), stored(&store, "/tree")));
+    turned(&job(stored(&store, "/tree"), local(&out)));
+    for directory in 0..12_u64 {
+        for name in (0..120).map(|file| file.to_string()).chain(["large".to_owned()]) {
+            let at = format!("{directory}/{name}");
+            assert!(std::fs::read(out.join(&at)).unwrap() == std::fs::read(tree.join(&at)).unwrap(), "{at}");
+        }
+    }
 }
