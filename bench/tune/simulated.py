@@ -170,7 +170,7 @@ def make(name, seed):
     points = [_point(point, parts, draw) for point, parts in zip(grid, seconds, strict=True)]
     findings = {"sentence": family.title, "differs": True, "shares": [], "equals": [], "handovers": []}
     machine = {"cpus": 0, "cpu_model": "", "memory_bytes": 0, "kernel": "", "system": "", "virtual_machine": False, "file_systems": [], "load": 0.0}
-    document = {"schema": "thalweg.sweep/1", "command": [f"simulated-{name}"], "parameters": parameters, "ended_unix_s": 0, "machine": machine, "repeat": RUNS, "points": points, "findings": findings}
+    document = {"schema": "thalweg.sweep/1", "command": [f"simulated-{name}", *(f"{{{parameter}}}" for parameter in family.parameters)], "parameters": parameters, "ended_unix_s": 0, "machine": machine, "repeat": RUNS, "points": points, "findings": findings}
     return document, _default(family, grid, [sum(parts.values()) for parts in seconds])
 
 

@@ -1,149 +1,157 @@
-//! What earlier tunings found, so that the next one starts there: a line of JSON for each command and pair of endpoints, in a file of the user's state
-//! directory. It is only ever a second run: what was true last month is believed after a run that says so today.
+//! What earlier tunings found, of commands between two endpoints and of copies of a store: a small file of the user's, `tuned.json` in the state
+//! directory.
+//!
+//! It is the first thing a tuner tries, and no more than that: it counts only when a run or a window has confirmed it. So a file that is old, or
+//! somebody else's, costs a run or two windows. One that cannot be read is left out of account with a note, and written anew.
 
 use crate::document::Setting;
-use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use std::io::Write;
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use std::time::{SystemTime, UNIX_EPOCH};
 
-/// So many lines are kept, the newest.
-const MOST_LINES: usize = 1_000;
+/// Endpoints that are remembered; of more, those that were written longest ago go.
+const ENDPOINTS: usize = 256;
+/// The file is not read past this.
+const MOST_BYTES: u64 = 1 << 20;
+const SCHEMA: &str = "thalweg.tuned/1";
 
-/// What one tuning found.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-struct Line {
-    /// Of what: [`key`].
-    key: String,
-    /// The setting.
-    values: Setting,
-    /// When, seconds since 1970.
-    at_unix_s: u64,
-}
-
-/// The file.
+/// See the module's page.
 #[derive(Clone, Debug)]
 pub struct History {
     path: PathBuf,
 }
 
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Document {
+    schema: String,
+    /// Counts writes: what the last one of each endpoint was.
+    writes: u64,
+    endpoints: BTreeMap<String, Endpoint>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Endpoint {
+    write: u64,
+    values: Setting,
+}
+
 impl History {
-    /// The user's own: `$XDG_STATE_HOME/thalweg/tune.jsonl`, by default under `~/.local/state`; `None` where there is no such place.
+    /// That of this user: below `$XDG_STATE_HOME`, or `~/.local/state`. `None`: there is neither.
     pub fn of_user() -> Option<History> {
-        let directory = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = directory("XDG_STATE_HOME").or_else(|| Some(directory("HOME")?.join(".local/state")))?;
-        Some(History { path: state.join("thalweg/tune.jsonl") })
+        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
+        Some(History::at(&state.join("thalweg/tuned.json")))
     }
 
-    /// In this file.
-    pub fn at(path: PathBuf) -> History {
-        History { path }
+    /// That in this file, which may not be there yet.
+    pub fn at(path: &Path) -> History {
+        History { path: path.to_owned() }
     }
 
-    /// What was found last for this key. A file that cannot be read, and lines that are none, are as good as none.
-    pub fn find(&self, key: &str) -> Option<Setting> {
-        self.lines().into_iter().rev().find(|line| line.key == key).map(|line| line.values)
-    }
-
-    /// Keeps what was found; the newest lines are kept, each key once.
+    /// What was found at an endpoint; nothing where nothing was.
     ///
     /// # Errors
-    /// The file cannot be written; what it had is untouched.
-    pub fn keep(&self, key: &str, values: &Setting) -> Result<()> {
-        let mut lines = self.lines();
-        lines.retain(|line| line.key != key);
-        let at_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
-        lines.push(Line { key: key.to_owned(), values: values.clone(), at_unix_s });
-        let from = lines.len().saturating_sub(MOST_LINES);
-        self.write(&lines[from..]).map_err(Error::file(&self.path, "keeping what was found"))
+    /// The file is there and cannot be used: which file, and why, for a note.
+    pub fn of(&self, endpoint: &str) -> Result<Setting, String> {
+        let mut document = self.read()?;
+        Ok(document.endpoints.remove(endpoint).map(|endpoint| endpoint.values).unwrap_or_default())
     }
 
-    fn lines(&self) -> Vec<Line> {
-        let text = std::fs::read_to_string(&self.path).unwrap_or_default();
-        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
-    }
-
-    /// Beside it, and published by rename: a reader sees the old file or the new one.
-    fn write(&self, lines: &[Line]) -> std::io::Result<()> {
-        let directory = self.path.parent().unwrap_or(Path::new("."));
-        std::fs::create_dir_all(directory)?;
-        let beside = directory.join(format!("tune.{}.partial", std::process::id()));
-        let mut file = std::fs::File::create(&beside)?;
-        for line in lines {
-            serde_json::to_writer(&mut file, line)?;
-            file.write_all(b"\n")?;
+    /// Remembers what was found; nothing: the endpoint is forgotten. A file that cannot be read is replaced.
+    ///
+    /// # Errors
+    /// The file cannot be written: which file, and why, for a note.
+    pub fn remember(&self, endpoint: &str, values: &Setting) -> Result<(), String> {
+        let mut document = self.read().unwrap_or_default();
+        let was_known = document.endpoints.remove(endpoint).is_some();
+        if values.is_empty() && !was_known {
+            return Ok(());
         }
-        std::fs::rename(&beside, &self.path).inspect_err(|_| drop(std::fs::remove_file(&beside)))
+        document.schema = SCHEMA.to_owned();
+        document.writes = document.writes.saturating_add(1);
+        if !values.is_empty() {
+            document.endpoints.insert(endpoint.to_owned(), Endpoint { write: document.writes, values: values.clone() });
+        }
+        while document.endpoints.len() > ENDPOINTS {
+            let oldest = document.endpoints.iter().min_by_key(|(_, endpoint)| endpoint.write).map(|(name, _)| name.clone());
+            oldest.map(|name| document.endpoints.remove(&name));
+        }
+        self.write(&document).map_err(|e| format!("{}: {e}; what was found is not remembered", self.path.display()))
     }
-}
 
-/// What a tuning is of: the program, its parameters, and the endpoints that its words name: an address's host, or the mount a path is on. The names of files
-/// are not part of it: the next file of the same endpoints is tuned the same way.
-pub fn key(command: &[String], parameters: &[&str], mounts: &[PathBuf]) -> String {
-    let program = command.first().map(|word| Path::new(word).file_name().map_or(word.clone(), |name| name.to_string_lossy().into_owned()));
-    let endpoints = command.iter().skip(1).filter_map(|word| endpoint(word, mounts));
-    let parameters = [parameters.join(",")];
-    program.into_iter().chain(parameters).chain(endpoints).collect::<Vec<_>>().join(" ")
-}
+    fn read(&self) -> Result<Document, String> {
+        let unusable = |why: String| format!("{}: {why}; it is left out of account", self.path.display());
+        let length = match std::fs::metadata(&self.path) {
+            Ok(found) => found.len(),
+            Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Document::default()),
+            Err(e) => return Err(unusable(e.to_string())),
+        };
+        if length > MOST_BYTES {
+            return Err(unusable(format!("has {length} bytes, more than any of ours")));
+        }
+        let text = std::fs::read(&self.path).map_err(|e| unusable(e.to_string()))?;
+        let document: Document = serde_json::from_slice(&text).map_err(|e| unusable(e.to_string()))?;
+        if document.schema != SCHEMA {
+            return Err(unusable(format!("its schema is {:?}, expected {SCHEMA:?}", document.schema)));
+        }
+        Ok(document)
+    }
 
-fn endpoint(word: &str, mounts: &[PathBuf]) -> Option<String> {
-    let word = word.rsplit_once('=').map_or(word, |(name, value)| if name.contains('/') { word } else { value });
-    let word = word.strip_prefix("file://").unwrap_or(word);
-    if let Some((scheme, rest)) = word.split_once("://") {
-        return Some(format!("{scheme}://{}", rest.split(['/', '?']).next().unwrap_or_default()));
+    /// Whole or not at all: by rename.
+    fn write(&self, document: &Document) -> std::io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let draft = self.path.with_extension(format!("{}.partial", std::process::id()));
+        std::fs::write(&draft, serde_json::to_vec(document).map_err(std::io::Error::other)?)?;
+        std::fs::rename(&draft, &self.path).inspect_err(|_| drop(std::fs::remove_file(&draft)))
     }
-    if let Some((host, _)) = word.split_once(':').filter(|(host, path)| !host.is_empty() && !host.contains('/') && path.contains('/')) {
-        return Some(format!("{host}:"));
-    }
-    if !word.contains('/') {
-        return None;
-    }
-    let whole = std::path::absolute(word).ok()?;
-    mounts.iter().filter(|mount| whole.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len()).map(|mount| mount.display().to_string())
-}
-
-/// Where file systems are mounted on this machine.
-pub fn mounts() -> Vec<PathBuf> {
-    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines().filter_map(|line| line.split(' ').nth(1)).map(|path| PathBuf::from(path.replace("\\040", " "))).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn setting(values: &[(&str, &str)]) -> Setting {
-        values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    fn setting(name: &str, value: &str) -> Setting {
+        Setting::from([(name.to_owned(), value.to_owned())])
     }
 
     #[test]
-    fn what_was_found_is_found_again_and_a_damaged_file_is_as_good_as_none() {
+    fn what_was_found_is_there_again_and_nothing_found_is_forgotten() {
         let directory = tempfile::tempdir().unwrap();
-        let history = History::at(directory.path().join("state/tune.jsonl"));
-        assert_eq!(history.find("a"), None);
-        history.keep("a", &setting(&[("streams", "4")])).unwrap();
-        history.keep("b", &setting(&[("streams", "8")])).unwrap();
-        history.keep("a", &setting(&[("streams", "2")])).unwrap();
-        assert_eq!(history.find("a"), Some(setting(&[("streams", "2")])));
-        assert_eq!(std::fs::read_to_string(&history.path).unwrap().lines().count(), 2);
-        let text = std::fs::read_to_string(&history.path).unwrap();
-        std::fs::write(&history.path, format!("{{broken\n\0\n{text}")).unwrap();
-        assert_eq!(history.find("b"), Some(setting(&[("streams", "8")])));
-        std::fs::write(&history.path, [0xff, 0xfe]).unwrap();
-        assert_eq!(history.find("b"), None);
-        history.keep("b", &setting(&[("streams", "1")])).unwrap();
-        assert_eq!(history.find("b"), Some(setting(&[("streams", "1")])));
+        let history = History::at(&directory.path().join("deep/tuned.json"));
+        assert!(history.of("a").unwrap().is_empty());
+        history.remember("a", &setting("streams", "4")).unwrap();
+        history.remember("b", &setting("depth", "16")).unwrap();
+        assert_eq!(history.of("a").unwrap(), setting("streams", "4"));
+        history.remember("a", &Setting::new()).unwrap();
+        assert!(history.of("a").unwrap().is_empty());
+        assert_eq!(history.of("b").unwrap().len(), 1);
+        assert_eq!(std::fs::read_dir(directory.path().join("deep")).unwrap().count(), 1, "no draft is left");
     }
 
     #[test]
-    fn a_key_is_the_program_and_where_its_words_lead_and_not_the_names_of_files() {
-        let mounts = [PathBuf::from("/"), PathBuf::from("/data")];
-        let of = |line: &str| key(&line.split(' ').map(str::to_owned).collect::<Vec<_>>(), &["streams"], &mounts);
-        assert_eq!(of("/usr/bin/cp -p {streams} /data/a /b"), "cp streams /data /");
-        assert_eq!(of("globus-url-copy file:///data/a ftp://h:2811/b"), "globus-url-copy streams /data ftp://h:2811");
-        assert_eq!(of("dd if=/data/x of=/y bs={streams}"), "dd streams /data /");
-        assert_eq!(of("rsync -a /data/a host:/b"), "rsync streams /data host:");
-        assert_eq!(of("scp /data/one h:/x"), of("scp /data/two h:/y"));
+    fn a_damaged_or_foreign_file_is_a_note_and_is_written_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tuned.json");
+        for text in ["", "{", "{\"schema\":\"other/1\",\"writes\":0,\"endpoints\":{}}", "[1,2]", "\u{0}\u{0}"] {
+            std::fs::write(&path, text).unwrap();
+            let history = History::at(&path);
+            let note = history.of("a").unwrap_err();
+            assert!(note.starts_with(&path.display().to_string()), "{note}");
+            history.remember("a", &setting("streams", "2")).unwrap();
+            assert_eq!(history.of("a").unwrap()["streams"], "2");
+        }
+    }
+
+    #[test]
+    fn only_so_many_endpoints_are_remembered() {
+        let directory = tempfile::tempdir().unwrap();
+        let history = History::at(&directory.path().join("tuned.json"));
+        for n in 0..ENDPOINTS + 3 {
+            history.remember(&n.to_string(), &setting("streams", "2")).unwrap();
+        }
+        assert!(history.of("0").unwrap().is_empty() && !history.of("3").unwrap().is_empty());
     }
 }

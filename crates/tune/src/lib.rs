@@ -16,6 +16,7 @@
 
 mod budget;
 mod document;
+mod endpoints;
 mod error;
 mod history;
 pub mod online;
@@ -28,7 +29,8 @@ mod tuning;
 pub use budget::Budget;
 pub use document::{Document, Setting};
 pub use error::{Error, Result};
-pub use history::{History, key, mounts};
+pub use endpoints::{key, mounts};
+pub use history::History;
 pub use output::Output;
 pub use recipes::{Applied, Recipe};
 pub use text::Columns;

@@ -62,13 +62,13 @@ fn cause(ran: &Ran) -> String {
 
 /// Why a run was made, in a few words.
 fn why(reason: &Reason) -> String {
-    let way = |up: &bool| if *up { "more" } else { "less" };
+    let way = |up: &bool| if *up { "up" } else { "down" };
     match reason {
         Reason::Default => "the default".to_owned(),
         Reason::Remembered => "the best of an earlier tuning".to_owned(),
-        Reason::Cause { cause, knob, up, .. } => format!("{cause}: {} {knob}", way(up)),
-        Reason::OneInFlight { knob } => format!("one in flight: more {knob}"),
-        Reason::Other { knob, up } => format!("no cause has a move left: {} {knob}", way(up)),
+        Reason::Cause { cause, knob, up, .. } => format!("{cause}: {knob} {}", way(up)),
+        Reason::OneInFlight { knob } => format!("one in flight: {knob} up"),
+        Reason::Other { knob, up } => format!("no cause has a move left: {knob} {}", way(up)),
         Reason::Leader => "again: among the best".to_owned(),
     }
 }

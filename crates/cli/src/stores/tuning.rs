@@ -10,7 +10,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use thalweg_store::client::DataClient;
 use thalweg_store::copy::Controller;
 use thalweg_trace::numbers;
-use thalweg_tune::online::{self, Options, Outcome, Step, Tuning, history::History};
+use thalweg_tune::online::{self, Options, Outcome, Step, Tuning};
+use thalweg_tune::{History, Setting};
 
 /// A tuner at work, and where what it finds is remembered.
 pub(crate) struct Tuned {
@@ -32,14 +33,14 @@ pub(crate) struct Report {
 pub(crate) fn begin(controller: Arc<dyn Controller>, fixed: BTreeSet<String>, data: &DataClient, way: &str) -> Tuned {
     let endpoint = endpoint(data, way);
     let history = History::of_user();
-    let known = history.as_ref().map(|history| history.of(&endpoint)).unwrap_or(Ok(std::collections::BTreeMap::new()));
-    let history_values = known.unwrap_or_else(|note| {
+    let known = history.as_ref().map(|history| history.of(&endpoint)).unwrap_or(Ok(Setting::new())).unwrap_or_else(|note| {
         output::note(&format!("thalweg --tune: {note}"));
-        std::collections::BTreeMap::new()
+        Setting::new()
     });
+    let known = known.into_iter().filter_map(|(name, value)| Some((name, value.parse().ok()?))).collect();
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let seed = u64::from(std::process::id()) << 32 | u64::from(since.subsec_nanos());
-    let options = Options { fixed, history: history_values, seed, ..Options::default() };
+    let options = Options { fixed, history: known, seed, ..Options::default() };
     Tuned { tuning: online::start(controller, options), history, endpoint }
 }
 
@@ -53,6 +54,7 @@ impl Tuned {
     /// Ends it, and remembers what it found.
     pub(crate) fn end(self) -> Report {
         let Outcome { steps, values, found } = self.tuning.end();
+        let found = found.map(|found| found.into_iter().map(|(name, value)| (name.to_owned(), value.to_string())).collect::<Setting>());
         if let (Some(history), Some(found)) = (&self.history, &found)
             && let Err(note) = history.remember(&self.endpoint, found)
         {

@@ -11,7 +11,6 @@
 //! | `way` | when a parameter may be tried again |
 //! | `rules` | every number, with its reason |
 //! | [`drive`] | the thread that looks at a [`thalweg_store::copy::Controller`] ten times a second |
-//! | [`history`] | what was found at an endpoint before |
 //!
 //! Rejected, each for what it did to somebody: *success as the signal to go up* (a controller of huggingface_hub climbed to 64 connections because
 //! nothing failed, and got a hundredth of the rate: issue 4893); *comparing with a decayed best* (it ratchets up during TCP's slow start:
@@ -19,7 +18,6 @@
 //! *a model of the path* (Globus and others fit one to past transfers: it needs them, and cannot see a server that throttles).
 
 pub mod drive;
-pub mod history;
 mod probe;
 mod rules;
 mod seen;

@@ -173,7 +173,7 @@ fn the_result_is_a_few_lines_and_the_last_one_is_the_command_as_a_shell_takes_it
     let tuned = tuning.run(&mut MadeUp::new(&seconds), &()).unwrap();
     let columns = crate::Columns::new(&tuning);
     let lines: Vec<String> = tuned.runs.iter().map(|ran| columns.run(ran)).collect();
-    assert!(lines[0].contains("the default") && lines[1].contains("network.latency: more streams"), "{lines:?}");
+    assert!(lines[0].contains("the default") && lines[1].contains("network.latency: streams up"), "{lines:?}");
     let text = crate::Document::new(&tuning, &tuned, &["x".into()], vec!["cp".into(), "it's".into()]).text();
     assert!(text.starts_with("streams=") && text.contains("as fast as the default"), "{text}");
     assert!(text.ends_with("Use:\n  cp 'it'\\''s'\n"), "{text}");

@@ -9,7 +9,7 @@ use thalweg_measure::{Observer, Progress};
 use thalweg_study::sweep::{self, Choice, Parameter, Point, Steps, Surroundings, Sweep};
 use thalweg_trace::numbers;
 use thalweg_tune::search::Kind;
-use thalweg_tune::{Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Recipe, Replay, Tuned, Tuning, Watch};
+use thalweg_tune::{Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Recipe, Replay, Setting, Tuned, Tuning, Watch};
 
 /// Arguments of `thalweg tune`.
 #[derive(clap::Args)]
@@ -121,16 +121,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let key = thalweg_tune::key(&asked.template, &names(&asked.parameters), &thalweg_tune::mounts());
     let history = History::of_user().filter(|_| !arguments.no_history);
-    let remembered = history.as_ref().and_then(|history| history.find(&key)).map(|setting| {
+    let known = history.as_ref().map(|history| history.of(&key)).transpose().unwrap_or_else(|note| {
+        output::note(&format!("thalweg: {note}"));
+        None
+    });
+    let remembered = known.map(|setting| {
         asked.parameters.iter().map(|parameter| setting.get(&parameter.name).cloned().unwrap_or_default()).collect::<Point>()
     });
     let tuning = Tuning { remembered, ..tuning };
     let (tuned, document) = measured(arguments, &sweep, &tuning, &asked)?;
     drop(output);
-    if let Some(history) = history.filter(|_| tuned.winner != tuning.start) {
-        // What was found stands, whether or not it can be kept for the next time.
-        let kept = history.keep(&key, &document.winner.values);
-        kept.unwrap_or_else(|problem| output::note(&format!("thalweg: the next tuning will not start from this one: {problem}")));
+    if let Some(history) = history {
+        // What was found stands, whether or not it can be kept for the next time. Where that is the default, there is nothing to remember.
+        let found = if tuned.winner == tuning.start { Setting::new() } else { document.winner.values.clone() };
+        history.remember(&key, &found).unwrap_or_else(|note| output::note(&format!("thalweg: {note}")));
     }
     finish(arguments, &document)
 }
