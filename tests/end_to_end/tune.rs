@@ -111,10 +111,14 @@ fn a_tuning_that_is_killed_goes_on_and_no_run_is_made_twice() {
     tune(directory.path(), &words).failed(2, &["--continue"]);
     tune(directory.path(), &[&["--continue"], &words[..]].concat()).done();
     let text = std::fs::read_to_string(directory.path().join("t.runs.jsonl")).unwrap();
-    let keys: Vec<String> = text.lines().skip(1).map(|line| {
-        let run: Value = serde_json::from_str(line).unwrap();
-        format!("{} {} {}", run["point"], run["subject"], run["repeat"])
-    }).collect();
+    let keys: Vec<String> = text
+        .lines()
+        .skip(1)
+        .map(|line| {
+            let run: Value = serde_json::from_str(line).unwrap();
+            format!("{} {} {}", run["point"], run["subject"], run["repeat"])
+        })
+        .collect();
     let mut once: Vec<&String> = keys.iter().filter(|key| !key.ends_with(" 0")).collect();
     once.sort();
     once.dedup();

@@ -58,7 +58,9 @@ impl Budget {
             return Ok(runs);
         }
         let problem = format!("a budget of {runs} runs is too small for one comparison");
-        Err(Error::Choice(format!("{problem}: the default and one other setting, each of them twice, are {LEAST_RUNS} (--budget {LEAST_RUNS})")))
+        Err(Error::Choice(format!(
+            "{problem}: the default and one other setting, each of them twice, are {LEAST_RUNS} (--budget {LEAST_RUNS})"
+        )))
     }
 
     /// How long everything may take, if that is what was given.

@@ -34,7 +34,7 @@ pub struct Document {
     pub runs: Vec<RunResult>,
     /// The setting to use.
     pub winner: Winner,
-    /// Settings that were run and cannot be told from it.
+    /// Settings that were run and are a tie with it.
     pub ties: Vec<Setting>,
     /// How far runs of one setting lie apart, as a part of them.
     pub noise: f64,

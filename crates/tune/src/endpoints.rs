@@ -24,7 +24,11 @@ fn endpoint(word: &str, mounts: &[PathBuf]) -> Option<String> {
         return None;
     }
     let whole = std::path::absolute(word).ok()?;
-    mounts.iter().filter(|mount| whole.starts_with(mount)).max_by_key(|mount| mount.as_os_str().len()).map(|mount| mount.display().to_string())
+    mounts
+        .iter()
+        .filter(|mount| whole.starts_with(mount))
+        .max_by_key(|mount| mount.as_os_str().len())
+        .map(|mount| mount.display().to_string())
 }
 
 /// Where file systems are mounted on this machine.

@@ -28,8 +28,8 @@ mod tuning;
 
 pub use budget::Budget;
 pub use document::{Document, Setting};
-pub use error::{Error, Result};
 pub use endpoints::{key, mounts};
+pub use error::{Error, Result};
 pub use history::History;
 pub use output::Output;
 pub use recipes::{Applied, Recipe};

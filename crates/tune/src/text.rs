@@ -93,17 +93,16 @@ impl Document {
     /// The sentence about the winner.
     fn outcome(&self) -> String {
         let winner = &self.winner;
-        let interval = |gain: thalweg_measure::Estimate| format!("{:.2}x, {:.2} to {:.2}, in {} pairs", gain.median, gain.low, gain.high, gain.values);
+        let interval =
+            |gain: thalweg_measure::Estimate| format!("{:.2}x, {:.2} to {:.2}, in {} pairs", gain.median, gain.low, gain.high, gain.values);
         match (&winner.rejected, winner.gain) {
             (None, Some(gain)) => {
                 let claim = format!("{:.2}x {}, {:.2} to {:.2}", gain.median, self.goal.gain(), gain.low, gain.high);
                 format!("{}: {claim} (95 % interval of {} pairs run in turn).", words(&winner.values), gain.values)
             }
-            (Some(best), Some(gain)) => format!(
-                "The default stays: the best of the search, {}, is not shown to be better ({}).",
-                words(best),
-                interval(gain)
-            ),
+            (Some(best), Some(gain)) => {
+                format!("The default stays: the best of the search, {}, is not shown to be better ({}).", words(best), interval(gain))
+            }
             (Some(best), None) => format!("The default stays: {} was not run beside it.", words(best)),
             (None, None) => match self.limit.as_ref().and_then(|limit| limit.of_ceiling) {
                 Some(part) if self.runs.len() <= crate::search::LEAST_RUNS => {
@@ -119,7 +118,7 @@ impl Document {
         let more = self.ties.len().saturating_sub(MOST_TIES);
         let rest = if more > 0 { format!(" and {more} more") } else { String::new() };
         let noise = percent(self.noise);
-        (!ties.is_empty()).then(|| format!("Cannot be told from it (runs of one setting differ by {noise}): {}{rest}.", ties.join("; ")))
+        (!ties.is_empty()).then(|| format!("As good (runs of one setting differ by {noise}): {}{rest}.", ties.join("; ")))
     }
 
     fn limit_line(&self) -> Option<String> {

@@ -1,10 +1,8 @@
 //! What a tuner did while bytes moved, in at most three lines: what it came to, how many tries that took, and the last that was taken back.
 
+use crate::limits::assemble as limits;
 use std::collections::BTreeMap;
 use thalweg_trace::{MarkKind, Object, ObjectId, Source, SourceError, numbers};
-
-/// At most so many lines.
-const LINES: usize = 3;
 
 /// One try, as its mark and object say it.
 struct Step<'a> {
@@ -30,11 +28,11 @@ pub(crate) fn story(source: &dyn Source) -> Result<Vec<String>, SourceError> {
     let kept = steps.iter().filter(|step| step.kept).count();
     let tries = if steps.len() == 1 { "1 try".to_owned() } else { format!("{} tries", steps.len()) };
     lines.push(match steps.iter().filter(|step| step.kept).max_by(|a, b| a.gain().total_cmp(&b.gain())) {
-        Some(best) => format!("{kept} of {tries} kept; most gained {} ({:+.0} %)", best.change(), 100.0 * best.gain()),
+        Some(best) => format!("{kept} of {tries} kept; most gained {} (+{})", best.change(), numbers::whole_percent(best.gain())),
         None => format!("none of {tries} kept"),
     });
     lines.extend(steps.iter().rev().find(|step| !step.kept).map(|step| format!("taken back last: {}: {}", step.change(), step.why)));
-    lines.truncate(LINES);
+    lines.truncate(limits::TUNING_LINES);
     Ok(lines)
 }
 

@@ -94,6 +94,11 @@ pub(crate) const PAIR_PART: u64 = 50;
 /// A server's file of as many bytes, within 5 %, is the one that was transferred. Instead: the file's name in the request.
 pub(crate) const SAME_FILE_PART: u64 = 20;
 
+// tuning.rs
+
+/// A tuner's story has so many lines of an explanation's fifteen. Instead: nothing; it is room.
+pub(crate) const TUNING_LINES: usize = 3;
+
 // verdict.rs
 
 /// The largest cause limits when it leads by so much. Shares of repeated runs are assumed to differ by less. Instead: the interval of each share.

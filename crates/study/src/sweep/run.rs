@@ -3,9 +3,9 @@
 //! A run that fails or takes too long is a sample too: its point has that state and is run no more, and the log has why. A server is
 //! restarted when its own values change, and no oftener.
 
+use super::calls;
 use super::plan::Sweep;
 use super::profile::classes_of;
-use super::calls;
 use super::sample::{Classes, Digest, Point, Recorded, Sample, State, Subject, Swept};
 use crate::{Error, Result};
 use std::collections::BTreeMap;

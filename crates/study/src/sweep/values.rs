@@ -98,7 +98,11 @@ impl Value {
         // Steps like 0.1 do not add up to the digits that a person expects.
         let rounded = (number * 1e9).round() / 1e9;
         let word = format!("{rounded}");
-        Value { label: if is_size { numbers::exact_size(rounded as u64) } else { word.clone() }, number: Some(rounded), ..Value::word(&word) }
+        Value {
+            label: if is_size { numbers::exact_size(rounded as u64) } else { word.clone() },
+            number: Some(rounded),
+            ..Value::word(&word)
+        }
     }
 }
 

@@ -44,7 +44,11 @@ impl Recipe {
         let version = self.program.version.as_ref().map(|versions| versions.check(&self.name, &command[0])).transpose()?.flatten();
         if let Some(name) = allowed.iter().find(|name| self.parameters.iter().all(|parameter| parameter.name != **name)) {
             let known: Vec<&str> = self.parameters.iter().map(|parameter| parameter.name.as_str()).collect();
-            return Err(Error::Choice(format!("--allow {name}: the recipe {} has no such parameter; it has {}", self.name, known.join(", "))));
+            return Err(Error::Choice(format!(
+                "--allow {name}: the recipe {} has no such parameter; it has {}",
+                self.name,
+                known.join(", ")
+            )));
         }
         let mut applied = Applied {
             template: command.to_vec(),
@@ -70,7 +74,11 @@ impl Recipe {
             }
         }
         if applied.parameters.is_empty() {
-            return Err(Error::Choice(format!("nothing can be varied in this command by the recipe {}: {}", self.name, applied.notes.join("; "))));
+            return Err(Error::Choice(format!(
+                "nothing can be varied in this command by the recipe {}: {}",
+                self.name,
+                applied.notes.join("; ")
+            )));
         }
         Ok(applied)
     }
@@ -210,7 +218,9 @@ fn values(parameter: &RecipeParameter, given: Option<&str>, words: &dyn Fn(&str)
         }
     };
     let start = own.label.clone();
-    let is_own = |value: &Value| value.label == own.label || (given.is_none_or(|_| parameter.default != "auto") && value.number == own.number && own.label != "auto");
+    let is_own = |value: &Value| {
+        value.label == own.label || (given.is_none_or(|_| parameter.default != "auto") && value.number == own.number && own.label != "auto")
+    };
     found.values.retain(|value| !is_own(value));
     let at = found.values.iter().position(|value| value.number > own.number).unwrap_or(found.values.len());
     found.values.insert(at, own);

@@ -135,9 +135,8 @@ impl Recipe {
     /// Reads one; `origin` names it in errors.
     fn parse(origin: &str, text: &str) -> Result<Recipe> {
         let recipe: Recipe = toml::from_str(text).map_err(|error| Error::Choice(format!("{origin}: no recipe: {error}")))?;
-        let wrong = |parameter: &RecipeParameter, problem: String| {
-            Err(Error::Choice(format!("{origin}: parameter {}: {problem}", parameter.name)))
-        };
+        let wrong =
+            |parameter: &RecipeParameter, problem: String| Err(Error::Choice(format!("{origin}: parameter {}: {problem}", parameter.name)));
         for parameter in &recipe.parameters {
             if let Err(error) = thalweg_study::sweep::Parameter::parse(&format!("{}={}", parameter.name, parameter.values)) {
                 return wrong(parameter, error.to_string());
@@ -145,7 +144,7 @@ impl Recipe {
             if let Some(never) = recipe.program.never.iter().find(|never| parameter.flags.contains(&never.flag)) {
                 return wrong(parameter, format!("{} is never to be touched, says the same recipe", never.flag));
             }
-            if ![ "", "k", "K", "M", "G"].contains(&parameter.unit.as_str()) {
+            if !["", "k", "K", "M", "G"].contains(&parameter.unit.as_str()) {
                 return wrong(parameter, format!("unit `{}`: expected nothing, k, K, M or G", parameter.unit));
             }
             let places = ["before-operands", "end"];
@@ -193,10 +192,10 @@ impl Recipe {
 
     /// Its parameters, a line each: name, kind, values, default, what it is, where that is documented.
     pub fn lines(&self) -> Vec<String> {
-        let consent = |parameter: &RecipeParameter| if parameter.needs_consent { format!(" (--allow {})", parameter.name) } else { String::new() };
-        let line = |p: &RecipeParameter| {
-            format!("{}: {}, {}, default {}{} [{}]", p.name, p.title, p.values, p.default, consent(p), p.source)
-        };
+        let consent =
+            |parameter: &RecipeParameter| if parameter.needs_consent { format!(" (--allow {})", parameter.name) } else { String::new() };
+        let line =
+            |p: &RecipeParameter| format!("{}: {}, {}, default {}{} [{}]", p.name, p.title, p.values, p.default, consent(p), p.source);
         self.parameters.iter().map(line).collect()
     }
 }

@@ -18,10 +18,15 @@ fn apply(name: &str, line: &str) -> Applied {
 /// The command at a setting: `start`, with one parameter at another value.
 fn at(applied: &Applied, name: &str, label: &str) -> String {
     let choice = thalweg_study::sweep::Choice { command: applied.template.clone(), ..Default::default() };
-    let place = applied.parameters.iter().position(|parameter| parameter.name == name).unwrap_or_else(|| panic!("no {name}: {:?}", applied.notes));
+    let place =
+        applied.parameters.iter().position(|parameter| parameter.name == name).unwrap_or_else(|| panic!("no {name}: {:?}", applied.notes));
     let mut point = applied.start.clone();
     point[place] = label.to_owned();
-    assert!(applied.parameters[place].values.iter().any(|value| value.label == label), "{name} has no {label}: {:?}", applied.parameters[place]);
+    assert!(
+        applied.parameters[place].values.iter().any(|value| value.label == label),
+        "{name} has no {label}: {:?}",
+        applied.parameters[place]
+    );
     choice.grid(applied.parameters.clone()).map(|sweep| sweep.command(&point, "0").join(" ")).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -47,7 +52,8 @@ fn every_recipe_is_read_and_every_parameter_has_a_source_and_a_value_besides_its
 #[test]
 fn every_file_of_recipes_is_embedded() {
     let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
-    let mut files: Vec<String> = std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    let mut files: Vec<String> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
     files.retain(|name| name.ends_with(".toml"));
     files.sort();
     let embedded: Vec<String> = EMBEDDED.iter().map(|(name, _)| format!("{name}.toml")).collect();
@@ -124,7 +130,10 @@ fn letters_in_bundles_items_of_lists_and_arguments_of_addresses_are_seen() {
     };
     assert!(cannot("dd", "dd if=a of=b conv=notrunc,sync").contains("padded"));
     assert!(cannot("nfs-cp", "nfs-cp nfs://h/a?version=4 b").contains("NFS 3"));
-    assert!(!cannot("rsync", "rsync -avz a h:b").contains("compress-level is not") && !cannot("thalweg-cp", "thalweg cp -fr a thal://h/").contains("trees"));
+    assert!(
+        !cannot("rsync", "rsync -avz a h:b").contains("compress-level is not")
+            && !cannot("thalweg-cp", "thalweg cp -fr a thal://h/").contains("trees")
+    );
 }
 
 #[test]

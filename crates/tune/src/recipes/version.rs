@@ -33,7 +33,11 @@ impl Versions {
                 let linked = said(&["sh".into(), "-c".into(), "ldd \"$(command -v \"$1\")\"".into(), "sh".into(), of.into()]);
                 let stem = library.split(".so").next().unwrap_or(library);
                 let found = linked.split_whitespace().find(|word| word.starts_with(stem)).map(str::to_owned);
-                (found.as_ref().map(|name| format!("linked with {name}")), found.as_ref() == Some(library), format!("programs linked with {library}"))
+                (
+                    found.as_ref().map(|name| format!("linked with {name}")),
+                    found.as_ref() == Some(library),
+                    format!("programs linked with {library}"),
+                )
             }
             Versions::Asked { program, arguments, from, before } => {
                 let asked = program.as_deref().unwrap_or(of);
@@ -67,7 +71,10 @@ fn parts(version: &str) -> Vec<u64> {
 
 /// The first number with a dot in it.
 fn first_number(text: &str) -> Option<String> {
-    text.split(|c: char| !c.is_ascii_digit() && c != '.').map(|word| word.trim_matches('.')).find(|word| word.contains('.')).map(str::to_owned)
+    text.split(|c: char| !c.is_ascii_digit() && c != '.')
+        .map(|word| word.trim_matches('.'))
+        .find(|word| word.contains('.'))
+        .map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -144,7 +144,23 @@ impl Search {
         let best = start.clone();
         let (seen, steps) = (BTreeMap::new(), BTreeMap::new());
         let (why, closed) = (Vec::new(), BTreeSet::new());
-        Search { knobs, start, remembered: None, budget, excluded, runs: 0, seen, best, why, steps, closed, failed: BTreeMap::new(), bounds: BTreeMap::new(), trying: Vec::new(), is_enough: false }
+        Search {
+            knobs,
+            start,
+            remembered: None,
+            budget,
+            excluded,
+            runs: 0,
+            seen,
+            best,
+            why,
+            steps,
+            closed,
+            failed: BTreeMap::new(),
+            bounds: BTreeMap::new(),
+            trying: Vec::new(),
+            is_enough: false,
+        }
     }
 
     /// The same, which runs this place second: what an earlier search found.
@@ -297,7 +313,8 @@ impl Search {
         // What has failed from here waits until the others have had their turn.
         proposed.sort_by_key(|(turn, _)| self.failed.get(turn).copied().unwrap_or(0));
         let within = proposed.iter().find_map(|(turn, reason)| self.turned(*turn, true).map(|place| (*turn, place, reason.clone())));
-        let found = within.or_else(|| proposed.iter().find_map(|(turn, reason)| self.turned(*turn, false).map(|place| (*turn, place, reason.clone()))));
+        let found = within
+            .or_else(|| proposed.iter().find_map(|(turn, reason)| self.turned(*turn, false).map(|place| (*turn, place, reason.clone()))));
         let (turn, place, reason) = found?;
         self.trying = vec![turn];
         Some(Step { place, reason })
@@ -310,7 +327,9 @@ impl Search {
             let step = *self.steps.entry(turn).or_insert(FIRST_STEP) as isize;
             let from = self.best[knob];
             let mut to = self.knobs[knob].moved(from, if up { step } else { -step });
-            if let Some(bound) = self.bounds.get(&turn).copied().filter(|bound| if up { *bound > from } else { *bound < from }).filter(|_| within) {
+            if let Some(bound) =
+                self.bounds.get(&turn).copied().filter(|bound| if up { *bound > from } else { *bound < from }).filter(|_| within)
+            {
                 let is_beyond = if up { to >= bound } else { to <= bound };
                 if is_beyond {
                     to = usize::midpoint(from, bound).max(if up { 0 } else { bound + 1 });

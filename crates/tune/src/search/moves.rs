@@ -33,10 +33,19 @@ fn of_kind(cause: &str) -> &'static [Move] {
             &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false), (Streams, false)]
         }
         // Work for each name, and for each answer: several at a time, or fewer and larger.
-        "metadata" | "think" | "lock" | "unknown" => &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false)],
-        "cpu" | "runqueue" | "memory" => {
-            &[(Effort, false), (Block, true), (Workers, true), (Streams, false), (Block, false), (Requests, false), (Workers, false), (Streams, true)]
+        "metadata" | "think" | "lock" | "unknown" => {
+            &[(Requests, true), (Depth, true), (Workers, true), (Block, true), (Streams, true), (Requests, false)]
         }
+        "cpu" | "runqueue" | "memory" => &[
+            (Effort, false),
+            (Block, true),
+            (Workers, true),
+            (Streams, false),
+            (Block, false),
+            (Requests, false),
+            (Workers, false),
+            (Streams, true),
+        ],
         _ => &[],
     }
 }

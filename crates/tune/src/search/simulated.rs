@@ -58,7 +58,9 @@ impl Law {
         let per_call = 0.3 + b;
         let raw: Vec<(&str, f64)> = match self.family {
             // Serial at one request; a disk behind a network.
-            0 => vec![("client.read", (2.0 + 4.0 * a) / requests.min(4.0)), ("network.bandwidth", 1.0 + b), ("client.cpu", per_call / block)],
+            0 => {
+                vec![("client.read", (2.0 + 4.0 * a) / requests.min(4.0)), ("network.bandwidth", 1.0 + b), ("client.cpu", per_call / block)]
+            }
             // A window for each of several streams, up to the link; beyond it, streams cost.
             1 => {
                 let reached = (window * streams * (0.02 + 0.05 * a)).min(1.0);

@@ -107,7 +107,8 @@ impl Trials for Measured<'_> {
         let from = before[0].max(before[1]);
         self.steps.run(&points, How { recorded, repeat: from + pairs, warm_up: false }, observer)?;
         let both = |nth: usize| {
-            let figures = points.map(|point| figures(self.steps.sample(point, recorded, nth).filter(|sample| sample.state == State::Done)?));
+            let figures =
+                points.map(|point| figures(self.steps.sample(point, recorded, nth).filter(|sample| sample.state == State::Done)?));
             let [a, b] = figures;
             Some([a?, b?])
         };

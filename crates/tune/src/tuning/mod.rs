@@ -87,7 +87,7 @@ pub struct Tuned {
     pub gain: Option<Estimate>,
     /// Those pairs, the default first.
     pub pairs: Vec<[Figures; 2]>,
-    /// Settings that were run and cannot be told from the winner.
+    /// Settings that were run and are a tie with the winner.
     pub ties: Vec<Point>,
     /// How far runs of one setting lie apart, as a part of them.
     pub noise: f64,
@@ -121,7 +121,8 @@ impl Tuning {
     pub fn run(&self, trials: &mut dyn Trials, watch: &dyn Watch) -> Result<Tuned> {
         let points = self.parameters.iter().map(|parameter| parameter.values.len()).product();
         let places = |points: &[Point]| points.iter().filter_map(|point| self.place(point)).collect::<BTreeSet<Place>>();
-        let start = self.place(&self.start).ok_or_else(|| Error::Choice(format!("{}: no setting of these parameters", self.start.join(" "))))?;
+        let start =
+            self.place(&self.start).ok_or_else(|| Error::Choice(format!("{}: no setting of these parameters", self.start.join(" "))))?;
         let mut search = Search::new(self.knobs(), start, self.budget.runs(points)?, places(&self.excluded));
         if let Some(place) = self.remembered.as_ref().and_then(|point| self.place(point)) {
             search = search.remembering(place);
@@ -228,7 +229,10 @@ impl Tuning {
         if runs.len() == 1 && after + each > time {
             let (took, least) = (duration(each.as_secs_f64()), duration((after + each).as_secs_f64()));
             let given = duration(time.as_secs_f64());
-            let problem = format!("--budget {given} is too small for one comparison: a run takes {took}, and two settings and {} pairs take {least}", self.pairs);
+            let problem = format!(
+                "--budget {given} is too small for one comparison: a run takes {took}, and two settings and {} pairs take {least}",
+                self.pairs
+            );
             return Err(Error::Unfit(problem));
         }
         Ok(after + each.min(Duration::from_secs(3600)) > time)

@@ -9,7 +9,9 @@ use thalweg_measure::{Observer, Progress};
 use thalweg_study::sweep::{self, Choice, Parameter, Point, Steps, Surroundings, Sweep};
 use thalweg_trace::numbers;
 use thalweg_tune::search::Kind;
-use thalweg_tune::{Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Recipe, Replay, Setting, Tuned, Tuning, Watch};
+use thalweg_tune::{
+    Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Recipe, Replay, Setting, Tuned, Tuning, Watch,
+};
 
 /// Arguments of `thalweg tune`.
 #[derive(clap::Args)]
@@ -169,7 +171,9 @@ impl Asked {
 
 fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
     if arguments.command.is_empty() {
-        return Err(Failure::usage("no command: give it after --, like -- globus-url-copy FROM TO (--recipes lists what is known without --vary)"));
+        return Err(Failure::usage(
+            "no command: give it after --, like -- globus-url-copy FROM TO (--recipes lists what is known without --vary)",
+        ));
     }
     let from = |parameters: &[Parameter], defaults: Point| start(parameters, &arguments.from, defaults);
     if !arguments.vary.is_empty() {
@@ -216,7 +220,8 @@ fn start(parameters: &[Parameter], from: &[String], mut start: Point) -> Result<
 fn kinds(parameters: &[Parameter], given: &[String]) -> Result<Vec<Kind>, Failure> {
     let mut kinds: Vec<Kind> = parameters.iter().map(|parameter| Kind::of_name(&parameter.name)).collect();
     for one in given {
-        let named = one.split_once('=').and_then(|(name, kind)| Some((parameters.iter().position(|p| p.name == name)?, Kind::parse(kind)?)));
+        let named =
+            one.split_once('=').and_then(|(name, kind)| Some((parameters.iter().position(|p| p.name == name)?, Kind::parse(kind)?)));
         let Some((at, kind)) = named else {
             let known = names(parameters).join(", ");
             return Err(Failure::usage(format!(
