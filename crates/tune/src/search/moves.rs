@@ -9,7 +9,7 @@ use super::knob::Kind::{self, Block, Depth, Effort, Requests, Streams, Window, W
 /// A kind of knob, and whether it is turned up.
 type Move = (Kind, bool);
 
-/// Moves for a cause by its name in an explanation (`client.read`, `network.loss`), best first. Workers compute for whoever waits for a
+/// Moves for a cause by its name in an explanation (`client.read`, `network.loss`), best first. Workers compute for a program that waits for a
 /// processor; they are also what has requests in flight in programs that use a thread for each.
 pub(super) fn of_cause(cause: &str) -> &'static [Move] {
     match cause {

@@ -1,4 +1,4 @@
-//! One run of a setting, as a search needs it, whoever ran it; and what is to be large or small about it.
+//! One run of a setting, as a search needs it, by command or by replay; and what is to be large or small about it.
 
 use crate::Result;
 use serde::{Deserialize, Serialize};
