@@ -29,8 +29,9 @@ const TIE: f64 = 0.02;
 const MORE_PAIRS: usize = 4;
 /// How far runs of one setting lie apart, where no setting was run twice.
 const USUAL_NOISE: f64 = 0.05;
-/// Recorded amounts of the same work differ by less than this; amounts of files do not differ.
-const SAME_WORK: f64 = 0.1;
+/// Recorded amounts of the same work differ by less than this: what a program's processes say to each other is counted too, and with small blocks
+/// that is a quarter of it.
+const SAME_WORK: f64 = 0.5;
 
 /// What is tuned, and how.
 #[derive(Clone, Debug)]
