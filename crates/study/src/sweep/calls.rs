@@ -1,6 +1,6 @@
 //! How long single calls of a recorded program took: reads, writes, syncs, and questions to a server.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use thalweg_trace::{Recording, Role, Source, SpanBatch, SpanKind};
 
@@ -11,7 +11,7 @@ const WIDTH: f64 = 1.02;
 /// never waited) count each with their mean.
 pub(super) fn p99_s(recording: &Path) -> std::io::Result<Option<f64>> {
     let recording = Recording::open(recording).map_err(std::io::Error::other)?;
-    let of_program: Vec<u64> = recording
+    let of_program: BTreeSet<u64> = recording
         .tracks()
         .iter()
         .filter(|track| !matches!(track.role, Role::Server | Role::Kernel | Role::Recorder))

@@ -88,7 +88,8 @@ impl RunResult {
         self.bytes.map(|bytes| bytes as f64 / self.wall_s)
     }
 
-    pub(super) fn cpu_s(&self) -> f64 {
+    /// Processor time of both ends.
+    pub fn cpu_s(&self) -> f64 {
         self.user_s + self.system_s + self.server_cpu_s.unwrap_or(0.0)
     }
 }

@@ -69,10 +69,8 @@ fn trial(sample: &Sample) -> Trial {
     let problem = || sample.problem.clone().unwrap_or_else(|| "it could not be explained".to_owned());
     match (sample.state, figures(sample)) {
         (State::Done, Some(figures)) => {
-            let digest = sample.explanation.clone();
-            let (causes, place, sentence) = digest.map(|digest| (digest.shares, digest.place, digest.sentence)).unwrap_or_default();
             let of_ceiling = sample.recorded.as_ref().and_then(|recorded| recorded.of_ceiling);
-            Trial { state: State::Done, problem: None, figures, causes, place, sentence, of_ceiling }
+            Trial::done(figures, sample.explanation.clone(), of_ceiling)
         }
         (State::Done, None) => Trial::failed(State::Failed, problem()),
         (state, _) => Trial::failed(state, problem()),

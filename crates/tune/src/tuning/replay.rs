@@ -40,8 +40,7 @@ impl<'a> Replay<'a> {
 }
 
 fn figures(run: &RunResult) -> Figures {
-    let cpu_s = Some(run.user_s + run.system_s + run.server_cpu_s.unwrap_or(0.0));
-    Figures { wall_s: run.wall_s, bytes: run.bytes, cpu_s, p99_s: None }
+    Figures { wall_s: run.wall_s, bytes: run.bytes, cpu_s: Some(run.cpu_s()), p99_s: None }
 }
 
 impl Trials for Replay<'_> {
@@ -54,10 +53,7 @@ impl Trials for Replay<'_> {
         let Some(figures) = self.draw(values) else {
             return Ok(Trial::failed(State::Failed, "the sweep has no run of it".to_owned()));
         };
-        let digest = point.explanation.clone();
-        let (causes, place, sentence) = digest.map(|digest| (digest.shares, digest.place, digest.sentence)).unwrap_or_default();
-        let of_ceiling = point.of_ceiling.map(|part| part.median);
-        Ok(Trial { state: State::Done, problem: None, figures, causes, place, sentence, of_ceiling })
+        Ok(Trial::done(figures, point.explanation.clone(), point.of_ceiling.map(|part| part.median)))
     }
 
     fn pairs(&mut self, points: [&Point; 2], pairs: usize, _: &dyn Observer) -> Result<Vec<[Figures; 2]>> {

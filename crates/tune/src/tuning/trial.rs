@@ -3,7 +3,7 @@
 use crate::Result;
 use serde::{Deserialize, Serialize};
 use thalweg_measure::Observer;
-use thalweg_study::sweep::{Point, State};
+use thalweg_study::sweep::{Digest, Point, State};
 use thalweg_trace::numbers::{byte_rate, duration};
 
 /// What a run took.
@@ -42,6 +42,12 @@ pub struct Trial {
 }
 
 impl Trial {
+    /// Of a run that ended well, with what `explain` says of it.
+    pub(super) fn done(figures: Figures, digest: Option<Digest>, of_ceiling: Option<f64>) -> Trial {
+        let (causes, place, sentence) = digest.map(|digest| (digest.shares, digest.place, digest.sentence)).unwrap_or_default();
+        Trial { state: State::Done, problem: None, figures, causes, place, sentence, of_ceiling }
+    }
+
     /// Of a run that failed.
     pub(super) fn failed(state: State, problem: String) -> Trial {
         let (figures, causes, place, sentence) = (Figures::default(), Vec::new(), String::new(), String::new());

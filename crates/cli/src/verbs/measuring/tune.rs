@@ -113,7 +113,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let asked = asked(arguments)?;
     let choice = Choice { command: asked.template.clone(), narrow: 0.0, seed: arguments.seed, ..arguments.around.choice() };
-    let output = asked.output(arguments)?;
+    let output = made(&asked, arguments)?;
     let choice = Choice { cleanup: output.as_ref().map(Output::removal).or(choice.cleanup.clone()), ..choice };
     let sweep = choice.grid(asked.parameters.clone()).map_err(Failure::usage)?;
     let tuning = tuning(arguments, &asked, sweep.skipped().cloned().collect())?;
@@ -141,35 +141,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     finish(arguments, &document)
 }
 
+/// What runs make, if the recipe knows it, nothing else takes care of it, and it is of this machine.
+fn made(asked: &Applied, arguments: &Arguments) -> Result<Option<Output>, Failure> {
+    let is_cared_for = arguments.around.prepare.is_some() || arguments.around.cleanup.is_some();
+    let Some(made) = asked.output.as_deref().filter(|_| !is_cared_for) else { return Ok(None) };
+    Output::new(made, &asked.repeat).map_err(failure)
+}
+
 /// What is to be tuned: by a recipe, or by the flags.
-struct Asked {
-    template: Vec<String>,
-    parameters: Vec<Parameter>,
-    kinds: Vec<Kind>,
-    start: Point,
-    gives_up: Vec<(String, String)>,
-    notes: Vec<String>,
-    output: Option<String>,
-    repeat: String,
-}
-
-impl From<Applied> for Asked {
-    fn from(applied: Applied) -> Asked {
-        let Applied { template, parameters, kinds, start, gives_up, notes, output, repeat } = applied;
-        Asked { template, parameters, kinds, start, gives_up, notes, output, repeat }
-    }
-}
-
-impl Asked {
-    /// What runs make, if the recipe knows it, nothing else takes care of it, and it is of this machine.
-    fn output(&self, arguments: &Arguments) -> Result<Option<Output>, Failure> {
-        let is_cared_for = arguments.around.prepare.is_some() || arguments.around.cleanup.is_some();
-        let Some(made) = self.output.as_deref().filter(|_| !is_cared_for) else { return Ok(None) };
-        Output::new(made, &self.repeat).map_err(failure)
-    }
-}
-
-fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
+fn asked(arguments: &Arguments) -> Result<Applied, Failure> {
     if arguments.command.is_empty() {
         return Err(Failure::usage(
             "no command: give it after --, like -- globus-url-copy FROM TO (--recipes lists what is known without --vary)",
@@ -182,7 +162,7 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
         let first = parameters.iter().map(|parameter| parameter.values[0].label.clone()).collect();
         let (start, kinds) = (from(&parameters, first)?, kinds(&parameters, &arguments.kind)?);
         let (template, gives_up, notes) = (arguments.command.clone(), Vec::new(), Vec::new());
-        return Ok(Asked { template, parameters, kinds, start, gives_up, notes, output: None, repeat: String::new() });
+        return Ok(Applied { template, parameters, kinds, start, gives_up, notes, output: None, repeat: String::new() });
     }
     let recipes = match &arguments.recipe {
         Some(path) => vec![Recipe::read(path).map_err(failure)?],
@@ -197,7 +177,7 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
     };
     let applied = recipe.apply(&arguments.command, &arguments.allow, |name| std::env::var_os(name).is_some()).map_err(failure)?;
     let start = from(&applied.parameters, applied.start.clone())?;
-    Ok(Asked { start, ..applied.into() })
+    Ok(Applied { start, ..applied })
 }
 
 /// The defaults, with those that --from names.
@@ -237,7 +217,7 @@ fn names(parameters: &[Parameter]) -> Vec<&str> {
     parameters.iter().map(|parameter| parameter.name.as_str()).collect()
 }
 
-fn tuning(arguments: &Arguments, asked: &Asked, excluded: Vec<Point>) -> Result<Tuning, Failure> {
+fn tuning(arguments: &Arguments, asked: &Applied, excluded: Vec<Point>) -> Result<Tuning, Failure> {
     if excluded.contains(&asked.start) {
         return Err(Failure::usage(format!("{}: --skip leaves out the default itself; give --from another", asked.start.join(" "))));
     }
@@ -261,7 +241,7 @@ fn tuning(arguments: &Arguments, asked: &Asked, excluded: Vec<Point>) -> Result<
     })
 }
 
-fn measured(arguments: &Arguments, sweep: &Sweep, tuning: &Tuning, asked: &Asked) -> Result<(Tuned, Document), Failure> {
+fn measured(arguments: &Arguments, sweep: &Sweep, tuning: &Tuning, asked: &Applied) -> Result<(Tuned, Document), Failure> {
     let interrupt = Interrupt::listen()?;
     let around = Surroundings {
         thalweg: std::env::current_exe().map_err(|e| Failure::failed(format!("this program's path: {e}")))?,
@@ -290,7 +270,7 @@ fn replay(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     let start = start(&parameters, &arguments.from, first)?;
     let kinds = kinds(&parameters, &arguments.kind)?;
     let (gives_up, notes) = (Vec::new(), Vec::new());
-    let asked = Asked { template: swept.command.clone(), parameters, kinds, start, gives_up, notes, output: None, repeat: String::new() };
+    let asked = Applied { template: swept.command.clone(), parameters, kinds, start, gives_up, notes, output: None, repeat: String::new() };
     let mut trials = Replay::new(&swept, arguments.seed).map_err(failure)?;
     let tuning = tuning(arguments, &asked, trials.skipped().cloned().collect())?;
     let screen = Screen { interrupt: None, columns: Columns::new(&tuning), is_quiet: arguments.json };
