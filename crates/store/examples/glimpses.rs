@@ -21,7 +21,8 @@ fn main() {
     let directory = std::env::temp_dir().join(format!("thalweg-glimpses-{}", std::process::id()));
     let (mut child, map) = served::start(&arguments[0], &directory, 1);
     let data = DataClient::new(map, &Connect::default());
-    let ids: Vec<DatafileId> = (0..many).map(|n| DatafileId { file: FileId(1 << 40 | n), index: 0, target: TargetId(0) }).collect();
+    let ids: Vec<DatafileId> =
+        (0..many).map(|n| DatafileId { file: FileId(1 << 40 | n), index: 0, target: TargetId(0), lot: None }).collect();
     let measure = |what: &str, work: &dyn Fn()| {
         let before = (processor_ns("self"), processor_ns(&child.id().to_string()));
         work();

@@ -144,7 +144,7 @@ fn make(arguments: &Arguments, names: &MetadataClient, data: &DataClient, path: 
             let mut end_bytes = 0;
             if arguments.datafiles > 0 {
                 for (index, target) in (0..).zip(file.targets.iter().copied()) {
-                    writes[data.server_of(target)?].push((DatafileId { file: file.id(), index, target }, 0, 1));
+                    writes[data.server_of(target)?].push((DatafileId { file: file.id(), index, target, lot: None }, 0, 1));
                 }
                 end_bytes = file.layout.logical_file_size(&vec![1; file.targets.len()])?;
             }

@@ -50,6 +50,10 @@ kinds! {
     Access = libc::EACCES,
     /// Space is used up.
     NoSpace = libc::ENOSPC,
+    /// A lot is used up.
+    Quota = libc::EDQUOT,
+    /// Not from one lot to another.
+    CrossLot = libc::EXDEV,
     /// Larger than a file may be.
     TooLarge = libc::EFBIG,
     /// A name or path is too long.
@@ -138,6 +142,7 @@ impl Error {
     pub fn system(doing: impl std::fmt::Display, error: impl Into<std::io::Error>) -> Error {
         let error = error.into();
         let kind = match error.raw_os_error() {
+            // The target's file system has a quota: no lot of ours.
             Some(libc::EDQUOT) => ErrorKind::NoSpace,
             Some(libc::EPERM | libc::EROFS) => ErrorKind::Access,
             Some(libc::EPIPE) => ErrorKind::Reset,

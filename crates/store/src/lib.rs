@@ -17,6 +17,7 @@
 //! | `durable` | files that are there whole or not at all |
 //! | `sparse` | holes of local files, and blocks of zeros |
 //! | `sync` | locks, and what panics leave to do |
+//! | [`trust`] | credentials, and how both ends of a connection prove theirs |
 //! | [`limits`] | every bound on what a peer can make us do |
 //!
 //! The bytes on the wire and on disk are drawn in `PROTOCOL.md` beside this crate.
@@ -36,6 +37,7 @@ pub mod protocol;
 mod sparse;
 pub mod start;
 mod sync;
+pub mod trust;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

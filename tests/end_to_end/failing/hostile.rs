@@ -6,7 +6,7 @@
 use crate::bounded::Bounded;
 use crate::common::{Said, content, file, run, scratch, text, thalweg};
 use std::io::Read;
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
@@ -20,6 +20,7 @@ use thalweg_store::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, MetadataReply, MetadataRequest, Name, Operation, ServerEntry, SmallReply,
     Status, StoreMap, TargetEntry, TargetId,
 };
+use thalweg_store::trust::Identity;
 use thalweg_store::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 
 const STORE: u64 = 0xa1;
@@ -108,7 +109,7 @@ fn replaced(bytes: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
 }
 
 fn attributes(id: u64, kind: FileKind) -> Attributes {
-    let layout = FileLayout { spec: Spec::new("simple_stripe"), targets: vec![TargetId(0)] };
+    let layout = FileLayout { spec: Spec::new("simple_stripe"), targets: vec![TargetId(0)], lot: None };
     let is_file = kind == FileKind::File;
     Attributes {
         id: FileId(id),
@@ -147,7 +148,7 @@ struct Hostile {
 struct Asked(Arc<Hostile>);
 
 impl Service for Hostile {
-    fn hello(&self, _: &Hello, _: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, _: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
         let (server, service) = if self.map.is_some() { ("metadata", ServiceKind::Metadata) } else { ("io0", ServiceKind::Io) };
         let (server, node) = (server.to_owned(), "here".to_owned());
         Ok(HelloReply {
@@ -167,7 +168,7 @@ impl Service for Hostile {
         if self.map.is_some() { Kind::Metadata } else { Kind::Io }
     }
 
-    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+    fn session(self: Arc<Self>, _: &Hello, _: &Arc<Identity>) -> Box<dyn Session> {
         Box::new(Asked(self))
     }
 }

@@ -48,6 +48,6 @@ impl LayoutFlags {
 
     /// The choice, as the store takes it.
     pub(crate) fn choice(&self) -> Result<LayoutChoice, Failure> {
-        Ok(LayoutChoice { spec: self.spec()?, datafiles: self.datafiles, placement: self.place.clone() })
+        Ok(LayoutChoice { spec: self.spec()?, datafiles: self.datafiles, placement: self.place.clone(), lot: None })
     }
 }

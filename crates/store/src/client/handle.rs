@@ -3,7 +3,7 @@
 use super::expected::Expected;
 use super::losses::Losses;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::io::{DatafileId, FileId, TargetId};
+use crate::protocol::io::{DatafileId, FileId, LotId, TargetId};
 use crate::protocol::metadata::Attributes;
 use std::sync::Arc;
 use thalweg_layout::Layout;
@@ -15,6 +15,7 @@ pub struct FileHandle {
     path: String,
     layout: Layout,
     targets: Vec<TargetId>,
+    lot: Option<LotId>,
     /// What the metadata service says of its datafiles.
     expected: Arc<Expected>,
     /// What of it is lost.
@@ -34,7 +35,7 @@ impl FileHandle {
             let problem = format!("a layout of {} datafiles on {} targets", layout.num_datafiles(), targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).on_file(path));
         }
-        Ok(FileHandle { id, path, layout, targets, expected: Arc::default(), losses: Arc::default(), is_for_mending: false })
+        Ok(FileHandle { id, path, layout, targets, lot: None, expected: Arc::default(), losses: Arc::default(), is_for_mending: false })
     }
 
     /// A file as the metadata service describes it.
@@ -46,12 +47,12 @@ impl FileHandle {
         let Some(layout) = &attributes.layout else {
             return Err(Error::new(ErrorKind::IsDirectory, "it is not a file").on_file(path));
         };
-        let (spec, targets) = (&layout.spec, &layout.targets);
+        let (spec, targets, lot) = (&layout.spec, &layout.targets, layout.lot);
         let many = targets.len() as u32;
         match Layout::new(spec, Some(many), many) {
             Ok(layout) => {
                 let handle = FileHandle::new(attributes.id, path, layout, targets.clone())?;
-                Ok(FileHandle { expected: Arc::new(Expected::of(attributes)), losses: Arc::new(Losses::of(attributes)), ..handle })
+                Ok(FileHandle { lot, expected: Arc::new(Expected::of(attributes)), losses: Arc::new(Losses::of(attributes)), ..handle })
             }
             Err(e) => Err(Error::new(ErrorKind::Invalid, e.to_string()).on_file(path)),
         }
@@ -102,7 +103,7 @@ impl FileHandle {
     }
     /// Datafile `index`.
     pub fn datafile(&self, index: u32) -> DatafileId {
-        DatafileId { file: self.id, index, target: self.targets[index as usize] }
+        DatafileId { file: self.id, index, target: self.targets[index as usize], lot: self.lot }
     }
     /// All datafiles.
     pub fn datafiles(&self) -> impl Iterator<Item = DatafileId> + '_ {

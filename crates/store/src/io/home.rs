@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn names_are_as_the_layout_on_disk_says() {
         for (file, index) in [(0, 0), (1, 9), (0x1234_5678_9abc_def0, 10), (u64::MAX, u32::MAX), (0xff, 4095)] {
-            let id = DatafileId { file: FileId(file), index, target: TargetId(0) };
+            let id = DatafileId { file: FileId(file), index, target: TargetId(0), lot: None };
             let expected = format!("{:02x}/{}.{}", file & 0xff, FileId(file), index);
             assert_eq!(Name::of(id).as_c_str().to_str().unwrap(), expected);
         }

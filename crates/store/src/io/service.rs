@@ -8,9 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
+use crate::trust::Identity;
 use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use std::collections::{BTreeMap, HashMap};
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_bulk::{crc32c, resize};
@@ -97,7 +98,7 @@ impl Drop for IoServer {
 }
 
 impl Service for IoServer {
-    fn hello(&self, hello: &Hello, _peer: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, hello: &Hello, _who: &Arc<Identity>) -> Result<HelloReply> {
         if let Some(store) = hello.store
             && store != self.options.store
         {
@@ -145,14 +146,16 @@ impl Service for IoServer {
         false
     }
 
-    fn session(self: Arc<Self>, _hello: &Hello, _peer: SocketAddr) -> Box<dyn Session> {
-        Box::new(IoSession { server: self, buffer: Vec::new(), objects: HashMap::new() })
+    fn session(self: Arc<Self>, _hello: &Hello, who: &Arc<Identity>) -> Box<dyn Session> {
+        Box::new(IoSession { server: self, who: Arc::clone(who), buffer: Vec::new(), objects: HashMap::new() })
     }
 }
 
 /// One connection's state.
 pub(super) struct IoSession {
     pub(super) server: Arc<IoServer>,
+    /// Whose connection it is.
+    pub(super) who: Arc<Identity>,
     /// The payload being worked on.
     pub(super) buffer: Vec<u8>,
     /// Datafiles named in the recording with this number.
@@ -226,6 +229,7 @@ impl Session for IoSession {
             IoRequest::DataMap { datafiles } => self.data_maps(exchange, &datafiles),
             IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
+            IoRequest::Share(_) => Err(Error::new(ErrorKind::Unsupported, "lots are not kept here")),
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }
     }
@@ -414,7 +418,8 @@ mod tests {
             follower: Follower::new("io0", "here", 7, ""),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
-        let mut session = IoSession { server: Arc::clone(&server), buffer: vec![1; 3], objects: HashMap::new() };
+        let mut session =
+            IoSession { server: Arc::clone(&server), who: Arc::new(Identity::store()), buffer: vec![1; 3], objects: HashMap::new() };
         for _ in 0..3 {
             // There is room for one: a second would wait for ever.
             let work = AssertUnwindSafe(|| session.with_memory(limits::PAYLOAD_BYTES, |_| -> () { panic!("as a bug does") }));

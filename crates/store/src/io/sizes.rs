@@ -189,7 +189,7 @@ mod tests {
     use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
     fn id(file: u64) -> DatafileId {
-        DatafileId { file: FileId(file), index: 3, target: TargetId(0) }
+        DatafileId { file: FileId(file), index: 3, target: TargetId(0), lot: None }
     }
 
     fn size(size_bytes: u64) -> DatafileSize {

@@ -183,7 +183,7 @@ impl Target {
             let mut later = Vec::new();
             each_datafile(&self.directory().join(DATAFILES), &mut |file, index, path| {
                 if file.epoch() > start.epoch {
-                    later.push((DatafileId { file, index, target: self.number }, path.to_owned()));
+                    later.push((DatafileId { file, index, target: self.number, lot: None }, path.to_owned()));
                 }
             })?;
             self.home.set_aside(&later, |id, work| self.open.without(id, work))
@@ -316,7 +316,7 @@ mod tests {
     #[test]
     fn datafiles_of_starts_that_are_given_up_are_set_aside_and_the_others_stay() {
         let dir = tempfile::tempdir().unwrap();
-        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 2, target: TargetId(3) };
+        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 2, target: TargetId(3), lot: None };
         let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
         target.ask(Arc::new(Service(AtomicU64::new(0xff_ffff))));
         for epoch in [2, 5, 0xff_ffff] {
@@ -359,7 +359,7 @@ mod tests {
     fn more_datafiles_than_are_kept_open_still_work() {
         let dir = tempfile::tempdir().unwrap();
         let target = Target::initialise(dir.path(), 7, TargetId(0)).unwrap();
-        let id = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(0) };
+        let id = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(0), lot: None };
         for file in 0..OPEN_DATAFILES as u64 + 50 {
             target.created(id(file)).unwrap().write(&file.to_le_bytes(), 4096).unwrap();
         }
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn the_highest_epoch_is_remembered_and_found_where_it_was_not_kept() {
         let dir = tempfile::tempdir().unwrap();
-        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 0, target: TargetId(3) };
+        let id = |epoch: u64| DatafileId { file: FileId::new(epoch, 1), index: 0, target: TargetId(3), lot: None };
         let target = Target::initialise(dir.path(), 7, TargetId(3)).unwrap();
         assert_eq!(target.seen().start.epoch, 0);
         assert!(target.created(id(1)).is_err(), "nobody has said that it has begun");

@@ -493,7 +493,7 @@ mod tests {
     }
 
     fn striped() -> FileLayout {
-        FileLayout { spec: Spec::new("simple_stripe").with("strip_size", "65536"), targets: vec![TargetId(2), TargetId(0)] }
+        FileLayout { spec: Spec::new("simple_stripe").with("strip_size", "65536"), targets: vec![TargetId(2), TargetId(0)], lot: None }
     }
 
     /// Rows that were written when version 1 was the only one.
@@ -515,6 +515,7 @@ mod tests {
             spec: Some(Spec::new("varstrip_dist").with("strips", "0:2K;1:1K")),
             datafiles: Some(2),
             placement: Some(Placement::Targets(vec![TargetId(1), TargetId(3)])),
+            lot: None,
         };
         assert_eq!(directory.node, Node::Directory { parent: FileId(1 << 40 | 7), default_layout: Some(choice) });
         assert_eq!((directory.mode, directory.links, directory.changed_ns), (0o2755, 2, -5));
@@ -563,7 +564,7 @@ mod tests {
             Node::Symlink(b"to".to_vec()),
             Node::BlockDevice(9),
             Node::Directory { parent: FileId(1), default_layout: None },
-            Node::File(FileLayout { spec: Spec::new("basic_dist"), targets: vec![TargetId(1)] }),
+            Node::File(FileLayout { spec: Spec::new("basic_dist"), targets: vec![TargetId(1)], lot: None }),
             Node::File(striped()),
         ];
         let mut shared = Vec::new();

@@ -3,13 +3,13 @@
 //! A glimpse asks for thousands of datafiles in one message, and both ends work through the list, so a datafile costs as few bytes
 //! and instructions as its neighbours allow: each number is sent as its difference from the one before, seven bits to a byte
 //! (small differences of either sign are one byte). Files of a directory were mostly made one after the other, and the datafiles of
-//! one file stand together: three bytes for each, where the plain form takes eight to ten. A size that is not sparse, of a datafile
+//! one file stand together: three bytes for each, where the plain form takes eight to ten, and one or two more for a lot. A size that is not sparse, of a datafile
 //! that is quiet, is sent without its allocated bytes.
 //!
 //! The list is one byte string in the body; its bytes are checked as they are read, and nothing is allocated that they could
 //! not fill.
 
-use super::numbers::{FileId, TargetId};
+use super::numbers::{FileId, LotId, TargetId};
 use serde::{Deserialize, Serialize};
 
 /// The part of a file on one target.
@@ -21,6 +21,8 @@ pub struct DatafileId {
     pub index: u32,
     /// The target it is on.
     pub target: TargetId,
+    /// The lot whose share there it draws on.
+    pub lot: Option<LotId>,
 }
 
 /// A datafile's size.
@@ -80,11 +82,12 @@ pub(super) mod packed_datafiles {
 
     pub(crate) fn serialize<S: serde::Serializer>(list: &[DatafileId], to: S) -> Result<S::Ok, S::Error> {
         let mut bytes = Vec::with_capacity(list.len() * (LEAST + 1) + 8);
-        let mut last = DatafileId { file: FileId(0), index: 0, target: TargetId(0) };
+        let mut last = DatafileId { file: FileId(0), index: 0, target: TargetId(0), lot: None };
         for id in list {
             put(&mut bytes, difference(last.file.0, id.file.0));
-            put(&mut bytes, difference(last.index.into(), id.index.into()));
+            put(&mut bytes, difference(last.index.into(), id.index.into()) << 1 | u64::from(id.lot.is_some()));
             put(&mut bytes, difference(last.target.0.into(), id.target.0.into()));
+            id.lot.iter().for_each(|lot| put(&mut bytes, lot.0.into()));
             last = *id;
         }
         to.serialize_bytes(&bytes)
@@ -96,9 +99,11 @@ pub(super) mod packed_datafiles {
             let (mut file, mut index, mut target) = (0, 0_u32, 0_u32);
             while !bytes.is_empty() {
                 file = add(file, take(&mut bytes)?);
-                index = u32::try_from(add(index.into(), take(&mut bytes)?)).ok()?;
+                let next = take(&mut bytes)?;
+                index = u32::try_from(add(index.into(), next >> 1)).ok()?;
                 target = u32::try_from(add(target.into(), take(&mut bytes)?)).ok()?;
-                list.push(DatafileId { file: FileId(file), index, target: TargetId(target) });
+                let lot = if next & 1 == 1 { Some(LotId(u32::try_from(take(&mut bytes)?).ok()?)) } else { None };
+                list.push(DatafileId { file: FileId(file), index, target: TargetId(target), lot });
             }
             Some(list)
         }))
@@ -169,16 +174,16 @@ mod tests {
     use proptest::prelude::*;
 
     fn id(file: u64, index: u32, target: u32) -> DatafileId {
-        DatafileId { file: FileId(file), index, target: TargetId(target) }
+        DatafileId { file: FileId(file), index, target: TargetId(target), lot: None }
     }
 
     proptest! {
         #[test]
         fn lists_come_back_as_they_were(
-            ids in prop::collection::vec((any::<u64>(), any::<u32>(), any::<u32>()), 0..50),
+            ids in prop::collection::vec((any::<u64>(), any::<u32>(), any::<u32>(), any::<Option<u32>>()), 0..50),
             sizes in prop::collection::vec((0..1_u64 << 63, any::<u64>(), any::<bool>(), any::<bool>()), 0..50),
         ) {
-            let datafiles: Vec<_> = ids.into_iter().map(|(f, i, t)| id(f, i, t)).collect();
+            let datafiles: Vec<_> = ids.into_iter().map(|(f, i, t, lot)| DatafileId { lot: lot.map(LotId), ..id(f, i, t) }).collect();
             let asked = IoRequest::Glimpse { datafiles };
             prop_assert_eq!(postcard::from_bytes::<IoRequest>(&postcard::to_allocvec(&asked).unwrap()).unwrap(), asked);
             let size = |(size_bytes, allocated, dense, quiet): (u64, u64, bool, bool)| DatafileSize {

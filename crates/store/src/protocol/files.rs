@@ -5,7 +5,7 @@
 
 use super::lost::Lost;
 use super::names::Name;
-use super::numbers::{FileId, TargetId};
+use super::numbers::{FileId, LotId, TargetId};
 use super::settled::Settled;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -59,6 +59,9 @@ pub struct FileLayout {
     /// The target of each datafile, in order; their number is the number of datafiles.
     #[serde(deserialize_with = "super::checked::targets")]
     pub targets: Vec<TargetId>,
+    /// The lot that it is in.
+    #[serde(skip)]
+    pub lot: Option<LotId>,
 }
 
 /// What is known of a file or directory at the metadata service. A file's size is at the I/O servers; the service knows it only
@@ -132,6 +135,9 @@ pub struct LayoutChoice {
     pub datafiles: Option<u32>,
     /// Where they go; otherwise round-robin from a random target.
     pub placement: Option<Placement>,
+    /// The lot that it is in.
+    #[serde(skip)]
+    pub lot: Option<LotId>,
 }
 
 /// What is made besides files and directories.

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 pub use super::common::Refusal;
 pub use super::datafiles::{DatafileId, DatafileSize};
-pub use super::numbers::{FileId, TargetId};
+use super::lots::{LotUse, ShareRequest};
+pub use super::numbers::{FileId, LotId, TargetId};
 
 /// What survives what, once a write has been answered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -104,6 +105,8 @@ pub enum IoRequest {
         /// Which, and in each from which byte to which.
         datafiles: Vec<(DatafileId, u64, u64)>,
     },
+    /// About shares of lots.
+    Share(ShareRequest),
 }
 
 /// What becomes of a range. With `KeepSize` in the name nothing gets longer.
@@ -194,4 +197,6 @@ pub enum IoReply {
     /// How many bytes each read has in the payload, in the order asked: fewer than asked for where the datafile ends.
     ReadMany(Vec<Result<u64, Refusal>>),
     DataMaps(Vec<DataMap>),
+    /// What targets here have of lots.
+    Lots(Vec<LotUse>),
 }

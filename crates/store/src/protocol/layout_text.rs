@@ -108,6 +108,7 @@ impl From<&FileLayout> for LayoutChoice {
             spec: Some(layout.spec.clone()),
             datafiles: Some(layout.targets.len() as u32),
             placement: Some(Placement::Targets(layout.targets.clone())),
+            lot: None,
         }
     }
 }

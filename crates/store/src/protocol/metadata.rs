@@ -8,10 +8,11 @@ pub use super::files::{
 };
 use super::locks::{LockOperation, LockReply};
 pub use super::lost::{Lost, LostRange};
+use super::lots::{LotOperation, LotReport};
 pub use super::many::{NewFile, Small, SmallReply};
 pub use super::map::{ServerEntry, StoreMap, TargetEntry};
 pub use super::names::Name;
-pub use super::numbers::{FileId, TargetId};
+pub use super::numbers::{FileId, LotId, TargetId};
 pub use super::page::{After, Detail};
 pub use super::settled::{Closed, End, Lengths, Settled};
 use serde::{Deserialize, Serialize};
@@ -254,6 +255,8 @@ pub enum Operation {
         /// Not lost any more.
         mended: Lost,
     },
+    /// About lots: [`MetadataReply::Lots`].
+    Lot(LotOperation),
 }
 
 impl Operation {
@@ -318,6 +321,8 @@ pub enum MetadataReply {
         /// The metadata is older than what this server has seen, and somebody has accepted that: its targets go on from this start.
         accepted: bool,
     },
+    /// Lots.
+    Lots(Vec<LotReport>),
 }
 
 /// How the metadata service is.

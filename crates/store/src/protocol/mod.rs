@@ -9,6 +9,7 @@ pub mod io;
 mod layout_text;
 pub mod locks;
 pub mod lost;
+pub mod lots;
 pub mod many;
 mod map;
 pub mod metadata;

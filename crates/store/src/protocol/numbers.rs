@@ -12,6 +12,16 @@ impl std::fmt::Display for TargetId {
     }
 }
 
+/// A lot's number, from 1. Never used again within a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct LotId(pub u32);
+
+impl std::fmt::Display for LotId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
 /// A file's or directory's number. Never used again within a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId(pub u64);

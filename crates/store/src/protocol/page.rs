@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn pages_come_back_as_they_were_and_share_layouts() {
-        let layout = |n: u32| Arc::new(FileLayout { spec: Spec::new("simple_stripe"), targets: vec![TargetId(n); 32] });
+        let layout = |n: u32| Arc::new(FileLayout { spec: Spec::new("simple_stripe"), targets: vec![TargetId(n); 32], lot: None });
         let (one, other) = (layout(1), layout(2));
         let mut entries: Vec<DirectoryEntry> =
             (1..100).map(|n| entry(&vec![b'x'; n], Some(if n % 3 == 0 { &other } else { &one }))).collect();

@@ -61,7 +61,7 @@ fn a_client_that_makes_an_epoch_up_is_refused_and_nothing_of_it_is_kept() {
     let start = || up(&UpOptions::new([&io0, &io1])).unwrap();
     let store = start();
     let file = create(&store, "real");
-    let real = |file| DatafileId { file, index: 0, target: TargetId(1) };
+    let real = |file| DatafileId { file, index: 0, target: TargetId(1), lot: None };
     write(&mut connect(&store, "io1", None).unwrap(), real(file), Durability::Synced).unwrap();
     let now = connect(&store, "metadata", None).unwrap().hello().service_start;
     assert_eq!(file.epoch(), now.epoch);
@@ -119,7 +119,7 @@ fn a_server_whose_service_is_away_serves_what_it_knows_and_refuses_the_rest_in_b
     options.servers = None;
     let store = up(&options).unwrap();
     let file = create(&store, "f");
-    let id = |file| DatafileId { file, index: 0, target: TargetId(0) };
+    let id = |file| DatafileId { file, index: 0, target: TargetId(0), lot: None };
     write(&mut connect(&store, "io0", None).unwrap(), id(file), Durability::Synced).unwrap();
     let config = store.config().clone();
     store.stop().unwrap();

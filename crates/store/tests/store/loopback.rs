@@ -137,7 +137,7 @@ impl Names for InMemory {
             size_bytes: None,
             settled: None,
             lost: None,
-            layout: Some(Arc::new(FileLayout { spec: made.spec(), targets })),
+            layout: Some(Arc::new(FileLayout { spec: made.spec(), targets, lot: None })),
             default_layout: None,
         };
         files.0.insert(path.to_owned(), attributes.clone());

@@ -2,10 +2,11 @@
 
 use crate::bounded::{accepted, heard, joined};
 use std::io::Write;
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_store::trust::Identity;
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, SpanKind, TraceHandle, Tracer};
@@ -13,7 +14,7 @@ use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, SpanKind, TraceHandle,
 struct Echo(BootVerifier);
 
 impl Service for Echo {
-    fn hello(&self, _: &Hello, _: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, _: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
         Ok(HelloReply {
             version: 1,
             server: "echo".into(),
@@ -29,7 +30,7 @@ impl Service for Echo {
     fn kind(&self) -> Kind {
         Kind::Io
     }
-    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+    fn session(self: Arc<Self>, _: &Hello, _: &Arc<Identity>) -> Box<dyn Session> {
         Box::new(EchoSession)
     }
 }

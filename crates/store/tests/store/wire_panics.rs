@@ -1,10 +1,11 @@
 //! A request that makes the service panic: its client gets an error, what it held goes back, and a service that may be half-changed stops.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_store::trust::Identity;
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
@@ -16,7 +17,7 @@ struct Clumsy {
 }
 
 impl Service for Clumsy {
-    fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, hello: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
         assert_ne!(hello.client, "panics", "in a hello");
         Ok(HelloReply {
             version: 1,
@@ -36,7 +37,7 @@ impl Service for Clumsy {
     fn stops_after_a_panic(&self) -> bool {
         self.stops
     }
-    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+    fn session(self: Arc<Self>, _: &Hello, _: &Arc<Identity>) -> Box<dyn Session> {
         self.sessions.fetch_add(1, Ordering::SeqCst);
         Box::new(ClumsySession { service: self, drops_badly: false })
     }

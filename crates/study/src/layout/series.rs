@@ -128,7 +128,7 @@ impl Series {
         let ranks = topology.nodes.len();
         let on = |targets: &[u32]| Some(Placement::Targets(targets.iter().copied().map(TargetId).collect()));
         let choice = |spec: Spec, targets: &[u32]| {
-            Some(LayoutChoice { spec: Some(spec), datafiles: Some(targets.len() as u32), placement: on(targets) })
+            Some(LayoutChoice { spec: Some(spec), datafiles: Some(targets.len() as u32), placement: on(targets), lot: None })
         };
         let striped = |strip: u64, targets: &[u32]| choice(Spec::new("simple_stripe").with("strip_size", strip), targets);
         match self.kind {

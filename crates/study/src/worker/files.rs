@@ -101,7 +101,7 @@ mod tests {
     fn a_choice_is_text_as_the_flags_take_it() {
         let spec = Spec::new("varstrip_dist").with("strips", "0:4096;1:4096".to_owned());
         let placement = Some(Placement::Targets([0, 1].map(TargetId).into()));
-        let choice = LayoutChoice { spec: Some(spec), datafiles: Some(2), placement };
+        let choice = LayoutChoice { spec: Some(spec), datafiles: Some(2), placement, lot: None };
         assert_eq!(as_attribute(&choice), "varstrip_dist,strips=0:4096;1:4096 datafiles=2 place=targets:0,1");
     }
 }

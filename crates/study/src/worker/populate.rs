@@ -26,7 +26,7 @@ const THREADS: usize = 4;
 /// The layout of files of so many datafiles.
 fn layout(datafiles: u32) -> LayoutChoice {
     let spec = Spec::new("simple_stripe").with("strip_size", 1);
-    LayoutChoice { spec: Some(spec), datafiles: Some(datafiles.max(1)), placement: None }
+    LayoutChoice { spec: Some(spec), datafiles: Some(datafiles.max(1)), placement: None, lot: None }
 }
 
 /// Makes them.

@@ -307,7 +307,7 @@ impl Shared {
     fn remove_empty(&self, id: FileId, file: &FileLayout) -> Result<()> {
         let mut by_server: BTreeMap<u32, Vec<DatafileId>> = BTreeMap::new();
         for (index, target) in (0..).zip(&file.targets) {
-            by_server.entry(self.server_number(*target)?).or_default().push(DatafileId { file: id, index, target: *target });
+            by_server.entry(self.server_number(*target)?).or_default().push(DatafileId { file: id, index, target: *target, lot: file.lot });
         }
         let map = self.namespace.map();
         let server = |number: u32| &map.servers[number as usize];
@@ -338,7 +338,7 @@ impl Shared {
         for ((index, target), bytes) in (0..).zip(&file.targets).zip(layout.datafile_sizes(size_bytes)) {
             let number = self.server_number(*target)?;
             let entry = by_server.entry(number).or_insert_with(|| (self.namespace.map().servers[number as usize].clone(), Vec::new()));
-            entry.1.push((DatafileId { file: id, index, target: *target }, bytes));
+            entry.1.push((DatafileId { file: id, index, target: *target, lot: file.lot }, bytes));
         }
         let mut by_server: Vec<_> = by_server.into_values().collect();
         by_server.iter_mut().for_each(|(_, list)| list.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes)));
@@ -363,7 +363,12 @@ impl Shared {
         let mut by_server: BTreeMap<u32, Vec<DatafileId>> = BTreeMap::new();
         for (id, targets) in &files {
             for (index, target) in (0..).zip(targets) {
-                by_server.entry(self.server_number(*target)?).or_default().push(DatafileId { file: *id, index, target: *target });
+                by_server.entry(self.server_number(*target)?).or_default().push(DatafileId {
+                    file: *id,
+                    index,
+                    target: *target,
+                    lot: None,
+                });
             }
         }
         let mut unfinished: HashSet<FileId> = HashSet::new();

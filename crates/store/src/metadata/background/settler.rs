@@ -200,7 +200,7 @@ impl Shared {
             for (index, target) in (0..).zip(&layout.targets) {
                 let server = map.target(*target).map(|(entry, _)| entry.server as usize);
                 let server = server.ok_or_else(|| Error::new(ErrorKind::Io, format!("target {target} is not in the store's map")))?;
-                by_server.entry(server).or_default().push((place, DatafileId { file: files[*n], index, target: *target }));
+                by_server.entry(server).or_default().push((place, DatafileId { file: files[*n], index, target: *target, lot: layout.lot }));
             }
         }
         for (server, datafiles) in by_server {

@@ -46,7 +46,7 @@ pub(crate) fn place(asked: &LayoutChoice, inherited: Option<&LayoutChoice>, map:
         ));
     }
     let targets = (0..count).map(|i| candidates[(start + i) % candidates.len()]).collect();
-    Ok(FileLayout { spec: layout.spec(), targets })
+    Ok(FileLayout { spec: layout.spec(), targets, lot: None })
 }
 
 /// The targets in the order in which round-robin takes them: the first of every server, then the second.
@@ -167,7 +167,7 @@ mod tests {
     }
 
     fn asked(spec: Option<Spec>, datafiles: Option<u32>, placement: Option<Placement>) -> LayoutChoice {
-        LayoutChoice { spec, datafiles, placement }
+        LayoutChoice { spec, datafiles, placement, lot: None }
     }
 
     #[test]

@@ -11,14 +11,14 @@ use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
+use crate::trust::Identity;
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
-use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId, machine};
 
 impl Service for MetadataService {
-    fn hello(&self, hello: &Hello, _: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, hello: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
         let store = self.namespace.map().store;
         if let Some(meant) = hello.store
             && meant != store
@@ -51,14 +51,16 @@ impl Service for MetadataService {
         self.witnesses.stop();
     }
 
-    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
-        Box::new(ClientSession::new(self))
+    fn session(self: Arc<Self>, _: &Hello, who: &Arc<Identity>) -> Box<dyn Session> {
+        Box::new(ClientSession::new(self, Arc::clone(who)))
     }
 }
 
 /// One client's connection.
 pub(super) struct ClientSession {
     service: Arc<MetadataService>,
+    /// Whose connection it is.
+    who: Arc<Identity>,
     open: Openings,
     continued: Continued,
     /// The client's, if it locks.
@@ -84,8 +86,15 @@ impl Session for ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(service: Arc<MetadataService>) -> ClientSession {
-        ClientSession { open: Openings::new(Arc::clone(&service)), continued: Continued::default(), service, life: None, witness: None }
+    pub(super) fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
+        ClientSession {
+            who,
+            open: Openings::new(Arc::clone(&service)),
+            continued: Continued::default(),
+            service,
+            life: None,
+            witness: None,
+        }
     }
 
     pub(super) fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {

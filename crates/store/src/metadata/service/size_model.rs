@@ -66,7 +66,7 @@ impl Bytes {
 
     fn size(&self, id: FileId) -> u64 {
         let (of, layout) = self.layout(id);
-        let each = (0..).zip(&of.targets).map(|(index, target)| DatafileId { file: id, index, target: *target });
+        let each = (0..).zip(&of.targets).map(|(index, target)| DatafileId { file: id, index, target: *target, lot: None });
         let sizes: Vec<u64> = each.map(|d| self.datafiles.get(&d).map_or(0, |(now, _)| *now)).collect();
         layout.logical_file_size(&sizes).unwrap()
     }
@@ -83,7 +83,7 @@ impl Bytes {
         for (index, target) in (0..).zip(&of.targets) {
             let range = layout.physical_range(index, from, end - from);
             if !range.is_empty() {
-                let datafile = DatafileId { file: id, index, target: *target };
+                let datafile = DatafileId { file: id, index, target: *target, lot: None };
                 let sizes = self.datafiles.entry(datafile).or_default();
                 sizes.0 = sizes.0.max(range.end);
                 let should = self.should.entry(datafile).or_default();
@@ -96,7 +96,7 @@ impl Bytes {
     /// Of each datafile of a file: its size, and what it would be had no power been lost.
     fn each(&self, id: FileId) -> Vec<(u64, u64)> {
         let (of, _) = self.layout(id);
-        let datafiles = (0..).zip(&of.targets).map(|(index, target)| DatafileId { file: id, index, target: *target });
+        let datafiles = (0..).zip(&of.targets).map(|(index, target)| DatafileId { file: id, index, target: *target, lot: None });
         datafiles.map(|d| (self.datafiles.get(&d).map_or(0, |(now, _)| *now), self.should.get(&d).copied().unwrap_or(0))).collect()
     }
 
@@ -248,7 +248,7 @@ fn map() -> StoreMap {
 }
 
 fn layout() -> LayoutChoice {
-    LayoutChoice { spec: Some(Spec::new("simple_stripe").with("strip_size", "10")), datafiles: Some(2), placement: None }
+    LayoutChoice { spec: Some(Spec::new("simple_stripe").with("strip_size", "10")), datafiles: Some(2), placement: None, lot: None }
 }
 
 impl World {
@@ -298,7 +298,7 @@ impl World {
         let service = Arc::clone(self.service.as_ref().unwrap());
         let one = &mut self.clients[client];
         if one.session.is_none() {
-            let mut session = ClientSession::new(service);
+            let mut session = ClientSession::new(service, Arc::new(crate::trust::Identity::store()));
             let files: Vec<_> = one.open.iter().map(|u| (u.id, u.write)).collect();
             if !files.is_empty() {
                 session.request(MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files } }, &mut Unwatched)?;

@@ -6,6 +6,7 @@ use super::service::{Session, Shared};
 use super::sessions::RecordingSession;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::trust::Identity;
 use crate::wire::exchange::{Exchange, request_header};
 use crate::wire::header::{HEADER_BYTES, Header, Kind};
 use crate::wire::socket;
@@ -21,6 +22,8 @@ pub(super) struct Served<'a> {
     number: u64,
     stream: &'a TcpStream,
     peer: SocketAddr,
+    /// Who has proven to be at the other end.
+    who: Arc<Identity>,
     /// By when it has to have said hello.
     hello_by: Instant,
     client: Option<Client>,
@@ -59,6 +62,7 @@ impl<'a> Served<'a> {
             number,
             stream,
             peer,
+            who: Arc::new(Identity::store()),
             hello_by: Instant::now() + limits::HELLO,
             client: None,
             name,
@@ -195,6 +199,7 @@ impl<'a> Served<'a> {
             shared: self.shared,
             number: self.number,
             peer: self.peer,
+            who: &self.who,
             client: &mut self.client,
             started: &mut self.started,
         };

@@ -4,6 +4,7 @@ use super::newcomers::Client;
 use super::service::{Session, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, Hello};
+use crate::trust::Identity;
 use crate::wire::descriptors::Shares;
 use crate::wire::exchange::{Exchange, decode};
 use crate::wire::header::{Header, Kind, VERSION, VERSION_MIN, version_error};
@@ -43,6 +44,7 @@ pub(super) struct Parts<'a> {
     pub shared: &'a Shared,
     pub number: u64,
     pub peer: SocketAddr,
+    pub who: &'a Arc<Identity>,
     pub client: &'a mut Option<Client>,
     pub started: &'a mut Vec<u32>,
 }
@@ -91,10 +93,10 @@ impl Parts<'_> {
                 if min > VERSION || max < VERSION_MIN {
                     return Err(version_error(min, max));
                 }
-                let mut reply = self.shared.service.hello(&hello, self.peer)?;
+                let mut reply = self.shared.service.hello(&hello, self.who)?;
                 reply.version = max.min(VERSION);
                 self.admit(&hello)?;
-                *self.session = Some(Arc::clone(&self.shared.service).session(&hello, self.peer));
+                *self.session = Some(Arc::clone(&self.shared.service).session(&hello, self.who));
                 exchange.reply(&CommonReply::Hello(reply))
             }
             CommonRequest::RecordStart { host, space } => {

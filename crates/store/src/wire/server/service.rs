@@ -7,12 +7,13 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::common::{Hello, HelloReply};
 use crate::sync::{Mutex, MutexGuard};
+use crate::trust::Identity;
 use crate::wire::descriptors::Counted;
 use crate::wire::exchange::Exchange;
 use crate::wire::header::Kind;
 use std::any::Any;
 use std::collections::HashMap;
-use std::net::{SocketAddr, TcpStream};
+use std::net::TcpStream;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -24,7 +25,7 @@ pub trait Service: Send + Sync + 'static {
     ///
     /// # Errors
     /// When this client must not be served (another store's, no credential).
-    fn hello(&self, hello: &Hello, peer: SocketAddr) -> Result<HelloReply>;
+    fn hello(&self, hello: &Hello, who: &Arc<Identity>) -> Result<HelloReply>;
 
     /// Which kind of message it takes, besides the common ones.
     fn kind(&self) -> Kind;
@@ -38,7 +39,7 @@ pub trait Service: Send + Sync + 'static {
     }
 
     /// A connection has said hello: what keeps its state.
-    fn session(self: Arc<Self>, hello: &Hello, peer: SocketAddr) -> Box<dyn Session>;
+    fn session(self: Arc<Self>, hello: &Hello, who: &Arc<Identity>) -> Box<dyn Session>;
 }
 
 /// One connection's state on a server. Lives on the connection's thread.

@@ -8,7 +8,7 @@ use thalweg_store::{ErrorKind, Result, limits};
 use thalweg_trace::Tracer;
 
 fn id(file: u64, target: u32) -> DatafileId {
-    DatafileId { file: FileId(file), index: 0, target: TargetId(target) }
+    DatafileId { file: FileId(file), index: 0, target: TargetId(target), lot: None }
 }
 
 fn connect(servers: &loopback::Servers) -> Connection {

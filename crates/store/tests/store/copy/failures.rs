@@ -3,7 +3,7 @@
 use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines, accepted, joined};
 use crate::loopback::{self, crc32c};
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -15,6 +15,7 @@ use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Quiet, Si
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_store::protocol::io::{DataMap, DatafileId, Durability, FileId, IoReply, IoRequest};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
+use thalweg_store::trust::Identity;
 use thalweg_store::wire::{Connect, Connection, Exchange, Kind, ServeOptions, Service, Session, serve};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
@@ -194,7 +195,7 @@ fn bytes_that_fail_their_checksum_are_never_readable() {
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 1);
     let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
-    let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
+    let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let good = loopback::noise(2_000_000, 1);
     write(&mut connection, datafile, 0, &good, crc32c(&good)).unwrap();
     let lie = loopback::noise(1_500_000, 2);
@@ -219,7 +220,7 @@ struct Damaging {
 }
 
 impl Service for Damaging {
-    fn hello(&self, _: &Hello, _: SocketAddr) -> Result<HelloReply> {
+    fn hello(&self, _: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
         Ok(HelloReply {
             version: 1,
             server: "io0".into(),
@@ -235,7 +236,7 @@ impl Service for Damaging {
     fn kind(&self) -> Kind {
         Kind::Io
     }
-    fn session(self: Arc<Self>, _: &Hello, _: SocketAddr) -> Box<dyn Session> {
+    fn session(self: Arc<Self>, _: &Hello, _: &Arc<Identity>) -> Box<dyn Session> {
         Box::new(DamagingSession(self))
     }
 }
@@ -359,7 +360,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
         let call = |connection: &mut Connection, request: IoRequest| -> Vec<u8> {
             connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &[]).unwrap().1
         };
-        let datafile = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(1) };
+        let datafile = |file| DatafileId { file: FileId(file), index: 0, target: TargetId(1), lot: None };
         let (old, new) = (loopback::noise(3_000_000, 5), loopback::noise(6_000_000, 6));
         write(&mut connection, datafile(9), 0, &old, crc32c(&old)).unwrap();
         call(&mut connection, IoRequest::Sync { datafiles: vec![datafile(9)] });
@@ -390,7 +391,7 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
     let servers = loopback::servers(dir.path(), 1, 1);
     let address = &servers.map.servers[0].address;
     let mut connection = Connection::connect(address, &Connect::default()).unwrap();
-    let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
+    let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let piece = loopback::noise(1 << 20, 5);
     write(&mut connection, datafile, 0, &piece, crc32c(&piece)).unwrap();
     // A proxy that cuts a message short in its payload.
@@ -435,7 +436,7 @@ fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() 
             let (payload, address) = (&payload, &server.address);
             scope.spawn(move || {
                 let mut connection = Connection::connect(address, &Connect::default()).unwrap();
-                let datafile = DatafileId { file: FileId(n % 4), index: 0, target: TargetId(0) };
+                let datafile = DatafileId { file: FileId(n % 4), index: 0, target: TargetId(0), lot: None };
                 write(&mut connection, datafile, 0, payload, crc).unwrap();
             });
         }
@@ -452,7 +453,7 @@ fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 2);
     let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
-    let here = DatafileId { file: FileId(9), index: 0, target: TargetId(0) };
+    let here = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let cases = [
         (IoRequest::Read { datafile: here, offset: u64::MAX, length: 1 }, ErrorKind::TooLarge, "largest file"),
         (IoRequest::Read { datafile: here, offset: 0, length: 1 << 40 }, ErrorKind::Invalid, "1099511627776"),

@@ -12,7 +12,7 @@ use thalweg_store::{Error, ErrorKind};
 const PATIENCE: Duration = Duration::from_secs(20);
 
 fn choice(spec: &str, datafiles: Option<u32>) -> LayoutChoice {
-    LayoutChoice { spec: Some(spec.parse::<Spec>().unwrap()), datafiles, placement: None }
+    LayoutChoice { spec: Some(spec.parse::<Spec>().unwrap()), datafiles, placement: None, lot: None }
 }
 
 fn copy_in(store: &Store, from: &Path, to: &str, layout: LayoutChoice, tuning: Tuning) -> Result<(), Error> {

@@ -65,7 +65,7 @@ fn one(source: Source, sink: Sink, sparse: Sparse) -> Result<CopyOutcome, Error>
 }
 
 fn layout(spec: &str, datafiles: Option<u32>) -> LayoutChoice {
-    LayoutChoice { spec: Some(spec.parse::<Spec>().unwrap()), datafiles, placement: None }
+    LayoutChoice { spec: Some(spec.parse::<Spec>().unwrap()), datafiles, placement: None, lot: None }
 }
 
 #[test]

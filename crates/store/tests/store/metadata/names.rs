@@ -57,7 +57,7 @@ fn fill(names: &MetadataClient, file: &OpenFile, bytes: &[u8]) {
         let map = names.map();
         let (_, server) = map.target(*target).unwrap();
         let mut connection = Connection::connect(&server.address, &Connect::default()).unwrap();
-        let datafile = DatafileId { file: file.id(), index, target: *target };
+        let datafile = DatafileId { file: file.id(), index, target: *target, lot: None };
         let request = IoRequest::Write { datafile, offset: 0, durability: Durability::Returned };
         let reply: (IoReply, _) = connection.call_with(&mut off(), Kind::Io, &request, bytes).unwrap();
         assert!(matches!(reply.0, IoReply::Written { .. }));
@@ -71,7 +71,7 @@ fn datafile_sizes(names: &MetadataClient, file: &OpenFile) -> Vec<u64> {
         .map(|(index, target)| {
             let (_, server) = map.target(*target).unwrap();
             let mut connection = Connection::connect(&server.address, &Connect::default()).unwrap();
-            let datafiles = vec![DatafileId { file: file.id(), index, target: *target }];
+            let datafiles = vec![DatafileId { file: file.id(), index, target: *target, lot: None }];
             let reply: IoReply = connection.call(&mut off(), Kind::Io, &IoRequest::Glimpse { datafiles }).unwrap();
             let IoReply::Sizes(sizes) = reply else { panic!("{reply:?}") };
             sizes[0].size_bytes
@@ -301,7 +301,8 @@ fn a_directorys_layout_is_that_of_new_files_in_it() {
     let store = up(&options(directory.path(), 2, 1)).unwrap();
     let names = connect(&store);
     names.make_directory(&mut off(), &Place::at("/d"), OWNER, false).unwrap();
-    let choice = LayoutChoice { spec: Some(Spec::new("simple_stripe").with("strip_size", 4096)), datafiles: Some(1), placement: None };
+    let choice =
+        LayoutChoice { spec: Some(Spec::new("simple_stripe").with("strip_size", 4096)), datafiles: Some(1), placement: None, lot: None };
     let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
     names.set_attributes(&mut off(), &Place::at("/d"), &set).unwrap();
     names.make_directory(&mut off(), &Place::at("/d/below"), OWNER, false).unwrap();

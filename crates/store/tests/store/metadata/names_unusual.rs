@@ -55,7 +55,7 @@ fn ask(names: &MetadataClient, file: &OpenFile, request: impl Fn(DatafileId) -> 
     let one = |(index, target): (u32, &TargetId)| {
         let (_, server) = map.target(*target).unwrap();
         let mut connection = Connection::connect(&server.address, &Connect::default()).unwrap();
-        let request = request(DatafileId { file: file.id(), index, target: *target });
+        let request = request(DatafileId { file: file.id(), index, target: *target, lot: None });
         connection.call_with(&mut off(), Kind::Io, &request, payload).unwrap().0
     };
     (0..).zip(&file.targets).map(one).collect()
@@ -231,6 +231,7 @@ fn a_file_gets_another_layout_as_long_as_it_has_no_bytes_and_nobody_has_it_open(
         spec: Some(spec),
         datafiles: None,
         placement: Some(Placement::Targets(targets)),
+        lot: None,
     };
     let strips = || Spec::new("varstrip_dist").with("strips", "0:2K;1:1K");
     let changed = names.relayout(t, &place, &choice(strips(), vec![TargetId(1), TargetId(0)])).unwrap();

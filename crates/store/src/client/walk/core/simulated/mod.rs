@@ -208,8 +208,12 @@ impl World {
         let datafiles = if is_directory { 0 } else { self.setting.datafiles };
         let targets = (0..datafiles).map(TargetId).collect();
         let kind = if is_directory { FileKind::Directory } else { FileKind::File };
-        let attributes =
-            Attributes { id, kind, layout: (datafiles > 0).then(|| Arc::new(FileLayout { spec: spec(), targets })), ..plain_attributes() };
+        let attributes = Attributes {
+            id,
+            kind,
+            layout: (datafiles > 0).then(|| Arc::new(FileLayout { spec: spec(), targets, lot: None })),
+            ..plain_attributes()
+        };
         let datafiles = (0..datafiles).map(|_| (0, at_ns)).collect();
         let mut file = File {
             name,

@@ -304,7 +304,7 @@ fn read_made_up(names: u64, options: WalkOptions) -> ((usize, usize), WalkCounte
         servers: vec![ServerEntry { name: "io0".into(), node: String::new(), address: String::new() }],
         targets: vec![TargetEntry { target: TargetId(0), server: 0, directory: String::new() }],
     };
-    let layout = Arc::new(FileLayout { spec: spec(), targets: vec![TargetId(0)] });
+    let layout = Arc::new(FileLayout { spec: spec(), targets: vec![TargetId(0)], lot: None });
     let mut next = 0;
     let mut answer = |ask: Ask| match ask {
         Ask::List { after, most, .. } => {

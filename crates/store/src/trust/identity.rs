@@ -1,0 +1,69 @@
+//! Who a client is: what its credential says, once it has proven that it has it.
+
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+
+/// The owner's name in the store's own credential.
+pub const STORE_OWNER: &str = "store";
+/// An owner's name is at most this long, in bytes.
+pub const NAME_BYTES: usize = 63;
+
+/// A credential's number: random, so that nobody guesses one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct CredentialId(pub [u8; 16]);
+
+impl std::fmt::Display for CredentialId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// What a credential allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub enum Rights {
+    /// Reading.
+    Read,
+    /// Reading and changing files; lots of its owner.
+    Write,
+    /// Everything: the store's own credential.
+    Store,
+}
+
+/// What a credential says of its owner. Fixed when it is made: its secret is derived from this.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Identity {
+    /// Its number; the store's own has number 0.
+    pub id: CredentialId,
+    /// The owner: whose lots it may use.
+    pub owner: String,
+    /// What it allows.
+    pub rights: Rights,
+    /// Seconds since 1970 after which it is refused; `None`: never.
+    pub until_s: Option<u64>,
+}
+
+impl Identity {
+    /// The store's own.
+    pub fn store() -> Identity {
+        Identity { id: CredentialId::default(), owner: STORE_OWNER.to_owned(), rights: Rights::Store, until_s: None }
+    }
+
+    /// Whether this may use and change what belongs to `owner`: it is the owner's, or the store's own.
+    pub fn acts_for(&self, owner: &str) -> bool {
+        self.rights == Rights::Store || self.owner == owner
+    }
+
+    /// Refuses who may only read.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Access`].
+    pub fn may_write(&self) -> Result<()> {
+        match self.rights {
+            Rights::Write | Rights::Store => Ok(()),
+            Rights::Read => {
+                let problem = format!("the credential of `{}` is for reading only: give one that may write with --credential", self.owner);
+                Err(Error::new(ErrorKind::Access, problem))
+            }
+        }
+    }
+}
