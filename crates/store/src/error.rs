@@ -50,6 +50,8 @@ kinds! {
     Access = libc::EACCES,
     /// Space is used up.
     NoSpace = libc::ENOSPC,
+    /// The peer encrypts, and was spoken to in clear.
+    Encrypted = libc::EKEYREJECTED,
     /// A lot is used up.
     Quota = libc::EDQUOT,
     /// Not from one lot to another.

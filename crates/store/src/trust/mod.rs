@@ -1,5 +1,14 @@
 //! Who may: credentials, and how both ends of a connection prove that they have one before anything else is said.
 
+mod credential;
+mod find;
+mod gate;
 mod identity;
+pub(crate) mod proof;
+mod secret;
 
+pub use credential::{Credential, check_name};
+pub(crate) use find::Published;
+pub use find::{CREDENTIAL_VARIABLE, Credentials};
+pub use gate::Gate;
 pub use identity::{CredentialId, Identity, NAME_BYTES, Rights, STORE_OWNER};

@@ -1,0 +1,279 @@
+//! A credential: who its owner is, and the secret that proves it. A file of its own, which nobody else may read.
+//!
+//! ```toml
+//! store = "5f0c1d2e3a4b5968"
+//! owner = "ana"
+//! rights = "write"                            # read, write, or store: the store's own
+//! id = "7b1f..."                              # 32 hexadecimal digits
+//! until = 1798761600                          # seconds since 1970; left out: for good
+//! secret = "90c4..."                          # 64 hexadecimal digits
+//! ```
+//!
+//! The store's own credential holds the secret of which all others are derived: servers check any credential of their store without a
+//! list of them. (Rejected: a list at each server, which must be everywhere before a credential works; and signed tokens, which
+//! prove nothing about who sends them unless they are bound to a connection as well.)
+
+use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
+use super::secret::{self, Secret};
+use crate::durable;
+use crate::error::{Error, ErrorKind, Result};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::Path;
+
+/// A file of a credential is at most this long.
+const FILE_BYTES: u64 = 16 << 10;
+/// What stands in front.
+const NOTE: &str = "# A credential of a Thalweg store. It opens the store: keep it to yourself, and readable by nobody else (mode 600).\n";
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Credential {
+    /// The store that it opens.
+    pub store: u64,
+    /// Who its owner is.
+    pub identity: Identity,
+    /// The store's own: the one that all others are derived from. Otherwise its own.
+    secret: Secret,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    store: String,
+    owner: String,
+    rights: String,
+    id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<u64>,
+    secret: String,
+}
+
+impl Credential {
+    /// A new store's own.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub fn new_store(store: u64) -> Result<Credential> {
+        Ok(Credential { store, identity: Identity::store(), secret: Secret::random()? })
+    }
+
+    /// One for an owner, derived from the store's own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Access`] where this is not the store's own; [`ErrorKind::Invalid`] for a name that cannot be.
+    pub fn derive(&self, owner: &str, rights: Rights, until_s: Option<u64>) -> Result<Credential> {
+        check_name(owner)?;
+        let id = CredentialId(secret::random()?);
+        self.derived(Identity { id, owner: owner.to_owned(), rights, until_s })
+    }
+
+    /// The one for reading only that every store has: always the same for one store.
+    ///
+    /// # Errors
+    /// As [`Credential::derive`].
+    pub fn read_only(&self) -> Result<Credential> {
+        let full = self.secret.sign("thalweg read-only", &[]);
+        let id = CredentialId(full[..16].try_into().expect("16 of 32 bytes"));
+        self.derived(Identity { id, owner: super::STORE_OWNER.to_owned(), rights: Rights::Read, until_s: None })
+    }
+
+    fn derived(&self, identity: Identity) -> Result<Credential> {
+        if self.identity.rights != Rights::Store {
+            let problem = format!("only the store's own credential makes others: this one is of `{}`", self.identity.owner);
+            return Err(Error::new(ErrorKind::Access, problem));
+        }
+        Ok(Credential { store: self.store, secret: self.secret.of(&identity), identity })
+    }
+
+    /// What is proven with it.
+    pub(crate) fn proving(&self) -> Secret {
+        if self.identity.rights == Rights::Store { self.secret.of(&self.identity) } else { self.secret.clone() }
+    }
+
+    /// The store's secret, where this is the store's own.
+    pub(crate) fn root(&self) -> Option<&Secret> {
+        (self.identity.rights == Rights::Store).then_some(&self.secret)
+    }
+
+    /// Reads one.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`]; [`ErrorKind::Access`] when others than its owner may read it, with the command that mends that; what else is
+    /// wrong, without a byte of what is in it.
+    pub fn read(path: &Path) -> Result<Credential> {
+        let shown = path.display();
+        let file = File::open(path).map_err(|e| Error::system(format!("credential {shown}"), e))?;
+        let about = file.metadata().map_err(|e| Error::system(format!("credential {shown}"), e))?;
+        if !about.is_file() || about.len() > FILE_BYTES {
+            return Err(Error::new(ErrorKind::Invalid, format!("{shown}: no credential: expected a file of a few lines")));
+        }
+        if about.mode() & 0o077 != 0 {
+            let problem =
+                format!("{shown}: others may read or change this credential (mode {:o}): chmod 600 {shown}", about.mode() & 0o777);
+            return Err(Error::new(ErrorKind::Access, problem));
+        }
+        let mine = rustix::process::geteuid().as_raw();
+        if about.uid() != mine && mine != 0 {
+            let problem = format!("{shown}: this credential belongs to user {}, not to you ({mine}): copy it with mode 600", about.uid());
+            return Err(Error::new(ErrorKind::Access, problem));
+        }
+        let mut text = String::new();
+        file.take(FILE_BYTES).read_to_string(&mut text).map_err(|e| Error::system(format!("credential {shown}"), e))?;
+        Credential::parse(&text).map_err(|problem| Error::new(ErrorKind::Invalid, format!("{shown}: no credential: {problem}")))
+    }
+
+    fn parse(text: &str) -> std::result::Result<Credential, &'static str> {
+        // What the parser says of a mistake may quote the line, secret and all.
+        let written: Written =
+            toml::from_str(text).map_err(|_| "expected store, owner, rights, id and secret, as `credential create` writes them")?;
+        let store = u64::from_str_radix(&written.store, 16).map_err(|_| "store: expected 16 hexadecimal digits")?;
+        let rights = match written.rights.as_str() {
+            "read" => Rights::Read,
+            "write" => Rights::Write,
+            "store" => Rights::Store,
+            _ => return Err("rights: expected read, write or store"),
+        };
+        let id = CredentialId(secret::from_hex(&written.id).ok_or("id: expected 32 hexadecimal digits")?);
+        let secret = Secret::parse(&written.secret).ok_or("secret: expected 64 hexadecimal digits")?;
+        check_name(&written.owner).map_err(|_| "owner: expected 1 to 63 of A-Z a-z 0-9 . _ -")?;
+        let identity = Identity { id, owner: written.owner, rights, until_s: written.until };
+        let is_store = rights == Rights::Store || id == CredentialId::default();
+        if is_store != (identity == Identity::store()) {
+            return Err("rights: only the store's own credential has `store`");
+        }
+        Ok(Credential { store, identity, secret })
+    }
+
+    fn text(&self) -> Result<String> {
+        let rights = match self.identity.rights {
+            Rights::Read => "read",
+            Rights::Write => "write",
+            Rights::Store => "store",
+        };
+        let written = Written {
+            store: format!("{:016x}", self.store),
+            owner: self.identity.owner.clone(),
+            rights: rights.to_owned(),
+            id: self.identity.id.to_string(),
+            until: self.identity.until_s,
+            secret: self.secret.reveal(),
+        };
+        let body = toml::to_string(&written).map_err(|_| Error::new(ErrorKind::Invalid, "a credential that cannot be written"))?;
+        Ok(format!("{NOTE}{body}"))
+    }
+
+    /// Writes it to a file that only its owner may read; it appears whole or not at all. What has the name is replaced.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write(&self, path: &Path) -> Result<()> {
+        let text = self.text()?;
+        if std::fs::read_to_string(path).is_ok_and(|there| there == text) && Credential::read(path).is_ok() {
+            return Ok(());
+        }
+        self.put(path, &text, |file, draft| durable::publish(file, draft, path))
+    }
+
+    /// The same, unless there is a file of this name: then nothing is changed. Whether it was written. Of several who do it at a time, one
+    /// succeeds.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub fn write_new(&self, path: &Path) -> Result<bool> {
+        let mut is_new = true;
+        self.put(path, &self.text()?, |file, draft| {
+            file.sync_data()?;
+            let linked = std::fs::hard_link(draft, path);
+            let _ = std::fs::remove_file(draft);
+            match linked {
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => is_new = false,
+                other => other?,
+            }
+            path.parent()
+                .map_or(Ok(()), |parent| durable::sync_directory(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }))
+        })?;
+        Ok(is_new)
+    }
+
+    fn put(&self, path: &Path, text: &str, publish: impl FnOnce(&File, &Path) -> std::io::Result<()>) -> Result<()> {
+        let draft = path.with_file_name(format!(
+            ".{}.{}",
+            path.file_name().unwrap_or_default().to_string_lossy(),
+            secret::to_hex(&secret::random::<8>()?)
+        ));
+        let written = || -> std::io::Result<()> {
+            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            file.write_all(text.as_bytes()).and_then(|()| publish(&file, &draft)).inspect_err(|_| drop(std::fs::remove_file(&draft)))
+        };
+        written().map_err(|e| Error::system(format!("credential {}", path.display()), e))
+    }
+}
+
+/// Whether this can be an owner's name.
+///
+/// # Errors
+/// Says what was expected.
+pub fn check_name(name: &str) -> Result<()> {
+    let fits = (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
+    if fits && !name.starts_with('-') {
+        return Ok(());
+    }
+    let problem =
+        format!("`{}` is no owner's name: expected 1 to {NAME_BYTES} of A-Z a-z 0-9 . _ -, not beginning with -", name.escape_debug());
+    Err(Error::new(ErrorKind::Invalid, problem))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn a_credential_is_written_for_its_owner_alone_and_reads_back_the_same() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c");
+        let store = Credential::new_store(7).unwrap();
+        let ana = store.derive("ana", Rights::Write, Some(12)).unwrap();
+        for credential in [&store, &ana, &store.read_only().unwrap()] {
+            credential.write(&path).unwrap();
+            assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
+            assert_eq!(&Credential::read(&path).unwrap(), credential);
+            assert!(!format!("{credential:?}").contains(&credential.secret.reveal()[..8]));
+        }
+        assert!(!store.write_new(&path).unwrap(), "what is there stays");
+        assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "no draft is left");
+        assert_eq!(store.read_only().unwrap(), store.read_only().unwrap());
+        assert_eq!(ana.derive("bob", Rights::Write, None).unwrap_err().kind(), ErrorKind::Access);
+    }
+
+    #[test]
+    fn a_credential_that_others_can_read_is_refused_with_the_command_that_mends_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("c");
+        Credential::new_store(7).unwrap().write(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
+        let error = Credential::read(&path).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Access);
+        assert!(error.message().contains(&format!("chmod 600 {}", path.display())), "{error}");
+    }
+
+    #[test]
+    fn what_is_wrong_with_a_file_is_named_without_its_secret() {
+        let store = Credential::new_store(7).unwrap();
+        let (text, secret) = (store.text().unwrap(), store.secret.reveal());
+        for wrong in [
+            text.replace("rights = \"store\"", "rights = \"write\""),
+            text.replace("owner = \"store\"", "owner = \"\""),
+            text.replace("id = \"0", "id = \"x"),
+            text.replace("secret = \"", "secret = \"\""),
+            text.replace("secret", "sekret"),
+            text.replace(&secret, &secret[1..]),
+        ] {
+            let problem = Credential::parse(&wrong).unwrap_err();
+            assert!(!problem.contains(&secret[8..16]), "{problem}");
+        }
+    }
+}

@@ -1,0 +1,183 @@
+//! Finding the credential for a store without being asked for one.
+//!
+//! In this order: what was given (`--credential`, or the file that `THALWEG_CREDENTIAL` names), the file that `store.toml` names, and
+//! `thalweg/STORE.credential` in `$XDG_RUNTIME_DIR` and in `$XDG_STATE_HOME` (by default `~/.local/state`), where a store that is started
+//! puts its own for the user who starts it.
+
+use super::credential::Credential;
+use crate::error::{Error, ErrorKind, Result};
+use crate::sync::Mutex;
+use std::collections::HashMap;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Names a file with a credential.
+pub const CREDENTIAL_VARIABLE: &str = "THALWEG_CREDENTIAL";
+
+/// Where a client's credentials come from. Clones share what was found.
+#[derive(Clone, Debug)]
+pub struct Credentials {
+    source: Source,
+    found: Arc<Mutex<HashMap<u64, Arc<Credential>>>>,
+}
+
+#[derive(Clone, Debug)]
+enum Source {
+    Given(Arc<Credential>),
+    File(PathBuf),
+    /// The file that `store.toml` names, if there is one.
+    Search(Option<PathBuf>),
+}
+
+impl Default for Credentials {
+    /// The file that the environment names; otherwise they are searched for.
+    fn default() -> Credentials {
+        match std::env::var_os(CREDENTIAL_VARIABLE).filter(|path| !path.is_empty()) {
+            Some(path) => Credentials::of(Source::File(path.into())),
+            None => Credentials::of(Source::Search(None)),
+        }
+    }
+}
+
+impl Credentials {
+    fn of(source: Source) -> Credentials {
+        Credentials { source, found: Arc::default() }
+    }
+
+    /// Not what the environment names, but searched for.
+    #[cfg(test)]
+    pub(crate) fn searched() -> Credentials {
+        Credentials::of(Source::Search(None))
+    }
+
+    /// This one, whatever the store.
+    pub fn given(credential: Credential) -> Credentials {
+        Credentials::of(Source::Given(Arc::new(credential)))
+    }
+
+    /// The one in this file.
+    pub fn file(path: impl Into<PathBuf>) -> Credentials {
+        Credentials::of(Source::File(path.into()))
+    }
+
+    /// The same; where they are searched for, this file, which a `store.toml` names, comes first.
+    #[must_use]
+    pub fn near(self, path: &Path) -> Credentials {
+        match self.source {
+            Source::Search(_) => Credentials::of(Source::Search(Some(path.to_owned()))),
+            _ => self,
+        }
+    }
+
+    /// The store of the one that was given, so that a server need not be asked for its own.
+    pub(crate) fn store(&self) -> Result<Option<u64>> {
+        match &self.source {
+            Source::Given(credential) => Ok(Some(credential.store)),
+            Source::File(path) => Ok(Some(self.keep(Credential::read(path)?).store)),
+            Source::Search(_) => Ok(None),
+        }
+    }
+
+    /// The one for this store.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Access`] when there is none, with where it was looked for; what is wrong with the first that is there.
+    pub fn for_store(&self, store: u64) -> Result<Arc<Credential>> {
+        if let Some(found) = self.found.lock().get(&store) {
+            return Ok(Arc::clone(found));
+        }
+        let places = match &self.source {
+            Source::Given(credential) => return Ok(Arc::clone(credential)),
+            Source::File(path) => vec![path.clone()],
+            Source::Search(near) => near.iter().cloned().chain(user_directories().into_iter().map(|d| d.join(file_name(store)))).collect(),
+        };
+        for place in &places {
+            match Credential::read(place) {
+                Ok(credential) => return Ok(self.keep(credential)),
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                // Beside a store.toml that one may read stands a credential that one may not.
+                Err(error) if error.kind() == ErrorKind::Access && places.len() > 1 && Some(place) != places.last() => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        let problem = format!(
+            "no credential for store {store:016x} (looked for {}): who runs the store makes one with `thalweg credential create NAME`; give it with \
+             --credential FILE or {CREDENTIAL_VARIABLE}",
+            places.join(", ")
+        );
+        Err(Error::new(ErrorKind::Access, problem))
+    }
+
+    fn keep(&self, credential: Credential) -> Arc<Credential> {
+        let credential = Arc::new(credential);
+        self.found.lock().insert(credential.store, Arc::clone(&credential));
+        credential
+    }
+}
+
+/// The name of a store's credential in a user's directory.
+fn file_name(store: u64) -> String {
+    format!("{store:016x}.credential")
+}
+
+/// Where a user's credentials are looked for, and the first that there is written to.
+fn user_directories() -> Vec<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
+    [variable("XDG_RUNTIME_DIR"), state].into_iter().flatten().map(|directory| directory.join("thalweg")).collect()
+}
+
+/// A store's own credential among those of the user who runs it; taken away again when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Published {
+    path: PathBuf,
+    credential: Credential,
+}
+
+impl Published {
+    /// Puts it there.
+    ///
+    /// # Errors
+    /// When the user has no directory that it can be written to.
+    pub(crate) fn publish(credential: &Credential) -> Result<Published> {
+        let mut failure = Error::new(ErrorKind::NotFound, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set");
+        for directory in user_directories() {
+            let path = directory.join(file_name(credential.store));
+            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
+            match made.map_err(|e| Error::system(directory.display(), e)).and_then(|()| credential.write(&path)) {
+                Ok(()) => return Ok(Published { path, credential: credential.clone() }),
+                Err(error) => failure = error,
+            }
+        }
+        Err(failure)
+    }
+}
+
+impl Drop for Published {
+    fn drop(&mut self) {
+        // Only what this wrote: a store that was made anew in the meantime has another.
+        if Credential::read(&self.path).is_ok_and(|there| there == self.credential) {
+            let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_credential_that_is_missing_is_named_with_where_it_was_looked_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("none");
+        let error = Credentials::file(&path).for_store(0xabc).unwrap_err();
+        assert!(error.message().contains(&path.display().to_string()) && error.message().contains("credential create"), "{error}");
+        let one = Credential::new_store(0xabc).unwrap();
+        one.write(&path).unwrap();
+        let found = Credentials::of(Source::Search(None)).near(&path).for_store(0xabc).unwrap();
+        assert_eq!(*found, one);
+        assert_eq!(Credentials::file(&path).store().unwrap(), Some(0xabc));
+    }
+}

@@ -1,0 +1,205 @@
+//! Secrets, and what is derived from them. HMAC-SHA256 throughout (RFC 2104, RFC 6234).
+
+use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
+use crate::error::{Error, ErrorKind, Result};
+use ring::hmac;
+use ring::rand::{SecureRandom, SystemRandom};
+
+/// Length of a secret, a nonce and a proof.
+pub(crate) const SECRET_BYTES: usize = 32;
+/// Length of an identity in its fixed form.
+pub(crate) const CLAIMS_BYTES: usize = 96;
+
+/// 32 random bytes that nobody else may have. Never printed; overwritten when it is dropped.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret([u8; SECRET_BYTES]);
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret(..)")
+    }
+}
+
+impl Drop for Secret {
+    fn drop(&mut self) {
+        self.0 = [0; SECRET_BYTES];
+        // What is overwritten and not read again would otherwise be left out.
+        std::hint::black_box(&self.0);
+    }
+}
+
+/// Random bytes.
+///
+/// # Errors
+/// When the system has none.
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    let none = |_| Error::new(ErrorKind::Io, "the system gives no random bytes");
+    SystemRandom::new().fill(&mut bytes).map_err(none)?;
+    Ok(bytes)
+}
+
+impl Secret {
+    /// A new one.
+    ///
+    /// # Errors
+    /// When the system has no random bytes.
+    pub(crate) fn random() -> Result<Secret> {
+        Ok(Secret(random()?))
+    }
+
+    /// From 64 hexadecimal digits.
+    pub(crate) fn parse(text: &str) -> Option<Secret> {
+        Some(Secret(from_hex(text)?))
+    }
+
+    /// As 64 hexadecimal digits, for the one file that it stands in.
+    pub(crate) fn reveal(&self) -> String {
+        to_hex(&self.0)
+    }
+
+    /// HMAC of what is said under a label: no two labels give one value.
+    pub(crate) fn sign(&self, label: &str, parts: &[&[u8]]) -> [u8; SECRET_BYTES] {
+        let mut bytes = [0; SECRET_BYTES];
+        bytes.copy_from_slice(self.context(label, parts).sign().as_ref());
+        bytes
+    }
+
+    /// Whether a value is what [`Secret::sign`] gives; in constant time.
+    pub(crate) fn verifies(&self, label: &str, parts: &[&[u8]], value: &[u8; SECRET_BYTES]) -> bool {
+        hmac::verify(&self.key(), &message(label, parts), value).is_ok()
+    }
+
+    /// Another secret, from which nobody finds this one.
+    pub(crate) fn derive(&self, label: &str, parts: &[&[u8]]) -> Secret {
+        Secret(self.sign(label, parts))
+    }
+
+    /// The secret of an identity, where this is the store's.
+    pub(crate) fn of(&self, identity: &Identity) -> Secret {
+        self.derive("thalweg credential", &[&encode(identity)])
+    }
+
+    /// The secret that a server's TLS key is made of, where this is the store's.
+    pub(crate) fn server_seed(&self, server: &str) -> [u8; SECRET_BYTES] {
+        self.sign("thalweg server key", &[server.as_bytes()])
+    }
+
+    fn key(&self) -> hmac::Key {
+        hmac::Key::new(hmac::HMAC_SHA256, &self.0)
+    }
+
+    fn context(&self, label: &str, parts: &[&[u8]]) -> hmac::Context {
+        let mut context = hmac::Context::with_key(&self.key());
+        context.update(&message(label, parts));
+        context
+    }
+}
+
+/// Label and parts, each with its length: no two lists give the same bytes.
+fn message(label: &str, parts: &[&[u8]]) -> Vec<u8> {
+    let mut message = Vec::with_capacity(512);
+    for part in std::iter::once(label.as_bytes()).chain(parts.iter().copied()) {
+        message.extend_from_slice(&(part.len() as u64).to_le_bytes());
+        message.extend_from_slice(part);
+    }
+    message
+}
+
+/// An identity in its fixed form: number (16 bytes), rights, length of the owner's name, its bytes (63), until (8 bytes; all ones:
+/// never), and zeros.
+pub(crate) fn encode(identity: &Identity) -> [u8; CLAIMS_BYTES] {
+    let mut bytes = [0; CLAIMS_BYTES];
+    let name = &identity.owner.as_bytes()[..identity.owner.len().min(NAME_BYTES)];
+    bytes[..16].copy_from_slice(&identity.id.0);
+    bytes[16] = match identity.rights {
+        Rights::Read => 1,
+        Rights::Write => 2,
+        Rights::Store => 3,
+    };
+    bytes[17] = name.len() as u8;
+    bytes[18..18 + name.len()].copy_from_slice(name);
+    bytes[81..89].copy_from_slice(&identity.until_s.unwrap_or(u64::MAX).to_le_bytes());
+    bytes
+}
+
+/// The identity in these bytes; `None`: there is none in them. Only its own encoding is one.
+pub(crate) fn decode(bytes: &[u8; CLAIMS_BYTES]) -> Option<Identity> {
+    let rights = match bytes[16] {
+        1 => Rights::Read,
+        2 => Rights::Write,
+        3 => Rights::Store,
+        _ => return None,
+    };
+    let name = bytes.get(18..18 + usize::from(bytes[17]))?;
+    let until = u64::from_le_bytes(bytes[81..89].try_into().ok()?);
+    let identity = Identity {
+        id: CredentialId(bytes[..16].try_into().ok()?),
+        owner: std::str::from_utf8(name).ok()?.to_owned(),
+        rights,
+        until_s: (until != u64::MAX).then_some(until),
+    };
+    let is_store = rights == Rights::Store || identity.id == CredentialId::default();
+    (encode(&identity) == *bytes && is_store == (identity == Identity::store())).then_some(identity)
+}
+
+/// Lower-case hexadecimal digits.
+pub(crate) fn to_hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The bytes of as many pairs of hexadecimal digits.
+pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
+    let digits = text.as_bytes();
+    if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let mut bytes = [0; N];
+    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
+        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+    }
+    Some(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_identity_comes_back_as_it_was(id in any::<[u8; 16]>(), owner in "[a-zA-Z0-9._-]{0,63}", until in any::<Option<u64>>(), write in any::<bool>()) {
+            let rights = if write { Rights::Write } else { Rights::Read };
+            let identity = Identity { id: CredentialId(id), owner, rights, until_s: until.filter(|u| *u != u64::MAX) };
+            let expected = (id != [0; 16]).then(|| identity.clone());
+            prop_assert_eq!(decode(&encode(&identity)), expected);
+        }
+
+        #[test]
+        fn bytes_that_are_no_identity_are_refused_and_no_panic(bytes in prop::collection::vec(any::<u8>(), CLAIMS_BYTES)) {
+            let bytes: [u8; CLAIMS_BYTES] = bytes.try_into().unwrap();
+            if let Some(identity) = decode(&bytes) {
+                prop_assert_eq!(encode(&identity), bytes);
+            }
+        }
+    }
+
+    #[test]
+    fn every_claim_changes_the_secret_and_a_secret_is_never_printed() {
+        let root = Secret::random().unwrap();
+        let mut seen = std::collections::HashSet::new();
+        let one = Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Read, until_s: None };
+        let changed = [
+            Identity::store(),
+            one.clone(),
+            Identity { rights: Rights::Write, ..one.clone() },
+            Identity { until_s: Some(5), ..one.clone() },
+            Identity { owner: "anb".into(), ..one.clone() },
+            Identity { id: CredentialId([2; 16]), ..one },
+        ];
+        assert!(changed.iter().all(|identity| seen.insert(root.of(identity).reveal())));
+        assert!(!format!("{root:?}").contains(&root.reveal()[..8]));
+        assert_eq!(Secret::parse(&root.reveal()), Some(root));
+        assert_eq!(Secret::parse("12"), None);
+    }
+}
