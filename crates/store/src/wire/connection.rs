@@ -1,5 +1,6 @@
 //! The client's end of a connection: one call after the other, or several posted and completed in their order.
 
+use super::channel::Channel;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::patience;
@@ -69,7 +70,7 @@ impl Connect {
 
 /// A connection to a server that has said hello.
 pub struct Connection {
-    stream: TcpStream,
+    channel: Channel,
     hello: HelloReply,
     address: String,
     timeout: Duration,
@@ -145,7 +146,7 @@ impl Connection {
             change: 0,
         };
         let mut connection = Connection {
-            stream,
+            channel: Channel::plain(stream),
             hello: nobody,
             address: address.to_owned(),
             timeout,
@@ -172,7 +173,7 @@ impl Connection {
     /// The socket's.
     pub(crate) fn with_silence(mut self, silence: Duration) -> Result<Connection> {
         self.timeout = silence;
-        socket::set_silence(&self.stream, silence)?;
+        self.channel.set_silence(silence)?;
         Ok(self)
     }
 
@@ -186,9 +187,9 @@ impl Connection {
         &self.address
     }
 
-    /// The socket, for payloads.
+    /// The socket, for those who may end the connection.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.channel.socket()
     }
 
     /// Whether an error has made it useless.
@@ -212,8 +213,8 @@ impl Connection {
     }
 
     /// Whether a reply can be received without waiting.
-    pub fn is_readable(&self) -> bool {
-        socket::is_readable(&self.stream)
+    pub fn is_readable(&mut self) -> bool {
+        self.channel.is_readable()
     }
 
     /// The connection's row in the recording, if it is recorded.
@@ -223,7 +224,7 @@ impl Connection {
 
     /// From now on, requests on this connection belong to this session of the server's.
     pub fn record(&mut self, mode: &TraceHandle, session: u32) {
-        let ends = (self.stream.local_addr(), self.stream.peer_addr());
+        let ends = (self.channel.local_addr(), self.channel.peer_addr());
         let name = match ends {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
@@ -287,7 +288,7 @@ impl Connection {
     /// The connection's.
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
-        let received = socket::receive_payload(&self.stream, buffer, self.timeout);
+        let received = self.channel.receive_payload(buffer, self.timeout);
         self.progress = Instant::now();
         received.map_err(|e| self.failed("its reply was received", e))
     }
@@ -298,7 +299,7 @@ impl Connection {
     /// The connection's.
     pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
-        let received = socket::receive_pieces(&self.stream, pieces, self.timeout);
+        let received = self.channel.receive_pieces(pieces, self.timeout);
         self.progress = Instant::now();
         received.map_err(|e| self.failed("its reply was received", e))
     }
@@ -326,7 +327,7 @@ impl Connection {
         let mut all = Vec::with_capacity(pieces.len() + 1);
         all.push(IoSlice::new(&self.scratch));
         all.extend_from_slice(pieces);
-        let sent = socket::send_pieces(&self.stream, &mut all);
+        let sent = self.channel.send_pieces(&mut all);
         if let Err(error) = sent {
             return Err(self.why_sending_failed(error));
         }
@@ -348,12 +349,12 @@ impl Connection {
         }
         let mut bytes = [0_u8; HEADER_BYTES];
         let words = (|| -> Result<Error> {
-            socket::set_silence(&self.stream, Duration::from_millis(200))?;
+            self.channel.set_silence(Duration::from_millis(200))?;
             let lost = |e| Error::system("last words", e);
-            socket::receive_exact(&self.stream, &mut bytes).map_err(lost)?;
+            self.channel.receive_exact(&mut bytes).map_err(lost)?;
             let header = Header::decode(&bytes)?;
             let mut body = vec![0; header.body_bytes as usize];
-            socket::receive_exact(&self.stream, &mut body).map_err(lost)?;
+            self.channel.receive_exact(&mut body).map_err(lost)?;
             Header::verify(&bytes, &body)?;
             if header.status == 0 {
                 return Err(Error::new(ErrorKind::Io, "no error"));
@@ -365,13 +366,13 @@ impl Connection {
 
     /// Who asked several servers at a time has waited for all of them while it waited for the first. What is left of the timeout is a
     /// fiftieth at least, since the reply may have come while we slept ourselves.
-    fn wait_for_reply(&self) -> std::io::Result<()> {
+    fn wait_for_reply(&mut self) -> std::io::Result<()> {
         let (waited, patience) = (self.progress.elapsed(), patience::left(self.timeout));
         if waited < self.timeout / 50 && patience == self.timeout {
             // The socket's own timeout does.
             return Ok(());
         }
-        socket::wait_readable(&self.stream, patience.saturating_sub(waited).max(self.timeout / 50))
+        self.channel.wait_readable(patience.saturating_sub(waited).max(self.timeout / 50))
     }
 
     /// Receives the head of the reply to the request that was posted first.
@@ -384,12 +385,11 @@ impl Connection {
         };
         let receiving = tracer.begin();
         let mut bytes = [0_u8; HEADER_BYTES];
-        let came = self.wait_for_reply().and_then(|()| socket::receive_exact(&self.stream, &mut bytes));
+        let came = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
         came.map_err(|e| self.failed("its reply was awaited", e))?;
         let received = Header::decode(&bytes).and_then(|header| {
             self.scratch.resize(header.body_bytes as usize, 0);
-            socket::receive_exact(&self.stream, &mut self.scratch)
-                .map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
+            self.channel.receive_exact(&mut self.scratch).map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
             Header::verify(&bytes, &self.scratch)?;
             let expected = (pending.kind, pending.request, true);
             let last_words = header.status != 0 && header.request == 0;

@@ -9,6 +9,7 @@
 //! every length is held against [`crate::limits`] before memory is taken for it, and what is not understood is answered
 //! with an error that names what was found and what was expected, and the connection is closed.
 
+mod channel;
 mod connection;
 pub(crate) mod descriptors;
 mod exchange;
@@ -19,6 +20,7 @@ mod recorded;
 mod server;
 pub(crate) mod socket;
 
+pub use channel::Channel;
 pub use connection::{Connect, Connection, Reply, unexpected};
 pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;

@@ -4,6 +4,7 @@
 //! connections and one thread, that sleeps until any of them has something ([`wait`]). Requests may be put in from the start: they
 //! go out behind the greeting, before it is answered. As on every connection, answers come in the order of the requests.
 
+use super::channel::Channel;
 use super::connection::{Connect, unexpected};
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
@@ -12,10 +13,9 @@ use super::socket;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, HelloReply};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::io::ErrorKind as System;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -27,7 +27,7 @@ const RECEIVED_BYTES: usize = 256 << 10;
 
 /// A connection on which nothing waits.
 pub(crate) struct Pipe {
-    stream: TcpStream,
+    channel: Channel,
     name: String,
     address: String,
     timeout: Duration,
@@ -85,7 +85,7 @@ impl Pipe {
             Err(e) => return Err(failed(e)),
         }
         let mut pipe = Pipe {
-            stream: socket.into(),
+            channel: Channel::plain(TcpStream::from(socket)),
             name: name.to_owned(),
             address: address.to_owned(),
             timeout,
@@ -107,7 +107,7 @@ impl Pipe {
 
     /// From now on, requests belong to this session of the server's.
     pub(crate) fn record(&mut self, mode: &TraceHandle, session: u32) {
-        let name = match (self.stream.local_addr(), self.address.as_str()) {
+        let name = match (self.channel.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
         };
@@ -179,20 +179,25 @@ impl Pipe {
 
     fn send(&mut self) -> std::io::Result<()> {
         while self.sent < self.output.len() {
-            match rustix::net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match self.channel.try_send(&self.output[self.sent..]) {
                 Ok(many) => {
                     self.sent += many;
                     self.progress = Instant::now();
                 }
-                Err(Errno::INTR) => {}
-                // Also while it is being connected.
-                Err(Errno::AGAIN | Errno::INPROGRESS | Errno::NOTCONN) => return Ok(()),
-                // Its last words may be there to be received, and say why.
-                Err(Errno::PIPE) if !self.pending.is_empty() => return Ok(()),
-                Err(e) => return Err(e.into()),
+                Err(e) => return self.unless_fatal(e),
             }
         }
-        Ok(())
+        self.channel.try_flush().or_else(|e| self.unless_fatal(e))
+    }
+
+    fn unless_fatal(&self, error: std::io::Error) -> std::io::Result<()> {
+        match error.kind() {
+            // Also while it is being connected.
+            System::WouldBlock => Ok(()),
+            // Its last words may be there to be received, and say why.
+            System::BrokenPipe if !self.pending.is_empty() => Ok(()),
+            _ => Err(error),
+        }
     }
 
     /// Takes what has arrived, each answer to `each`. `waiting`: the span of the wait for it, which the first answer ends.
@@ -202,9 +207,9 @@ impl Pipe {
     pub(crate) fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             self.make_room();
-            match rustix::net::recv(&self.stream, &mut self.input[self.end..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Err(self.failed("its reply was awaited", std::io::ErrorKind::UnexpectedEof.into())),
-                Ok((_, many)) => {
+            match self.channel.try_receive(&mut self.input[self.end..]) {
+                Ok(0) => return Err(self.failed("its reply was awaited", std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(many) => {
                     let was_full = self.end + many == self.input.len();
                     self.end += many;
                     self.progress = Instant::now();
@@ -213,9 +218,8 @@ impl Pipe {
                         return Ok(());
                     }
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOTCONN) => return Ok(()),
-                Err(e) => return Err(self.failed("its reply was awaited", e.into())),
+                Err(e) if e.kind() == System::WouldBlock => return Ok(()),
+                Err(e) => return Err(self.failed("its reply was awaited", e)),
             }
         }
     }
@@ -318,8 +322,8 @@ impl Pipe {
     }
 
     fn poll_fd(&self) -> PollFd<'_> {
-        let sending = if self.sent < self.output.len() { PollFlags::OUT } else { PollFlags::empty() };
-        PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN | sending)
+        let sending = if self.sent < self.output.len() || self.channel.wants_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN | sending)
     }
 }
 

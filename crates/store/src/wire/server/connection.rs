@@ -7,10 +7,12 @@ use super::sessions::RecordingSession;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::trust::Identity;
+use crate::wire::channel::Channel;
 use crate::wire::exchange::{Exchange, request_header};
 use crate::wire::header::{HEADER_BYTES, Header, Kind};
 use crate::wire::socket;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::ErrorKind as System;
+use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,7 +22,7 @@ use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanK
 /// One connection, on its thread.
 pub(super) struct Served<'a> {
     number: u64,
-    stream: &'a TcpStream,
+    channel: Channel,
     peer: SocketAddr,
     /// Who has proven to be at the other end.
     who: Arc<Identity>,
@@ -52,15 +54,15 @@ enum Next {
 }
 
 impl<'a> Served<'a> {
-    pub(super) fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
-        stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
-        socket::set_silence(stream, limits::SERVER_SILENCE)?;
-        socket::keep_alive(stream)?;
-        let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
+    pub(super) fn new(number: u64, channel: Channel, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+        channel.socket().set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
+        channel.set_silence(limits::SERVER_SILENCE)?;
+        socket::keep_alive(channel.socket())?;
+        let local = channel.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
         Ok(Served {
             number,
-            stream,
+            channel,
             peer,
             who: Arc::new(Identity::store()),
             hello_by: Instant::now() + limits::HELLO,
@@ -94,7 +96,7 @@ impl<'a> Served<'a> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
         let is_there = match is_new {
-            true => socket::receive_by(self.stream, &mut bytes, self.hello_by).map_err(no_hello)?,
+            true => self.channel.receive_by(&mut bytes, self.hello_by).map_err(no_hello)?,
             false => self.wait_for_header(&mut bytes)?,
         };
         if !is_there {
@@ -107,8 +109,10 @@ impl<'a> Served<'a> {
             }
             self.body.resize(header.body_bytes as usize, 0);
             match is_new {
-                true => socket::receive_by(self.stream, &mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
-                false => socket::receive_exact(self.stream, &mut self.body)
+                true => self.channel.receive_by(&mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
+                false => self
+                    .channel
+                    .receive_exact(&mut self.body)
                     .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?,
             }
             Header::verify(&bytes, &self.body)?;
@@ -131,15 +135,14 @@ impl<'a> Served<'a> {
     }
 
     /// Waits as long as it takes for the first byte of a header; `false`: the client has closed the connection.
-    fn wait_for_header(&self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
+    fn wait_for_header(&mut self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
         let mut have = 0;
         while have < bytes.len() {
-            match rustix::net::recv(self.stream, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
-                Ok((_, 0)) => return Ok(false),
-                Ok((_, n)) => have += n,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) if have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
-                Err(e) => return Err(socket::failure("a request was received", e.into(), limits::SERVER_SILENCE)),
+            match self.channel.receive_some(&mut bytes[have..]) {
+                Ok(0) => return Ok(false),
+                Ok(n) => have += n,
+                Err(e) if e.kind() == System::WouldBlock && have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
+                Err(e) => return Err(socket::failure("a request was received", e, limits::SERVER_SILENCE)),
             }
         }
         Ok(true)
@@ -147,13 +150,13 @@ impl<'a> Served<'a> {
 
     /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
     /// resets it, and the peer would never read why.
-    fn linger(&self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let _ = socket::set_silence(self.stream, Duration::from_millis(200));
+    fn linger(&mut self) {
+        let _ = self.channel.shutdown(Shutdown::Write);
+        let _ = self.channel.set_silence(Duration::from_millis(200));
         let mut sink = [0_u8; 4096];
         for _ in 0..256 {
-            match rustix::net::recv(self.stream, &mut sink, rustix::net::RecvFlags::empty()) {
-                Ok((_, n)) if n > 0 => {}
+            match self.channel.receive_some(&mut sink) {
+                Ok(n) if n > 0 => {}
                 _ => return,
             }
         }
@@ -183,7 +186,7 @@ impl<'a> Served<'a> {
         }
         let serving = tracer.begin();
         let mut exchange = Exchange {
-            stream: self.stream,
+            channel: &mut self.channel,
             header,
             body: &self.body,
             payload_left: header.payload_bytes,

@@ -16,6 +16,7 @@ pub use sessions::Budget;
 
 use self::connection::Served;
 use self::service::Shared;
+use super::channel::Channel;
 use super::descriptors::{self, Shares};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -143,7 +144,7 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
         let shared = Arc::clone(shared);
         move || {
             let serving = || {
-                if let Ok(mut served) = Served::new(number, &stream, peer, &shared) {
+                if let Ok(mut served) = Served::new(number, Channel::plain(Arc::clone(&stream)), peer, &shared) {
                     served.run();
                 }
             };
