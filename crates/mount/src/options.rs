@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_store::trust::Credentials;
 
 /// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
@@ -29,6 +30,8 @@ pub struct Options {
     pub lifetime: Duration,
     /// The label of this machine.
     pub node: String,
+    /// What is proven to the servers.
+    pub credentials: Credentials,
     /// Silence after which a server is given up.
     pub timeout: Duration,
     /// Files and directories that the kernel should know at a time: beyond it, it is asked to forget those it has known for longest and
@@ -56,6 +59,7 @@ impl Options {
             allow_other: rustix::process::geteuid().is_root(),
             lifetime: LIFETIME,
             node: thalweg_trace::machine::node(),
+            credentials: Credentials::default(),
             timeout: thalweg_store::limits::CLIENT_SILENCE,
             inode_limit: INODE_LIMIT,
             estimate_space: false,

@@ -9,7 +9,6 @@ mod served;
 
 use thalweg_store::client::{DataClient, Outgoing};
 use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
 
 fn main() {
@@ -20,7 +19,7 @@ fn main() {
     let many: u64 = arguments.get(1).map_or(100_000, |text| text.parse().expect("how many datafiles"));
     let directory = std::env::temp_dir().join(format!("thalweg-glimpses-{}", std::process::id()));
     let (mut child, map) = served::start(&arguments[0], &directory, 1);
-    let data = DataClient::new(map, &Connect::default());
+    let data = DataClient::new(map, &loopback::connect());
     let ids: Vec<DatafileId> =
         (0..many).map(|n| DatafileId { file: FileId(1 << 40 | n), index: 0, target: TargetId(0), lot: None }).collect();
     let measure = |what: &str, work: &dyn Fn()| {

@@ -10,7 +10,7 @@ use std::net::TcpListener;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Stdio;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use thalweg_layout::Spec;
 use thalweg_store::Result;
@@ -20,7 +20,7 @@ use thalweg_store::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, MetadataReply, MetadataRequest, Name, Operation, ServerEntry, SmallReply,
     Status, StoreMap, TargetEntry, TargetId,
 };
-use thalweg_store::trust::Identity;
+use thalweg_store::trust::{Credential, Gate, Identity};
 use thalweg_store::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 
 const STORE: u64 = 0xa1;
@@ -306,6 +306,13 @@ impl Hostile {
     }
 }
 
+/// A server that lies has its store's credential all the same: this one, which stands in a file.
+static TRUSTED: LazyLock<(tempfile::TempDir, Credential)> = LazyLock::new(|| {
+    let (directory, credential) = (tempfile::tempdir().unwrap(), Credential::new_store(STORE).unwrap());
+    credential.write(&directory.path().join("credential")).unwrap();
+    (directory, credential)
+});
+
 /// A store of one lie.
 struct Stand {
     _running: [Running; 2],
@@ -316,7 +323,8 @@ impl Stand {
     fn new(lie: &Lie) -> Stand {
         let start = |map: Option<StoreMap>| {
             let service = Arc::new(Hostile { lie: lie.clone(), map });
-            serve(TcpListener::bind("127.0.0.1:0").unwrap(), service, ServeOptions::new("hostile", "here")).unwrap()
+            let gate = Arc::new(Gate::new(&TRUSTED.1, false).unwrap());
+            serve(TcpListener::bind("127.0.0.1:0").unwrap(), service, ServeOptions::new("hostile", "here", gate)).unwrap()
         };
         let io = start(None);
         let name = if matches!(lie, Lie::MapName) { "io\0\u{1b}[2J" } else { "io0" };
@@ -339,6 +347,7 @@ impl Stand {
 /// Runs a command that may have 4 GiB of addresses and a minute.
 fn bounded(arguments: &[&str]) -> Said {
     let mut command = thalweg(arguments);
+    command.env("THALWEG_CREDENTIAL", TRUSTED.0.path().join("credential"));
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     // SAFETY: setrlimit is safe between fork and exec, and reads a structure on the stack.
     unsafe {
@@ -511,8 +520,10 @@ fn names_that_are_none_do_not_come_out_of_a_mount() {
         let stand = Stand::new(lie);
         let at = here.path().join(number.to_string());
         std::fs::create_dir(&at).unwrap();
-        let mounted = run(["mount", &stand.path("/"), text(&at)]);
+        let credential = TRUSTED.0.path().join("credential");
+        let mounted = run(["mount", "--credential", text(&credential), &stand.path("/"), text(&at)]);
         let _mount = Mount(&at);
+        assert!(!mounted.err.contains("credential"), "{}", mounted.err);
         if mounted.code != Some(0) {
             assert!(!mounted.err.contains("panicked"), "{lie:?}: {}", mounted.err);
             continue;

@@ -10,6 +10,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::config::StoreAddress;
+use thalweg_store::trust::{CREDENTIAL_VARIABLE, Credentials};
 use thalweg_trace::numbers;
 
 /// The flags of every verb that talks to a store.
@@ -22,6 +23,9 @@ pub(crate) struct StoreFlags {
     /// How long to wait for a silent server, like 30, 2.5s or 500ms
     #[arg(long, value_name = "TIME", default_value = "30s", allow_hyphen_values = true, value_parser = numbers::parse_duration)]
     pub timeout: Duration,
+    /// The file with your credential for the store (default: the one that was made for you when you started it)
+    #[arg(long, env = CREDENTIAL_VARIABLE, value_name = "FILE")]
+    credential: Option<PathBuf>,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
@@ -106,6 +110,12 @@ impl StoreFlags {
         Ok(BytePath { store: self.path(&format!("{address}/"))?.store, path, given: bytes.to_vec() })
     }
 
+    /// Where the credential for a store comes from.
+    pub(crate) fn credentials(&self, store: &StoreAddress) -> Result<Credentials, Failure> {
+        let given = self.credential.as_deref().filter(|path| !path.as_os_str().is_empty());
+        store.credentials(given).map_err(Failure::failed)
+    }
+
     /// The label of this machine.
     pub(crate) fn node(&self) -> String {
         self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_trace::machine::node)
@@ -131,7 +141,7 @@ mod tests {
     use super::*;
 
     fn flags(store: Option<&str>) -> StoreFlags {
-        StoreFlags { store: store.map(str::to_owned), timeout: Duration::from_secs(1), node: None }
+        StoreFlags { store: store.map(str::to_owned), timeout: Duration::from_secs(1), node: None, credential: None }
     }
 
     #[test]

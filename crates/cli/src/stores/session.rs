@@ -47,7 +47,8 @@ impl<'a> Sessions<'a> {
 impl Session {
     /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
     pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
-        let options = Connect { timeout: flags.timeout, node: flags.node(), ..Connect::default() };
+        let credentials = flags.credentials(store)?;
+        let options = Connect { timeout: flags.timeout, node: flags.node(), credentials, ..Connect::default() };
         let address = store.service().map_err(Failure::failed)?;
         let names = MetadataClient::connect(&mut Tracer::off(), &address, &options).map_err(|e| away(&e, &address))?;
         let map = names.map();

@@ -125,7 +125,8 @@ impl Drop for Mount {
 
 /// Connects to the store, and looks at the directory that is to be mounted.
 fn reach(options: &Options) -> Result<Reached> {
-    let connect = Connect { timeout: options.timeout, node: options.node.clone(), ..Connect::default() };
+    let connect =
+        Connect { timeout: options.timeout, node: options.node.clone(), credentials: options.credentials.clone(), ..Connect::default() };
     let off = &mut Tracer::off();
     let names = MetadataClient::connect(off, &options.address, &connect)?;
     let map = names.map();

@@ -134,7 +134,7 @@ impl Link {
     pub(super) fn idle(&self) -> Option<Lent<'_>> {
         // Nothing is due on an idle connection: what can be received is its end, or nothing that could be trusted.
         let idle = loop {
-            let Some(idle) = self.idle.lock().pop() else { break None };
+            let Some(mut idle) = self.idle.lock().pop() else { break None };
             if !idle.is_readable() {
                 break Some(idle);
             }

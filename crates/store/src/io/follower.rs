@@ -16,6 +16,7 @@ use crate::protocol::common::{ServiceKind, ServiceStart, Witnessed};
 use crate::protocol::io::TargetId;
 use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
 use crate::sync::{Condvar, Mutex};
+use crate::trust::Credentials;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -59,12 +60,13 @@ struct State {
 
 impl Follower {
     /// Of the server of this name, whose store's metadata service is at `address` (empty: there is none).
-    pub(super) fn new(server: &str, node: &str, store: u64, address: &str) -> Arc<Follower> {
+    pub(super) fn new(server: &str, node: &str, store: u64, address: &str, credentials: Credentials) -> Arc<Follower> {
         let options = Connect {
             timeout: PATIENCE,
             client: server.to_owned(),
             node: node.to_owned(),
             store: Some(store),
+            credentials,
             refused: Duration::ZERO,
             ..Connect::default()
         };
@@ -240,12 +242,19 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trust::Credential;
 
     #[test]
     fn a_service_that_cannot_be_asked_is_an_error_in_bounded_time_for_all_who_ask() {
         // A listener that accepts nobody's hello.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let follower = Follower::new("io0", "here", 7, &silent.local_addr().unwrap().to_string());
+        let follower = Follower::new(
+            "io0",
+            "here",
+            7,
+            &silent.local_addr().unwrap().to_string(),
+            Credentials::given(Credential::new_store(7).unwrap()),
+        );
         let begun = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
-use crate::trust::Identity;
+use crate::trust::{Credential, Credentials, Gate, Identity};
 use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
@@ -30,13 +30,16 @@ pub(crate) struct IoServerOptions {
     pub metadata: String,
     /// How it serves.
     pub serve: ServeOptions,
+    /// What it proves to the metadata service.
+    pub credentials: Credentials,
 }
 
 impl IoServerOptions {
     /// With the default bounds, on loopback.
-    pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, store: u64) -> IoServerOptions {
-        let (name, node) = (name.into(), node.into());
-        IoServerOptions { serve: ServeOptions::new(name.clone(), node.clone()), name, node, store, metadata: String::new() }
+    pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, credential: &Credential, gate: &Arc<Gate>) -> IoServerOptions {
+        let (name, node, store) = (name.into(), node.into(), credential.store);
+        let serve = ServeOptions::new(name.clone(), node.clone(), Arc::clone(gate));
+        IoServerOptions { serve, name, node, store, metadata: String::new(), credentials: Credentials::given(credential.clone()) }
     }
 }
 
@@ -61,7 +64,7 @@ impl IoServer {
             let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).at_server(name));
         }
-        let follower = Follower::new(&name, &options.node, options.store, &options.metadata);
+        let follower = Follower::new(&name, &options.node, options.store, &options.metadata, options.credentials.clone());
         let mut by_number = BTreeMap::new();
         for target in targets {
             let number = target.number();
@@ -410,12 +413,14 @@ mod tests {
 
     #[test]
     fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
+        let credential = Credential::new_store(7).unwrap();
+        let gate = Arc::new(Gate::new(&credential, false).unwrap());
         let server = Arc::new(IoServer {
-            options: IoServerOptions::new("io0", "here", 7),
+            options: IoServerOptions::new("io0", "here", &credential, &gate),
             boot_id: String::new(),
             verifier: BootVerifier::random(),
             targets: Arc::default(),
-            follower: Follower::new("io0", "here", 7, ""),
+            follower: Follower::new("io0", "here", 7, "", Credentials::given(credential.clone())),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
         let mut session =

@@ -85,7 +85,7 @@ impl Remote {
         };
         let mut slot = slot.lock();
         // Nothing is awaited on an idle connection: what can be read is its end.
-        if slot.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
+        if slot.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *slot = None;
         }
         let connection = match &mut *slot {
@@ -113,7 +113,7 @@ impl Asked {
         loop {
             match lines.get(address) {
                 Some(Line::Ready(_)) => {
-                    let Some(Line::Ready(connection)) = lines.insert(address.to_owned(), Line::Used) else { unreachable!("just seen") };
+                    let Some(Line::Ready(mut connection)) = lines.insert(address.to_owned(), Line::Used) else { unreachable!("just seen") };
                     if !connection.is_broken() && !connection.is_readable() {
                         return Some(connection);
                     }

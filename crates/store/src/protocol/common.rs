@@ -76,8 +76,6 @@ pub struct Hello {
     pub node: String,
     /// The store it means, if it knows; a server of another store refuses.
     pub store: Option<u64>,
-    /// Room for credentials. It is empty, and nobody looks at it: there are none yet.
-    pub credential: Vec<u8>,
     /// The start of the store's metadata service that it knows.
     pub service_start: Option<ServiceStart>,
 }

@@ -30,7 +30,10 @@ pub struct Gate {
     changes: AtomicU64,
     refused: AtomicU64,
     line: Mutex<Line>,
+    notified: Mutex<Vec<OnRevoked>>,
 }
+
+type OnRevoked = Box<dyn Fn(&[CredentialId]) + Send + Sync>;
 
 type Notify = Arc<dyn Fn(&str) + Send + Sync>;
 
@@ -57,8 +60,17 @@ impl Gate {
             let problem = format!("a server needs the store's own credential, and this one is of `{}`", credential.identity.owner);
             Error::new(ErrorKind::Access, problem)
         })?;
-        let (revoked, line) = (Mutex::default(), Mutex::default());
-        Ok(Gate { store: credential.store, root, encrypts, revoked, changes: AtomicU64::new(0), refused: AtomicU64::new(0), line })
+        let (revoked, line, notified) = (Mutex::default(), Mutex::default(), Mutex::default());
+        Ok(Gate {
+            store: credential.store,
+            root,
+            encrypts,
+            revoked,
+            changes: AtomicU64::new(0),
+            refused: AtomicU64::new(0),
+            line,
+            notified,
+        })
     }
 
     pub(crate) fn store(&self) -> u64 {
@@ -74,9 +86,22 @@ impl Gate {
     }
 
     /// These are refused from now on, on connections that are open too.
-    pub(crate) fn revoke(&self, ids: impl IntoIterator<Item = CredentialId>) {
-        self.revoked.lock().extend(ids);
+    pub(crate) fn revoke(&self, ids: &[CredentialId]) {
+        {
+            let mut revoked = self.revoked.lock();
+            let before = revoked.len();
+            revoked.extend(ids);
+            if revoked.len() == before {
+                return;
+            }
+        }
         self.changes.fetch_add(1, Ordering::Release);
+        self.notified.lock().iter().for_each(|notify| notify(ids));
+    }
+
+    /// Calls `notify` with what is revoked from now on.
+    pub(crate) fn on_revoked(&self, notify: impl Fn(&[CredentialId]) + Send + Sync + 'static) {
+        self.notified.lock().push(Box::new(notify));
     }
 
     /// Grows with each [`Gate::revoke`]: who remembers it need not ask again while it is the same.

@@ -237,6 +237,18 @@ impl Server {
     }
 }
 
+/// Why a first message was refused with this answer, for the server's own line about it.
+pub(crate) fn reason(answer: &[u8; ANSWER_BYTES]) -> &'static str {
+    match Status::from(answer[8]) {
+        Some(Status::OtherStore) => "a credential of another store",
+        Some(Status::Revoked) => "a revoked credential",
+        Some(Status::Expired) => "a credential whose time is over",
+        Some(Status::NotTls) => "it does not encrypt",
+        Some(Status::Version) => "another version of the proof",
+        _ => "no credential",
+    }
+}
+
 /// Whether an answer asks for another first message.
 pub(crate) fn asks_again(answer: &[u8; ANSWER_BYTES]) -> bool {
     answer[8] == Status::Which as u8
@@ -319,7 +331,7 @@ mod tests {
         let stranger = Credential::new_store(7).unwrap();
         let ana = store.derive("ana", Rights::Write, None).unwrap();
         let old = store.derive("bob", Rights::Write, Some(1)).unwrap();
-        gate.revoke([ana.identity.id]);
+        gate.revoke(&[ana.identity.id]);
         let elsewhere = Credential::new_store(8).unwrap();
         for (credential, reason) in
             [(stranger, "does not prove that it is of store"), (ana, "revoked"), (old, "is over"), (elsewhere, "another store took over")]

@@ -1,13 +1,16 @@
 //! The client's end of a connection: one call after the other, or several posted and completed in their order.
 
+use super::channel::Channel;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
-use super::patience;
 use super::recorded::Recorded;
 use super::socket;
+use super::{patience, proving};
+use crate::config::without_pin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply, ServiceStart};
+use crate::trust::Credentials;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -34,6 +37,8 @@ pub struct Connect {
     pub service_start: Option<ServiceStart>,
     /// How long a refused connection is tried again: the server may be starting.
     pub refused: Duration,
+    /// What is proven to the server.
+    pub credentials: Credentials,
 }
 
 impl Default for Connect {
@@ -48,6 +53,7 @@ impl Default for Connect {
             socket_buffer_bytes: None,
             service_start: None,
             refused: limits::REFUSED,
+            credentials: Credentials::default(),
         }
     }
 }
@@ -61,7 +67,6 @@ impl Connect {
             client: self.client.clone(),
             node: self.node.clone(),
             store: self.store,
-            credential: Vec::new(),
             service_start: self.service_start,
         }
     }
@@ -69,7 +74,7 @@ impl Connect {
 
 /// A connection to a server that has said hello.
 pub struct Connection {
-    stream: TcpStream,
+    channel: Channel,
     hello: HelloReply,
     address: String,
     timeout: Duration,
@@ -119,23 +124,15 @@ impl Connection {
     /// # Errors
     /// Refused, silent, another store, another version, not a server of ours: each names the address.
     pub fn connect(address: &str, options: &Connect) -> Result<Connection> {
-        Connection::open(address, options).map_err(|e| e.at_server(address))
+        Connection::open(address, options).map_err(|e| e.at_server(without_pin(address)))
     }
 
     fn open(address: &str, options: &Connect) -> Result<Connection> {
         let timeout = patience::left(options.timeout);
-        let stream = socket::connect(address, timeout, options.refused)?;
-        socket::set_silence(&stream, timeout)?;
-        if let Some(bytes) = options.socket_buffer_bytes {
-            let socket = socket2::SockRef::from(&stream);
-            socket
-                .set_send_buffer_size(bytes)
-                .and_then(|()| socket.set_recv_buffer_size(bytes))
-                .map_err(|e| Error::system("socket buffers", e))?;
-        }
+        let (channel, proven) = proving::open(address, options, timeout)?;
         let nobody = HelloReply {
             version: VERSION,
-            server: address.to_owned(),
+            server: without_pin(address).to_owned(),
             service: crate::protocol::common::ServiceKind::Io,
             node: String::new(),
             boot_id: String::new(),
@@ -145,7 +142,7 @@ impl Connection {
             change: 0,
         };
         let mut connection = Connection {
-            stream,
+            channel,
             hello: nobody,
             address: address.to_owned(),
             timeout,
@@ -158,7 +155,11 @@ impl Connection {
             silence: None,
             has_answered: false,
         };
-        match connection.call(&mut Tracer::off(), Kind::Common, &CommonRequest::Hello(options.hello()))? {
+        let off = &mut Tracer::off();
+        connection.post(off, None, Kind::Common, &CommonRequest::Hello(options.hello()), &[], 0)?;
+        proven.judged(&mut connection.channel, timeout)?;
+        let reply = connection.complete(off)?;
+        match connection.completed(off, reply, None) {
             CommonReply::Hello(reply) if (VERSION_MIN..=VERSION).contains(&reply.version) => connection.hello = reply,
             CommonReply::Hello(reply) => return Err(version_error(reply.version, reply.version)),
             other => return Err(unexpected(&other)),
@@ -172,7 +173,7 @@ impl Connection {
     /// The socket's.
     pub(crate) fn with_silence(mut self, silence: Duration) -> Result<Connection> {
         self.timeout = silence;
-        socket::set_silence(&self.stream, silence)?;
+        self.channel.set_silence(silence)?;
         Ok(self)
     }
 
@@ -186,9 +187,9 @@ impl Connection {
         &self.address
     }
 
-    /// The socket, for payloads.
+    /// The socket, for those who may end the connection.
     pub fn stream(&self) -> &TcpStream {
-        &self.stream
+        self.channel.socket()
     }
 
     /// Whether an error has made it useless.
@@ -212,8 +213,8 @@ impl Connection {
     }
 
     /// Whether a reply can be received without waiting.
-    pub fn is_readable(&self) -> bool {
-        socket::is_readable(&self.stream)
+    pub fn is_readable(&mut self) -> bool {
+        self.channel.is_readable()
     }
 
     /// The connection's row in the recording, if it is recorded.
@@ -223,7 +224,7 @@ impl Connection {
 
     /// From now on, requests on this connection belong to this session of the server's.
     pub fn record(&mut self, mode: &TraceHandle, session: u32) {
-        let ends = (self.stream.local_addr(), self.stream.peer_addr());
+        let ends = (self.channel.local_addr(), self.channel.peer_addr());
         let name = match ends {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
@@ -287,7 +288,7 @@ impl Connection {
     /// The connection's.
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
-        let received = socket::receive_payload(&self.stream, buffer, self.timeout);
+        let received = self.channel.receive_payload(buffer, self.timeout);
         self.progress = Instant::now();
         received.map_err(|e| self.failed("its reply was received", e))
     }
@@ -298,7 +299,7 @@ impl Connection {
     /// The connection's.
     pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
-        let received = socket::receive_pieces(&self.stream, pieces, self.timeout);
+        let received = self.channel.receive_pieces(pieces, self.timeout);
         self.progress = Instant::now();
         received.map_err(|e| self.failed("its reply was received", e))
     }
@@ -326,7 +327,7 @@ impl Connection {
         let mut all = Vec::with_capacity(pieces.len() + 1);
         all.push(IoSlice::new(&self.scratch));
         all.extend_from_slice(pieces);
-        let sent = socket::send_pieces(&self.stream, &mut all);
+        let sent = self.channel.send_pieces(&mut all);
         if let Err(error) = sent {
             return Err(self.why_sending_failed(error));
         }
@@ -348,12 +349,12 @@ impl Connection {
         }
         let mut bytes = [0_u8; HEADER_BYTES];
         let words = (|| -> Result<Error> {
-            socket::set_silence(&self.stream, Duration::from_millis(200))?;
+            self.channel.set_silence(Duration::from_millis(200))?;
             let lost = |e| Error::system("last words", e);
-            socket::receive_exact(&self.stream, &mut bytes).map_err(lost)?;
+            self.channel.receive_exact(&mut bytes).map_err(lost)?;
             let header = Header::decode(&bytes)?;
             let mut body = vec![0; header.body_bytes as usize];
-            socket::receive_exact(&self.stream, &mut body).map_err(lost)?;
+            self.channel.receive_exact(&mut body).map_err(lost)?;
             Header::verify(&bytes, &body)?;
             if header.status == 0 {
                 return Err(Error::new(ErrorKind::Io, "no error"));
@@ -365,13 +366,13 @@ impl Connection {
 
     /// Who asked several servers at a time has waited for all of them while it waited for the first. What is left of the timeout is a
     /// fiftieth at least, since the reply may have come while we slept ourselves.
-    fn wait_for_reply(&self) -> std::io::Result<()> {
+    fn wait_for_reply(&mut self) -> std::io::Result<()> {
         let (waited, patience) = (self.progress.elapsed(), patience::left(self.timeout));
         if waited < self.timeout / 50 && patience == self.timeout {
             // The socket's own timeout does.
             return Ok(());
         }
-        socket::wait_readable(&self.stream, patience.saturating_sub(waited).max(self.timeout / 50))
+        self.channel.wait_readable(patience.saturating_sub(waited).max(self.timeout / 50))
     }
 
     /// Receives the head of the reply to the request that was posted first.
@@ -384,12 +385,11 @@ impl Connection {
         };
         let receiving = tracer.begin();
         let mut bytes = [0_u8; HEADER_BYTES];
-        let came = self.wait_for_reply().and_then(|()| socket::receive_exact(&self.stream, &mut bytes));
+        let came = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
         came.map_err(|e| self.failed("its reply was awaited", e))?;
         let received = Header::decode(&bytes).and_then(|header| {
             self.scratch.resize(header.body_bytes as usize, 0);
-            socket::receive_exact(&self.stream, &mut self.scratch)
-                .map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
+            self.channel.receive_exact(&mut self.scratch).map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
             Header::verify(&bytes, &self.scratch)?;
             let expected = (pending.kind, pending.request, true);
             let last_words = header.status != 0 && header.request == 0;

@@ -1,5 +1,6 @@
 //! One request on a server: its body and payload in, one reply out.
 
+use super::channel::Channel;
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
@@ -8,13 +9,12 @@ use crate::protocol::checked;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::IoSlice;
-use std::net::TcpStream;
 use thalweg_bulk::crc32c;
 use thalweg_trace::{ObjectId, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
 
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
 pub struct Exchange<'a> {
-    pub(super) stream: &'a TcpStream,
+    pub(super) channel: &'a mut Channel,
     pub(super) header: Header,
     pub(super) body: &'a [u8],
     pub(super) payload_left: u64,
@@ -66,7 +66,8 @@ impl Exchange<'_> {
     /// When the connection fails.
     pub fn receive(&mut self, buffer: &mut [u8]) -> Result<()> {
         debug_assert!(buffer.len() as u64 <= self.payload_left);
-        socket::receive_payload(self.stream, buffer, limits::SERVER_SILENCE)
+        self.channel
+            .receive_payload(buffer, limits::SERVER_SILENCE)
             .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
         self.payload_left -= buffer.len() as u64;
         Ok(())
@@ -127,7 +128,7 @@ impl Exchange<'_> {
         encode(header, body, self.scratch)?;
         self.replied = true;
         let mut pieces = [IoSlice::new(self.scratch), IoSlice::new(payload)];
-        socket::send_pieces(self.stream, &mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
+        self.channel.send_pieces(&mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
         let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
         let about = SpanFields { object: self.object, size_bytes, ..self.about() };
         self.tracer.end(sending, SpanKind::NetSend, about);

@@ -9,19 +9,23 @@
 //! every length is held against [`crate::limits`] before memory is taken for it, and what is not understood is answered
 //! with an error that names what was found and what was expected, and the connection is closed.
 
+mod channel;
 mod connection;
 pub(crate) mod descriptors;
 mod exchange;
 mod header;
 pub(crate) mod patience;
 pub(crate) mod pipe;
+mod proving;
 mod recorded;
 mod server;
 pub(crate) mod socket;
 
+pub use channel::Channel;
 pub use connection::{Connect, Connection, Reply, unexpected};
 pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use patience::Operation;
+pub use proving::proven;
 pub use server::{Budget, Running, ServeOptions, Service, Session, serve};

@@ -2,20 +2,22 @@
 //!
 //! [`super::Connection`] blocks, which is right for a thread that has one thing to do. Who asks many servers at once has many
 //! connections and one thread, that sleeps until any of them has something ([`wait`]). Requests may be put in from the start: they
-//! go out behind the greeting, before it is answered. As on every connection, answers come in the order of the requests.
+//! go out with the proof of the credential, before the greeting is answered, once the server has proven its own. As on every connection, answers come in the order of the requests.
 
+use super::channel::Channel;
 use super::connection::{Connect, unexpected};
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::recorded::Recorded;
 use super::socket;
+use crate::config::split_pin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, HelloReply};
+use crate::trust::proof::{ANSWER_BYTES, Client, Next, VERDICT_BYTES};
 use rustix::event::{PollFd, PollFlags};
-use rustix::io::Errno;
-use rustix::net::{RecvFlags, SendFlags};
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::io::ErrorKind as System;
 use std::net::{TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -27,13 +29,17 @@ const RECEIVED_BYTES: usize = 256 << 10;
 
 /// A connection on which nothing waits.
 pub(crate) struct Pipe {
-    stream: TcpStream,
+    channel: Channel,
     name: String,
     address: String,
     timeout: Duration,
     hello: Option<HelloReply>,
     counter: u64,
     pending: VecDeque<Pending>,
+    /// How far both ends have proven their credentials.
+    proving: Proving,
+    /// Encoded, and held back until the server has proven itself.
+    held: Vec<u8>,
     /// Encoded and not sent: what follows `sent`.
     output: Vec<u8>,
     sent: usize,
@@ -45,6 +51,15 @@ pub(crate) struct Pipe {
     /// When something was last sent or received, or began to be awaited.
     progress: Instant,
     recording: Option<Recorded>,
+}
+
+/// How far both ends have proven their credentials.
+enum Proving {
+    /// The server's proof is awaited.
+    Server(Box<Client>),
+    /// Its verdict on ours is.
+    Client(Box<Client>),
+    Done,
 }
 
 struct Pending {
@@ -75,7 +90,8 @@ impl Pipe {
     /// When the address is none, or the system refuses at once.
     pub(crate) fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
         let failed = |e: std::io::Error| Error::system(format!("connecting to {address}"), e).at_server(name);
-        let resolved = address.to_socket_addrs().map_err(failed)?.next();
+        let (place, pin) = split_pin(address)?;
+        let resolved = place.to_socket_addrs().map_err(failed)?.next();
         let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{address}: no such host")))?;
         let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM.nonblocking(), None).map_err(failed)?;
         socket.set_tcp_nodelay(true).map_err(failed)?;
@@ -84,15 +100,18 @@ impl Pipe {
             Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
             Err(e) => return Err(failed(e)),
         }
+        let proving = Client::new(&options.credentials, options.store).map_err(|e| e.at_server(name))?;
         let mut pipe = Pipe {
-            stream: socket.into(),
+            channel: Channel::plain(TcpStream::from(socket)),
+            output: proving.first().to_vec(),
+            proving: Proving::Server(Box::new(proving)),
+            held: Vec::new(),
             name: name.to_owned(),
             address: address.to_owned(),
             timeout,
             hello: None,
             counter: 0,
             pending: VecDeque::new(),
-            output: Vec::new(),
             sent: 0,
             input: Vec::new(),
             begin: 0,
@@ -107,7 +126,7 @@ impl Pipe {
 
     /// From now on, requests belong to this session of the server's.
     pub(crate) fn record(&mut self, mode: &TraceHandle, session: u32) {
-        let name = match (self.stream.local_addr(), self.address.as_str()) {
+        let name = match (self.channel.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
         };
@@ -144,11 +163,13 @@ impl Pipe {
             self.sent = 0;
             self.output.clear();
         }
+        let is_held = matches!(self.proving, Proving::Server(_));
         if self.pending.is_empty() {
             // Nothing was awaited. What is added to what is awaited gives a silent server no more time.
             self.progress = Instant::now();
         }
-        self.output.extend_from_slice(&self.scratch);
+        let output = if is_held { &mut self.held } else { &mut self.output };
+        output.extend_from_slice(&self.scratch);
         if tracer.is_on() {
             // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
             let _ = self.send();
@@ -179,20 +200,25 @@ impl Pipe {
 
     fn send(&mut self) -> std::io::Result<()> {
         while self.sent < self.output.len() {
-            match rustix::net::send(&self.stream, &self.output[self.sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            match self.channel.try_send(&self.output[self.sent..]) {
                 Ok(many) => {
                     self.sent += many;
                     self.progress = Instant::now();
                 }
-                Err(Errno::INTR) => {}
-                // Also while it is being connected.
-                Err(Errno::AGAIN | Errno::INPROGRESS | Errno::NOTCONN) => return Ok(()),
-                // Its last words may be there to be received, and say why.
-                Err(Errno::PIPE) if !self.pending.is_empty() => return Ok(()),
-                Err(e) => return Err(e.into()),
+                Err(e) => return self.unless_fatal(e),
             }
         }
-        Ok(())
+        self.channel.try_flush().or_else(|e| self.unless_fatal(e))
+    }
+
+    fn unless_fatal(&self, error: std::io::Error) -> std::io::Result<()> {
+        match error.kind() {
+            // Also while it is being connected.
+            System::WouldBlock => Ok(()),
+            // Its last words may be there to be received, and say why.
+            System::BrokenPipe if !self.pending.is_empty() => Ok(()),
+            _ => Err(error),
+        }
     }
 
     /// Takes what has arrived, each answer to `each`. `waiting`: the span of the wait for it, which the first answer ends.
@@ -202,9 +228,9 @@ impl Pipe {
     pub(crate) fn receive(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
         loop {
             self.make_room();
-            match rustix::net::recv(&self.stream, &mut self.input[self.end..], RecvFlags::DONTWAIT) {
-                Ok((_, 0)) => return Err(self.failed("its reply was awaited", std::io::ErrorKind::UnexpectedEof.into())),
-                Ok((_, many)) => {
+            match self.channel.try_receive(&mut self.input[self.end..]) {
+                Ok(0) => return Err(self.failed("its reply was awaited", std::io::ErrorKind::UnexpectedEof.into())),
+                Ok(many) => {
                     let was_full = self.end + many == self.input.len();
                     self.end += many;
                     self.progress = Instant::now();
@@ -213,9 +239,8 @@ impl Pipe {
                         return Ok(());
                     }
                 }
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN | Errno::NOTCONN) => return Ok(()),
-                Err(e) => return Err(self.failed("its reply was awaited", e.into())),
+                Err(e) if e.kind() == System::WouldBlock => return Ok(()),
+                Err(e) => return Err(self.failed("its reply was awaited", e)),
             }
         }
     }
@@ -241,7 +266,41 @@ impl Pipe {
         Header::decode(header).ok().map(|header| HEADER_BYTES + header.body_bytes as usize)
     }
 
+    /// Goes on with the proofs; whether they are done.
+    fn prove(&mut self) -> Result<bool> {
+        loop {
+            let here = &self.input[self.begin..self.end];
+            let (next, taken) = match (&mut self.proving, here.first_chunk(), here.first_chunk()) {
+                (Proving::Done, ..) => return Ok(true),
+                (Proving::Server(client), Some(answer), _) => {
+                    let next = client.answered(answer, &self.channel.binding()).map_err(|e| e.at_server(&self.name))?;
+                    let bytes = if let Next::Prove(proof) = &next { proof.to_vec() } else { client.first().to_vec() };
+                    self.output.extend_from_slice(&bytes);
+                    (matches!(next, Next::Prove(_)), ANSWER_BYTES)
+                }
+                (Proving::Client(client), _, Some(verdict)) => {
+                    client.judged(verdict).map_err(|e| e.at_server(&self.name))?;
+                    (true, VERDICT_BYTES)
+                }
+                _ => return Ok(false),
+            };
+            self.begin += taken;
+            self.proving = match (std::mem::replace(&mut self.proving, Proving::Done), next) {
+                (Proving::Server(client), true) => {
+                    self.output.append(&mut self.held);
+                    Proving::Client(client)
+                }
+                (asking @ Proving::Server(_), false) => asking,
+                _ => Proving::Done,
+            };
+            self.flush()?;
+        }
+    }
+
     fn understand(&mut self, tracer: &mut Tracer, waiting: &mut Option<OpenSpan>, each: &mut dyn FnMut(Arrived<'_>)) -> Result<()> {
+        if !self.prove()? {
+            return Ok(());
+        }
         loop {
             let here = &self.input[self.begin..self.end];
             let Some(bytes) = here.first_chunk::<HEADER_BYTES>() else { return Ok(()) };
@@ -318,8 +377,8 @@ impl Pipe {
     }
 
     fn poll_fd(&self) -> PollFd<'_> {
-        let sending = if self.sent < self.output.len() { PollFlags::OUT } else { PollFlags::empty() };
-        PollFd::from_borrowed_fd(self.stream.as_fd(), PollFlags::IN | sending)
+        let sending = if self.sent < self.output.len() || self.channel.wants_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+        PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN | sending)
     }
 }
 

@@ -8,13 +8,15 @@ use thalweg_store::protocol::common::{ServiceStart, Witnessed};
 use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_store::trust::Credentials;
 use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_trace::Tracer;
 
 const NEVER: u64 = 0xff_ffff;
 
 fn connect(store: &RunningStore, name: &str, service_start: Option<ServiceStart>) -> thalweg_store::Result<Connection> {
-    let options = Connect { timeout: Duration::from_secs(20), service_start, ..Connect::default() };
+    let credentials = Credentials::given(store.credential().clone());
+    let options = Connect { timeout: Duration::from_secs(20), service_start, credentials, ..Connect::default() };
     Connection::connect(&store.listens(name).unwrap().to_string(), &options)
 }
 

@@ -7,7 +7,7 @@ mod content;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 use thalweg_layout::Layout;
 use thalweg_store::client::{DataClient, FileHandle, Names, Store};
@@ -16,11 +16,34 @@ use thalweg_store::protocol::metadata::{
     Attributes, End, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
 };
 use thalweg_store::start::{RunningStore, StartOptions, serve};
-use thalweg_store::wire::{Connect, Connection};
+use thalweg_store::trust::{Credential, Credentials, Gate};
+use thalweg_store::wire::{Connect, Connection, ServeOptions};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
 
 pub const STORE: u64 = 7;
+
+/// The same in every process of these tests.
+static CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("credential");
+    Credential::new_store(STORE).unwrap().write(&path).unwrap();
+    let text = std::fs::read_to_string(&path).unwrap();
+    let (before, _) = text.split_once("secret").unwrap();
+    std::fs::write(&path, format!("{before}secret = \"{}\"\n", "5e".repeat(32))).unwrap();
+    Credential::read(&path).unwrap()
+});
+
+/// How a client connects that has the store's own credential.
+pub fn connect() -> Connect {
+    Connect { credentials: Credentials::given(CREDENTIAL.clone()), ..Connect::default() }
+}
+
+/// How a server serves that has it.
+#[allow(dead_code, reason = "examples serve stores")]
+pub fn serving(name: &str) -> ServeOptions {
+    ServeOptions::new(name, "here", Arc::new(Gate::new(&CREDENTIAL, false).unwrap()))
+}
 
 /// Servers in this process.
 pub struct Servers {
@@ -51,9 +74,13 @@ pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIter
     let config = StoreConfig {
         path: directory.join("store.toml"),
         store: STORE,
-        metadata: MetadataConfig { address: String::new(), directory: directory.join("metadata"), node: None },
-        servers: vec![ServerConfig { name: name.to_owned(), node: "here".into(), address: address.to_owned(), targets }],
+        metadata: MetadataConfig { address: String::new(), directory: directory.join("metadata"), node: None, key: None },
+        servers: vec![ServerConfig { name: name.to_owned(), node: "here".into(), address: address.to_owned(), targets, key: None }],
+        credential: directory.join("store.credential"),
+        plain: false,
     };
+    std::fs::create_dir_all(directory).unwrap();
+    CREDENTIAL.write(&config.credential).unwrap();
     serve(&config, name, StartOptions { initialise: true, ..StartOptions::default() }).unwrap()
 }
 
@@ -80,7 +107,7 @@ pub struct InMemory {
 
 /// A store over these servers.
 pub fn store(map: &StoreMap, timeout: Duration) -> (Store, Arc<InMemory>) {
-    let data = Arc::new(DataClient::new(map.clone(), &Connect { timeout, ..Connect::default() }));
+    let data = Arc::new(DataClient::new(map.clone(), &Connect { timeout, ..connect() }));
     let names = Arc::new(InMemory { files: Mutex::new((HashMap::new(), 100)), targets: map.targets.len() as u32, data: Arc::clone(&data) });
     (Store { names: names.clone(), data }, names)
 }

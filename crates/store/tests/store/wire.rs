@@ -1,6 +1,7 @@
 //! The wire's promises, on real sockets.
 
 use crate::bounded::{accepted, heard, joined};
+use crate::loopback;
 use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
@@ -50,12 +51,21 @@ impl Session for EchoSession {
 
 fn start(connections: usize) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let options = ServeOptions { connections, ..ServeOptions::new("echo", "here") };
+    let options = ServeOptions { connections, ..loopback::serving("echo") };
     serve(listener, Arc::new(Echo(BootVerifier::random())), options).unwrap()
 }
 
 fn connect(server: &Running) -> Connection {
-    Connection::connect(&server.address().to_string(), &Connect::default()).unwrap()
+    Connection::connect(&server.address().to_string(), &loopback::connect()).unwrap()
+}
+
+/// A connection whose ends have proven their credentials, and on which nothing was said.
+fn proven(server: &Running) -> TcpStream {
+    let channel = thalweg_store::wire::proven(&server.address().to_string(), &loopback::connect()).unwrap();
+    let stream = channel.try_clone().unwrap();
+    // Its other descriptor is closed, which does not end the connection.
+    stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    stream
 }
 
 fn echo(connection: &mut Connection, word: &str, payload: &[u8]) -> Result<(String, Vec<u8>)> {
@@ -90,7 +100,7 @@ fn garbage_is_answered_with_what_was_expected_and_the_server_lives() {
     garbage.write_all(&[b'G'; 5000]).unwrap();
     let answer = heard(&mut garbage);
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains("TLWG") && text.contains("47, 47, 47, 47"), "{text}");
+    assert!(text.contains("THALWEG") && text.contains("47, 47, 47, 47"), "{text}");
     assert_eq!(echo(&mut connect(&server), "a", &[]).unwrap().0, "a");
 }
 
@@ -103,7 +113,7 @@ fn a_message_that_claims_2_to_the_63_bytes_is_refused_and_the_server_lives() {
         bytes[4] = VERSION as u8;
         bytes[6] = 2;
         bytes[at.end - 1] = 0x80;
-        let mut peer = TcpStream::connect(server.address()).unwrap();
+        let mut peer = proven(&server);
         peer.write_all(&bytes).unwrap();
         let answer = heard(&mut peer);
         let text = String::from_utf8_lossy(&answer);
@@ -119,7 +129,7 @@ fn another_version_is_refused_and_both_are_named() {
     bytes[0..4].copy_from_slice(b"TLWG");
     bytes[4] = 9;
     bytes[6] = 1;
-    let mut peer = TcpStream::connect(server.address()).unwrap();
+    let mut peer = proven(&server);
     peer.write_all(&bytes).unwrap();
     let answer = heard(&mut peer);
     let text = String::from_utf8_lossy(&answer);
@@ -135,7 +145,7 @@ fn a_server_that_speaks_garbage_is_named() {
         stream.write_all(&[b'S'; 100]).unwrap();
         heard(&mut stream);
     });
-    let error = Connection::connect(&address, &Connect::default()).err().unwrap();
+    let error = Connection::connect(&address, &loopback::connect()).err().unwrap();
     assert_eq!((error.kind(), error.server()), (ErrorKind::Protocol, Some(&*address)));
     joined(peer);
 }
@@ -144,7 +154,7 @@ fn a_server_that_speaks_garbage_is_named() {
 fn a_silent_server_is_given_up_after_the_timeout_and_a_refusing_one_at_once() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap().to_string();
-    let options = Connect { timeout: Duration::from_millis(100), ..Connect::default() };
+    let options = Connect { timeout: Duration::from_millis(100), ..loopback::connect() };
     let error = Connection::connect(&address, &options).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::TimedOut, "{error}");
     drop(listener);
@@ -156,14 +166,14 @@ fn a_silent_server_is_given_up_after_the_timeout_and_a_refusing_one_at_once() {
 fn connections_past_the_bound_are_refused() {
     let server = start(1);
     let _first = connect(&server);
-    let error = Connection::connect(&server.address().to_string(), &Connect::default()).err().unwrap();
+    let error = Connection::connect(&server.address().to_string(), &loopback::connect()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::TooMany, "{error}");
 }
 
 #[test]
 fn a_server_beyond_loopback_must_be_asked_for() {
     let listener = TcpListener::bind("0.0.0.0:0").unwrap();
-    let error = serve(listener, Arc::new(Echo(BootVerifier::random())), ServeOptions::new("echo", "here")).err().unwrap();
+    let error = serve(listener, Arc::new(Echo(BootVerifier::random())), loopback::serving("echo")).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::Access);
 }
 
@@ -239,7 +249,7 @@ fn connections_that_do_not_say_hello_take_no_clients_place_and_the_oldest_make_r
 #[test]
 fn who_takes_long_to_say_hello_is_closed_however_often_a_byte_comes() {
     let server = start(4);
-    let mut slow = strangers(&server, 1, b"TL").remove(0);
+    let mut slow = strangers(&server, 1, b"THALWEG\x01").remove(0);
     let begun = std::time::Instant::now();
     while slow.write_all(b"W").is_ok() && !is_closed(&slow) {
         slow.set_nonblocking(false).unwrap();
@@ -266,7 +276,8 @@ fn a_first_message_that_is_no_hello_or_larger_than_one_is_refused() {
         };
         let mut bytes = vec![0; thalweg_store::wire::HEADER_BYTES];
         header.encode_into(&mut bytes);
-        let mut peer = strangers(&server, 1, &bytes).remove(0);
+        let mut peer = proven(&server);
+        peer.write_all(&bytes).unwrap();
         let answer = heard(&mut peer);
         let text = String::from_utf8_lossy(&answer);
         assert!(text.contains("must be a hello"), "{text}");
@@ -281,7 +292,7 @@ fn a_job_that_connects_all_at_once_from_one_address_gets_every_connection() {
         for rank in 0..64 {
             let (server, at_once) = (&server, &at_once);
             scope.spawn(move || {
-                let options = Connect { client: format!("rank {rank}"), ..Connect::default() };
+                let options = Connect { client: format!("rank {rank}"), ..loopback::connect() };
                 at_once.wait();
                 let all: Vec<_> = (0..15).map(|_| Connection::connect(&server.address().to_string(), &options)).collect();
                 for connection in all {
@@ -296,9 +307,9 @@ fn a_job_that_connects_all_at_once_from_one_address_gets_every_connection() {
 fn one_client_cannot_take_every_connection() {
     let server = start(8);
     let _some: Vec<_> = (0..6).map(|_| connect(&server)).collect();
-    let error = Connection::connect(&server.address().to_string(), &Connect::default()).err().unwrap();
+    let error = Connection::connect(&server.address().to_string(), &loopback::connect()).err().unwrap();
     assert_eq!(error.kind(), ErrorKind::TooMany, "{error}");
-    let other = Connect { client: "another".into(), ..Connect::default() };
+    let other = Connect { client: "another".into(), ..loopback::connect() };
     Connection::connect(&server.address().to_string(), &other).unwrap();
 }
 
@@ -306,7 +317,7 @@ fn one_client_cannot_take_every_connection() {
 fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted() {
     const BUDGET_BYTES: u64 = 2 << 20;
     let budget = Arc::new(thalweg_store::wire::Budget::new(BUDGET_BYTES));
-    let options = ServeOptions { connections: 64, recordings: Arc::clone(&budget), ..ServeOptions::new("echo", "here") };
+    let options = ServeOptions { connections: 64, recordings: Arc::clone(&budget), ..loopback::serving("echo") };
     let servers: Vec<Running> = (0..2)
         .map(|_| {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

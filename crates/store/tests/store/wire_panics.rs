@@ -1,5 +1,6 @@
 //! A request that makes the service panic: its client gets an error, what it held goes back, and a service that may be half-changed stops.
 
+use crate::loopback;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -84,12 +85,12 @@ impl Drop for ClumsySession {
 fn start(connections: usize, stops: bool) -> (Running, Arc<AtomicUsize>) {
     let sessions = Arc::new(AtomicUsize::new(0));
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let options = ServeOptions { connections, ..ServeOptions::new("clumsy", "here") };
+    let options = ServeOptions { connections, ..loopback::serving("clumsy") };
     (serve(listener, Arc::new(Clumsy { stops, sessions: Arc::clone(&sessions) }), options).unwrap(), sessions)
 }
 
 fn connect(server: &Running) -> Result<Connection> {
-    Connection::connect(&server.address().to_string(), &Connect::default())
+    Connection::connect(&server.address().to_string(), &loopback::connect())
 }
 
 fn call(connection: &mut Connection, word: &str, payload: &[u8]) -> Result<String> {
@@ -128,7 +129,7 @@ fn a_request_that_panics_is_answered_and_what_it_held_goes_back() {
             free();
         }
     }
-    let options = Connect { client: "panics".into(), ..Connect::default() };
+    let options = Connect { client: "panics".into(), ..loopback::connect() };
     let error = Connection::connect(&server.address().to_string(), &options).err().unwrap();
     assert!(error.message().contains("in a hello"), "{error}");
     free();

@@ -14,6 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 use thalweg_measure::{Batch, Failure, Host, Machine, MeasuredBy, Observer, Subjects, cpu_time_of, measure};
+use thalweg_store::config::without_pin;
 
 /// The directory that is listed.
 const LISTED: &str = "/listed";
@@ -226,7 +227,7 @@ impl Stage<'_> {
     /// the same both ways.
     fn link(&mut self, location: &str) -> Result<LinkSample> {
         let (at, near) = (self.location(location)?, self.choice.stage.nearest());
-        let host = self.serving()?.service().rsplit_once(':').map_or("127.0.0.1", |(host, _)| host).to_owned();
+        let host = without_pin(self.serving()?.service()).rsplit_once(':').map_or("127.0.0.1", |(host, _)| host).to_owned();
         let round_trip_us = self.took(at, &Order::RoundTrip)? * 1e6;
         let carried = worker::stream(&mut self.nodes, at, near, &host, LINK_S);
         Ok(LinkSample { round_trip_us, bytes_per_s: carried.ok().filter(|rate| *rate > 0.0) })

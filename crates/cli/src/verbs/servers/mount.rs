@@ -84,6 +84,7 @@ impl Arguments {
         options.allow_other |= self.allow_other;
         options.estimate_space = self.estimate_space;
         options.node = self.store.node();
+        options.credentials = self.store.credentials(&path.store)?;
         options.timeout = self.store.timeout;
         options.layout = self.layout.choice()?;
         options.record = record;

@@ -9,7 +9,7 @@ use thalweg_store::{config::StoreConfig, start};
 
 /// Arguments of `thalweg serve`.
 #[derive(clap::Args)]
-#[command(after_help = starting::NO_CREDENTIALS)]
+#[command(after_help = starting::TRUST)]
 pub(crate) struct Arguments {
     /// The store.toml that describes the store
     #[arg(long, value_name = "FILE")]
@@ -26,7 +26,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
     let config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
     let store = start::serve(&config, &arguments.name, arguments.start.options()).map_err(Failure::failed)?;
-    arguments.start.warn();
+    arguments.start.warn(&store);
     let listens = store.listens(&arguments.name).map_or_else(String::new, |a| a.to_string());
     output::line(&format!("{} {listens}", arguments.name))?;
     until_stopped(store, &interrupt)

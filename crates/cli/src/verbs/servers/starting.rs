@@ -4,15 +4,21 @@ use crate::{failure::Failure, interrupt::Interrupt, output};
 use thalweg_store::start::{RunningStore, StartOptions};
 
 /// What everybody who starts a server must know.
-pub(super) const NO_CREDENTIALS: &str = "There are no credentials yet: anybody who reaches a port can read, change and remove everything in the store, \
-    as any user. On loopback that means every user and program of this machine.";
+pub(super) const TRUST: &str = "The store opens to its credential alone: store.credential beside store.toml, made with the store, and a copy among those \
+    of the user who starts it. Beyond loopback everything is encrypted. `thalweg credential create NAME` makes one for somebody else.";
+/// What it means that bytes are in clear.
+pub(super) const IN_CLEAR: &str =
+    "bytes are in clear beyond loopback (--plain): who sees the network sees names and data, and can change them";
 
 /// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
 pub(super) struct StartFlags {
-    /// Listen on an address that other machines can reach: anybody who reaches a port can do anything there
+    /// Listen on an address that other machines can reach
     #[arg(long)]
     beyond_loopback: bool,
+    /// Do not encrypt beyond loopback, on a network that is trusted. (The credential is proven all the same)
+    #[arg(long)]
+    plain: bool,
     /// Make missing targets and metadata anew, empty: what was in them is lost. (For a new store this is not needed)
     #[arg(long)]
     initialise: bool,
@@ -30,16 +36,17 @@ impl StartFlags {
     pub(super) fn options(&self) -> StartOptions {
         StartOptions {
             beyond_loopback: self.beyond_loopback,
+            plain: self.plain,
             initialise: self.initialise,
             accept_older_metadata: self.accept_older_metadata,
             drop_damaged_log: self.drop_damaged_log,
         }
     }
 
-    /// Says what it means that others can reach a server, if they can.
-    pub(super) fn warn(&self) {
-        if self.beyond_loopback {
-            output::note(NO_CREDENTIALS);
+    /// Says that bytes are in clear where others can reach a server, if they are.
+    pub(super) fn warn(&self, store: &RunningStore) {
+        if self.beyond_loopback && store.config().plain {
+            output::note(IN_CLEAR);
         }
     }
 }
@@ -47,6 +54,7 @@ impl StartFlags {
 /// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
 pub(super) fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
     store.notes().iter().for_each(|note| output::note(note));
+    store.gate().on_refused(|line| output::note(line));
     let woken = interrupt.clone();
     store.on_failure(move || woken.wake());
     interrupt.wait();

@@ -10,7 +10,7 @@ use thalweg_trace::numbers;
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]
-#[command(after_help = starting::NO_CREDENTIALS)]
+#[command(after_help = starting::TRUST)]
 pub(crate) struct Arguments {
     /// A directory for each I/O server; or one directory for all, with --servers
     #[arg(required = true, value_name = "DIR")]
@@ -50,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         ..UpOptions::new(&arguments.directories)
     };
     let store = start::up(&options).map_err(Failure::failed)?;
-    arguments.start.warn();
+    arguments.start.warn(&store);
     let address = store.address();
     output::line(&address.to_string())?;
     if !arguments.print_address {

@@ -59,7 +59,7 @@ impl<'a> Worker<'a> {
             match turn {
                 Turn::Do(work) => {
                     self.begin(work);
-                    while !self.posted.is_empty() && self.connection.as_ref().is_some_and(Connection::is_readable) {
+                    while !self.posted.is_empty() && self.connection.as_mut().is_some_and(Connection::is_readable) {
                         self.complete();
                     }
                 }

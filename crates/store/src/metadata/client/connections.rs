@@ -185,7 +185,7 @@ impl Inner {
     /// Makes the connection, unless it is there, and says what is open.
     pub(super) fn ready(&self, slot: &mut Slot) -> Result<()> {
         // Nothing is awaited on an idle connection: what can be read is its end.
-        if slot.connection.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
+        if slot.connection.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
             slot.connection = None;
         }
         if slot.connection.is_some() {

@@ -387,7 +387,7 @@ impl Inner {
     /// Makes the life, unless it is there, and claims what is held.
     fn living<'a>(&self, life: &'a mut Option<Connection>) -> Result<&'a mut Connection> {
         // Nothing is awaited on an idle connection: what can be read is its end.
-        if life.as_ref().is_some_and(|c| c.is_broken() || c.is_readable()) {
+        if life.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
             *life = None;
         }
         if life.is_none() {

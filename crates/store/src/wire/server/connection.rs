@@ -7,10 +7,13 @@ use super::sessions::RecordingSession;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::trust::Identity;
+use crate::wire::channel::Channel;
 use crate::wire::exchange::{Exchange, request_header};
 use crate::wire::header::{HEADER_BYTES, Header, Kind};
+use crate::wire::proving::{self, Met};
 use crate::wire::socket;
-use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::io::ErrorKind as System;
+use std::net::{Shutdown, SocketAddr};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,10 +23,12 @@ use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanK
 /// One connection, on its thread.
 pub(super) struct Served<'a> {
     number: u64,
-    stream: &'a TcpStream,
+    channel: Channel,
     peer: SocketAddr,
     /// Who has proven to be at the other end.
-    who: Arc<Identity>,
+    who: Option<Arc<Identity>>,
+    /// What was revoked when that was checked last.
+    checked: u64,
     /// By when it has to have said hello.
     hello_by: Instant,
     client: Option<Client>,
@@ -52,17 +57,18 @@ enum Next {
 }
 
 impl<'a> Served<'a> {
-    pub(super) fn new(number: u64, stream: &'a TcpStream, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
-        stream.set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
-        socket::set_silence(stream, limits::SERVER_SILENCE)?;
-        socket::keep_alive(stream)?;
-        let local = stream.local_addr().map_err(|e| Error::system("connection", e))?;
+    pub(super) fn new(number: u64, channel: Channel, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
+        channel.socket().set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
+        channel.set_silence(limits::SERVER_SILENCE)?;
+        socket::keep_alive(channel.socket())?;
+        let local = channel.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
         Ok(Served {
             number,
-            stream,
+            channel,
             peer,
-            who: Arc::new(Identity::store()),
+            who: None,
+            checked: 0,
             hello_by: Instant::now() + limits::HELLO,
             client: None,
             name,
@@ -76,6 +82,9 @@ impl<'a> Served<'a> {
     }
 
     pub(super) fn run(&mut self) {
+        if !self.meet().unwrap_or(false) {
+            return;
+        }
         loop {
             let waiting = self.recording.as_mut().map(|r| r.tracer.begin());
             match self.one(waiting) {
@@ -88,15 +97,59 @@ impl<'a> Served<'a> {
         }
     }
 
+    /// Has the newcomer prove its credential; whether it has.
+    fn meet(&mut self) -> Result<bool> {
+        let gate = &self.shared.options.gate;
+        self.checked = gate.changes();
+        let why = match proving::meet(&mut self.channel, gate, self.hello_by)? {
+            Met::Client(identity) => {
+                self.shared.of.lock().insert(self.number, identity.id);
+                self.who = Some(Arc::new(identity));
+                return Ok(true);
+            }
+            Met::Gone => return Ok(false),
+            Met::Refused(why) => why,
+            Met::Stranger(error) => {
+                self.last_words(&error)?;
+                "it proves no credential"
+            }
+        };
+        gate.count_refused(&self.shared.options.name, self.peer.ip(), why);
+        self.linger();
+        Ok(false)
+    }
+
+    /// Refuses who is in and may not be any more: what was revoked, and whose time is over.
+    fn still(&mut self) -> Result<()> {
+        let (gate, Some(who)) = (&self.shared.options.gate, &self.who) else { return Ok(()) };
+        let changes = gate.changes();
+        if changes != self.checked || who.until_s.is_some() {
+            gate.still(who).map_err(|e| e.at_server(&self.shared.options.name))?;
+            self.checked = changes;
+        }
+        Ok(())
+    }
+
+    /// The last that the peer is to read.
+    fn last_words(&mut self, error: &Error) -> Result<()> {
+        let header = request_header(Kind::Common, 0, 0, 0, 0);
+        self.answer(header, None, |_, exchange, _| exchange.refuse(error))
+    }
+
     /// Receives and answers one message. An error means that the connection is of no more use, and that the client has
     /// been notified if that was possible.
     fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
         let is_there = match is_new {
-            true => socket::receive_by(self.stream, &mut bytes, self.hello_by).map_err(no_hello)?,
+            true => self.channel.receive_by(&mut bytes, self.hello_by).map_err(no_hello)?,
             false => self.wait_for_header(&mut bytes)?,
         };
+        if let Err(error) = self.still() {
+            self.last_words(&error)?;
+            self.linger();
+            return Err(error);
+        }
         if !is_there {
             return Ok(Next::Close);
         }
@@ -107,8 +160,10 @@ impl<'a> Served<'a> {
             }
             self.body.resize(header.body_bytes as usize, 0);
             match is_new {
-                true => socket::receive_by(self.stream, &mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
-                false => socket::receive_exact(self.stream, &mut self.body)
+                true => self.channel.receive_by(&mut self.body, self.hello_by).map(drop).map_err(no_hello)?,
+                false => self
+                    .channel
+                    .receive_exact(&mut self.body)
                     .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?,
             }
             Header::verify(&bytes, &self.body)?;
@@ -120,8 +175,7 @@ impl<'a> Served<'a> {
         let header = match received {
             Ok(header) => header,
             Err(error) => {
-                let header = request_header(Kind::Common, 0, 0, 0, 0);
-                self.answer(header, None, |_, exchange, _| exchange.refuse(&error.clone()))?;
+                self.last_words(&error)?;
                 self.linger();
                 return Err(error);
             }
@@ -131,15 +185,14 @@ impl<'a> Served<'a> {
     }
 
     /// Waits as long as it takes for the first byte of a header; `false`: the client has closed the connection.
-    fn wait_for_header(&self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
+    fn wait_for_header(&mut self, bytes: &mut [u8; HEADER_BYTES]) -> Result<bool> {
         let mut have = 0;
         while have < bytes.len() {
-            match rustix::net::recv(self.stream, &mut bytes[have..], rustix::net::RecvFlags::empty()) {
-                Ok((_, 0)) => return Ok(false),
-                Ok((_, n)) => have += n,
-                Err(rustix::io::Errno::INTR) => {}
-                Err(rustix::io::Errno::AGAIN) if have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
-                Err(e) => return Err(socket::failure("a request was received", e.into(), limits::SERVER_SILENCE)),
+            match self.channel.receive_some(&mut bytes[have..]) {
+                Ok(0) => return Ok(false),
+                Ok(n) => have += n,
+                Err(e) if e.kind() == System::WouldBlock && have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
+                Err(e) => return Err(socket::failure("a request was received", e, limits::SERVER_SILENCE)),
             }
         }
         Ok(true)
@@ -147,13 +200,13 @@ impl<'a> Served<'a> {
 
     /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
     /// resets it, and the peer would never read why.
-    fn linger(&self) {
-        let _ = self.stream.shutdown(Shutdown::Write);
-        let _ = socket::set_silence(self.stream, Duration::from_millis(200));
+    fn linger(&mut self) {
+        let _ = self.channel.shutdown(Shutdown::Write);
+        let _ = self.channel.set_silence(Duration::from_millis(200));
         let mut sink = [0_u8; 4096];
         for _ in 0..256 {
-            match rustix::net::recv(self.stream, &mut sink, rustix::net::RecvFlags::empty()) {
-                Ok((_, n)) if n > 0 => {}
+            match self.channel.receive_some(&mut sink) {
+                Ok(n) if n > 0 => {}
                 _ => return,
             }
         }
@@ -183,7 +236,7 @@ impl<'a> Served<'a> {
         }
         let serving = tracer.begin();
         let mut exchange = Exchange {
-            stream: self.stream,
+            channel: &mut self.channel,
             header,
             body: &self.body,
             payload_left: header.payload_bytes,
@@ -199,7 +252,7 @@ impl<'a> Served<'a> {
             shared: self.shared,
             number: self.number,
             peer: self.peer,
-            who: &self.who,
+            who: self.who.as_ref(),
             client: &mut self.client,
             started: &mut self.started,
         };
@@ -229,6 +282,7 @@ impl<'a> Served<'a> {
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
+        self.shared.of.lock().remove(&self.number);
         for number in &self.started {
             self.shared.sessions.stop(*number);
         }

@@ -16,6 +16,7 @@ pub use sessions::Budget;
 
 use self::connection::Served;
 use self::service::Shared;
+use super::channel::Channel;
 use super::descriptors::{self, Shares};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -51,6 +52,10 @@ pub fn serve(listener: TcpListener, service: Arc<dyn Service>, options: ServeOpt
     rustix::net::listen(&listener, limits::BACKLOG).map_err(|e| Error::system("listening", e))?;
     let name = options.name.clone();
     let shared = Arc::new(Shared::new(service, options));
+    let weak = Arc::downgrade(&shared);
+    shared.options.gate.on_revoked(move |ids| {
+        weak.upgrade().iter().for_each(|shared| shared.end_of(ids));
+    });
     let ours = listener.try_clone().map_err(|e| Error::system("listener", e))?;
     let acceptor = spawn(&format!("{name} accept"), {
         let shared = Arc::clone(&shared);
@@ -143,7 +148,7 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
         let shared = Arc::clone(shared);
         move || {
             let serving = || {
-                if let Ok(mut served) = Served::new(number, &stream, peer, &shared) {
+                if let Ok(mut served) = Served::new(number, Channel::plain(Arc::clone(&stream)), peer, &shared) {
                     served.run();
                 }
             };

@@ -44,7 +44,7 @@ pub(super) struct Parts<'a> {
     pub shared: &'a Shared,
     pub number: u64,
     pub peer: SocketAddr,
-    pub who: &'a Arc<Identity>,
+    pub who: Option<&'a Arc<Identity>>,
     pub client: &'a mut Option<Client>,
     pub started: &'a mut Vec<u32>,
 }
@@ -93,10 +93,11 @@ impl Parts<'_> {
                 if min > VERSION || max < VERSION_MIN {
                     return Err(version_error(min, max));
                 }
-                let mut reply = self.shared.service.hello(&hello, self.who)?;
+                let who = self.who.ok_or_else(|| Error::new(ErrorKind::Access, "a hello before a credential was proven"))?;
+                let mut reply = self.shared.service.hello(&hello, who)?;
                 reply.version = max.min(VERSION);
                 self.admit(&hello)?;
-                *self.session = Some(Arc::clone(&self.shared.service).session(&hello, self.who));
+                *self.session = Some(Arc::clone(&self.shared.service).session(&hello, who));
                 exchange.reply(&CommonReply::Hello(reply))
             }
             CommonRequest::RecordStart { host, space } => {

@@ -7,13 +7,13 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::common::{Hello, HelloReply};
 use crate::sync::{Mutex, MutexGuard};
-use crate::trust::Identity;
+use crate::trust::{CredentialId, Gate, Identity};
 use crate::wire::descriptors::Counted;
 use crate::wire::exchange::Exchange;
 use crate::wire::header::Kind;
 use std::any::Any;
 use std::collections::HashMap;
-use std::net::TcpStream;
+use std::net::{Shutdown, TcpStream};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -65,13 +65,15 @@ pub struct ServeOptions {
     pub name: String,
     /// The label of this machine.
     pub node: String,
+    /// Who may come in.
+    pub gate: Arc<Gate>,
 }
 
 impl ServeOptions {
     /// On loopback, with the default bounds.
-    pub fn new(name: impl Into<String>, node: impl Into<String>) -> ServeOptions {
+    pub fn new(name: impl Into<String>, node: impl Into<String>, gate: Arc<Gate>) -> ServeOptions {
         let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
-        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into() }
+        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into(), gate }
     }
 }
 
@@ -89,6 +91,8 @@ pub(super) struct Shared {
     pub failure: Failure,
     pub newcomers: Newcomers,
     pub clients: Clients,
+    /// Whose connections these are.
+    pub of: Mutex<HashMap<u64, CredentialId>>,
     _counted: Counted,
 }
 
@@ -104,12 +108,20 @@ impl Shared {
             failure: Failure::default(),
             newcomers: Newcomers::default(),
             clients: Clients::default(),
+            of: Mutex::default(),
             _counted: Counted::server(),
         }
     }
 
     pub(super) fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock()
+    }
+
+    /// Ends the connections of these credentials, once what is being worked on is answered.
+    pub(super) fn end_of(&self, ids: &[CredentialId]) {
+        let theirs: Vec<u64> = self.of.lock().iter().filter(|(_, id)| ids.contains(id)).map(|(number, _)| *number).collect();
+        let open = self.open();
+        theirs.iter().filter_map(|number| open.get(number)).for_each(|(stream, _)| drop(stream.shutdown(Shutdown::Read)));
     }
 
     /// A request panicked: what its client is answered.

@@ -18,7 +18,7 @@ use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, Sink, SpanKind, TraceH
 const STRIP: u64 = 65536;
 
 fn client(servers: &loopback::Servers, timeout: Duration) -> Arc<DataClient> {
-    Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout, ..Connect::default() }))
+    Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout, ..loopback::connect() }))
 }
 
 /// File `number` in strips of 64 KiB over these targets.

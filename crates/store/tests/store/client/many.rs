@@ -3,7 +3,7 @@
 use crate::loopback::{self, crc32c};
 use std::io::IoSlice;
 use thalweg_store::protocol::io::{DatafileId, DatafileSize, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::wire::{Connect, Connection, Kind, Reply};
+use thalweg_store::wire::{Connection, Kind, Reply};
 use thalweg_store::{ErrorKind, Result, limits};
 use thalweg_trace::Tracer;
 
@@ -12,7 +12,7 @@ fn id(file: u64, target: u32) -> DatafileId {
 }
 
 fn connect(servers: &loopback::Servers) -> Connection {
-    Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap()
+    Connection::connect(&servers.map.servers[0].address, &loopback::connect()).unwrap()
 }
 
 type Part = (DatafileId, u64, u64);

@@ -147,7 +147,7 @@ fn options() -> BufferedOptions {
 
 impl Client {
     fn new(servers: &loopback::Servers, handle: &FileHandle) -> Client {
-        let data = Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout: Duration::from_secs(20), ..Connect::default() }));
+        let data = Arc::new(DataClient::new(servers.map.clone(), &Connect { timeout: Duration::from_secs(20), ..loopback::connect() }));
         let open = BufferedFile::new(Arc::new(StoreFile::new(Arc::clone(&data), handle.clone())), &options());
         Client { data, handle: handle.clone(), open }
     }

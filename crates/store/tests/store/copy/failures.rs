@@ -16,7 +16,7 @@ use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKi
 use thalweg_store::protocol::io::{DataMap, DatafileId, Durability, FileId, IoReply, IoRequest};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
 use thalweg_store::trust::Identity;
-use thalweg_store::wire::{Connect, Connection, Exchange, Kind, ServeOptions, Service, Session, serve};
+use thalweg_store::wire::{Connection, Exchange, Kind, Service, Session, serve};
 use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
 
@@ -194,7 +194,7 @@ fn write(connection: &mut Connection, datafile: DatafileId, offset: u64, payload
 fn bytes_that_fail_their_checksum_are_never_readable() {
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 1);
-    let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
+    let mut connection = Connection::connect(&servers.map.servers[0].address, &loopback::connect()).unwrap();
     let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let good = loopback::noise(2_000_000, 1);
     write(&mut connection, datafile, 0, &good, crc32c(&good)).unwrap();
@@ -273,7 +273,7 @@ impl Session for DamagingSession {
 fn damaging(left: u64) -> (thalweg_store::wire::Running, Store) {
     let service = Arc::new(Damaging { left: AtomicU64::new(left), verifier: AtomicU64::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let server = serve(listener, service, ServeOptions::new("io0", "here")).unwrap();
+    let server = serve(listener, service, loopback::serving("io0")).unwrap();
     let (store, _) = loopback::store(&map_of(&[&server.address().to_string()]), PATIENCE);
     (server, store)
 }
@@ -356,7 +356,7 @@ fn a_full_disk_is_an_error_that_names_server_and_target_and_each_byte_is_the_old
             assert!(names.list().is_empty());
         }
         // Of a write that does not fit whole, each byte is the old one or the new one: what was synced before is not taken back.
-        let mut connection = Connection::connect(&servers.map.servers[1].address, &Connect::default()).unwrap();
+        let mut connection = Connection::connect(&servers.map.servers[1].address, &loopback::connect()).unwrap();
         let call = |connection: &mut Connection, request: IoRequest| -> Vec<u8> {
             connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, &[]).unwrap().1
         };
@@ -390,7 +390,7 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 1);
     let address = &servers.map.servers[0].address;
-    let mut connection = Connection::connect(address, &Connect::default()).unwrap();
+    let mut connection = Connection::connect(address, &loopback::connect()).unwrap();
     let datafile = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let piece = loopback::noise(1 << 20, 5);
     write(&mut connection, datafile, 0, &piece, crc32c(&piece)).unwrap();
@@ -416,7 +416,7 @@ fn a_peer_that_stops_in_the_middle_of_a_write_leaves_nothing_and_the_server_live
             let _ = joined(answers);
         }
     });
-    let mut cut = Connection::connect(&front, &Connect::default()).unwrap();
+    let mut cut = Connection::connect(&front, &loopback::connect()).unwrap();
     let error = write(&mut cut, datafile, 1 << 20, &piece, crc32c(&piece)).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Reset, "{error}");
     joined(through);
@@ -435,7 +435,7 @@ fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() 
         for n in 0..48 {
             let (payload, address) = (&payload, &server.address);
             scope.spawn(move || {
-                let mut connection = Connection::connect(address, &Connect::default()).unwrap();
+                let mut connection = Connection::connect(address, &loopback::connect()).unwrap();
                 let datafile = DatafileId { file: FileId(n % 4), index: 0, target: TargetId(0), lot: None };
                 write(&mut connection, datafile, 0, payload, crc).unwrap();
             });
@@ -452,7 +452,7 @@ fn many_large_writes_at_a_time_do_not_take_more_memory_than_there_is_for_them() 
 fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let servers = loopback::servers(dir.path(), 1, 2);
-    let mut connection = Connection::connect(&servers.map.servers[0].address, &Connect::default()).unwrap();
+    let mut connection = Connection::connect(&servers.map.servers[0].address, &loopback::connect()).unwrap();
     let here = DatafileId { file: FileId(9), index: 0, target: TargetId(0), lot: None };
     let cases = [
         (IoRequest::Read { datafile: here, offset: u64::MAX, length: 1 }, ErrorKind::TooLarge, "largest file"),

@@ -13,6 +13,7 @@ use thalweg_store::metadata::locks::client::{Cancel, Wait};
 use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
 use thalweg_store::protocol::metadata::{Detail, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
 use thalweg_store::start::{StartOptions, serve};
+use thalweg_store::trust::Credentials;
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
 
@@ -80,9 +81,10 @@ fn store_file(directory: &Path) -> std::path::PathBuf {
 }
 
 fn connect(config: &Path) -> MetadataClient {
-    let address = StoreConfig::read(config).unwrap().metadata.address;
+    let StoreConfig { metadata, credential, .. } = StoreConfig::read(config).unwrap();
+    let address = metadata.address;
     assert!(StorePath::parse(&format!("thal://{address}/")).unwrap().is_some());
-    let options = Connect { timeout: Duration::from_secs(20), ..Connect::default() };
+    let options = Connect { timeout: Duration::from_secs(20), credentials: Credentials::file(credential), ..Connect::default() };
     MetadataClient::connect(&mut Tracer::off(), &address, &options).unwrap()
 }
 

@@ -4,6 +4,9 @@
 //! Starting finds what is there; only a store that is new, or somebody who asks for it ([`StartOptions::initialise`]), makes targets and
 //! metadata. What is missing is far more often a file system that is not mounted.
 
+mod credentials;
+
+pub use self::credentials::init as init_credential;
 use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
@@ -14,7 +17,8 @@ use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::{Witnessed, random_u64};
-use crate::protocol::metadata::{Owner, TargetId};
+use crate::protocol::metadata::{Owner, ServerEntry, TargetId};
+use crate::trust::{Credential, Credentials, Gate, Published};
 use crate::wire::{Connect, Connection, Running, ServeOptions, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
@@ -36,6 +40,8 @@ const LOOKING_ROUND: Duration = Duration::from_secs(2);
 pub struct StartOptions {
     /// Listen on another address than loopback.
     pub beyond_loopback: bool,
+    /// Bytes go in clear there.
+    pub plain: bool,
     /// Make targets and metadata that are not there, anew and empty.
     pub initialise: bool,
     /// Go on with metadata that is older than what the targets have seen.
@@ -84,6 +90,10 @@ pub struct RunningStore {
     metadata: Option<(Running, Arc<MetadataService>)>,
     io: Vec<(String, Running)>,
     notes: Vec<String>,
+    credential: Credential,
+    gate: Arc<Gate>,
+    /// The credential among those of the user who started the store.
+    published: Option<Published>,
 }
 
 impl RunningStore {
@@ -94,7 +104,17 @@ impl RunningStore {
 
     /// The store's address: `thal://HOST:PORT`.
     pub fn address(&self) -> StoreAddress {
-        StoreAddress::Service(self.config.metadata.address.clone())
+        StoreAddress::Service(self.config.service())
+    }
+
+    /// The store's own credential.
+    pub fn credential(&self) -> &Credential {
+        &self.credential
+    }
+
+    /// What is checked of those who come.
+    pub fn gate(&self) -> &Gate {
+        &self.gate
     }
 
     /// What the person who started it should know: a sentence each.
@@ -210,7 +230,9 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         server.address = local_address(&listener)?;
         listeners.push(listener);
     }
-    let mut store = RunningStore::of(&config);
+    config.plain = start.plain;
+    let mut store = RunningStore::of(&config, true, metadata.local_addr().is_ok_and(|a| !a.ip().is_loopback()))?;
+    store.publish();
     for (server, listener) in config.servers.iter().zip(listeners) {
         store.start_io(server, listener, start)?;
     }
@@ -225,14 +247,19 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
 /// # Errors
 /// When there is no such server, its directory is another's, or its port is in use; [`ErrorKind::Absent`] as for [`up`].
 pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<RunningStore> {
-    let mut store = RunningStore::of(config);
+    if start.plain && !config.plain {
+        let problem =
+            format!("{}: the servers of a store encrypt or none does: put `plain = true` there, above [metadata]", config.path.display());
+        return Err(Error::new(ErrorKind::Invalid, problem));
+    }
+    let address = if name == METADATA_NAME { &config.metadata.address } else { &config.server(name)?.address };
+    let listener = listen(address)?;
+    let mut store = RunningStore::of(config, start.initialise, listener.local_addr().is_ok_and(|a| !a.ip().is_loopback()))?;
     if name == METADATA_NAME {
-        let listener = listen(&config.metadata.address)?;
+        store.publish();
         store.start_metadata(listener, start)?;
     } else {
-        let server = config.server(name)?;
-        let listener = listen(&server.address)?;
-        store.start_io(server, listener, start)?;
+        store.start_io(config.server(name)?, listener, start)?;
     }
     Ok(store)
 }
@@ -270,7 +297,7 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
             many => (0..many).map(|t| directory.join(format!("target{t}"))).collect(),
         };
         let targets = directories.into_iter().map(|d| (numbers.next().expect("an endless range"), d)).collect();
-        ServerConfig { name: format!("io{i}"), node: node.clone(), address: String::new(), targets }
+        ServerConfig { name: format!("io{i}"), node: node.clone(), address: String::new(), targets, key: None }
     };
     let servers: Vec<ServerConfig> = directories.iter().enumerate().map(&mut server).collect();
     if servers.iter().map(|s| s.targets.len()).max() > Some(crate::limits::TARGETS) {
@@ -279,8 +306,10 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
     Ok(StoreConfig {
         path: base.join(STORE_FILE),
         store: random_u64() | 1,
-        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), node: Some(node) },
+        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), node: Some(node), key: None },
         servers,
+        credential: StoreConfig::usual_credential(&base.join(STORE_FILE))?,
+        plain: false,
     })
 }
 
@@ -308,9 +337,23 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
 }
 
 impl RunningStore {
-    /// Nothing of it runs yet.
-    fn of(config: &StoreConfig) -> RunningStore {
-        RunningStore { config: config.clone(), metadata: None, io: Vec::new(), notes: Vec::new() }
+    /// Nothing of it runs yet. `makes`: a credential where there is none. `beyond`: it listens beyond loopback.
+    fn of(config: &StoreConfig, makes: bool, beyond: bool) -> Result<RunningStore> {
+        let (credential, note) = credentials::find(config, makes)?;
+        let gate = Arc::new(Gate::new(&credential, beyond && !config.plain)?);
+        let notes = note.into_iter().collect();
+        Ok(RunningStore { config: config.clone(), metadata: None, io: Vec::new(), notes, credential, gate, published: None })
+    }
+
+    /// Puts the credential where the user who starts the store finds it without a flag.
+    fn publish(&mut self) {
+        match Published::publish(&self.credential) {
+            Ok(published) => self.published = Some(published),
+            Err(error) => self.notes.push(format!(
+                "the store's credential is not among yours ({error}): give it with --credential {}",
+                self.config.credential.display()
+            )),
+        }
     }
 
     fn start_io(&mut self, server: &ServerConfig, listener: TcpListener, start: StartOptions) -> Result<()> {
@@ -327,8 +370,8 @@ impl RunningStore {
             }
             targets.push(target);
         }
-        let mut options = IoServerOptions::new(&server.name, &server.node, self.config.store);
-        options.metadata.clone_from(&self.config.metadata.address);
+        let mut options = IoServerOptions::new(&server.name, &server.node, &self.credential, &self.gate);
+        options.metadata = self.config.service();
         options.serve.beyond_loopback = start.beyond_loopback;
         self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
         Ok(())
@@ -348,9 +391,10 @@ impl RunningStore {
                 client: METADATA_NAME.into(),
                 node: node.clone(),
                 store: Some(config.store),
+                credentials: Credentials::given(self.credential.clone()),
                 ..Connect::default()
             };
-            let seen = Seen { servers: seen_by(&config.servers, &peers), accepts_older: start.accept_older_metadata };
+            let seen = Seen { servers: seen_by(config, &peers), accepts_older: start.accept_older_metadata };
             let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
             let database = Embedded::open(directory, database)?;
             self.notes.extend(database.recovery().note());
@@ -367,7 +411,7 @@ impl RunningStore {
             };
             self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
-            let mut serving = ServeOptions::new(METADATA_NAME, node);
+            let mut serving = ServeOptions::new(METADATA_NAME, node, Arc::clone(&self.gate));
             serving.beyond_loopback = start.beyond_loopback;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
             if !service.namespace().accepted().is_empty() {
@@ -383,15 +427,16 @@ impl RunningStore {
 }
 
 /// What the servers have been notified of, of those that answer: the others say so when they come.
-fn seen_by(servers: &[ServerConfig], peers: &Connect) -> Vec<(String, Witnessed)> {
+fn seen_by(config: &StoreConfig, peers: &Connect) -> Vec<(String, Witnessed)> {
     let options = Connect { timeout: LOOKING_ROUND, ..peers.clone() };
-    let ask = |server: &ServerConfig| {
+    let map = config.map();
+    let ask = |server: &ServerEntry| {
         let connection = Connection::connect(&server.address, &options).ok()?;
         let hello = connection.hello();
         Some((server.name.clone(), Witnessed { start: hello.service_start, change: hello.change }))
     };
     std::thread::scope(|scope| {
-        let asked: Vec<_> = servers.iter().map(|server| scope.spawn(|| ask(server))).collect();
+        let asked: Vec<_> = map.servers.iter().map(|server| scope.spawn(|| ask(server))).collect();
         asked.into_iter().filter_map(|asked| asked.join().ok().flatten()).collect()
     })
 }

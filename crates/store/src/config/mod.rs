@@ -3,6 +3,8 @@
 //!
 //! ```toml
 //! store = "5f0c1d2e3a4b5968"
+//! credential = "store.credential"     # the file with the store's own credential
+//! plain = false                       # true: bytes go in clear beyond loopback, too
 //!
 //! [metadata]
 //! address = "127.0.0.1:7400"
@@ -13,23 +15,26 @@
 //! node = "n0"
 //! address = "127.0.0.1:7401"
 //! targets = ["io0/target0", "io0/target1"]
+//! key = "90c4..."                     # the fingerprint of its key, where it encrypts
 //! ```
 //!
 //! Relative directories start at the file's own. Targets are numbered in the order of the file, from 0:
 //! new servers and targets go to the end.
 
+mod address;
+
+use self::address::check_address;
+pub(crate) use self::address::split_pin;
+pub use self::address::{Pin, STORE_VARIABLE, StoreAddress, StorePath, pinned, resolve, without_pin};
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
-use crate::protocol::names::split;
+use crate::trust::Fingerprint;
 use serde::{Deserialize, Serialize};
-use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use thalweg_trace::machine;
 
-/// The environment's store, where no other is named.
-pub const STORE_VARIABLE: &str = "THALWEG_STORE";
 /// The name under which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";
 /// A `store.toml` is at most this long.
@@ -48,6 +53,10 @@ pub struct StoreConfig {
     pub metadata: MetadataConfig,
     /// The I/O servers, in order.
     pub servers: Vec<ServerConfig>,
+    /// The file with the store's own credential.
+    pub credential: PathBuf,
+    /// Bytes go in clear beyond loopback too.
+    pub plain: bool,
 }
 
 /// The metadata service's part.
@@ -59,6 +68,8 @@ pub struct MetadataConfig {
     pub directory: PathBuf,
     /// The label of its machine.
     pub node: Option<String>,
+    /// Its key, if it encrypts.
+    pub key: Option<Fingerprint>,
 }
 
 /// An I/O server's part.
@@ -72,6 +83,8 @@ pub struct ServerConfig {
     pub address: String,
     /// Its targets' directories, and their numbers.
     pub targets: Vec<(TargetId, PathBuf)>,
+    /// Its key, if it encrypts.
+    pub key: Option<Fingerprint>,
 }
 
 /// The file as it is written; every value knows where it stands.
@@ -79,6 +92,9 @@ pub struct ServerConfig {
 #[serde(deny_unknown_fields)]
 struct File {
     store: toml::Spanned<String>,
+    credential: Option<toml::Spanned<PathBuf>>,
+    #[serde(default)]
+    plain: bool,
     metadata: FileMetadata,
     servers: Vec<FileServer>,
 }
@@ -89,6 +105,7 @@ struct FileMetadata {
     address: toml::Spanned<String>,
     directory: toml::Spanned<PathBuf>,
     node: Option<toml::Spanned<String>>,
+    key: Option<toml::Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -98,11 +115,15 @@ struct FileServer {
     node: Option<toml::Spanned<String>>,
     address: toml::Spanned<String>,
     targets: Vec<toml::Spanned<PathBuf>>,
+    key: Option<toml::Spanned<String>>,
 }
 
 #[derive(Serialize)]
 struct Written<'a> {
     store: String,
+    credential: &'a Path,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    plain: bool,
     metadata: WrittenMetadata<'a>,
     servers: Vec<WrittenServer<'a>>,
 }
@@ -113,6 +134,8 @@ struct WrittenMetadata<'a> {
     directory: &'a Path,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -121,6 +144,8 @@ struct WrittenServer<'a> {
     node: &'a str,
     address: &'a str,
     targets: Vec<&'a Path>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<String>,
 }
 
 impl StoreConfig {
@@ -150,6 +175,12 @@ impl StoreConfig {
         Checker { path, text }.check(file)
     }
 
+    /// Where the store's own credential is, if the file at `path` does not say otherwise.
+    pub(crate) fn usual_credential(path: &Path) -> Result<PathBuf> {
+        let beside = path.with_file_name("store.credential");
+        std::path::absolute(&beside).map_err(|e| Error::system(beside.display(), e))
+    }
+
     /// Writes it to [`StoreConfig::path`]; it appears whole or not at all, and survives power loss.
     ///
     /// # Errors
@@ -163,11 +194,19 @@ impl StoreConfig {
                 Err(_) => path.clone(),
             }
         };
-        let directory = short(&self.metadata.directory);
+        let (directory, credential) = (short(&self.metadata.directory), short(&self.credential));
+        let key = |key: &Option<Fingerprint>| key.map(|key| key.to_string());
         let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
         let written = Written {
             store: format!("{:016x}", self.store),
-            metadata: WrittenMetadata { address: &self.metadata.address, directory: &directory, node: self.metadata.node.as_deref() },
+            credential: &credential,
+            plain: self.plain,
+            metadata: WrittenMetadata {
+                address: &self.metadata.address,
+                directory: &directory,
+                node: self.metadata.node.as_deref(),
+                key: key(&self.metadata.key),
+            },
             servers: self
                 .servers
                 .iter()
@@ -177,6 +216,7 @@ impl StoreConfig {
                     node: &s.node,
                     address: &s.address,
                     targets: targets.iter().map(PathBuf::as_path).collect(),
+                    key: key(&s.key),
                 })
                 .collect(),
         };
@@ -189,10 +229,25 @@ impl StoreConfig {
         durable::write(&text, &draft, &self.path).map_err(|e| Error::system(self.path.display(), e))
     }
 
+    /// What is known of a server with this key.
+    fn pin(&self, key: Option<Fingerprint>) -> Pin {
+        match key {
+            _ if self.plain => Pin::Plain,
+            Some(key) => Pin::Key(key),
+            None => Pin::None,
+        }
+    }
+
+    /// Where the metadata service is, with what is known of it.
+    pub fn service(&self) -> String {
+        pinned(&self.metadata.address, self.pin(self.metadata.key))
+    }
+
     /// Who is who, for clients.
     pub fn map(&self) -> StoreMap {
         let servers = self.servers.iter();
-        let entry = |s: &ServerConfig| ServerEntry { name: s.name.clone(), node: s.node.clone(), address: s.address.clone() };
+        let address = |s: &ServerConfig| pinned(&s.address, self.pin(s.key));
+        let entry = |s: &ServerConfig| ServerEntry { name: s.name.clone(), node: s.node.clone(), address: address(s) };
         let targets = (0..).zip(servers.clone()).flat_map(|(server, s)| {
             let entry = move |(target, directory): &(TargetId, PathBuf)| TargetEntry {
                 target: *target,
@@ -236,6 +291,7 @@ impl Checker<'_> {
             address: addresses[0].clone(),
             directory: directories[0].clone(),
             node: file.metadata.node.as_ref().map(|n| self.label("metadata.node", n)).transpose()?,
+            key: self.key("metadata.key", file.metadata.key.as_ref())?,
         };
         if file.servers.is_empty() {
             return Err(Error::new(ErrorKind::Invalid, format!("{}: servers: a store needs at least one I/O server", self.path.display())));
@@ -272,9 +328,12 @@ impl Checker<'_> {
                 targets.push((numbers.next().expect("an endless range"), directory));
             }
             let node = server.node.as_ref().map_or_else(|| Ok(machine::host_name()), |n| self.label("servers.node", n))?;
-            servers.push(ServerConfig { name, node, address, targets });
+            let key = self.key("servers.key", server.key.as_ref())?;
+            servers.push(ServerConfig { name, node, address, targets, key });
         }
-        Ok(StoreConfig { path: self.path.to_owned(), store, metadata, servers })
+        let credential = file.credential.as_ref().map(|c| self.directory(base, "credential", c)).transpose()?;
+        let credential = credential.map_or_else(|| StoreConfig::usual_credential(self.path), Ok)?;
+        Ok(StoreConfig { path: self.path.to_owned(), store, metadata, servers, credential, plain: file.plain })
     }
 
     fn label(&self, field: &str, value: &toml::Spanned<String>) -> Result<String> {
@@ -289,6 +348,11 @@ impl Checker<'_> {
     fn address(&self, field: &str, value: &toml::Spanned<String>) -> Result<String> {
         check_address(value.get_ref()).map_err(|problem| self.error(value, field, &problem))?;
         Ok(value.get_ref().clone())
+    }
+
+    fn key(&self, field: &str, value: Option<&toml::Spanned<String>>) -> Result<Option<Fingerprint>> {
+        let read = |value: &toml::Spanned<String>| value.get_ref().parse().map_err(|problem: &str| self.error(value, field, problem));
+        value.map(read).transpose()
     }
 
     fn directory(&self, base: &Path, field: &str, value: &toml::Spanned<PathBuf>) -> Result<PathBuf> {
@@ -311,124 +375,6 @@ impl Checker<'_> {
 
 fn line_of(text: &str, at: usize) -> usize {
     text.as_bytes().iter().take(at).filter(|b| **b == b'\n').count() + 1
-}
-
-/// Whether this is `HOST:PORT`; the host need not be known here.
-fn check_address(address: &str) -> Result<(), String> {
-    let problem = || "expected HOST:PORT, as in 127.0.0.1:7400 or [::1]:7400".to_owned();
-    if address.parse::<SocketAddr>().is_ok() {
-        return Ok(());
-    }
-    let (host, port) = address.rsplit_once(':').ok_or_else(problem)?;
-    let known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if host.is_empty() || host.len() > 253 || !host.chars().all(known) || port.parse::<u16>().is_err() {
-        return Err(problem());
-    }
-    Ok(())
-}
-
-/// `HOST:PORT` as an address to listen on.
-///
-/// # Errors
-/// When the host is not known.
-pub fn resolve(address: &str) -> Result<SocketAddr> {
-    check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
-    let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;
-    found.next().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("address `{address}`: the host has no address")))
-}
-
-/// How a store is found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StoreAddress {
-    /// Its metadata service: `HOST:PORT`.
-    Service(String),
-    /// Its `store.toml`.
-    File(PathBuf),
-}
-
-impl StoreAddress {
-    /// `thal://HOST:PORT` or the path of a `store.toml`.
-    ///
-    /// # Errors
-    /// When it is neither.
-    pub fn parse(text: &str) -> Result<StoreAddress> {
-        let path = StorePath::parse(text)?;
-        match path {
-            Some(StorePath { store: Some(address), path }) if path == b"/" => Ok(address),
-            Some(_) => Err(Error::new(
-                ErrorKind::Invalid,
-                format!("`{text}` names a place in a store: expected the store alone, thal://HOST:PORT"),
-            )),
-            None if text.is_empty() => Err(Error::new(ErrorKind::Invalid, "no store: expected thal://HOST:PORT or a store.toml")),
-            None => Ok(StoreAddress::File(PathBuf::from(text))),
-        }
-    }
-
-    /// The store that `THALWEG_STORE` names, if it names one.
-    ///
-    /// # Errors
-    /// When it is not a store's address.
-    pub fn from_environment() -> Result<Option<StoreAddress>> {
-        match std::env::var(STORE_VARIABLE) {
-            Ok(text) if !text.is_empty() => {
-                let address = StoreAddress::parse(&text);
-                address.map(Some).map_err(|e| Error::new(e.kind(), format!("{STORE_VARIABLE}: {}", e.message())))
-            }
-            _ => Ok(None),
-        }
-    }
-
-    /// Where the metadata service is: `HOST:PORT`.
-    ///
-    /// # Errors
-    /// When the `store.toml` cannot be read.
-    pub fn service(&self) -> Result<String> {
-        match self {
-            StoreAddress::Service(address) => Ok(address.clone()),
-            StoreAddress::File(path) => Ok(StoreConfig::read(path)?.metadata.address),
-        }
-    }
-}
-
-impl std::fmt::Display for StoreAddress {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            StoreAddress::Service(address) => write!(f, "thal://{address}"),
-            StoreAddress::File(path) => path.display().fmt(f),
-        }
-    }
-}
-
-/// A place in a store, as a command's argument.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StorePath {
-    /// The store; `None`: the one of the environment or of a flag.
-    pub store: Option<StoreAddress>,
-    /// The path, from the root.
-    pub path: Vec<u8>,
-}
-
-impl StorePath {
-    /// `thal://HOST:PORT/PATH`, or `thal:///PATH` for the store of the environment. `None`: not of this form.
-    ///
-    /// # Errors
-    /// When the host, port or path is wrong.
-    pub fn parse(text: &str) -> Result<Option<StorePath>> {
-        let Some(rest) = text.strip_prefix("thal:") else { return Ok(None) };
-        let bad = |problem: &str| Error::new(ErrorKind::Invalid, format!("`{text}`: {problem}"));
-        let rest = rest.strip_prefix("//").ok_or_else(|| bad("expected thal://HOST:PORT/PATH"))?;
-        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-        let store = match host {
-            "" => None,
-            host => {
-                check_address(host).map_err(|problem| bad(&problem))?;
-                Some(StoreAddress::Service(host.to_owned()))
-            }
-        };
-        split(path.as_bytes()).map_err(|e| bad(e.message()))?;
-        let path = if path.is_empty() { b"/".to_vec() } else { path.as_bytes().to_vec() };
-        Ok(Some(StorePath { store, path }))
-    }
 }
 
 #[cfg(test)]
@@ -497,18 +443,5 @@ targets = ["/x/c"]
                 .contains("at least one")
         );
         assert!(error("store = ").starts_with("/s/store.toml:1: "));
-    }
-
-    #[test]
-    fn addresses_and_places() {
-        let parsed = StorePath::parse("thal://h:1/a/b").unwrap().unwrap();
-        assert_eq!((parsed.store, parsed.path.as_slice()), (Some(StoreAddress::Service("h:1".into())), &b"/a/b"[..]));
-        assert_eq!(StorePath::parse("thal:///a").unwrap().unwrap().store, None);
-        assert_eq!(StorePath::parse("/a/b").unwrap(), None);
-        assert_eq!(StoreAddress::parse("thal://h:1").unwrap(), StoreAddress::Service("h:1".into()));
-        assert_eq!(StoreAddress::parse("x/store.toml").unwrap(), StoreAddress::File("x/store.toml".into()));
-        for wrong in ["thal://h/a", "thal:/a", "thal://h:99999/", "thal://h:1/a/../b", "thal://:1/a"] {
-            assert!(StorePath::parse(wrong).is_err(), "{wrong}");
-        }
     }
 }

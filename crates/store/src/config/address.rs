@@ -1,0 +1,204 @@
+//! The addresses by which stores, servers and places in stores are named.
+//!
+//! `thal://HOST:PORT` names a store by its metadata service, and `thal://HOST:PORT/path` a place in it. Behind the port may stand `#` and the
+//! fingerprint of the server's key, or `#plain`: see [`Pin`]. It stands before the path, since names of files have every character but `/`.
+
+use super::StoreConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::names::split;
+use crate::trust::{Credentials, Fingerprint};
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::{Path, PathBuf};
+
+/// The environment's store, where no other is named.
+pub const STORE_VARIABLE: &str = "THALWEG_STORE";
+
+/// What is known of the server at an address, and so how it is spoken to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// Nothing: in clear on loopback, unless the server wants more; otherwise encrypted, with whatever key the server proves to be the store's.
+    None,
+    /// `#plain`: bytes go in clear, on a network that is trusted.
+    Plain,
+    /// `#FINGERPRINT`: encrypted, with this key.
+    Key(Fingerprint),
+}
+
+/// `HOST:PORT` with what is known of the server there.
+pub fn pinned(address: &str, pin: Pin) -> String {
+    match pin {
+        Pin::None => address.to_owned(),
+        Pin::Plain => format!("{address}#plain"),
+        Pin::Key(fingerprint) => format!("{address}#{fingerprint}"),
+    }
+}
+
+/// An address for people: without what is known of the server.
+pub fn without_pin(address: &str) -> &str {
+    address.split_once('#').map_or(address, |(place, _)| place)
+}
+
+/// `HOST:PORT`, and what is known of the server there.
+///
+/// # Errors
+/// When what follows the port is neither a fingerprint nor `plain`.
+pub(crate) fn split_pin(address: &str) -> Result<(&str, Pin)> {
+    let Some((place, pin)) = address.split_once('#') else { return Ok((address, Pin::None)) };
+    if pin == "plain" {
+        return Ok((place, Pin::Plain));
+    }
+    let wrong = || Error::new(ErrorKind::Invalid, format!("`{address}`: expected `plain` or the server's fingerprint behind #"));
+    pin.parse().map(|key| (place, Pin::Key(key))).map_err(|_| wrong())
+}
+
+/// Whether this is `HOST:PORT`; the host need not be known here.
+pub(super) fn check_address(address: &str) -> Result<(), String> {
+    let problem = || "expected HOST:PORT, as in 127.0.0.1:7400 or [::1]:7400".to_owned();
+    if address.parse::<SocketAddr>().is_ok() {
+        return Ok(());
+    }
+    let (host, port) = address.rsplit_once(':').ok_or_else(problem)?;
+    let known = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if host.is_empty() || host.len() > 253 || !host.chars().all(known) || port.parse::<u16>().is_err() {
+        return Err(problem());
+    }
+    Ok(())
+}
+
+/// `HOST:PORT` as an address to listen on.
+///
+/// # Errors
+/// When the host is not known.
+pub fn resolve(address: &str) -> Result<SocketAddr> {
+    check_address(address).map_err(|problem| Error::new(ErrorKind::Invalid, format!("address `{address}`: {problem}")))?;
+    let mut found = address.to_socket_addrs().map_err(|e| Error::system(format!("address `{address}`"), e))?;
+    found.next().ok_or_else(|| Error::new(ErrorKind::NotFound, format!("address `{address}`: the host has no address")))
+}
+
+/// How a store is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StoreAddress {
+    /// Its metadata service: `HOST:PORT`.
+    Service(String),
+    /// Its `store.toml`.
+    File(PathBuf),
+}
+
+impl StoreAddress {
+    /// `thal://HOST:PORT` or the path of a `store.toml`.
+    ///
+    /// # Errors
+    /// When it is neither.
+    pub fn parse(text: &str) -> Result<StoreAddress> {
+        let path = StorePath::parse(text)?;
+        match path {
+            Some(StorePath { store: Some(address), path }) if path == b"/" => Ok(address),
+            Some(_) => Err(Error::new(
+                ErrorKind::Invalid,
+                format!("`{text}` names a place in a store: expected the store alone, thal://HOST:PORT"),
+            )),
+            None if text.is_empty() => Err(Error::new(ErrorKind::Invalid, "no store: expected thal://HOST:PORT or a store.toml")),
+            None => Ok(StoreAddress::File(PathBuf::from(text))),
+        }
+    }
+
+    /// The store that `THALWEG_STORE` names, if it names one.
+    ///
+    /// # Errors
+    /// When it is not a store's address.
+    pub fn from_environment() -> Result<Option<StoreAddress>> {
+        match std::env::var(STORE_VARIABLE) {
+            Ok(text) if !text.is_empty() => {
+                let address = StoreAddress::parse(&text);
+                address.map(Some).map_err(|e| Error::new(e.kind(), format!("{STORE_VARIABLE}: {}", e.message())))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Where the metadata service is: `HOST:PORT`.
+    ///
+    /// # Errors
+    /// When the `store.toml` cannot be read.
+    pub fn service(&self) -> Result<String> {
+        match self {
+            StoreAddress::Service(address) => Ok(address.clone()),
+            StoreAddress::File(path) => Ok(StoreConfig::read(path)?.service()),
+        }
+    }
+}
+
+impl StoreAddress {
+    /// Where a client of this store finds its credential: in the file that is `given`; otherwise where the environment or the `store.toml`
+    /// says, or among the user's own.
+    ///
+    /// # Errors
+    /// When the `store.toml` cannot be read.
+    pub fn credentials(&self, given: Option<&Path>) -> Result<Credentials> {
+        match (given, self) {
+            (Some(file), _) => Ok(Credentials::file(file)),
+            (None, StoreAddress::Service(_)) => Ok(Credentials::default()),
+            (None, StoreAddress::File(path)) => Ok(Credentials::default().near(&StoreConfig::read(path)?.credential)),
+        }
+    }
+}
+
+impl std::fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            StoreAddress::Service(address) => write!(f, "thal://{address}"),
+            StoreAddress::File(path) => path.display().fmt(f),
+        }
+    }
+}
+
+/// A place in a store, as a command's argument.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorePath {
+    /// The store; `None`: the one of the environment or of a flag.
+    pub store: Option<StoreAddress>,
+    /// The path, from the root.
+    pub path: Vec<u8>,
+}
+
+impl StorePath {
+    /// `thal://HOST:PORT/PATH`, or `thal:///PATH` for the store of the environment. `None`: not of this form.
+    ///
+    /// # Errors
+    /// When the host, port or path is wrong.
+    pub fn parse(text: &str) -> Result<Option<StorePath>> {
+        let Some(rest) = text.strip_prefix("thal:") else { return Ok(None) };
+        let bad = |problem: &str| Error::new(ErrorKind::Invalid, format!("`{text}`: {problem}"));
+        let rest = rest.strip_prefix("//").ok_or_else(|| bad("expected thal://HOST:PORT/PATH"))?;
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let store = match host {
+            "" => None,
+            host => {
+                let (place, _) = split_pin(host)?;
+                check_address(place).map_err(|problem| bad(&problem))?;
+                Some(StoreAddress::Service(host.to_owned()))
+            }
+        };
+        split(path.as_bytes()).map_err(|e| bad(e.message()))?;
+        let path = if path.is_empty() { b"/".to_vec() } else { path.as_bytes().to_vec() };
+        Ok(Some(StorePath { store, path }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_and_places() {
+        let parsed = StorePath::parse("thal://h:1/a/b").unwrap().unwrap();
+        assert_eq!((parsed.store, parsed.path.as_slice()), (Some(StoreAddress::Service("h:1".into())), &b"/a/b"[..]));
+        assert_eq!(StorePath::parse("thal:///a").unwrap().unwrap().store, None);
+        assert_eq!(StorePath::parse("/a/b").unwrap(), None);
+        assert_eq!(StoreAddress::parse("thal://h:1").unwrap(), StoreAddress::Service("h:1".into()));
+        assert_eq!(StoreAddress::parse("x/store.toml").unwrap(), StoreAddress::File("x/store.toml".into()));
+        for wrong in ["thal://h/a", "thal:/a", "thal://h:99999/", "thal://h:1/a/../b", "thal://:1/a"] {
+            assert!(StorePath::parse(wrong).is_err(), "{wrong}");
+        }
+    }
+}

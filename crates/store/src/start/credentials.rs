@@ -1,0 +1,88 @@
+//! The store's own credential where a store is started: found, or made with a new store.
+
+use crate::config::StoreConfig;
+use crate::error::{Error, ErrorKind, Result};
+use crate::trust::{Credential, Rights};
+
+/// The name of the credential for reading only, beside the store's own.
+const READ_ONLY: &str = "read-only.credential";
+
+/// The store's own credential; `makes`: a new one where there is none. And a sentence for the person who starts it, if one was made.
+///
+/// # Errors
+/// [`ErrorKind::Absent`] when there is none; when it is another store's, or somebody's of this store.
+pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Option<String>)> {
+    let (path, mut note) = (&config.credential, None);
+    let shown = path.display();
+    if makes && !path.exists() {
+        if let Some(directory) = path.parent() {
+            std::fs::create_dir_all(directory).map_err(|e| Error::system(directory.display(), e))?;
+        }
+        if Credential::new_store(config.store)?.write_new(path)? {
+            note = Some(format!("{shown} opens this store: only its owner can read it"));
+        }
+    }
+    let credential = Credential::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => {
+            let problem = format!(
+                "{shown} is not there, the store's own credential: copy it from where the store was made (mode 600). If it never had one, \
+                 `thalweg credential init {}` makes it",
+                config.path.display()
+            );
+            Error::new(ErrorKind::Absent, problem)
+        }
+        _ => error,
+    })?;
+    if credential.store != config.store {
+        let problem = format!(
+            "{shown} is a credential of store {:016x}, and this is {:016x}: give the one it was made with",
+            credential.store, config.store
+        );
+        return Err(Error::new(ErrorKind::Invalid, problem));
+    }
+    if credential.identity.rights != Rights::Store {
+        let problem = format!("{shown} is the credential of `{}`: servers need the store's own", credential.identity.owner);
+        return Err(Error::new(ErrorKind::Invalid, problem));
+    }
+    if makes {
+        credential.read_only()?.write(&path.with_file_name(READ_ONLY))?;
+    }
+    Ok((credential, note))
+}
+
+/// Makes the credential of a store that has none.
+///
+/// # Errors
+/// [`ErrorKind::Exists`] when it has one.
+pub fn init(config: &StoreConfig) -> Result<String> {
+    match find(config, true)? {
+        (_, Some(note)) => Ok(note),
+        (_, None) => {
+            Err(Error::new(ErrorKind::Exists, format!("{} is there already: the store has its credential", config.credential.display())))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_store_is_given_a_credential_once_and_is_not_started_with_anybody_elses() {
+        let directory = tempfile::tempdir().unwrap();
+        let text = "store = \"00000000000000a1\"\n[metadata]\naddress = \"127.0.0.1:1\"\ndirectory = \"m\"\n[[servers]]\nname = \"io0\"\naddress = \
+                    \"127.0.0.1:2\"\ntargets = [\"a\"]\n";
+        let config = StoreConfig::parse(&directory.path().join("store.toml"), text).unwrap();
+        let error = find(&config, false).unwrap_err();
+        assert!(error.kind() == ErrorKind::Absent && error.message().contains("credential init"), "{error}");
+        let (first, note) = find(&config, true).unwrap();
+        assert!(note.is_some());
+        assert_eq!(find(&config, true).unwrap(), (first.clone(), None));
+        assert_eq!(Credential::read(&directory.path().join(READ_ONLY)).unwrap(), first.read_only().unwrap());
+        assert_eq!(init(&config).unwrap_err().kind(), ErrorKind::Exists);
+        for wrong in [first.read_only().unwrap(), Credential::new_store(9).unwrap()] {
+            wrong.write(&config.credential).unwrap();
+            assert_eq!(find(&config, true).unwrap_err().kind(), ErrorKind::Invalid);
+        }
+    }
+}
