@@ -19,6 +19,7 @@ pub(crate) mod pipe;
 mod recorded;
 mod server;
 pub(crate) mod socket;
+mod tls;
 
 pub use channel::Channel;
 pub use connection::{Connect, Connection, Reply, unexpected};
@@ -27,3 +28,4 @@ pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use patience::Operation;
 pub use server::{Budget, Running, ServeOptions, Service, Session, serve};
+pub use tls::{ClientTls, Fingerprint, ServerKey, ServerTls};
