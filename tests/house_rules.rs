@@ -242,6 +242,15 @@ fn each_dependency_has_its_line_and_each_line_its_dependency() {
 }
 
 #[test]
+fn there_is_one_library_of_ciphers() {
+    let lock = std::fs::read_to_string(root().join("Cargo.lock")).expect("Cargo.lock is there");
+    let others = ["aws-lc-rs", "aws-lc-sys", "openssl-sys", "native-tls", "rustls-native-certs", "webpki-roots"];
+    let found: Vec<&str> = others.into_iter().filter(|name| lock.contains(&format!("name = \"{name}\"\n"))).collect();
+    assert_eq!(found, Vec::<&str>::new(), "ring is the only provider: leave rustls's default features off");
+    assert_eq!(lock.matches("name = \"ring\"\n").count(), 1);
+}
+
+#[test]
 fn the_glossary_is_short_and_each_term_says_what_it_means() {
     let text = std::fs::read_to_string(root().join("docs/GLOSSARY.md")).expect("docs/GLOSSARY.md is there");
     let rows: Vec<&str> = text.lines().filter(|line| line.starts_with("| ") && !line.starts_with("| term")).collect();

@@ -23,6 +23,12 @@ pub const NEWCOMERS: usize = 256;
 pub const HELLO: Duration = Duration::from_secs(10);
 /// How long it may take when others wait for its place.
 pub const HELLO_GRACE: Duration = Duration::from_millis(100);
+/// Bytes of a TLS handshake that a peer may have sent before it is at its end.
+pub const TLS_HANDSHAKE_BYTES: usize = 64 << 10;
+/// Tickets for TLS sessions that a client keeps, over all servers; eight for each server at most.
+pub const TLS_TICKETS: usize = 2048;
+/// TLS records in a row that carry no data (tickets, new keys, nothing).
+pub const TLS_IDLE_RECORDS: u32 = 32;
 /// Body of a hello.
 pub const HELLO_BYTES: u32 = 16 << 10;
 /// Connections that the kernel keeps until a server takes them; it may have a lower limit (`net.core.somaxconn`).

@@ -20,6 +20,7 @@ mod proving;
 mod recorded;
 mod server;
 pub(crate) mod socket;
+mod tls;
 
 pub use channel::Channel;
 pub use connection::{Connect, Connection, Reply, unexpected};
@@ -29,3 +30,4 @@ pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION
 pub use patience::Operation;
 pub use proving::proven;
 pub use server::{Budget, Running, ServeOptions, Service, Session, serve};
+pub use tls::{ClientTls, Fingerprint, ServerKey, ServerTls};

@@ -377,7 +377,7 @@ impl Pipe {
     }
 
     fn poll_fd(&self) -> PollFd<'_> {
-        let sending = if self.sent < self.output.len() || self.channel.wants_to_send() { PollFlags::OUT } else { PollFlags::empty() };
+        let sending = if self.channel.wants_to_send(self.sent < self.output.len()) { PollFlags::OUT } else { PollFlags::empty() };
         PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN | sending)
     }
 }

@@ -2,10 +2,14 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use rustix::net::{RecvFlags, SendFlags};
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
+
+/// Buffers from here on are received as large things are.
+pub(super) const LARGE_BYTES: usize = limits::WAKE_BYTES / 4;
 
 /// Connects within `timeout`. A refusal is tried again until `refused_for` has passed (a server that is just starting).
 pub(crate) fn connect(address: &str, timeout: Duration, refused_for: Duration) -> Result<TcpStream> {
@@ -55,6 +59,9 @@ pub(crate) fn keep_alive(stream: &TcpStream) -> Result<()> {
 
 /// What a failed send or receive means.
 pub(crate) fn failure(what: &str, error: std::io::Error, silence: Duration) -> Error {
+    if let Some(known) = error.get_ref().and_then(|inner| inner.downcast_ref::<Error>()) {
+        return known.clone();
+    }
     match error.kind() {
         std::io::ErrorKind::WouldBlock | std::io::ErrorKind::TimedOut => {
             Error::new(ErrorKind::TimedOut, format!("silent for {:.1} s while {what}; is it stopped or cut off?", silence.as_secs_f64()))
@@ -66,7 +73,7 @@ pub(crate) fn failure(what: &str, error: std::io::Error, silence: Duration) -> E
 
 /// Sends all of several pieces with as few calls as the system allows.
 pub(crate) fn send_pieces(stream: &TcpStream, pieces: &mut [IoSlice<'_>]) -> std::io::Result<()> {
-    use rustix::net::{SendAncillaryBuffer, SendFlags, sendmsg};
+    use rustix::net::{SendAncillaryBuffer, sendmsg};
     let mut rest = pieces;
     loop {
         while rest.first().is_some_and(|p| p.is_empty()) {
@@ -97,7 +104,7 @@ pub(crate) fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> 
     let mut have = 0;
     while have < buffer.len() {
         wait_readable(stream, by.saturating_duration_since(Instant::now()))?;
-        match rustix::net::recv(stream, &mut buffer[have..], rustix::net::RecvFlags::DONTWAIT) {
+        match rustix::net::recv(stream, &mut buffer[have..], RecvFlags::DONTWAIT) {
             Ok((_, 0)) if have == 0 => return Ok(false),
             Ok((_, 0)) => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             Ok((_, many)) => have += many,
@@ -110,7 +117,7 @@ pub(crate) fn receive_by(stream: &TcpStream, buffer: &mut [u8], by: Instant) -> 
 
 /// Fills `buffer` from the socket, as large things are received ([`receive_pieces`]).
 pub(crate) fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Duration) -> std::io::Result<()> {
-    if buffer.len() < limits::WAKE_BYTES / 4 {
+    if buffer.len() < LARGE_BYTES {
         return receive_exact(stream, buffer);
     }
     receive_pieces(stream, &mut [IoSliceMut::new(buffer)], silence)
@@ -120,40 +127,78 @@ pub(crate) fn receive_payload(stream: &TcpStream, buffer: &mut [u8], silence: Du
 /// ([`limits::WAKE_BYTES`]), where it would otherwise be woken for every few segments. The kernel wakes it earlier when
 /// its buffer is full or the connection ends, so this cannot wait for bytes that cannot come.
 pub(crate) fn receive_pieces(stream: &TcpStream, pieces: &mut [IoSliceMut<'_>], silence: Duration) -> std::io::Result<()> {
-    use rustix::net::{RecvAncillaryBuffer, RecvFlags, recvmsg};
+    use rustix::net::{RecvAncillaryBuffer, recvmsg};
     let mut left: usize = pieces.iter().map(|p| p.len()).sum();
     let mut rest = pieces;
-    let mut wake = 1;
-    let received = loop {
-        if left == 0 {
-            break Ok(());
-        }
-        let wanted = left.min(limits::WAKE_BYTES);
-        if wanted != wake {
-            set_wake_bytes(stream, wanted);
-            wake = wanted;
-        }
-        if let Err(e) = wait_readable(stream, silence) {
-            break Err(e);
-        }
+    let mut wake = Wake::new(stream);
+    while left > 0 {
+        wake.at(left.min(limits::WAKE_BYTES));
+        wait_readable(stream, silence)?;
         while rest.first().is_some_and(|p| p.is_empty()) {
             rest = &mut rest[1..];
         }
         // The system takes at most 1024 pieces (IOV_MAX) in one call.
         let many = rest.len().min(1024);
         match recvmsg(stream, &mut rest[..many], &mut RecvAncillaryBuffer::default(), RecvFlags::DONTWAIT) {
-            Ok(got) if got.bytes == 0 => break Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Ok(got) if got.bytes == 0 => return Err(std::io::ErrorKind::UnexpectedEof.into()),
             Ok(got) => {
                 left -= got.bytes;
                 IoSliceMut::advance_slices(&mut rest, got.bytes);
             }
             Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            Err(e) => break Err(e.into()),
+            Err(e) => return Err(e.into()),
         }
-    };
-    // A header must be seen at once.
-    set_wake_bytes(stream, 1);
-    received
+    }
+    Ok(())
+}
+
+/// One call, made again when a signal interrupts it; 0: the peer has closed the connection.
+pub(super) fn receive(stream: &TcpStream, buffer: &mut [u8], flags: RecvFlags) -> std::io::Result<usize> {
+    loop {
+        match rustix::net::recv(stream, &mut *buffer, flags) {
+            Err(rustix::io::Errno::INTR) => {}
+            received => return Ok(received.map(|(_, many)| many)?),
+        }
+    }
+}
+
+/// Sends what follows `sent`, as far as that goes without waiting; also while the connection is being made.
+pub(super) fn send_now(stream: &TcpStream, bytes: &[u8], sent: &mut usize) -> std::io::Result<()> {
+    use rustix::io::Errno;
+    while *sent < bytes.len() {
+        match rustix::net::send(stream, &bytes[*sent..], SendFlags::NOSIGNAL | SendFlags::DONTWAIT) {
+            Ok(many) => *sent += many,
+            Err(Errno::INTR) => {}
+            Err(Errno::AGAIN | Errno::INPROGRESS | Errno::NOTCONN) => return Ok(()),
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
+/// After how many bytes a thread that waits for the socket is woken. Back at one when this is dropped: a header must be seen at once.
+pub(super) struct Wake<'a> {
+    stream: &'a TcpStream,
+    bytes: usize,
+}
+
+impl<'a> Wake<'a> {
+    pub(super) fn new(stream: &'a TcpStream) -> Wake<'a> {
+        Wake { stream, bytes: 1 }
+    }
+
+    pub(super) fn at(&mut self, bytes: usize) {
+        if bytes != self.bytes {
+            set_wake_bytes(self.stream, bytes);
+            self.bytes = bytes;
+        }
+    }
+}
+
+impl Drop for Wake<'_> {
+    fn drop(&mut self) {
+        self.at(1);
+    }
 }
 
 /// Sets `SO_RCVLOWAT`. Only a hint: where it fails, the thread is woken more often.
@@ -179,6 +224,21 @@ pub(crate) fn wait_readable(stream: &TcpStream, silence: Duration) -> std::io::R
         match rustix::event::poll(&mut fds, Some(&timeout)) {
             // Fewer bytes than were waited for may be there: that is progress too.
             Ok(0) if unread(stream) == 0 => return Err(std::io::ErrorKind::TimedOut.into()),
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+}
+
+/// Waits until something can be received or, where that is asked for, sent; or for so long.
+pub(super) fn wait_for(stream: &TcpStream, sending: bool, silence: Duration) -> std::io::Result<()> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let timeout = Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
+    let flags = if sending { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
+    loop {
+        match rustix::event::poll(&mut [PollFd::from_borrowed_fd(stream.as_fd(), flags)], Some(&timeout)) {
+            Ok(0) => return Err(std::io::ErrorKind::TimedOut.into()),
             Ok(_) => return Ok(()),
             Err(rustix::io::Errno::INTR) => {}
             Err(e) => return Err(e.into()),
