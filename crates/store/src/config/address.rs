@@ -6,7 +6,8 @@
 use super::StoreConfig;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::names::split;
-use crate::trust::{Credentials, Fingerprint};
+use crate::trust::Credentials;
+use crate::wire::Fingerprint;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 

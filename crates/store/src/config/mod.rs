@@ -30,7 +30,7 @@ use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
-use crate::trust::Fingerprint;
+use crate::wire::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 use thalweg_trace::machine;
@@ -351,7 +351,8 @@ impl Checker<'_> {
     }
 
     fn key(&self, field: &str, value: Option<&toml::Spanned<String>>) -> Result<Option<Fingerprint>> {
-        let read = |value: &toml::Spanned<String>| value.get_ref().parse().map_err(|problem: &str| self.error(value, field, problem));
+        let read =
+            |value: &toml::Spanned<String>| value.get_ref().parse().map_err(|problem: Error| self.error(value, field, problem.message()));
         value.map(read).transpose()
     }
 

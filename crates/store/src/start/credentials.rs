@@ -1,8 +1,9 @@
 //! The store's own credential where a store is started: found, or made with a new store.
 
-use crate::config::StoreConfig;
+use crate::config::{METADATA_NAME, StoreConfig, resolve};
 use crate::error::{Error, ErrorKind, Result};
 use crate::trust::{Credential, Rights};
+use crate::wire::{Fingerprint, ServerKey};
 
 /// The name of the credential for reading only, beside the store's own.
 const READ_ONLY: &str = "read-only.credential";
@@ -48,6 +49,32 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
         credential.read_only()?.write(&path.with_file_name(READ_ONLY))?;
     }
     Ok((credential, note))
+}
+
+/// A server's key, where this is its store's own credential: made of the store's secret and the server's name, so that it stands nowhere.
+///
+/// # Errors
+/// The library's.
+pub(super) fn key_of(credential: &Credential, server: &str) -> Result<ServerKey> {
+    let root = credential.root().ok_or_else(|| Error::new(ErrorKind::Access, "only the store's own credential has its servers' keys"))?;
+    ServerKey::from_seed(&root.server_seed(server))
+}
+
+/// Fills in the fingerprints of the servers that encrypt: those whose addresses are beyond loopback.
+///
+/// # Errors
+/// The library's.
+pub(super) fn pin_servers(config: &mut StoreConfig, credential: &Credential) -> Result<()> {
+    let (plain, is_beyond) = (config.plain, |address: &str| resolve(address).is_ok_and(|a| !a.ip().is_loopback()));
+    let key = |name: &str, address: &str| -> Result<Option<Fingerprint>> {
+        let encrypts = !plain && is_beyond(address);
+        encrypts.then(|| key_of(credential, name).map(|key| key.fingerprint())).transpose()
+    };
+    config.metadata.key = key(METADATA_NAME, &config.metadata.address)?;
+    config.servers.iter_mut().try_for_each(|server| {
+        server.key = key(&server.name, &server.address)?;
+        Ok(())
+    })
 }
 
 /// Makes the credential of a store that has none.

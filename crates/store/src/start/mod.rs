@@ -19,7 +19,7 @@ use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::{Witnessed, random_u64};
 use crate::protocol::metadata::{Owner, ServerEntry, TargetId};
 use crate::trust::{Credential, Credentials, Gate, Published};
-use crate::wire::{Connect, Connection, Running, ServeOptions, serve as serve_on};
+use crate::wire::{Connect, Connection, Running, ServeOptions, ServerTls, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -236,7 +236,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     for (server, listener) in config.servers.iter().zip(listeners) {
         store.start_io(server, listener, start)?;
     }
-    config.write()?;
+    store.config.write()?;
     store.start_metadata(metadata, start)?;
     Ok(store)
 }
@@ -342,7 +342,15 @@ impl RunningStore {
         let (credential, note) = credentials::find(config, makes)?;
         let gate = Arc::new(Gate::new(&credential, beyond && !config.plain)?);
         let notes = note.into_iter().collect();
-        Ok(RunningStore { config: config.clone(), metadata: None, io: Vec::new(), notes, credential, gate, published: None })
+        let mut config = config.clone();
+        credentials::pin_servers(&mut config, &credential)?;
+        Ok(RunningStore { config, metadata: None, io: Vec::new(), notes, credential, gate, published: None })
+    }
+
+    /// A server's part in encrypting, if bytes are encrypted here.
+    fn tls(&self, server: &str) -> Result<Option<ServerTls>> {
+        let encrypts = self.gate.encrypts();
+        encrypts.then(|| ServerTls::new(&credentials::key_of(&self.credential, server)?)).transpose()
     }
 
     /// Puts the credential where the user who starts the store finds it without a flag.
@@ -373,6 +381,7 @@ impl RunningStore {
         let mut options = IoServerOptions::new(&server.name, &server.node, &self.credential, &self.gate);
         options.metadata = self.config.service();
         options.serve.beyond_loopback = start.beyond_loopback;
+        options.serve.tls = self.tls(&server.name)?;
         self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
         Ok(())
     }
@@ -413,6 +422,7 @@ impl RunningStore {
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node, Arc::clone(&self.gate));
             serving.beyond_loopback = start.beyond_loopback;
+            serving.tls = self.tls(METADATA_NAME)?;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
             if !service.namespace().accepted().is_empty() {
                 // Until they go on from here, they refuse clients.

@@ -2,7 +2,6 @@
 
 mod credential;
 mod find;
-mod fingerprint;
 mod gate;
 mod identity;
 pub(crate) mod proof;
@@ -11,6 +10,5 @@ mod secret;
 pub use credential::{Credential, check_name};
 pub(crate) use find::Published;
 pub use find::{CREDENTIAL_VARIABLE, Credentials};
-pub use fingerprint::Fingerprint;
 pub use gate::Gate;
 pub use identity::{CredentialId, Identity, NAME_BYTES, Rights, STORE_OWNER};

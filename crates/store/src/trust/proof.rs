@@ -130,6 +130,9 @@ impl Client {
             self.begin(Some(store))?;
             return Ok(Next::Again);
         }
+        if status == Status::NotTls {
+            return Err(Error::new(ErrorKind::Encrypted, "it encrypts, and was spoken to in clear: leave `#plain` out of its address"));
+        }
         let Some((credential, secret)) = &self.proving else {
             return Err(Error::new(ErrorKind::Protocol, "a server that does not say which store it is of"));
         };
@@ -163,8 +166,11 @@ impl Client {
     }
 }
 
-fn read_status(message: &[u8]) -> Result<Status> {
-    let magic: [u8; 8] = array(message, 0);
+/// Whether this begins a message of a server.
+///
+/// # Errors
+/// [`ErrorKind::Protocol`].
+pub(crate) fn check_magic(magic: &[u8]) -> Result<()> {
     if magic[..7] != MAGIC[..7] {
         let problem = format!(
             "the peer does not speak thalweg's protocol: it begins with {:02x?}, expected {:02x?} (\"THALWEG\")",
@@ -173,6 +179,12 @@ fn read_status(message: &[u8]) -> Result<Status> {
         );
         return Err(Error::new(ErrorKind::Protocol, problem));
     }
+    Ok(())
+}
+
+fn read_status(message: &[u8]) -> Result<Status> {
+    let magic: [u8; 8] = array(message, 0);
+    check_magic(&magic)?;
     let status = Status::from(message[8]).filter(|_| magic == MAGIC);
     status.filter(|status| *status != Status::Version).ok_or_else(|| {
         let problem =
@@ -191,7 +203,6 @@ fn refused(status: Status, credential: &Credential, store: u64) -> Error {
             "this is the store {store:016x}, and the credential is for {:016x}: another store took over its address",
             credential.store
         )),
-        Status::NotTls => Error::new(ErrorKind::Encrypted, "it encrypts, and was spoken to in clear"),
         _ => access(format!("the store does not accept this credential of `{owner}`: it is of an earlier store there, or damaged")),
     }
 }

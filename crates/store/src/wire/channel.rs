@@ -117,11 +117,6 @@ impl Channel {
         !matches!(self.layer, Layer::Plain)
     }
 
-    /// What names the TLS session; `None`: bytes are in clear.
-    pub fn binding(&self) -> Option<[u8; 32]> {
-        None
-    }
-
     /// The socket, for those who may end the connection; no bytes are sent or received on it.
     pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket

@@ -8,9 +8,10 @@ use super::channel::Channel;
 use super::connection::{Connect, unexpected};
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
+use super::proving::client_tls;
 use super::recorded::Recorded;
 use super::socket;
-use crate::config::split_pin;
+use crate::config::{Pin, split_pin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, HelloReply};
 use crate::trust::proof::{ANSWER_BYTES, Client, Next, VERDICT_BYTES};
@@ -100,9 +101,20 @@ impl Pipe {
             Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
             Err(e) => return Err(failed(e)),
         }
+        let encrypts = match pin {
+            Pin::Plain => false,
+            Pin::Key(_) => true,
+            Pin::None => !to.ip().to_canonical().is_loopback(),
+        };
+        let expected = if let Pin::Key(key) = pin { Some(key) } else { None };
+        let stream = TcpStream::from(socket);
+        let channel = match encrypts {
+            true => Channel::client_start(stream, client_tls()?, expected, to).map_err(|e| e.at_server(name))?,
+            false => Channel::plain(stream),
+        };
         let proving = Client::new(&options.credentials, options.store).map_err(|e| e.at_server(name))?;
         let mut pipe = Pipe {
-            channel: Channel::plain(TcpStream::from(socket)),
+            channel,
             output: proving.first().to_vec(),
             proving: Proving::Server(Box::new(proving)),
             held: Vec::new(),

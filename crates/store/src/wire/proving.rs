@@ -3,6 +3,7 @@
 use super::channel::Channel;
 use super::connection::Connect;
 use super::socket;
+use super::tls::{ClientTls, ServerTls};
 use crate::config::{Pin, split_pin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -10,6 +11,7 @@ use crate::trust::proof::{self, ANSWER_BYTES, Client, FIRST_BYTES, Next, PROOF_B
 use crate::trust::{Gate, Identity};
 use std::io::IoSlice;
 use std::net::TcpStream;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A client's end whose server has proven itself; the verdict on its own proof is still to come.
@@ -62,8 +64,31 @@ pub fn proven(address: &str, options: &Connect) -> Result<Channel> {
 }
 
 fn encrypted(stream: TcpStream, place: &str, pin: Pin, options: &Connect, timeout: Duration) -> Result<(Channel, Proven)> {
-    let _ = (stream, place, pin, options, timeout);
-    Err(Error::new(ErrorKind::Unsupported, "not yet"))
+    let expected = if let Pin::Key(key) = pin { Some(key) } else { None };
+    let mut channel = Channel::client(stream, client_tls()?, expected, Instant::now() + timeout).map_err(|e| in_clear(e, place))?;
+    let proven = prove(&mut channel, options, timeout)?;
+    Ok((channel, proven))
+}
+
+/// This process's part as a client: sessions are resumed by whichever connection comes next.
+pub(super) fn client_tls() -> Result<&'static ClientTls> {
+    static TLS: OnceLock<ClientTls> = OnceLock::new();
+    match TLS.get() {
+        Some(tls) => Ok(tls),
+        None => {
+            let tls = ClientTls::new()?;
+            Ok(TLS.get_or_init(|| tls))
+        }
+    }
+}
+
+/// What to do about a server that speaks in clear and should not.
+pub(super) fn in_clear(error: Error, place: &str) -> Error {
+    if error.kind() != ErrorKind::Access || !error.message().contains("clear") {
+        return error;
+    }
+    let problem = format!("{}. If its store runs with --plain, and the network is trusted, say so: thal://{place}#plain", error.message());
+    Error::new(ErrorKind::Access, problem)
 }
 
 /// Proves the client's credential, once the server has proven its own.
@@ -75,7 +100,10 @@ fn prove(channel: &mut Channel, options: &Connect, timeout: Duration) -> Result<
     for _ in 0..2 {
         channel.send_pieces(&mut [IoSlice::new(client.first())]).map_err(lost)?;
         let mut answer = [0; ANSWER_BYTES];
-        channel.receive_exact(&mut answer).map_err(lost)?;
+        let (magic, rest) = answer.split_at_mut(proof::MAGIC.len());
+        channel.receive_exact(magic).map_err(lost)?;
+        proof::check_magic(magic)?;
+        channel.receive_exact(rest).map_err(lost)?;
         if let Next::Prove(proof) = client.answered(&answer, &binding)? {
             channel.send_pieces(&mut [IoSlice::new(&proof)]).map_err(lost)?;
             return Ok(Proven(client));
@@ -109,8 +137,14 @@ pub(super) enum Met {
 ///
 /// # Errors
 /// The connection's.
-pub(super) fn meet(channel: &mut Channel, gate: &Gate, by: Instant) -> Result<Met> {
+pub(super) fn meet(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, by: Instant) -> Result<Met> {
     let lost = |e| socket::failure("a credential was awaited", e, limits::HELLO);
+    if let Some(tls) = tls
+        && channel.peek_is_tls(by).map_err(lost)?
+    {
+        let socket = Arc::clone(channel.socket());
+        *channel = Channel::server(socket, tls, by)?;
+    }
     let binding = channel.binding();
     // It asks which store this is at most once.
     for _ in 0..2 {

@@ -101,7 +101,7 @@ impl<'a> Served<'a> {
     fn meet(&mut self) -> Result<bool> {
         let gate = &self.shared.options.gate;
         self.checked = gate.changes();
-        let why = match proving::meet(&mut self.channel, gate, self.hello_by)? {
+        let why = match proving::meet(&mut self.channel, gate, self.shared.options.tls.as_ref(), self.hello_by)? {
             Met::Client(identity) => {
                 self.shared.of.lock().insert(self.number, identity.id);
                 self.who = Some(Arc::new(identity));

@@ -11,6 +11,7 @@ use crate::trust::{CredentialId, Gate, Identity};
 use crate::wire::descriptors::Counted;
 use crate::wire::exchange::Exchange;
 use crate::wire::header::Kind;
+use crate::wire::tls::ServerTls;
 use std::any::Any;
 use std::collections::HashMap;
 use std::net::{Shutdown, TcpStream};
@@ -67,13 +68,15 @@ pub struct ServeOptions {
     pub node: String,
     /// Who may come in.
     pub gate: Arc<Gate>,
+    /// Its part in encrypting; `None`: bytes go in clear.
+    pub tls: Option<ServerTls>,
 }
 
 impl ServeOptions {
     /// On loopback, with the default bounds.
     pub fn new(name: impl Into<String>, node: impl Into<String>, gate: Arc<Gate>) -> ServeOptions {
         let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
-        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into(), gate }
+        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into(), gate, tls: None }
     }
 }
 
