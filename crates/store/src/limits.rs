@@ -108,3 +108,17 @@ pub const WITNESSES: usize = 3;
 pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
 /// How many starts more than the metadata's own a target can have seen: past that, the number was made up.
 pub const PLAUSIBLE_STARTS: u64 = 1 << 20;
+/// Lots of one store.
+pub const LOTS: usize = 1024;
+/// A lot is smaller than this: offsets are 63 bits.
+pub const LOT_BYTES: u64 = 1 << 63;
+/// For how long a lot can be made or renewed: 100 years of 365 days, in nanoseconds.
+pub const LOT_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+/// What of a lot's promise moves to a target at a time, if it needs no more: fewer questions, while little waits where it is not used.
+pub const LOT_MOVE_BYTES: u64 = 64 << 20;
+/// How long a reclaim waits for the bytes of removed files to go, before it says what there is.
+pub const LOT_RECLAIM: Duration = Duration::from_secs(30);
+/// Directories of a lot in its report.
+pub const LOT_DIRECTORIES: usize = 16;
+/// Removals of expired lots that are remembered.
+pub const LOT_NOTES: usize = 256;

@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
-use thalweg_store::config::StoreAddress;
+use thalweg_store::config::{StoreAddress, without_pin};
 use thalweg_store::copy::{TreeStore, umask};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
@@ -179,7 +179,7 @@ fn owner(mode: u32) -> Owner {
 
 /// The metadata service could not be reached, or is none.
 fn away(error: &Error, address: &str) -> Failure {
-    Failure::failed(format!("metadata service at {address}: {}", error.message()))
+    Failure::failed(format!("metadata service at {}: {}", without_pin(address), error.message()))
 }
 
 /// An error that names the path, once.

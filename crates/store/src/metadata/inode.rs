@@ -1,14 +1,18 @@
 //! Inodes, directory entries and intents as the database holds them.
 //!
 //! A value begins with the version of its encoding, so that one can be read while another is written;
-//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 5 and
-//! read in versions 1 to 4 too, everything else is of version 1.
+//! the rest is postcard. Enums only ever gain members at their end. Inodes are written in version 6 and
+//! read in versions 1 to 5 too, intents in version 2 and read in version 1 too; everything else is of version 1.
+//!
+//! Layouts got a lot, at their end, with inodes of version 6 and intents of version 2. Both end with their layout, and a lot that is
+//! none is one zero byte: so an earlier row with a zero byte behind it reads like a present one.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{DatabaseError, Table};
-use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, NewNode, Owner, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, LotId, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -16,7 +20,11 @@ const VERSION: u8 = 1;
 const INODE_VERSION_TWO: u8 = 2;
 const INODE_VERSION_THREE: u8 = 3;
 const INODE_VERSION_FOUR: u8 = 4;
-const INODE_VERSION: u8 = 5;
+const INODE_VERSION_FIVE: u8 = 5;
+const INODE_VERSION: u8 = 6;
+const INTENT_VERSION: u8 = 2;
+/// No lot, at the end of a row that was written before there were any.
+const NO_LOT: u8 = 0;
 
 /// A file, a directory, or what else has a name.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -262,6 +270,15 @@ impl Inode {
         }
     }
 
+    /// The lot that a file is in, or what is made in a directory.
+    pub(crate) fn lot(&self) -> Option<LotId> {
+        match &self.node {
+            Node::File(layout) => layout.lot,
+            Node::Directory { default_layout, .. } => default_layout.as_ref()?.lot,
+            _ => None,
+        }
+    }
+
     /// Notes that its content changed.
     pub(crate) fn modified(&mut self, now_ns: i64) {
         self.modified_ns = now_ns;
@@ -355,10 +372,14 @@ pub(crate) fn decode_attributes(id: FileId, key: &[u8], value: &[u8], layouts: &
 
 /// The same of a file's value in the version that is written; `None`: it is another's, or damaged.
 fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(Attributes, Sizing)> {
-    let (&INODE_VERSION, rest) = value.split_first()? else { return None };
+    let (&version, rest) = value.split_first()?;
+    if !matches!(version, INODE_VERSION | INODE_VERSION_FIVE) {
+        return None;
+    }
     let (head, node) = postcard::take_from_bytes::<Head>(rest).ok()?;
     // The first of the members of `Node` is a file.
     let (&0, layout) = node.split_first()? else { return None };
+    let layout = if version == INODE_VERSION { Cow::Borrowed(layout) } else { Cow::Owned(without_lot(layout)) };
     let attributes = Attributes {
         id,
         kind: FileKind::File,
@@ -378,7 +399,7 @@ fn quick_attributes(id: FileId, value: &[u8], layouts: &mut Layouts) -> Option<(
         size_bytes: None,
         settled: None,
         lost: head.lost,
-        layout: Some(layouts.get(layout)?),
+        layout: Some(layouts.get(&layout)?),
         default_layout: None,
     };
     Some((attributes, head.sizing))
@@ -398,6 +419,8 @@ pub(crate) enum Intent {
     Remove {
         /// Where they are.
         targets: Vec<TargetId>,
+        /// The lot that they are in.
+        lot: Option<LotId>,
     },
     /// The file's datafiles get the sizes that they have in a file of this size.
     Truncate {
@@ -406,6 +429,13 @@ pub(crate) enum Intent {
         /// The file's layout.
         layout: FileLayout,
     },
+}
+
+impl Intent {
+    /// The datafiles of a file of this layout go.
+    pub(crate) fn remove(layout: &FileLayout) -> Intent {
+        Intent::Remove { targets: layout.targets.clone(), lot: layout.lot }
+    }
 }
 
 /// Key of an inode or intent.
@@ -454,13 +484,42 @@ pub(crate) fn encode_inode(inode: &Inode) -> Vec<u8> {
 pub(crate) fn decode_inode(key: &[u8], value: &[u8]) -> Result<Inode> {
     let decoded = match value.split_first() {
         Some((&INODE_VERSION, rest)) => postcard::from_bytes(rest).ok(),
-        Some((&INODE_VERSION_FOUR, rest)) => postcard::from_bytes(rest).ok().map(|four: InodeFour| four.into()),
-        Some((&INODE_VERSION_THREE, rest)) => postcard::from_bytes(rest).ok().map(|three: InodeThree| three.into()),
-        Some((&INODE_VERSION_TWO, rest)) => postcard::from_bytes(rest).ok().map(|two: InodeTwo| two.into()),
-        Some((&VERSION, rest)) => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
-        _ => None,
+        Some((version, rest)) => earlier_inode(*version, &without_lot(rest)),
+        None => None,
     };
     decoded.ok_or_else(|| unreadable(Table::Inodes, key, value))
+}
+
+/// From an inode's value of an earlier version.
+fn earlier_inode(version: u8, rest: &[u8]) -> Option<Inode> {
+    match version {
+        INODE_VERSION_FIVE => postcard::from_bytes(rest).ok(),
+        INODE_VERSION_FOUR => postcard::from_bytes(rest).ok().map(|four: InodeFour| four.into()),
+        INODE_VERSION_THREE => postcard::from_bytes(rest).ok().map(|three: InodeThree| three.into()),
+        INODE_VERSION_TWO => postcard::from_bytes(rest).ok().map(|two: InodeTwo| two.into()),
+        VERSION => postcard::from_bytes(rest).ok().map(|one: InodeOne| one.into()),
+        _ => None,
+    }
+}
+
+/// What was written before there were lots, as if its layout were in none.
+fn without_lot(row: &[u8]) -> Vec<u8> {
+    [row, &[NO_LOT]].concat()
+}
+
+/// An intent's value.
+pub(crate) fn encode_intent(intent: &Intent) -> Vec<u8> {
+    postcard::to_extend(intent, vec![INTENT_VERSION]).expect("plain values always encode")
+}
+
+/// From an intent's value.
+pub(crate) fn decode_intent(key: &[u8], value: &[u8]) -> Result<Intent> {
+    let decoded = match value.split_first() {
+        Some((&INTENT_VERSION, rest)) => postcard::from_bytes(rest).ok(),
+        Some((&VERSION, rest)) => postcard::from_bytes(&without_lot(rest)).ok(),
+        _ => None,
+    };
+    decoded.ok_or_else(|| unreadable(Table::Intents, key, value))
 }
 
 fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
@@ -523,8 +582,8 @@ mod tests {
         let entry = |hex: &str| decode::<Entry>(Table::Entries, b"key", &bytes(hex)).unwrap();
         assert_eq!(entry("0189808080806000"), Entry { id: FileId(3 << 40 | 9), kind: FileKind::File });
         assert_eq!(entry("018a808080806001"), Entry { id: FileId(3 << 40 | 10), kind: FileKind::Directory });
-        let intent = |hex: &str| decode::<Intent>(Table::Intents, b"key", &bytes(hex)).unwrap();
-        assert_eq!(intent("0100020200"), Intent::Remove { targets: vec![TargetId(2), TargetId(0)] });
+        let intent = |hex: &str| decode_intent(b"key", &bytes(hex)).unwrap();
+        assert_eq!(intent("0100020200"), Intent::Remove { targets: vec![TargetId(2), TargetId(0)], lot: None });
         let truncate = "010180808080200d73696d706c655f737472697065010a73747269705f73697a65053635353336020200";
         assert_eq!(intent(truncate), Intent::Truncate { size_bytes: 1 << 33, layout: striped() });
         assert_eq!(decode::<String>(Table::Targets, b"key", &bytes("0103696f30")).unwrap(), "io0");
@@ -538,6 +597,7 @@ mod tests {
         let mut value = encode_inode(&inode);
         let at = value.windows(5).position(|bytes| bytes == [2, 0x55, 0x66, 0, 0]).unwrap();
         value.drain(at + 3..at + 6);
+        value.pop();
         value[0] = 3;
         inode.sizing = Sizing::Settled(Settlement { size_bytes: 0x55, boots: 0x66, lengths: Lengths::Unknown, unsynced: Some(0) });
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
@@ -551,8 +611,57 @@ mod tests {
         let mut value = encode_inode(&inode);
         let at = value.windows(6).position(|bytes| bytes == [2, 0x55, 0x66, 1, 0, 0]).unwrap();
         value.remove(at + 5);
+        value.pop();
         value[0] = 4;
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
+    }
+
+    /// Rows that were written when version 5 was, and no layout was in a lot.
+    #[test]
+    fn rows_of_version_5_are_read_and_are_in_no_lot() {
+        let owner = Owner { mode: 0o644, uid: 1, gid: 2 };
+        let choice = LayoutChoice { datafiles: Some(2), placement: Some(Placement::Local), ..LayoutChoice::default() };
+        let nodes = [
+            Node::File(striped()),
+            Node::Directory { parent: FileId(7), default_layout: Some(choice) },
+            Node::Directory { parent: FileId(7), default_layout: None },
+            Node::Symlink(b"to".to_vec()),
+            Node::Fifo,
+        ];
+        for node in nodes {
+            let inode = Inode::new(node, owner, 77);
+            let mut value = encode_inode(&inode);
+            if matches!(inode.node, Node::File(_) | Node::Directory { default_layout: Some(_), .. }) {
+                assert_eq!(value.pop(), Some(0), "the lot is what a row ends with");
+            }
+            value[0] = 5;
+            assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
+            let (attributes, sizing) = decode_attributes(FileId(3), b"key", &value, &mut Layouts::default()).unwrap();
+            assert_eq!((attributes, sizing), (inode.clone().attributes(FileId(3)), inode.sizing));
+        }
+    }
+
+    #[test]
+    fn rows_in_a_lot_come_back_and_others_grow_by_a_byte_at_most() {
+        let in_lot = |lot| Inode::new(Node::File(FileLayout { lot, ..striped() }), Owner { mode: 0o644, uid: 1000, gid: 100 }, 77);
+        let hex = |value: &[u8]| value.iter().map(|b| format!("{b:02x}")).collect::<String>();
+        let layout = "0d73696d706c655f737472697065010a73747269705f73697a65053635353336020200";
+        let head = "06a403e80764019a019a019a019a010100000000";
+        assert_eq!(hex(&encode_inode(&in_lot(None))), format!("{head}00{layout}00"));
+        let value = bytes(&format!("{head}00{layout}018002"));
+        assert_eq!(decode_inode(b"key", &value).unwrap(), in_lot(Some(LotId(256))));
+        let (attributes, _) = decode_attributes(FileId(3), b"key", &value, &mut Layouts::default()).unwrap();
+        assert_eq!(attributes.layout.unwrap().lot, Some(LotId(256)));
+        let directory = bytes("06ed03e80764029a019a019a019a010100000000010101000000017f");
+        let choice = LayoutChoice { lot: Some(LotId(127)), ..LayoutChoice::default() };
+        let expected = Node::Directory { parent: FileId::ROOT, default_layout: Some(choice) };
+        assert_eq!(decode_inode(b"key", &directory).unwrap().node, expected);
+        let removal = Intent::Remove { targets: vec![TargetId(2), TargetId(0)], lot: Some(LotId(9)) };
+        assert_eq!(hex(&encode_intent(&removal)), "02000202000109");
+        assert_eq!(decode_intent(b"key", &bytes("02000202000109")).unwrap(), removal);
+        let truncation = Intent::Truncate { size_bytes: 5, layout: FileLayout { lot: Some(LotId(9)), ..striped() } };
+        assert_eq!(decode_intent(b"key", &bytes(&format!("020105{layout}0109"))).unwrap(), truncation);
+        assert_eq!(encode_intent(&truncation), bytes(&format!("020105{layout}0109")));
     }
 
     #[test]
@@ -590,7 +699,7 @@ mod tests {
         inode.lost = Some(Box::new(lost));
         let mut value = encode_inode(&inode);
         assert_eq!(decode_inode(b"key", &value).unwrap(), inode);
-        value[0] = 6;
-        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 6"));
+        value[0] = 7;
+        assert!(decode_inode(b"key", &value).unwrap_err().to_string().contains("version 7"));
     }
 }

@@ -1,8 +1,9 @@
 //! What the metadata service asks of the I/O servers, and its own connections to them: one for each, made when it is needed.
 
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest};
-use crate::protocol::io::{DatafileId, IoReply, IoRequest};
+use crate::protocol::io::{DatafileId, IoReply, IoRequest, LotId, TargetId, TargetSpace};
+use crate::protocol::lots::{Level, LotShare, LotUse, ShareRequest};
 use crate::protocol::metadata::ServerEntry;
 use crate::sync::{Condvar, Mutex};
 use crate::wire::{Connect, Connection, Kind, unexpected};
@@ -43,6 +44,30 @@ pub(crate) trait IoServers: Send + Sync + 'static {
     /// # Errors
     /// When the server is away or its disk fails.
     fn sync_all(&self, server: &ServerEntry) -> Result<()>;
+
+    /// Has a target keep a share of a lot, in place of the one it has; what it has of it then.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NoSpace`] where there is no room for it: it has what it had. When the server is away: nothing is known of it.
+    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>) -> Result<LotUse>;
+
+    /// Has a target forget its share of a lot, if it has one.
+    ///
+    /// # Errors
+    /// When the server is away or its disk fails.
+    fn release_share(&self, server: &ServerEntry, target: TargetId, lot: LotId) -> Result<()>;
+
+    /// What the targets of a server have of lots.
+    ///
+    /// # Errors
+    /// When the server is away.
+    fn list_shares(&self, server: &ServerEntry) -> Result<Vec<LotUse>>;
+
+    /// Space on the targets of a server.
+    ///
+    /// # Errors
+    /// When the server is away.
+    fn space(&self, server: &ServerEntry) -> Result<Vec<TargetSpace>>;
 
     /// The machine start of each of these servers, asked of all at a time after this was called; `None` where one does not answer at
     /// once (in about 50 ms).
@@ -204,6 +229,35 @@ impl IoServers for Remote {
             }
         }
         Ok(())
+    }
+
+    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>) -> Result<LotUse> {
+        let request = IoRequest::Share(ShareRequest::Keep { target, share: share.clone(), least });
+        match self.call(server, &request)? {
+            IoReply::Lots(kept) => {
+                let ours = kept.into_iter().find(|kept| kept.target == target && kept.share.lot == share.lot);
+                ours.ok_or_else(|| Error::new(ErrorKind::Protocol, "an answer about another share").at_server(&server.name))
+            }
+            other => Err(unexpected(&other).at_server(&server.name)),
+        }
+    }
+
+    fn release_share(&self, server: &ServerEntry, target: TargetId, lot: LotId) -> Result<()> {
+        self.call_done(server, &IoRequest::Share(ShareRequest::Release { target, lot }))
+    }
+
+    fn list_shares(&self, server: &ServerEntry) -> Result<Vec<LotUse>> {
+        match self.call(server, &IoRequest::Share(ShareRequest::List))? {
+            IoReply::Lots(uses) => Ok(uses),
+            other => Err(unexpected(&other).at_server(&server.name)),
+        }
+    }
+
+    fn space(&self, server: &ServerEntry) -> Result<Vec<TargetSpace>> {
+        match self.call(server, &IoRequest::Statfs)? {
+            IoReply::Space(spaces) => Ok(spaces),
+            other => Err(unexpected(&other).at_server(&server.name)),
+        }
     }
 
     fn sync_all(&self, server: &ServerEntry) -> Result<()> {

@@ -9,18 +9,22 @@
 //! | `lineage` | which starts there were: whether this metadata is older than its targets |
 //! | `witnesses` | the I/O servers that remember how far it has come |
 //! | `io_servers` | how it speaks to the I/O servers |
+//! | `lots` | space that is reserved for an owner |
+//! | `claims` | who works on what, one at a time |
 //! | `background` | threads that do at the I/O servers what operations have left to do |
 //! | [`locks`] | advisory locks and append turns, at both ends |
 //! | `service` | the namespace on the wire |
 //! | [`client`] | the other end: calls on names |
 
 mod background;
+mod claims;
 pub mod client;
 pub(crate) mod database;
 mod inode;
 pub(crate) mod io_servers;
 pub(crate) mod lineage;
 pub mod locks;
+pub(crate) mod lots;
 pub(crate) mod namespace;
 pub(crate) mod service;
 mod sizes;

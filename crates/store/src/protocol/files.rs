@@ -59,8 +59,7 @@ pub struct FileLayout {
     /// The target of each datafile, in order; their number is the number of datafiles.
     #[serde(deserialize_with = "super::checked::targets")]
     pub targets: Vec<TargetId>,
-    /// The lot that it is in.
-    #[serde(skip)]
+    /// The lot that it is in. The last field, so that a row that has none can be read.
     pub lot: Option<LotId>,
 }
 
@@ -135,8 +134,7 @@ pub struct LayoutChoice {
     pub datafiles: Option<u32>,
     /// Where they go; otherwise round-robin from a random target.
     pub placement: Option<Placement>,
-    /// The lot that it is in.
-    #[serde(skip)]
+    /// The lot that it is in; otherwise its directory's. The last field, as in [`FileLayout`].
     pub lot: Option<LotId>,
 }
 

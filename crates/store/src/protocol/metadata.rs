@@ -268,6 +268,45 @@ impl Operation {
             _ => false,
         }
     }
+
+    /// Whether anything in the store is other after this than before: what a credential for reading does not allow.
+    pub(crate) fn changes(&self) -> bool {
+        match self {
+            Operation::StoreMap
+            | Operation::Stat { .. }
+            | Operation::List { .. }
+            | Operation::Sync
+            | Operation::Status
+            | Operation::ReadSymlink { .. }
+            | Operation::GetExtended { .. }
+            | Operation::ListExtended { .. }
+            | Operation::Lock(_)
+            | Operation::Drafts { .. }
+            | Operation::Witness { .. }
+            | Operation::Lot(LotOperation::Show { .. }) => false,
+            Operation::Open { write, .. } => *write,
+            Operation::Reopen { files } => files.iter().any(|(_, write)| *write),
+            Operation::Many { operations } => operations.iter().any(|one| !matches!(one, Small::Stat { .. })),
+            Operation::MakeDirectory { .. }
+            | Operation::Create { .. }
+            | Operation::Rename { .. }
+            | Operation::Unlink { .. }
+            | Operation::RemoveDirectory { .. }
+            | Operation::SetAttributes { .. }
+            | Operation::Truncate { .. }
+            | Operation::MakeFile { .. }
+            | Operation::MakeNode { .. }
+            | Operation::Link { .. }
+            | Operation::Exchange { .. }
+            | Operation::SetExtended { .. }
+            | Operation::RemoveExtended { .. }
+            | Operation::Relayout { .. }
+            | Operation::Written { .. }
+            | Operation::RemoveDraft { .. }
+            | Operation::Lost { .. }
+            | Operation::Lot(_) => true,
+        }
+    }
 }
 
 /// A reply of the metadata service.

@@ -10,13 +10,15 @@
 //! a truncation never reaches an I/O server after its caller has the answer that it is done.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::claims::Claims;
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::inode::Intent;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::io::DatafileId;
-use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, ServerEntry, TargetId};
+use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, LotId, ServerEntry, TargetId};
 use crate::sync::{Condvar, Mutex};
+use crate::trust::Identity;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -39,7 +41,10 @@ struct Shared {
     namespace: Arc<Namespace>,
     servers: Arc<dyn IoServers>,
     open: Mutex<HashMap<FileId, u32>>,
-    claims: Claims,
+    claims: Claims<FileId>,
+    /// How often the worker has looked at everything, and is notified of it.
+    rounds: Mutex<u64>,
+    rounded: Condvar,
     orders: Mutex<Orders>,
     ordered: Condvar,
     /// Removals wait until then: clients that had files open when the service went away say so first.
@@ -50,38 +55,6 @@ struct Shared {
 struct Orders {
     look: bool,
     stop: bool,
-}
-
-/// Who works on which intent.
-#[derive(Default)]
-struct Claims {
-    taken: Mutex<HashSet<FileId>>,
-    freed: Condvar,
-}
-
-struct Claim<'a>(&'a Claims, FileId);
-
-impl Claims {
-    fn claim(&self, id: FileId) -> Claim<'_> {
-        let mut taken = self.taken.lock();
-        while !taken.insert(id) {
-            self.freed.wait(&mut taken);
-        }
-        Claim(self, id)
-    }
-
-    fn try_claim(&self, id: FileId) -> Option<Claim<'_>> {
-        let free = self.taken.lock().insert(id);
-        // Made only when it is ours: dropping a claim gives it up.
-        if free { Some(Claim(self, id)) } else { None }
-    }
-}
-
-impl Drop for Claim<'_> {
-    fn drop(&mut self) {
-        self.0.taken.lock().remove(&self.1);
-        self.0.freed.notify_all();
-    }
 }
 
 impl Intents {
@@ -95,6 +68,8 @@ impl Intents {
             servers,
             open: Mutex::default(),
             claims: Claims::default(),
+            rounds: Mutex::default(),
+            rounded: Condvar::new(),
             orders: Mutex::new(Orders { look: true, ..Orders::default() }),
             ordered: Condvar::new(),
             removals_from: Instant::now() + grace,
@@ -142,6 +117,43 @@ impl Intents {
         }
     }
 
+    /// Whether a client has this file open.
+    pub(crate) fn is_open(&self, id: FileId) -> bool {
+        self.shared.open.lock().contains_key(&id)
+    }
+
+    /// Returns when clients of an earlier start have had their time to say what they have open.
+    pub(crate) fn wait_for_grace(&self) {
+        let mut orders = self.shared.orders.lock();
+        while !orders.stop && Instant::now() < self.shared.removals_from {
+            self.shared.ordered.wait_until(&mut orders, self.shared.removals_from);
+        }
+    }
+
+    /// Has what was promised of these files done, until then at most. Whether it all is.
+    pub(crate) fn wait_done(&self, files: &[FileId], deadline: Instant) -> Result<bool> {
+        let mut left = files.to_vec();
+        loop {
+            let before = *self.shared.rounds.lock();
+            while let Some(id) = left.last() {
+                if self.shared.namespace.intent(*id)?.is_some() {
+                    break;
+                }
+                left.pop();
+            }
+            if left.is_empty() {
+                return Ok(true);
+            }
+            self.look();
+            let mut rounds = self.shared.rounds.lock();
+            while *rounds == before {
+                if self.shared.rounded.wait_until(&mut rounds, deadline).timed_out() {
+                    return Ok(false);
+                }
+            }
+        }
+    }
+
     /// Files open at clients.
     pub(crate) fn open_files(&self) -> usize {
         self.shared.open.lock().len()
@@ -185,8 +197,15 @@ impl Intents {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] with the reason; [`ErrorKind::Invalid`] for a layout that cannot be; when an I/O server is away.
-    pub(crate) fn relayout(&self, id: FileId, choice: &LayoutChoice, node: &str, watch: &mut dyn Watch) -> Result<Attributes> {
+    pub(crate) fn relayout(
+        &self,
+        who: &Identity,
+        id: FileId,
+        (choice, node): (&LayoutChoice, &str),
+        watch: &mut dyn Watch,
+    ) -> Result<Attributes> {
         let shared = &self.shared;
+        let names = shared.namespace.called_by(who);
         let _claim = shared.claims.claim(id);
         if shared.open.lock().contains_key(&id) {
             return Err(Error::new(ErrorKind::Busy, "somebody has it open: a layout is chosen before a file is opened"));
@@ -194,9 +213,9 @@ impl Intents {
         if shared.namespace.intent(id)?.is_some() {
             return Err(Error::new(ErrorKind::Busy, "an earlier truncation or removal is not done yet"));
         }
-        crate::metadata::namespace::placement::check(choice, &shared.namespace.map())?;
+        names.check_relayout(id, choice)?;
         shared.remove_empty(id, &shared.namespace.layout_of(id)?)?;
-        shared.namespace.relayout(watch, id, choice, node)
+        names.relayout(watch, id, choice, node)
     }
 }
 
@@ -246,6 +265,8 @@ impl Shared {
             drop(orders);
             // What went wrong here is tried again; a broken database is reported to those who use it.
             left = self.round(&mut resting).unwrap_or(true);
+            *self.rounds.lock() += 1;
+            self.rounded.notify_all();
         }
     }
 
@@ -269,7 +290,7 @@ impl Shared {
                     return Ok(true);
                 }
                 match intent {
-                    Intent::Remove { targets } => removals.push((id, targets)),
+                    Intent::Remove { targets, lot } => removals.push((id, targets, lot)),
                     Intent::Truncate { .. } => left |= !self.retry_truncate(id, resting)?,
                 }
             }
@@ -347,7 +368,7 @@ impl Shared {
     }
 
     /// Removes the datafiles of files that nobody has open. Whether all are gone.
-    fn remove(&self, files: Vec<(FileId, Vec<TargetId>)>, resting: &mut HashMap<String, Instant>) -> Result<bool> {
+    fn remove(&self, files: Vec<(FileId, Vec<TargetId>, Option<LotId>)>, resting: &mut HashMap<String, Instant>) -> Result<bool> {
         if files.is_empty() {
             return Ok(true);
         }
@@ -357,17 +378,17 @@ impl Shared {
         let files: Vec<_> = {
             let open = self.open.lock();
             // A file that is open is looked at again when it is closed.
-            files.into_iter().filter(|(id, _)| !open.contains_key(id)).collect()
+            files.into_iter().filter(|(id, ..)| !open.contains_key(id)).collect()
         };
         let map = self.namespace.map();
         let mut by_server: BTreeMap<u32, Vec<DatafileId>> = BTreeMap::new();
-        for (id, targets) in &files {
+        for (id, targets, lot) in &files {
             for (index, target) in (0..).zip(targets) {
                 by_server.entry(self.server_number(*target)?).or_default().push(DatafileId {
                     file: *id,
                     index,
                     target: *target,
-                    lot: None,
+                    lot: *lot,
                 });
             }
         }
@@ -386,8 +407,8 @@ impl Shared {
             }
         }
         let all = unfinished.is_empty();
-        let gone = files.into_iter().filter(|(id, _)| !unfinished.contains(id));
-        let gone: Vec<_> = gone.map(|(id, targets)| (id, Intent::Remove { targets })).collect();
+        let gone = files.into_iter().filter(|(id, ..)| !unfinished.contains(id));
+        let gone: Vec<_> = gone.map(|(id, targets, lot)| (id, Intent::Remove { targets, lot })).collect();
         if !gone.is_empty() {
             self.namespace.intents_done(&mut Unwatched, &gone)?;
         }

@@ -37,12 +37,14 @@ pub(crate) enum Table {
     Extended = 5,
     /// `id u64 BE` → where a file is that a copy has not finished, and since when nobody writes it.
     Drafts = 6,
+    /// `number u32 BE` → lot.
+    Lots = 7,
 }
 
 impl Table {
     /// Every table, in the order of its number.
-    pub(crate) const ALL: [Table; 7] =
-        [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended, Table::Drafts];
+    pub(crate) const ALL: [Table; 8] =
+        [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended, Table::Drafts, Table::Lots];
 
     /// The table with this number.
     pub(crate) fn from_number(number: u8) -> Option<Table> {
@@ -59,6 +61,7 @@ impl Table {
             Table::Targets => "targets",
             Table::Extended => "extended",
             Table::Drafts => "drafts",
+            Table::Lots => "lots",
         }
     }
 }

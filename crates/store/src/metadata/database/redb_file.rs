@@ -7,7 +7,7 @@
 use super::layers::{Base, Layer, Pairs};
 use crate::metadata::database::{DatabaseError, Table};
 use crate::sync::panic_text;
-use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition};
+use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::ops::Bound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
@@ -126,7 +126,7 @@ pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, DatabaseE
     })
 }
 
-/// The database's identity and last applied sequence number; makes the tables of a new one.
+/// The database's identity and last applied sequence number; makes the tables of a new one, and those that it was made without.
 fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
     let mut transaction = redb.begin_write()?;
     transaction.set_quick_repair(true);
@@ -136,14 +136,20 @@ fn identify(redb: &redb::Database) -> Result<(u64, u64), redb::Error> {
         let state = transaction.open_table(definition(Table::State))?;
         (number(state.get(IDENTITY)?), number(state.get(APPLIED)?))
     };
-    if let (Some(identity), Some(applied)) = found {
+    let there: Vec<String> = transaction.list_tables()?.map(|table| table.name().to_owned()).collect();
+    let is_whole = Table::ALL.iter().all(|table| there.iter().any(|name| name == table.name()));
+    if let (Some(identity), Some(applied), true) = (found.0, found.1, is_whole) {
         transaction.abort()?;
         return Ok((identity, applied));
     }
-    let identity = crate::protocol::common::random_u64() | 1;
     for table in Table::ALL {
         transaction.open_table(definition(table))?;
     }
+    if let (Some(identity), Some(applied)) = found {
+        transaction.commit()?;
+        return Ok((identity, applied));
+    }
+    let identity = crate::protocol::common::random_u64() | 1;
     {
         let mut state = transaction.open_table(definition(Table::State))?;
         state.insert(IDENTITY, identity.to_le_bytes().as_slice())?;

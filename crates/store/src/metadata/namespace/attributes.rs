@@ -1,157 +1,27 @@
 //! What changes a file and not its names: attributes, sizes, layouts, extended attributes.
 
 use super::Namespace;
+use super::caller::Caller;
 use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Table, Transaction, View, Watch, read, write};
-use crate::metadata::inode::{Inode, Intent, Node, Settlement, Sizing, Written, decode, encode, extended_key, id_key};
+use crate::metadata::inode::{
+    Inode, Intent, Node, Settlement, Sizing, Written, decode, decode_intent, encode, encode_intent, extended_key, id_key,
+};
+use crate::metadata::lots::rules;
 use crate::metadata::sizes::boots::Standing;
+use crate::protocol::lots::Lot;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, Lost, Place, SetAttributes, SetExtended, TargetId};
 
 impl Namespace {
-    /// Changes attributes.
-    ///
-    /// # Errors
-    /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
-    pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.set_attributes_in(t, place, set))
-    }
-
-    pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
-        let mut change = || {
-            if let Some(Some(choice)) = &set.default_layout {
-                placement::check(choice, &self.map())?;
-            }
-            let id = find(t, place)?;
-            let mut changed = inode(t, id)?;
-            apply(&mut changed, set, self.now_ns())?;
-            put_inode(t, id, &changed);
-            Ok(changed.attributes(id))
-        };
-        on(place, change())
-    }
-
-    /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
-    /// to do for it is an intent.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Busy`] while an earlier truncation is not done yet; [`ErrorKind::IsDirectory`].
-    pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
-        if size_bytes > limits::FILE_BYTES {
-            return on(
-                place,
-                Err(Error::new(ErrorKind::TooLarge, format!("a size of {size_bytes} bytes: at most {} are possible", limits::FILE_BYTES))),
-            );
-        }
-        on(
-            place,
-            write(&*self.database, watch, |t| {
-                let now_ns = self.now_ns();
-                let id = find(t, place)?;
-                let mut changed = inode(t, id)?;
-                let layout = file_layout(&changed)?;
-                // A file without names keeps its promise of being removed: the truncation's end renews it.
-                let pending = t.get(Table::Intents, &id_key(id))?;
-                let pending = pending.map(|v| decode::<Intent>(Table::Intents, &id_key(id), &v)).transpose()?;
-                if matches!(pending, Some(Intent::Truncate { .. })) {
-                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is not done yet: one of its I/O servers is away"));
-                }
-                t.put(Table::Intents, &id_key(id), encode(&Intent::Truncate { size_bytes, layout: layout.clone() }));
-                self.writers.touches(id);
-                let sizing = match &changed.sizing {
-                    Sizing::Settled(before) if size_bytes > 0 => self.unasked(before, &layout.targets),
-                    // Without bytes there are none to lose.
-                    Sizing::Settled(_) => Sizing::Unknown,
-                    other => other.clone(),
-                };
-                changed.sizing = sizing;
-                // A client that truncates a file accepts what it has lost.
-                changed.lost = None;
-                changed.modified(now_ns);
-                put_inode(t, id, &changed);
-                Ok(changed.attributes(id))
-            }),
-        )
-    }
-
-    /// What is known of a file that was settled, and whose size changes. A client that truncates a file of which bytes may have been lost accepts
-    /// what there is.
-    fn unasked(&self, before: &Settlement, targets: &[TargetId]) -> Sizing {
-        match self.boots.known_starts(&self.map()).standing(before, targets) {
-            Standing::Pending => Sizing::Unasked { boots: before.boots, unsynced: before.unsynced },
-            Standing::Durable | Standing::Doubtful => Sizing::Unknown,
-        }
-    }
-
-    /// Notes that a client's writes, up to `size_bytes`, are at the I/O servers.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
-    pub(crate) fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.written_in(t, id, size_bytes))
-    }
-
-    pub(super) fn written_in(&self, t: &mut dyn Transaction, id: FileId, size_bytes: u64) -> Result<Attributes> {
-        let mut change = || {
-            let mut changed = inode(t, id)?;
-            file_layout(&changed)?;
-            changed.modified(self.now_ns());
-            changed.written = Some(Written { size_bytes, change: changed.change });
-            put_inode(t, id, &changed);
-            Ok(changed.attributes(id))
-        };
-        on(&Place::of(id), change())
-    }
-
-    /// Notes which acknowledged bytes of a file are lost, and which of those that were are written again.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] for bytes of a datafile that the file does not have; as [`Namespace::written`].
-    pub(crate) fn lost(&self, watch: &mut dyn Watch, id: FileId, (lost, mended): (&Lost, &Lost)) -> Result<Attributes> {
-        on(
-            &Place::of(id),
-            write(&*self.database, watch, |t| {
-                let mut changed = inode(t, id)?;
-                let many = file_layout(&changed)?.targets.len();
-                if lost.ranges().iter().any(|range| range.index as usize >= many) {
-                    return Err(Error::new(ErrorKind::Invalid, format!("lost bytes of a datafile that it does not have: it has {many}")));
-                }
-                let mut now = changed.lost.take().map_or_else(Lost::default, |lost| *lost);
-                now.subtract(mended);
-                now.merge(lost);
-                changed.lost = (!now.is_empty()).then(|| Box::new(now));
-                changed.changed(self.now_ns());
-                put_inode(t, id, &changed);
-                Ok(changed.attributes(id))
-            }),
-        )
-    }
-
     /// Where a file's datafiles are. The caller sees to it that there are none before it gives the file another layout.
     ///
     /// # Errors
     /// [`ErrorKind::IsDirectory`], and as [`Namespace::stat`].
     pub(crate) fn layout_of(&self, id: FileId) -> Result<FileLayout> {
         read(&*self.database, |view| file_layout(&inode(view, id)?).cloned())
-    }
-
-    /// Gives a file another layout. What is not chosen comes from the store's defaults.
-    ///
-    /// # Errors
-    /// [`ErrorKind::Invalid`] for a layout that cannot be; as [`Namespace::written`].
-    pub(crate) fn relayout(&self, watch: &mut dyn Watch, id: FileId, choice: &LayoutChoice, node: &str) -> Result<Attributes> {
-        let layout = placement::place(choice, None, &self.map(), node, crate::protocol::common::random_u64())?;
-        write(&*self.database, watch, |t| {
-            let mut changed = inode(t, id)?;
-            file_layout(&changed)?;
-            self.writers.touches(id);
-            changed.node = Node::File(layout.clone());
-            changed.changed(self.now_ns());
-            put_inode(t, id, &changed);
-            Ok(changed.attributes(id))
-        })
     }
 
     /// A symbolic link's target.
@@ -205,6 +75,179 @@ impl Namespace {
         )
     }
 
+    /// What is known of a file that was settled, and whose size changes. A client that truncates a file of which bytes may have been lost accepts
+    /// what there is.
+    fn unasked(&self, before: &Settlement, targets: &[TargetId]) -> Sizing {
+        match self.boots.known_starts(&self.map()).standing(before, targets) {
+            Standing::Pending => Sizing::Unasked { boots: before.boots, unsynced: before.unsynced },
+            Standing::Durable | Standing::Doubtful => Sizing::Unknown,
+        }
+    }
+
+    fn extended_changed(&self, t: &mut dyn Transaction, id: FileId, changed: &mut Inode, bytes: usize) {
+        changed.extended_bytes = u32::try_from(bytes).expect("bounded by EXTENDED_BYTES");
+        changed.changed(self.now_ns());
+        put_inode(t, id, changed);
+    }
+}
+
+impl Caller<'_> {
+    /// Changes attributes.
+    ///
+    /// # Errors
+    /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
+    pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+        write(&*self.database, watch, |t| self.set_attributes_in(t, place, set))
+    }
+
+    pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
+        let mut change = || {
+            self.check_default(t, set)?;
+            let id = find(t, place)?;
+            let mut changed = inode(t, id)?;
+            self.may_use(t, changed.lot())?;
+            apply(&mut changed, set, self.now_ns())?;
+            put_inode(t, id, &changed);
+            Ok(changed.attributes(id))
+        };
+        on(place, change())
+    }
+
+    /// Whether a directory can have the default layout that is set, and whether its lot is the caller's. Files that are in the directory
+    /// already stay in the lot that they were made in.
+    pub(super) fn check_default(&self, view: &dyn View, set: &SetAttributes) -> Result<()> {
+        let Some(Some(choice)) = &set.default_layout else { return Ok(()) };
+        let lot = choice.lot.map(|lot| rules::asked(view, self.who, lot)).transpose()?;
+        placement::check(choice, &self.map(), lot.as_ref())
+    }
+
+    /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
+    /// to do for it is an intent.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Busy`] while an earlier truncation is not done yet; [`ErrorKind::IsDirectory`].
+    pub(crate) fn truncate(&self, watch: &mut dyn Watch, place: &Place, size_bytes: u64) -> Result<Attributes> {
+        if size_bytes > limits::FILE_BYTES {
+            return on(
+                place,
+                Err(Error::new(ErrorKind::TooLarge, format!("a size of {size_bytes} bytes: at most {} are possible", limits::FILE_BYTES))),
+            );
+        }
+        on(
+            place,
+            write(&*self.database, watch, |t| {
+                let now_ns = self.now_ns();
+                let id = find(t, place)?;
+                let mut changed = inode(t, id)?;
+                let layout = file_layout(&changed)?;
+                self.may_use(t, layout.lot)?;
+                // A file without names keeps its promise of being removed: the truncation's end renews it.
+                let pending = t.get(Table::Intents, &id_key(id))?;
+                let pending = pending.map(|v| decode_intent(&id_key(id), &v)).transpose()?;
+                if matches!(pending, Some(Intent::Truncate { .. })) {
+                    return Err(Error::new(ErrorKind::Busy, "an earlier truncation is not done yet: one of its I/O servers is away"));
+                }
+                t.put(Table::Intents, &id_key(id), encode_intent(&Intent::Truncate { size_bytes, layout: layout.clone() }));
+                self.writers.touches(id);
+                let sizing = match &changed.sizing {
+                    Sizing::Settled(before) if size_bytes > 0 => self.unasked(before, &layout.targets),
+                    // Without bytes there are none to lose.
+                    Sizing::Settled(_) => Sizing::Unknown,
+                    other => other.clone(),
+                };
+                changed.sizing = sizing;
+                // A client that truncates a file accepts what it has lost.
+                changed.lost = None;
+                changed.modified(now_ns);
+                put_inode(t, id, &changed);
+                Ok(changed.attributes(id))
+            }),
+        )
+    }
+
+    /// Notes that a client's writes, up to `size_bytes`, are at the I/O servers.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
+    pub(crate) fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
+        write(&*self.database, watch, |t| self.written_in(t, id, size_bytes))
+    }
+
+    pub(super) fn written_in(&self, t: &mut dyn Transaction, id: FileId, size_bytes: u64) -> Result<Attributes> {
+        let mut change = || {
+            let mut changed = inode(t, id)?;
+            self.may_use(t, file_layout(&changed)?.lot)?;
+            changed.modified(self.now_ns());
+            changed.written = Some(Written { size_bytes, change: changed.change });
+            put_inode(t, id, &changed);
+            Ok(changed.attributes(id))
+        };
+        on(&Place::of(id), change())
+    }
+
+    /// Notes which acknowledged bytes of a file are lost, and which of those that were are written again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for bytes of a datafile that the file does not have; as [`Caller::written`].
+    pub(crate) fn lost(&self, watch: &mut dyn Watch, id: FileId, (lost, mended): (&Lost, &Lost)) -> Result<Attributes> {
+        on(
+            &Place::of(id),
+            write(&*self.database, watch, |t| {
+                let mut changed = inode(t, id)?;
+                let many = file_layout(&changed)?.targets.len();
+                self.may_use(t, changed.lot())?;
+                if lost.ranges().iter().any(|range| range.index as usize >= many) {
+                    return Err(Error::new(ErrorKind::Invalid, format!("lost bytes of a datafile that it does not have: it has {many}")));
+                }
+                let mut now = changed.lost.take().map_or_else(Lost::default, |lost| *lost);
+                now.subtract(mended);
+                now.merge(lost);
+                changed.lost = (!now.is_empty()).then(|| Box::new(now));
+                changed.changed(self.now_ns());
+                put_inode(t, id, &changed);
+                Ok(changed.attributes(id))
+            }),
+        )
+    }
+
+    /// Whether a file can get this layout: its lot, in which it stays.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for a layout that cannot be; [`ErrorKind::CrossLot`] for another lot; [`ErrorKind::Access`].
+    pub(crate) fn check_relayout(&self, id: FileId, choice: &LayoutChoice) -> Result<()> {
+        read(&*self.database, |view| {
+            let lot = self.lot_to_stay_in(view, &inode(view, id)?, choice)?;
+            placement::check(choice, &self.map(), lot.as_ref())
+        })
+    }
+
+    fn lot_to_stay_in(&self, view: &dyn View, of: &Inode, choice: &LayoutChoice) -> Result<Option<Lot>> {
+        let lot = file_layout(of)?.lot;
+        if choice.lot.is_some() && choice.lot != lot {
+            let problem = "a file stays in the lot, or in none, that it was made in: copy it with --lot";
+            return Err(Error::new(ErrorKind::CrossLot, problem));
+        }
+        lot.map(|lot| rules::asked(view, self.who, lot)).transpose()
+    }
+
+    /// Gives a file another layout. What is not chosen comes from the store's defaults; its lot stays.
+    ///
+    /// # Errors
+    /// As [`Caller::check_relayout`] and [`Caller::written`].
+    pub(crate) fn relayout(&self, watch: &mut dyn Watch, id: FileId, choice: &LayoutChoice, node: &str) -> Result<Attributes> {
+        let random = crate::protocol::common::random_u64();
+        write(&*self.database, watch, |t| {
+            let mut changed = inode(t, id)?;
+            let lot = self.lot_to_stay_in(t, &changed, choice)?;
+            let layout = placement::place(choice, None, (&self.map(), lot.as_ref()), node, random)?;
+            self.writers.touches(id);
+            changed.node = Node::File(layout);
+            changed.changed(self.now_ns());
+            put_inode(t, id, &changed);
+            Ok(changed.attributes(id))
+        })
+    }
+
     /// Sets an extended attribute.
     ///
     /// # Errors
@@ -224,6 +267,7 @@ impl Namespace {
                 }
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;
+                self.may_use(t, changed.lot())?;
                 let old = extended(t, id, name)?;
                 match (&old, how) {
                     (Some(_), SetExtended::Create) => return Err(exists()),
@@ -257,6 +301,7 @@ impl Namespace {
                 check_extended_name(name)?;
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;
+                self.may_use(t, changed.lot())?;
                 let old = extended(t, id, name)?.ok_or_else(|| no_attribute(name))?;
                 t.delete(Table::Extended, &extended_key(id, name));
                 let bytes = (changed.extended_bytes as usize).saturating_sub(name.len() + old.len());
@@ -264,12 +309,6 @@ impl Namespace {
                 Ok(())
             }),
         )
-    }
-
-    fn extended_changed(&self, t: &mut dyn Transaction, id: FileId, changed: &mut Inode, bytes: usize) {
-        changed.extended_bytes = u32::try_from(bytes).expect("bounded by EXTENDED_BYTES");
-        changed.changed(self.now_ns());
-        put_inode(t, id, changed);
     }
 }
 

@@ -3,6 +3,7 @@
 //! In a directory with the set-group-identifier bit, whatever is made gets the directory's group, and a directory also
 //! the bit: the one rule of ownership that a kernel leaves to its file systems.
 
+use super::caller::Caller;
 use super::draft_rows;
 use super::placement;
 use super::tree::*;
@@ -10,14 +11,15 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Table, Transaction, Watch, write};
 use crate::metadata::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
-use crate::metadata::namespace::{Namespace, Removed};
+use crate::metadata::lots::rules;
+use crate::metadata::namespace::Removed;
 use crate::protocol::metadata::{Attributes, End, Existing, FileId, FileKind, LayoutChoice, NewNode, Owner, Place};
 use crate::protocol::names::split;
 
 /// In a directory's mode: what is made in it is of its group.
 const SET_GROUP: u32 = 0o2000;
 
-impl Namespace {
+impl Caller<'_> {
     /// Makes a directory. With `parents`, those above it too, and one that is there already is no error.
     ///
     /// # Errors
@@ -54,9 +56,18 @@ impl Namespace {
         let now_ns = self.now_ns();
         let id = self.fresh()?;
         let mut above = directory_of(t, parent)?;
+        self.may_use(t, above.lot())?;
         let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
+        let mut default_layout = default_layout.clone();
+        // A directory that is made while its lot goes does not outlive it in that lot.
+        if above.lot().is_some()
+            && !rules::is_inherited(t, &above)?
+            && let Some(choice) = &mut default_layout
+        {
+            choice.lot = None;
+        }
         let owner = in_directory(&above, owner, true);
-        let made = Inode::new(Node::Directory { parent, default_layout: default_layout.clone() }, owner, now_ns);
+        let made = Inode::new(Node::Directory { parent, default_layout }, owner, now_ns);
         above.links += 1;
         above.modified(now_ns);
         put_inode(t, parent, &above);
@@ -82,10 +93,10 @@ impl Namespace {
         write(&*self.database, watch, |t| self.create_in(t, place, made, None))
     }
 
-    /// The same, and its maker has it open for writing ([`Namespace::closed`]).
+    /// The same, and its maker has it open for writing ([`super::Namespace::closed`]).
     ///
     /// # Errors
-    /// As [`Namespace::create`].
+    /// As [`Caller::create`].
     pub(crate) fn create_open(
         &self,
         watch: &mut dyn Watch,
@@ -123,16 +134,25 @@ impl Namespace {
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
             let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
-            let layout = placement::place(choice, default_layout.as_ref(), &map, node, random)?;
+            self.may_use(t, above.lot())?;
+            let lot = match choice.lot {
+                Some(asked) => Some(rules::asked(t, self.who, asked)?),
+                None => rules::inherited(t, self.who, &above)?,
+            };
+            let layout = placement::place(choice, default_layout.as_ref(), (&map, lot.as_ref()), node, random)?;
             let old = match entry(t, parent, name)? {
                 None => None,
                 Some(found) if found.kind == FileKind::Directory => return Err(is_directory()),
                 Some(_) if existing == Existing::Refuse => return Err(exists()),
                 Some(found) if existing == Existing::Draft => {
+                    self.may_change(t, found.id)?;
                     draft_rows::gives_way(t, found, name)?;
                     drop_name(t, found.id, now_ns)?
                 }
-                Some(found) => drop_name(t, found.id, now_ns)?,
+                Some(found) => {
+                    self.may_change(t, found.id)?;
+                    drop_name(t, found.id, now_ns)?
+                }
             };
             let id = self.fresh()?;
             let mut made = Inode::new(Node::File(layout), in_directory(&above, owner, false), now_ns);
@@ -166,7 +186,7 @@ impl Namespace {
         write(&*self.database, watch, |t| self.make_node_in(t, place, node, owner))
     }
 
-    /// [`Namespace::make_node`] as a part of a transaction.
+    /// [`Caller::make_node`] as a part of a transaction.
     pub(super) fn make_node_in(&self, t: &mut dyn Transaction, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
         let mut owner = owner;
         if let NewNode::Symlink(target) = node {
@@ -178,6 +198,7 @@ impl Namespace {
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
+            self.may_use(t, above.lot())?;
             if entry(t, parent, name)?.is_some() {
                 return Err(exists());
             }
@@ -196,13 +217,15 @@ impl Namespace {
     ///
     /// # Errors
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has
-    /// lost its last name, [`ErrorKind::TooManyLinks`].
+    /// lost its last name, [`ErrorKind::TooManyLinks`], [`ErrorKind::CrossLot`].
     pub(crate) fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
         write(&*self.database, watch, |t| {
             let now_ns = self.now_ns();
             let id = on(file, find(t, file))?;
             let mut linked = on(file, inode(t, id))?;
             let (parent, name) = on(to, find_parent(t, to))?;
+            on(file, self.may_use(t, linked.lot()))?;
+            on(to, self.may_change(t, parent))?;
             if on(to, entry(t, parent, name))?.is_some() {
                 return on(to, Err(exists()));
             }
@@ -217,6 +240,9 @@ impl Namespace {
             if let Some(refused) = refused {
                 return on(file, Err(refused));
             }
+            // A file that is named by its number has no directory that it is linked from.
+            let from = find_parent(t, file).ok().map(|(from, _)| inode(t, from)).transpose()?;
+            on(to, rules::may_cross(t, &linked, from.as_ref(), &inode(t, parent)?))?;
             // What has another name is more than a draft.
             draft_rows::forget(t, id)?;
             linked.links += 1;

@@ -3,11 +3,12 @@
 //! A transaction is undone as far as an operation goes that fails, so one that fails leaves nothing behind and the others stand. A run
 //! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them.
 
+use super::caller::Caller;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Transaction, Watch, write};
-use crate::metadata::namespace::{Claim, Namespace, Removed};
+use crate::metadata::namespace::{Claim, Removed};
 use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
 
 /// Operations in one transaction.
@@ -28,7 +29,7 @@ pub(crate) struct Outcomes {
     pub(crate) claims: Vec<(usize, Claim)>,
 }
 
-impl Namespace {
+impl Caller<'_> {
     /// Does many operations, as far as their outcomes fit in a reply.
     ///
     /// # Errors

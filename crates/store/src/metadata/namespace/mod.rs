@@ -15,6 +15,7 @@
 //! [`self::attributes`].
 
 mod attributes;
+pub(super) mod caller;
 mod create;
 pub(super) mod draft_rows;
 pub(super) mod many;
@@ -31,7 +32,8 @@ use self::turns::Turns;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Database, Table, Transaction, View, Watch, read, write};
 use crate::metadata::inode::{
-    Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, encode, entry_key, id_key, id_of,
+    Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, decode_intent, encode, encode_intent,
+    entry_key, id_key, id_of,
 };
 use crate::metadata::lineage::{Lineage, Older, Seen};
 use crate::metadata::sizes::boots::Boots;
@@ -381,7 +383,7 @@ impl Namespace {
     pub(crate) fn intent(&self, id: FileId) -> Result<Option<Intent>> {
         read(&*self.database, |view| {
             let value = view.get(Table::Intents, &id_key(id))?;
-            value.map(|value| decode(Table::Intents, &id_key(id), &value)).transpose()
+            value.map(|value| decode_intent(&id_key(id), &value)).transpose()
         })
     }
 
@@ -397,7 +399,7 @@ impl Namespace {
                 found.push((key.to_vec(), value.to_vec()));
                 found.len() < most
             })?;
-            let row = |(key, value): (Vec<u8>, Vec<u8>)| Ok((id_of(&key).unwrap_or(FileId(0)), decode(Table::Intents, &key, &value)?));
+            let row = |(key, value): (Vec<u8>, Vec<u8>)| Ok((id_of(&key).unwrap_or(FileId(0)), decode_intent(&key, &value)?));
             found.into_iter().map(row).collect()
         })
     }
@@ -423,7 +425,8 @@ impl Namespace {
             let mut left = false;
             for (id, intent) in done {
                 let key = id_key(*id);
-                if t.get(Table::Intents, &key)?.is_none_or(|value| value != encode(intent)) {
+                // Compared as it is read: an earlier version's row is another, and means the same.
+                if t.get(Table::Intents, &key)?.is_none_or(|value| decode_intent(&key, &value).ok().as_ref() != Some(intent)) {
                     continue;
                 }
                 t.delete(Table::Intents, &key);
@@ -448,7 +451,7 @@ impl Namespace {
                 match (intent, inode.filter(|inode| inode.links == 0)) {
                     (Intent::Remove { .. }, Some(orphan)) => erase(t, *id, &orphan)?,
                     (Intent::Truncate { layout, .. }, Some(_)) => {
-                        t.put(Table::Intents, &key, encode(&Intent::Remove { targets: layout.targets.clone() }));
+                        t.put(Table::Intents, &key, encode_intent(&Intent::remove(layout)));
                         left = true;
                     }
                     (_, None) => {}

@@ -1,21 +1,23 @@
 //! What moves names and takes them away.
 
+use super::caller::Caller;
 use super::draft_rows;
-use super::placement;
 use super::tree::*;
 use crate::error::Result;
 use crate::metadata::database::{Table, Transaction, Watch, write};
-use crate::metadata::inode::{Node, encode, entry_key};
-use crate::metadata::namespace::{Namespace, Removed};
+use crate::metadata::inode::{Entry, Node, encode, entry_key};
+use crate::metadata::lots::rules;
+use crate::metadata::namespace::Removed;
 use crate::protocol::metadata::{Attributes, FileId, FileKind, Place, SetAttributes};
 
-impl Namespace {
+impl Caller<'_> {
     /// Renames a file or directory, in one step: at every moment the new name stands for the
     /// old thing or the new one. The file it replaces, if any, is to be removed. Two names of one file both stay.
     ///
     /// # Errors
     /// [`crate::ErrorKind::Exists`] unless `replace`; [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::NotDirectory`],
-    /// [`crate::ErrorKind::NotEmpty`] for what cannot be replaced; [`crate::ErrorKind::Invalid`] for a directory into itself.
+    /// [`crate::ErrorKind::NotEmpty`] for what cannot be replaced; [`crate::ErrorKind::Invalid`] for a directory into itself;
+    /// [`crate::ErrorKind::CrossLot`] for a directory of another lot.
     pub(crate) fn rename(
         &self,
         watch: &mut dyn Watch,
@@ -36,15 +38,15 @@ impl Namespace {
         to: &Place,
         (replace, set): (bool, &SetAttributes),
     ) -> Result<(Attributes, Removed)> {
-        if let Some(Some(choice)) = &set.default_layout {
-            on(to, placement::check(choice, &self.map()))?;
-        }
+        on(to, self.check_default(t, set))?;
         let now_ns = self.now_ns();
         let (from_parent, from_name) = on(from, find_parent(t, from))?;
         let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
         on(from, expected(moved.id, only))?;
         let (to_parent, to_name) = on(to, find_parent(t, to))?;
         let target = entry(t, to_parent, to_name)?;
+        on(from, self.may_change(t, from_parent).and_then(|()| self.may_change(t, moved.id)))?;
+        on(to, self.may_change(t, to_parent).and_then(|()| target.map_or(Ok(()), |target| self.may_change(t, target.id))))?;
         // Another name of the same file: both stay, as POSIX says.
         let same = target.is_some_and(|target| target.id == moved.id);
         if same && !replace && (from_parent, from_name) != (to_parent, to_name) {
@@ -60,6 +62,9 @@ impl Namespace {
         }
         if moved.kind == FileKind::Directory {
             on(to, not_within(t, to_parent, moved.id))?;
+        }
+        if from_parent != to_parent {
+            on(from, crosses_lots(t, moved, from_parent, to_parent))?;
         }
         let mut old = None;
         if let Some(target) = target {
@@ -104,6 +109,8 @@ impl Namespace {
             if found.kind == FileKind::Directory {
                 return Err(is_directory());
             }
+            self.may_change(t, parent)?;
+            self.may_change(t, found.id)?;
             let old = drop_name(t, found.id, now_ns)?;
             t.delete(Table::Entries, &entry_key(parent, name));
             touch_directory(t, parent, now_ns, 0)?;
@@ -127,6 +134,8 @@ impl Namespace {
             if found.kind != FileKind::Directory {
                 return Err(not_directory(name));
             }
+            self.may_change(t, parent)?;
+            self.may_change(t, found.id)?;
             drop_empty_directory(t, found.id)?;
             t.delete(Table::Entries, &entry_key(parent, name));
             touch_directory(t, parent, self.now_ns(), -1)
@@ -153,6 +162,13 @@ impl Namespace {
                     on(place, not_within(t, new_parent, entry.id))?;
                 }
             }
+            for (entry, parent, new_parent, place) in [(of_one, one_parent, other_parent, one), (of_other, other_parent, one_parent, other)]
+            {
+                on(place, self.may_change(t, parent).and_then(|()| self.may_change(t, entry.id)))?;
+                if parent != new_parent {
+                    on(place, crosses_lots(t, entry, parent, new_parent))?;
+                }
+            }
             for (entry, new_parent) in [(of_one, other_parent), (of_other, one_parent)] {
                 draft_rows::forget(t, entry.id)?;
                 let mut moved = inode(t, entry.id)?;
@@ -173,4 +189,9 @@ impl Namespace {
             Ok(())
         })
     }
+}
+
+/// Refuses to move what is in one lot into a directory of another.
+fn crosses_lots(t: &dyn Transaction, moved: Entry, from: FileId, to: FileId) -> Result<()> {
+    rules::may_cross(t, &inode(t, moved.id)?, Some(&inode(t, from)?), &inode(t, to)?)
 }

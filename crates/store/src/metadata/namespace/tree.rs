@@ -3,7 +3,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Table, Transaction, View};
-use crate::metadata::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode, encode_inode, entry_key, id_key, id_of};
+use crate::metadata::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode_inode, encode_intent, entry_key, id_key, id_of};
 use crate::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
 };
@@ -135,7 +135,7 @@ pub(super) fn drop_name(t: &mut dyn Transaction, id: FileId, now_ns: i64) -> Res
         Node::File(layout) => {
             super::draft_rows::forget(t, id)?;
             if t.get(Table::Intents, &id_key(id))?.is_none() {
-                t.put(Table::Intents, &id_key(id), encode(&Intent::Remove { targets: layout.targets.clone() }));
+                t.put(Table::Intents, &id_key(id), encode_intent(&Intent::remove(layout)));
             }
             put_inode(t, id, &dropped);
             Ok(Some(id))

@@ -11,6 +11,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Table, Unwatched, View, Watch, read, write};
 use crate::metadata::inode::{Entry, Node, decode, encode, id_key};
+use crate::metadata::namespace::caller::Caller;
 use crate::metadata::namespace::draft_rows::{Row, each_row, row};
 use crate::metadata::namespace::tree::inode;
 use crate::metadata::namespace::{Namespace, Removed};
@@ -134,9 +135,9 @@ impl Drafts {
     ///
     /// # Errors
     /// [`ErrorKind::Busy`] when it is being written, or has been until lately; [`ErrorKind::NotFound`] when it is no draft.
-    pub(super) fn remove(&self, namespace: &Namespace, watch: &mut dyn Watch, id: FileId, abandoned_for_ns: u64) -> Result<Removed> {
-        let now_ns = namespace.now_ns();
-        write(&**namespace.database(), watch, |t| {
+    pub(super) fn remove(&self, names: &Caller<'_>, watch: &mut dyn Watch, id: FileId, abandoned_for_ns: u64) -> Result<Removed> {
+        let now_ns = names.now_ns();
+        write(&**names.database(), watch, |t| {
             let row = row(t, id)?.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{id} is no partial copy any more")))?;
             let since = self.abandoned(id, &row);
             if since.is_none_or(|since| (now_ns.saturating_sub(since).max(0) as u64) < abandoned_for_ns) {
@@ -144,7 +145,7 @@ impl Drafts {
                 return Err(Error::new(ErrorKind::Busy, problem));
             }
             let place = Place { from: row.parent, path: row.name };
-            namespace.unlink_in(t, &place, Some(id))
+            names.unlink_in(t, &place, Some(id))
         })
     }
 }
@@ -171,7 +172,7 @@ fn mark(namespace: &Namespace, watch: &mut dyn Watch, files: &[FileId], abandone
 }
 
 /// A directory's path from the root, empty for the root itself; `None`: it would take too long to find.
-fn path_of(view: &dyn View, directory: FileId, known: &mut HashMap<FileId, Option<Vec<u8>>>) -> Result<Option<Vec<u8>>> {
+pub(crate) fn path_of(view: &dyn View, directory: FileId, known: &mut HashMap<FileId, Option<Vec<u8>>>) -> Result<Option<Vec<u8>>> {
     let (mut names, mut at) = (Vec::new(), directory);
     let mut path = Some(Vec::new());
     while at != FileId::ROOT {

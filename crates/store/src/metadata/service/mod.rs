@@ -21,4 +21,5 @@ mod size_model;
 mod stat;
 mod state;
 
+pub(crate) use drafts::path_of;
 pub(crate) use state::{MetadataOptions, MetadataService};

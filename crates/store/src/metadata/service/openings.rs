@@ -6,6 +6,7 @@ use crate::metadata::database::Unwatched;
 use crate::metadata::database::Watch;
 use crate::metadata::namespace::tree::shown_place;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
+use crate::trust::Identity;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -111,7 +112,7 @@ impl Openings {
     }
 
     /// Opens a file. A truncation of it that is not done yet is done first: nobody reads or writes a file that is half truncated.
-    pub(super) fn open(&mut self, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
+    pub(super) fn open(&mut self, who: &Identity, watch: &mut dyn Watch, place: &Place, write: bool) -> Result<Attributes> {
         self.room(1)?;
         let service = Arc::clone(&self.service);
         let namespace = service.namespace();
@@ -123,7 +124,9 @@ impl Openings {
         } else if !service.intents.opened_orphan(id) {
             return Err(gone());
         }
-        let ready = service.intents.truncate_now(id, watch).and_then(|()| match write {
+        // Asked when it counts as open: a lot that is reclaimed is found to have an open file, or is found to go.
+        let may = namespace.called_by(who).may_open(&Place::of(id), write).map(drop);
+        let ready = may.and_then(|()| service.intents.truncate_now(id, watch)).and_then(|()| match write {
             true => namespace.opened_for_writing(watch, &[id], false),
             false => Ok(()),
         });
@@ -144,14 +147,18 @@ impl Openings {
     }
 
     /// The client says what it had open before this start, or before its connection broke. Those that are still there.
-    pub(super) fn reopen(&mut self, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
+    pub(super) fn reopen(&mut self, who: &Identity, watch: &mut dyn Watch, files: &[(FileId, bool)]) -> Result<Vec<FileId>> {
         let ids: Vec<FileId> = files.iter().map(|(id, _)| *id).collect();
         let service = Arc::clone(&self.service);
         let there: HashMap<FileId, bool> = service.namespace().still_there(&ids)?.into_iter().collect();
         let (mut reopened, mut writing) = (Vec::with_capacity(there.len()), Vec::new());
+        let names = service.namespace().called_by(who);
         for (id, write) in files {
             self.room(1)?;
             let Some(has_names) = there.get(id) else { continue };
+            if !names.may_have_open(*id, *write)? {
+                continue;
+            }
             if *has_names {
                 service.intents.opened(*id);
             } else if !service.intents.opened_orphan(*id) {

@@ -6,6 +6,7 @@ use crate::metadata::database::Watch;
 use crate::metadata::namespace::Removed;
 use crate::metadata::namespace::tree::on;
 use crate::protocol::metadata::{MetadataReply, Operation};
+use crate::trust::Identity;
 
 impl MetadataService {
     /// The datafiles of what an operation has removed go in the background.
@@ -14,35 +15,35 @@ impl MetadataService {
     }
 
     /// Those on names.
-    pub(super) fn answer(&self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
-        let namespace = &self.namespace;
+    pub(super) fn answer(&self, who: &Identity, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        let (namespace, names) = (&self.namespace, self.namespace.called_by(who));
         Ok(match operation {
             Operation::MakeDirectory { place, owner, parents } => {
-                MetadataReply::Attributes(namespace.make_directory(watch, &place, owner, parents)?)
+                MetadataReply::Attributes(names.make_directory(watch, &place, owner, parents)?)
             }
             Operation::MakeFile { place, owner, existing, layout, node } => {
-                let (made, removed) = namespace.create(watch, &place, owner, existing, &layout, &node)?;
+                let (made, removed) = names.create(watch, &place, owner, existing, &layout, &node)?;
                 self.finish(removed);
                 MetadataReply::Attributes(made)
             }
-            Operation::MakeNode { place, node, owner } => MetadataReply::Attributes(namespace.make_node(watch, &place, &node, owner)?),
-            Operation::Link { file, to } => MetadataReply::Attributes(namespace.link(watch, &file, &to)?),
+            Operation::MakeNode { place, node, owner } => MetadataReply::Attributes(names.make_node(watch, &place, &node, owner)?),
+            Operation::Link { file, to } => MetadataReply::Attributes(names.link(watch, &file, &to)?),
             Operation::Exchange { one, other } => {
-                namespace.exchange(watch, &one, &other)?;
+                names.exchange(watch, &one, &other)?;
                 MetadataReply::Done
             }
             Operation::Rename { from, only, to, replace, set } => {
-                let (moved, removed) = namespace.rename(watch, &from, only, &to, replace, &set)?;
+                let (moved, removed) = names.rename(watch, &from, only, &to, replace, &set)?;
                 self.finish(removed);
                 MetadataReply::Attributes(moved)
             }
             Operation::Unlink { place, only } => {
-                namespace.unlink(watch, &place, only)?;
+                names.unlink(watch, &place, only)?;
                 self.intents.look();
                 MetadataReply::Done
             }
             Operation::RemoveDirectory { place } => {
-                namespace.remove_directory(watch, &place)?;
+                names.remove_directory(watch, &place)?;
                 MetadataReply::Done
             }
             Operation::Drafts { after } => {
@@ -50,17 +51,18 @@ impl MetadataService {
                 MetadataReply::Drafts { drafts, more }
             }
             Operation::RemoveDraft { file, abandoned_for_ns } => {
-                self.drafts.remove(namespace, watch, file, abandoned_for_ns)?;
+                self.drafts.remove(&names, watch, file, abandoned_for_ns)?;
                 self.intents.look();
                 MetadataReply::Done
             }
-            other => self.answer_attributes(other, watch)?,
+            other => self.answer_attributes(who, other, watch)?,
         })
     }
 
     /// Those on what names stand for, and on the store.
-    fn answer_attributes(&self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
+    fn answer_attributes(&self, who: &Identity, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (namespace, intents) = (&self.namespace, &self.intents);
+        let names = namespace.called_by(who);
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
             Operation::Stat { places, sizes } => MetadataReply::Many(self.stat_many(watch, &places, sizes)?),
@@ -68,29 +70,29 @@ impl MetadataService {
             Operation::GetExtended { place, name } => MetadataReply::Value(namespace.get_extended(&place, &name)?),
             Operation::ListExtended { place } => MetadataReply::ExtendedNames(namespace.list_extended(&place)?),
             Operation::SetExtended { place, name, value, how } => {
-                namespace.set_extended(watch, &place, &name, &value, how)?;
+                names.set_extended(watch, &place, &name, &value, how)?;
                 MetadataReply::Done
             }
             Operation::RemoveExtended { place, name } => {
-                namespace.remove_extended(watch, &place, &name)?;
+                names.remove_extended(watch, &place, &name)?;
                 MetadataReply::Done
             }
-            Operation::SetAttributes { place, set } => MetadataReply::Attributes(namespace.set_attributes(watch, &place, &set)?),
-            Operation::Written { file, size_bytes } => MetadataReply::Attributes(namespace.written(watch, file, size_bytes)?),
+            Operation::SetAttributes { place, set } => MetadataReply::Attributes(names.set_attributes(watch, &place, &set)?),
+            Operation::Written { file, size_bytes } => MetadataReply::Attributes(names.written(watch, file, size_bytes)?),
             Operation::Lost { file, lost, mended } => {
-                let noted = namespace.lost(watch, file, (&lost, &mended))?;
+                let noted = names.lost(watch, file, (&lost, &mended))?;
                 namespace.database().sync(watch)?;
                 MetadataReply::Attributes(noted)
             }
             Operation::Relayout { place, layout, node } => {
                 let id = namespace.stat(&place)?.id;
-                MetadataReply::Attributes(on(&place, intents.relayout(id, &layout, &node, watch))?)
+                MetadataReply::Attributes(on(&place, intents.relayout(who, id, (&layout, &node), watch))?)
             }
             Operation::Truncate { place, size_bytes } => {
-                let id = namespace.stat(&place)?.id;
+                let id = names.may_open(&place, true)?;
                 let _turn = on(&place, self.locks.turn(id))?;
                 on(&place, intents.truncate_now(id, watch))?;
-                let id = namespace.truncate(watch, &place, size_bytes)?.id;
+                let id = names.truncate(watch, &place, size_bytes)?.id;
                 on(&place, intents.truncate_now(id, watch))?;
                 MetadataReply::Done
             }

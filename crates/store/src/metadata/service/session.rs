@@ -107,8 +107,11 @@ impl ClientSession {
 
     /// What depends on the connection is answered here, everything else by the service.
     fn answer(&mut self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
-        let service = Arc::clone(&self.service);
+        let (service, who) = (Arc::clone(&self.service), Arc::clone(&self.who));
         let namespace = &service.namespace;
+        if operation.changes() {
+            who.may_write()?;
+        }
         if operation.begins_writing() {
             namespace.boots.meet(&**namespace.database(), &namespace.map(), &*service.servers);
         }
@@ -123,19 +126,20 @@ impl ClientSession {
             }
             Operation::Create { place, owner, existing, layout, node } => {
                 self.open.room(1)?;
-                let (made, removed) = namespace.create_open(watch, &place, owner, existing, &layout, &node)?;
+                let (made, removed) = namespace.called_by(&who).create_open(watch, &place, owner, existing, &layout, &node)?;
                 self.open.made(made.id, existing == Existing::Draft);
                 service.finish(removed);
                 MetadataReply::Attributes(made)
             }
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
+            Operation::Lot(operation) => MetadataReply::Lots(service.lots.answer(&who, operation)?),
             Operation::Witness { server, seen } => self.witness(&server, seen)?,
-            Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(watch, &place, write)?),
-            Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(watch, &files)?),
+            Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(&who, watch, &place, write)?),
+            Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(&who, watch, &files)?),
             Operation::Many { operations } => {
                 let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
                 self.open.room(creates)?;
-                let mut done = namespace.many(watch, &operations)?;
+                let mut done = namespace.called_by(&who).many(watch, &operations)?;
                 done.opened.iter().for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
                 service.prove_outcomes(watch, &mut done);
                 if done.removed {
@@ -143,7 +147,7 @@ impl ClientSession {
                 }
                 MetadataReply::Each(done.each)
             }
-            other => service.answer(other, watch)?,
+            other => service.answer(&who, other, watch)?,
         })
     }
 

@@ -10,7 +10,8 @@ use crate::metadata::database::in_memory::InMemory;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
-use crate::protocol::io::DatafileId;
+use crate::protocol::io::{DatafileId, TargetSpace};
+use crate::protocol::lots::{Level, LotShare, LotUse};
 use crate::protocol::metadata::*;
 use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, ErrorKind, Result};
@@ -155,6 +156,22 @@ impl IoServers for Servers {
         let number: usize = server.name[2..].parse().unwrap();
         bytes.datafiles.iter_mut().filter(|(d, _)| d.target.0 as usize == number).for_each(|(_, sizes)| sizes.1 = sizes.0);
         Ok(())
+    }
+
+    fn keep_share(&self, _: &ServerEntry, _: TargetId, _: &LotShare, _: Option<Level>) -> Result<LotUse> {
+        unreachable!("nobody makes a lot here")
+    }
+
+    fn release_share(&self, _: &ServerEntry, _: TargetId, _: LotId) -> Result<()> {
+        unreachable!("nobody makes a lot here")
+    }
+
+    fn list_shares(&self, _: &ServerEntry) -> Result<Vec<LotUse>> {
+        Ok(Vec::new())
+    }
+
+    fn space(&self, _: &ServerEntry) -> Result<Vec<TargetSpace>> {
+        Ok(Vec::new())
     }
 
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>> {

@@ -9,6 +9,7 @@ use crate::metadata::background::settler::Settler;
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::locks::keeper::Locks;
+use crate::metadata::lots::Lots;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::witnesses::Witnesses;
 use crate::protocol::common::BootVerifier;
@@ -35,7 +36,8 @@ pub(crate) struct MetadataOptions {
 /// The metadata service of one store.
 pub(crate) struct MetadataService {
     pub(super) namespace: Arc<Namespace>,
-    pub(super) intents: Intents,
+    pub(super) intents: Arc<Intents>,
+    pub(super) lots: Lots,
     pub(super) settler: Settler,
     pub(super) servers: Arc<dyn IoServers>,
     rounds: rounds::Worker,
@@ -53,7 +55,8 @@ impl MetadataService {
     /// When no thread can be started, and the database's.
     pub(crate) fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
-        let intents = Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?;
+        let intents = Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?);
+        let lots = Lots::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&intents))?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let witnesses = Arc::new(Witnesses::default());
         let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&witnesses))?;
@@ -61,7 +64,7 @@ impl MetadataService {
         let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
         witnesses.is_quiet_until(namespace.database().synced());
         let verifier = BootVerifier::random();
-        Ok(MetadataService { namespace, intents, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
+        Ok(MetadataService { namespace, intents, lots, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
     }
 
     /// The namespace it serves.

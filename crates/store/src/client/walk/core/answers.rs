@@ -157,7 +157,7 @@ impl Core {
         } else {
             item.due = gather.placed.targets.len() as u32;
             for (index, (target, server)) in (0..).zip(&gather.placed.targets) {
-                let id = DatafileId { file: item.entry.id, index, target: *target, lot: None };
+                let id = DatafileId { file: item.entry.id, index, target: *target, lot: gather.placed.lot };
                 self.servers[*server].wants.push_back(Want { key, id, depth: item.depth });
             }
         }

@@ -2,7 +2,7 @@
 
 use super::numbered::Numbered;
 use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::metadata::{Attributes, FileLayout, StoreMap, TargetId};
+use crate::protocol::metadata::{Attributes, FileLayout, LotId, StoreMap, TargetId};
 use std::sync::Arc;
 use thalweg_layout::Layout;
 
@@ -14,6 +14,8 @@ pub(super) struct Placed {
     pub layout: Layout,
     /// The target of each datafile, and its server's place in the map.
     pub targets: Vec<(TargetId, usize)>,
+    /// The lot that they are in.
+    pub lot: Option<LotId>,
 }
 
 pub(super) struct Layouts {
@@ -50,7 +52,7 @@ impl Layouts {
             None => Err(Error::new(ErrorKind::NotFound, format!("target {target} is not in the store's map"))),
         };
         let targets = layout.targets.iter().map(server).collect::<Result<_>>()?;
-        let placed = Arc::new(Placed { layout: made, targets });
+        let placed = Arc::new(Placed { layout: made, targets, lot: layout.lot });
         let kept = (Arc::clone(layout), Arc::clone(&placed));
         if self.kept.len() < KEPT {
             self.kept.push(kept);

@@ -417,36 +417,36 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
     let mut tried = model.clone();
     let (done, expected) = match operation {
         Operation::MakeDirectory(path, parents) => {
-            (namespace.make_directory(watch, &place(path), OWNER, *parents).map(drop), tried.make_directory(path, *parents))
+            (namespace.for_store().make_directory(watch, &place(path), OWNER, *parents).map(drop), tried.make_directory(path, *parents))
         }
         Operation::Create(path, replace) => {
             let existing = if *replace { Existing::Replace } else { Existing::Refuse };
-            let made = namespace.create(watch, &place(path), OWNER, existing, &LayoutChoice::default(), "n");
+            let made = namespace.for_store().create(watch, &place(path), OWNER, existing, &LayoutChoice::default(), "n");
             (made.map(drop), tried.create(path, existing))
         }
         Operation::MakeSymlink(path, target) => {
-            let made = namespace.make_node(watch, &place(path), &NewNode::Symlink(target.clone()), OWNER);
+            let made = namespace.for_store().make_node(watch, &place(path), &NewNode::Symlink(target.clone()), OWNER);
             (made.map(drop), tried.make(path, Body::Symlink(target.clone()), ErrorKind::IsDirectory))
         }
         Operation::MakeFifo(path) => {
-            let made = namespace.make_node(watch, &place(path), &NewNode::Fifo, OWNER);
+            let made = namespace.for_store().make_node(watch, &place(path), &NewNode::Fifo, OWNER);
             (made.map(drop), tried.make(path, Body::Fifo, ErrorKind::IsDirectory))
         }
-        Operation::Link(file, to) => (namespace.link(watch, &place(file), &place(to)).map(drop), tried.link(file, to)),
-        Operation::Unlink(path) => (namespace.unlink(watch, &place(path), None).map(drop), tried.unlink(path)),
-        Operation::RemoveDirectory(path) => (namespace.remove_directory(watch, &place(path)), tried.remove_directory(path)),
+        Operation::Link(file, to) => (namespace.for_store().link(watch, &place(file), &place(to)).map(drop), tried.link(file, to)),
+        Operation::Unlink(path) => (namespace.for_store().unlink(watch, &place(path), None).map(drop), tried.unlink(path)),
+        Operation::RemoveDirectory(path) => (namespace.for_store().remove_directory(watch, &place(path)), tried.remove_directory(path)),
         Operation::Rename(from, to, replace) => {
-            let done = namespace.rename(watch, &place(from), None, &place(to), *replace, &SetAttributes::default());
+            let done = namespace.for_store().rename(watch, &place(from), None, &place(to), *replace, &SetAttributes::default());
             (done.map(drop), tried.rename(from, to, *replace))
         }
-        Operation::Exchange(one, other) => (namespace.exchange(watch, &place(one), &place(other)), tried.exchange(one, other)),
-        Operation::Truncate(path) => (namespace.truncate(watch, &place(path), 77).map(drop), tried.truncate(path)),
+        Operation::Exchange(one, other) => (namespace.for_store().exchange(watch, &place(one), &place(other)), tried.exchange(one, other)),
+        Operation::Truncate(path) => (namespace.for_store().truncate(watch, &place(path), 77).map(drop), tried.truncate(path)),
         Operation::SetExtended(path, name, bytes, how) => {
             let value = vec![*name; *bytes];
-            (namespace.set_extended(watch, &place(path), &[*name], &value, *how), tried.set_extended(path, *name, *bytes, *how))
+            (namespace.for_store().set_extended(watch, &place(path), &[*name], &value, *how), tried.set_extended(path, *name, *bytes, *how))
         }
         Operation::RemoveExtended(path, name) => {
-            (namespace.remove_extended(watch, &place(path), &[*name]), tried.remove_extended(path, *name))
+            (namespace.for_store().remove_extended(watch, &place(path), &[*name]), tried.remove_extended(path, *name))
         }
         Operation::Stat(path) => (namespace.stat(&place(path)).map(drop), tried.find(path).map(drop)),
         Operation::ReadSymlink(path) => {
@@ -557,7 +557,7 @@ fn a_number_is_never_given_twice_even_if_its_file_was_lost() {
         |options| Namespace::open(Arc::new(Embedded::open(directory.path(), options).unwrap()), map(), OWNER, &Seen::default()).unwrap();
     let create = |n: &Namespace| {
         let choice = LayoutChoice::default();
-        n.create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id
+        n.for_store().create(&mut Unwatched, &Place::at("/f"), OWNER, Existing::Replace, &choice, "n").unwrap().0.id
     };
     let first = namespace(Options::default());
     let synced =

@@ -26,11 +26,11 @@ fn namespace() -> Namespace {
 }
 
 fn file(n: &Namespace, path: &str) -> Attributes {
-    n.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0
+    n.for_store().create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0
 }
 
 fn directory(n: &Namespace, path: &str) -> Attributes {
-    n.make_directory(&mut Unwatched, &Place::at(path), OWNER, false).unwrap()
+    n.for_store().make_directory(&mut Unwatched, &Place::at(path), OWNER, false).unwrap()
 }
 
 fn stat(n: &Namespace, path: &str) -> Attributes {
@@ -77,43 +77,47 @@ fn each_operation_gives_the_times_that_posix_says() {
     let all: &[(&str, &Place)] = &[("d", &d), ("e", &e), ("f", &by_number)];
     assert_eq!(touched(&n, all, || drop(file(&n, "/d/g"))), "d:mc");
     assert_eq!(touched(&n, all, || drop(directory(&n, "/e/sub"))), "e:mc");
-    assert_eq!(touched(&n, all, || drop(n.make_node(w, &at("/e/pipe"), &NewNode::Fifo, OWNER).unwrap())), "e:mc");
-    assert_eq!(touched(&n, all, || drop(n.link(w, &f, &at("/e/f2")).unwrap())), "e:mc f:c");
-    assert_eq!(touched(&n, all, || assert!(n.unlink(w, &at("/e/f2"), None).is_ok())), "e:mc f:c");
-    assert_eq!(touched(&n, all, || n.remove_directory(w, &at("/e/sub")).unwrap()), "e:mc");
+    assert_eq!(touched(&n, all, || drop(n.for_store().make_node(w, &at("/e/pipe"), &NewNode::Fifo, OWNER).unwrap())), "e:mc");
+    assert_eq!(touched(&n, all, || drop(n.for_store().link(w, &f, &at("/e/f2")).unwrap())), "e:mc f:c");
+    assert_eq!(touched(&n, all, || assert!(n.for_store().unlink(w, &at("/e/f2"), None).is_ok())), "e:mc f:c");
+    assert_eq!(touched(&n, all, || n.for_store().remove_directory(w, &at("/e/sub")).unwrap()), "e:mc");
     let set = SetAttributes::default();
     // A renamed file's time of change is new too, as in most systems.
     let (g, moved) = (at("/d/g"), at("/e/g"));
     let before = n.stat(&g).unwrap();
-    assert_eq!(touched(&n, all, || drop(n.rename(w, &g, None, &moved, false, &set).unwrap())), "d:mc e:mc");
+    assert_eq!(touched(&n, all, || drop(n.for_store().rename(w, &g, None, &moved, false, &set).unwrap())), "d:mc e:mc");
     let after = n.stat(&moved).unwrap();
     assert!(after.changed_ns > before.changed_ns && after.modified_ns == before.modified_ns);
     // The file that loses a name by being replaced.
-    n.link(w, &f, &at("/e/f2")).unwrap();
-    assert_eq!(touched(&n, all, || drop(n.rename(w, &moved, None, &at("/e/f2"), true, &set).unwrap())), "e:mc f:c");
-    n.link(w, &f, &at("/e/f3")).unwrap();
-    assert_eq!(touched(&n, all, || drop(n.rename(w, &f, None, &at("/e/f3"), true, &set).unwrap())), "", "two names of one file");
-    assert_eq!(touched(&n, all, || n.exchange(w, &f, &at("/e/f2")).unwrap()), "d:mc e:mc f:c");
+    n.for_store().link(w, &f, &at("/e/f2")).unwrap();
+    assert_eq!(touched(&n, all, || drop(n.for_store().rename(w, &moved, None, &at("/e/f2"), true, &set).unwrap())), "e:mc f:c");
+    n.for_store().link(w, &f, &at("/e/f3")).unwrap();
+    assert_eq!(
+        touched(&n, all, || drop(n.for_store().rename(w, &f, None, &at("/e/f3"), true, &set).unwrap())),
+        "",
+        "two names of one file"
+    );
+    assert_eq!(touched(&n, all, || n.for_store().exchange(w, &f, &at("/e/f2")).unwrap()), "d:mc e:mc f:c");
     let (taken, f) = (f, by_number.clone());
-    assert_eq!(touched(&n, all, || drop(n.truncate(w, &f, 5).unwrap())), "f:mc");
-    assert_eq!(touched(&n, all, || drop(n.written(w, n.stat(&f).unwrap().id, 9).unwrap())), "f:mc");
-    assert_eq!(touched(&n, all, || n.set_extended(w, &f, b"user.x", b"1", SetExtended::Either).unwrap()), "f:c");
-    assert_eq!(touched(&n, all, || n.remove_extended(w, &f, b"user.x").unwrap()), "f:c");
+    assert_eq!(touched(&n, all, || drop(n.for_store().truncate(w, &f, 5).unwrap())), "f:mc");
+    assert_eq!(touched(&n, all, || drop(n.for_store().written(w, n.stat(&f).unwrap().id, 9).unwrap())), "f:mc");
+    assert_eq!(touched(&n, all, || n.for_store().set_extended(w, &f, b"user.x", b"1", SetExtended::Either).unwrap()), "f:c");
+    assert_eq!(touched(&n, all, || n.for_store().remove_extended(w, &f, b"user.x").unwrap()), "f:c");
     let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
-    assert_eq!(touched(&n, all, || drop(n.set_attributes(w, &f, &mode).unwrap())), "f:c");
+    assert_eq!(touched(&n, all, || drop(n.for_store().set_attributes(w, &f, &mode).unwrap())), "f:c");
     let times = SetAttributes { accessed: Some(SetTime::Now), ..SetAttributes::default() };
-    assert_eq!(touched(&n, all, || drop(n.set_attributes(w, &f, &times).unwrap())), "f:ac");
+    assert_eq!(touched(&n, all, || drop(n.for_store().set_attributes(w, &f, &times).unwrap())), "f:ac");
     // What fails changes nothing.
-    assert_eq!(touched(&n, all, || drop(n.make_directory(w, &taken, OWNER, false).unwrap_err())), "");
-    assert_eq!(touched(&n, all, || drop(n.remove_directory(w, &d).unwrap_err())), "");
-    assert_eq!(touched(&n, all, || drop(n.link(w, &f, &at("/e/f2")).unwrap_err())), "");
+    assert_eq!(touched(&n, all, || drop(n.for_store().make_directory(w, &taken, OWNER, false).unwrap_err())), "");
+    assert_eq!(touched(&n, all, || drop(n.for_store().remove_directory(w, &d).unwrap_err())), "");
+    assert_eq!(touched(&n, all, || drop(n.for_store().link(w, &f, &at("/e/f2")).unwrap_err())), "");
 }
 
 #[test]
 fn a_file_that_is_removed_while_open_gets_a_time_of_change_and_no_links() {
     let n = namespace();
     let made = file(&n, "/f");
-    n.unlink(&mut Unwatched, &Place::at("/f"), None).unwrap();
+    n.for_store().unlink(&mut Unwatched, &Place::at("/f"), None).unwrap();
     let orphan = n.stat(&Place::of(made.id)).unwrap();
     assert_eq!((orphan.links, orphan.modified_ns), (0, made.modified_ns));
     assert!(orphan.changed_ns > made.changed_ns || orphan.change > made.change);
@@ -123,12 +127,12 @@ fn a_file_that_is_removed_while_open_gets_a_time_of_change_and_no_links() {
 fn a_directory_with_the_set_group_bit_gives_its_group_and_to_directories_the_bit() {
     let n = namespace();
     let w = &mut Unwatched;
-    n.make_directory(w, &Place::at("/d"), Owner { mode: 0o2775, uid: 1, gid: 50 }, false).unwrap();
+    n.for_store().make_directory(w, &Place::at("/d"), Owner { mode: 0o2775, uid: 1, gid: 50 }, false).unwrap();
     let made = file(&n, "/d/f");
     assert_eq!((made.uid, made.gid, made.mode), (1, 50, 0o644));
     let made = directory(&n, "/d/sub");
     assert_eq!((made.gid, made.mode), (50, 0o2644));
-    let made = n.make_node(w, &Place::at("/d/sub/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
+    let made = n.for_store().make_node(w, &Place::at("/d/sub/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
     assert_eq!((made.gid, made.mode), (50, 0o777));
     assert_eq!(file(&n, "/plain").gid, 2);
 }
@@ -142,13 +146,13 @@ fn a_directory_counts_its_subdirectories_wherever_they_come_from() {
     let links = || [stat(&n, "/").links, stat(&n, "/a").links, stat(&n, "/b").links];
     assert_eq!(links(), [4, 3, 3]);
     let set = SetAttributes::default();
-    n.rename(w, &Place::at("/a/x"), None, &Place::at("/b/y"), true, &set).unwrap();
+    n.for_store().rename(w, &Place::at("/a/x"), None, &Place::at("/b/y"), true, &set).unwrap();
     assert_eq!(links(), [4, 2, 3]);
-    n.exchange(w, &Place::at("/a/f"), &Place::at("/b/y")).unwrap();
+    n.for_store().exchange(w, &Place::at("/a/f"), &Place::at("/b/y")).unwrap();
     assert_eq!(links(), [4, 3, 2]);
-    n.exchange(w, &Place::at("/a"), &Place::at("/b")).unwrap();
+    n.for_store().exchange(w, &Place::at("/a"), &Place::at("/b")).unwrap();
     assert_eq!(links(), [4, 2, 3], "the same directories under each other's names");
-    n.rename(w, &Place::at("/b"), None, &Place::at("/a/b"), false, &set).unwrap();
+    n.for_store().rename(w, &Place::at("/b"), None, &Place::at("/a/b"), false, &set).unwrap();
     assert_eq!((stat(&n, "/").links, stat(&n, "/a").links), (3, 3));
 }
 
@@ -157,7 +161,9 @@ fn changes_never_wait_for_more_than_a_slice_of_a_page() {
     let database = Arc::new(InMemory::default());
     let n = Namespace::open(Arc::clone(&database) as Arc<dyn Database>, map(), OWNER, &Seen::default()).unwrap();
     for i in 0..3000 {
-        n.create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
+        n.for_store()
+            .create(&mut Unwatched, &Place::at(format!("/f{i:05}")), OWNER, Existing::Refuse, &LayoutChoice::default(), "n")
+            .unwrap();
     }
     for most in [1, 127, 128, 129, 1000, 2000, 2999, 3000, 4096] {
         let (page, more) = n.list(&Place::at("/"), None, most, Detail::Attributes).unwrap();

@@ -1,0 +1,100 @@
+//! A lot gets another time, or another size: at all of its targets, or as it was.
+
+use super::keeper::{Keeper, used_blocks};
+use super::terms::{check_size, resized, until_ns};
+use crate::error::Result;
+use crate::protocol::lots::{Lot, LotReport, LotUse};
+use crate::protocol::metadata::{LotId, TargetId};
+
+impl Keeper {
+    /// A lot ends so long from now on; 0: now.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`]; [`crate::ErrorKind::NoSpace`] when its time was over, and its room is promised to others by now.
+    pub(super) fn renew(&self, id: LotId, for_ns: u64) -> Result<LotReport> {
+        let _claim = self.claims.claim(id);
+        let old = self.standing(id)?;
+        let new = Lot { until_ns: until_ns(self.namespace.now_ns(), for_ns)?, ..old.clone() };
+        let uses = self.keep_all(&old, &new, &new.shares).map_err(|error| self.explained(&new, &new.shares, error))?;
+        let renewed = self.change(id, |row| row.lot.until_ns = new.until_ns)?;
+        Ok(self.report(renewed.lot, uses))
+    }
+
+    /// Has these targets keep their shares as of `new`; if one refuses, all that may have done it keep what they had as of `old`.
+    fn keep_all(&self, old: &Lot, new: &Lot, shares: &[(TargetId, u64)]) -> Result<Vec<LotUse>> {
+        let mut kept = Vec::with_capacity(shares.len());
+        for (target, bytes) in shares {
+            match self.keep_making_room(new, *target, *bytes) {
+                Ok(used) => kept.push(used),
+                Err(error) => {
+                    let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+                    let asked = &shares[..=kept.len()];
+                    let back: Vec<_> = asked.iter().map(|(target, bytes)| self.keep(old, *target, had(*target).min(*bytes))).collect();
+                    if back.iter().any(Result::is_err) {
+                        self.look();
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        Ok(kept)
+    }
+
+    /// A lot gets another size, not below what is used of it.
+    ///
+    /// # Errors
+    /// [`crate::ErrorKind::Invalid`], [`crate::ErrorKind::NoSpace`] with the numbers; when a server is away: how much is used there is not
+    /// known then.
+    pub(super) fn resize(&self, id: LotId, size_bytes: u64) -> Result<LotReport> {
+        check_size(size_bytes)?;
+        let _claim = self.claims.claim(id);
+        let old = self.standing(id)?;
+        let uses = self.all_uses(&old)?;
+        let used: Vec<_> = old.shares.iter().map(|(target, _)| (*target, uses.get(target).map_or(0, used_blocks))).collect();
+        let shares = resized(&used, size_bytes).map_err(|e| crate::Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))?;
+        let new = Lot { size_bytes, shares, ..old.clone() };
+        // Smaller at the targets, then all in the row, then larger at the targets.
+        let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let (smaller, larger): (Vec<_>, Vec<_>) = new.shares.iter().partition::<Vec<_>, _>(|(target, bytes)| *bytes < had(*target));
+        self.keep_all_smaller(&old, &new, &smaller)?;
+        let resized = self.change(id, |row| {
+            row.lot.size_bytes = new.size_bytes;
+            row.lot.shares.clone_from(&new.shares);
+        })?;
+        let changed = self.keep_all(&old, &new, &larger).map_err(|error| self.explained(&new, &larger, error));
+        if let Err(error) = changed {
+            // (The larger ones are back; the smaller ones are smaller than the row that they get back.)
+            let back = self.change(id, |row| {
+                row.lot.size_bytes = old.size_bytes;
+                row.lot.shares.clone_from(&old.shares);
+            })?;
+            if smaller.iter().any(|(target, _)| self.keep(&back.lot, *target, had(*target)).is_err()) {
+                self.look();
+            }
+            return Err(error);
+        }
+        let uses = self.uses(&resized.lot);
+        Ok(self.report(resized.lot, uses))
+    }
+
+    /// Makes shares smaller at their targets; what is used stays. If one cannot be, they are as they were.
+    fn keep_all_smaller(&self, old: &Lot, new: &Lot, smaller: &[(TargetId, u64)]) -> Result<()> {
+        for (done, (target, bytes)) in smaller.iter().enumerate() {
+            let problem = match self.keep(new, *target, *bytes) {
+                Ok(used) if used_blocks(&used) <= *bytes => continue,
+                Ok(used) => {
+                    let problem =
+                        format!("lot `{}` is being written to: {} bytes are used at target {target} by now", old.name, used.used_bytes);
+                    crate::Error::new(crate::ErrorKind::Busy, problem)
+                }
+                Err(error) => error,
+            };
+            let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+            if smaller[..=done].iter().any(|(target, _)| self.keep(old, *target, had(*target)).is_err()) {
+                self.look();
+            }
+            return Err(problem);
+        }
+        Ok(())
+    }
+}

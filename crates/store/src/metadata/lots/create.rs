@@ -1,0 +1,101 @@
+//! A lot comes into being: its row, a share at each of its targets, and only then the promise.
+
+use super::fits;
+use super::keeper::Keeper;
+use super::terms::{check_name, check_size, new_until_ns, share_bytes};
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::lots::{Level, Lot, LotReport, LotState, LotUse};
+use crate::protocol::metadata::{LotId, TargetId};
+
+/// What is asked for.
+pub(super) struct Asked {
+    pub name: String,
+    pub owner: String,
+    pub size_bytes: u64,
+    pub for_ns: u64,
+    pub elastic: bool,
+    pub least: Option<Level>,
+    /// None: all.
+    pub targets: Vec<TargetId>,
+}
+
+impl Keeper {
+    /// Reserves.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] with what is expected, [`ErrorKind::Exists`]; [`ErrorKind::NoSpace`] with the numbers, and when it would fit;
+    /// the targets'. Nothing is left of it then.
+    pub(super) fn create(&self, asked: &Asked) -> Result<LotReport> {
+        let lot = self.namespace.add_lot(&self.drawn_up(asked)?)?;
+        let _claim = self.claims.claim(lot.id);
+        match self.keep_everywhere(&lot) {
+            Ok(uses) => {
+                let active = self.change(lot.id, |row| row.lot.state = LotState::Active)?;
+                Ok(self.report(active.lot, uses))
+            }
+            Err(error) => {
+                self.undo(lot.id)?;
+                Err(error)
+            }
+        }
+    }
+
+    /// The row that it would have.
+    fn drawn_up(&self, asked: &Asked) -> Result<Lot> {
+        let now_ns = self.namespace.now_ns();
+        check_name("a lot", &asked.name)?;
+        check_name("an owner", &asked.owner)?;
+        check_size(asked.size_bytes)?;
+        let until_ns = new_until_ns(now_ns, asked.for_ns)?;
+        let map = self.namespace.map();
+        let mut targets = asked.targets.clone();
+        if targets.is_empty() {
+            targets = map.targets.iter().map(|entry| entry.target).collect();
+        }
+        targets.sort_unstable();
+        targets.dedup();
+        if let Some(stranger) = targets.iter().find(|target| map.target(**target).is_none()) {
+            let known: Vec<String> = map.targets.iter().map(|entry| entry.target.to_string()).collect();
+            let problem = format!("there is no target {stranger}: the store has the targets {}", known.join(", "));
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
+        let share = share_bytes(asked.size_bytes, targets.len());
+        Ok(Lot {
+            id: LotId(0),
+            name: asked.name.clone(),
+            owner: asked.owner.clone(),
+            size_bytes: asked.size_bytes,
+            created_ns: now_ns,
+            until_ns,
+            elastic: asked.elastic,
+            least: asked.least,
+            state: LotState::Creating,
+            shares: targets.into_iter().map(|target| (target, share)).collect(),
+        })
+    }
+
+    fn keep_everywhere(&self, lot: &Lot) -> Result<Vec<LotUse>> {
+        let keep = |(target, bytes): &(TargetId, u64)| self.keep_making_room(lot, *target, *bytes);
+        let kept: Result<Vec<LotUse>> = lot.shares.iter().map(keep).collect();
+        kept.map_err(|error| self.explained(lot, &lot.shares, error))
+    }
+
+    /// A refusal for want of space, with the numbers and when there would be room.
+    pub(super) fn explained(&self, lot: &Lot, shares: &[(TargetId, u64)], error: Error) -> Error {
+        match self.grounds(lot, shares) {
+            Ok(grounds) if error.kind() == ErrorKind::NoSpace => {
+                Error::new(ErrorKind::NoSpace, fits::shortage(&lot.name, lot.size_bytes, &grounds, self.namespace.now_ns()))
+            }
+            _ => error,
+        }
+    }
+
+    /// Nothing is to be left of a lot that could not be made: now, or when the servers are back that are away.
+    fn undo(&self, id: LotId) -> Result<()> {
+        self.change(id, |row| row.lot.state = LotState::Removing)?;
+        if self.finish(id).is_err() {
+            self.look();
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,124 @@
+//! Promise that is not used moves to the target that needs it: it is taken from those that have most, at the target first.
+
+use super::fits::utc_minute;
+use super::keeper::{Keeper, used_blocks};
+use super::terms::{BLOCK_BYTES, rest_bytes};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::lots::{Lot, LotReport};
+use crate::protocol::metadata::{LotId, TargetId};
+use thalweg_trace::numbers::size;
+
+/// Who gives how much of what it does not use, so that it comes to `wanted`: those that have most come first. Whole blocks.
+pub(super) fn donors(unused: &[(TargetId, u64)], wanted_bytes: u64) -> Vec<(TargetId, u64)> {
+    let mut order: Vec<(TargetId, u64)> = unused.iter().map(|(target, bytes)| (*target, bytes / BLOCK_BYTES * BLOCK_BYTES)).collect();
+    order.sort_by_key(|(target, bytes)| (std::cmp::Reverse(*bytes), *target));
+    let mut left = wanted_bytes;
+    let mut gifts = Vec::new();
+    for (target, bytes) in order {
+        let gift = bytes.min(left);
+        if gift > 0 {
+            gifts.push((target, gift));
+            left -= gift;
+        }
+    }
+    gifts
+}
+
+impl Keeper {
+    /// Moves at least so many bytes of a lot's promise to one of its targets.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Quota`] when it is used up, or its time is over; [`ErrorKind::NoSpace`] when there is no room at the target.
+    pub(super) fn move_here(&self, id: LotId, target: TargetId, bytes: u64) -> Result<LotReport> {
+        let _claim = self.claims.claim(id);
+        let lot = self.standing(id)?;
+        let Some((_, had)) = lot.shares.iter().find(|(of, _)| *of == target).copied() else {
+            return Err(Error::new(ErrorKind::Invalid, format!("target {target} is none of lot `{}`", lot.name)));
+        };
+        if lot.until_ns <= self.namespace.now_ns() {
+            let problem = format!("lot `{}` promises nothing any more: it ended at {}", lot.name, utc_minute(lot.until_ns));
+            return Err(Error::new(ErrorKind::Quota, problem));
+        }
+        let least = bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| used_up(&lot, 0))?;
+        let wanted = least.max(limits::LOT_MOVE_BYTES);
+        let rest = rest_bytes(&lot).min(wanted);
+        let (moved, got) = if rest >= least { (lot, rest) } else { self.gather(&lot, target, rest, (least, wanted))? };
+        let to_bytes = had.checked_add(got).ok_or_else(|| used_up(&moved, 0))?;
+        let raised = self.raise(&moved, target, to_bytes).inspect_err(|_| self.look())?;
+        if got < least {
+            // Those that had it have used it meanwhile.
+            let used = self.uses(&raised).iter().fold(0_u64, |sum, used| sum.saturating_add(used.used_bytes));
+            return Err(used_up(&raised, used));
+        }
+        let uses = self.uses(&raised);
+        Ok(self.report(raised, uses))
+    }
+
+    /// Takes what others do not use, until it comes, with the rest, to what is wanted; the row, and how much there is for the target now.
+    fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
+        let uses = self.uses(lot);
+        let share = |of: TargetId| lot.shares.iter().find(|(target, _)| *target == of).map_or(0, |(_, bytes)| *bytes);
+        let others = uses.iter().filter(|used| used.target != target);
+        let unused: Vec<_> = others.map(|used| (used.target, share(used.target).saturating_sub(used_blocks(used)))).collect();
+        let all = unused.iter().fold(rest, |sum, (_, bytes)| sum.saturating_add(*bytes));
+        if all < least {
+            return Err(used_up(lot, uses.iter().fold(0, |sum, used| sum.saturating_add(used.used_bytes))));
+        }
+        let (mut row, mut got) = (lot.clone(), rest);
+        for (donor, gift) in donors(&unused, wanted - rest) {
+            let before = rest_bytes(&row);
+            match self.lower(&row, donor, share(donor) - gift) {
+                Ok(lowered) => {
+                    got = got.saturating_add(rest_bytes(&lowered).saturating_sub(before));
+                    row = lowered;
+                }
+                // It may have given something, or not: the worker finds out. Others have some too.
+                Err(_) => self.look(),
+            }
+        }
+        Ok((row, got))
+    }
+}
+
+/// The refusal of more than there is.
+fn used_up(lot: &Lot, used_bytes: u64) -> Error {
+    let (name, until) = (&lot.name, utc_minute(lot.until_ns));
+    let problem = format!(
+        "lot `{name}` of {} is used up: {} of it are used, and what is left is not enough; it lasts until {until}. Make it larger with \
+         `thalweg lot resize {name}`, or remove some of its files",
+        size(lot.size_bytes),
+        size(used_bytes),
+    );
+    Error::new(ErrorKind::Quota, problem)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn those_that_have_most_give_first() {
+        let unused = |bytes: &[u64]| (0..).map(TargetId).zip(bytes.iter().map(|blocks| blocks * BLOCK_BYTES)).collect::<Vec<_>>();
+        let taken = |of: &[u64], wanted| donors(&unused(of), wanted * BLOCK_BYTES);
+        assert_eq!(taken(&[1, 9, 4], 3), unused(&[0, 3])[1..]);
+        assert_eq!(taken(&[1, 9, 4], 12), [(TargetId(1), 9 * BLOCK_BYTES), (TargetId(2), 3 * BLOCK_BYTES)]);
+        assert_eq!(taken(&[0, 0], 5), []);
+        assert_eq!(donors(&[(TargetId(0), BLOCK_BYTES - 1)], 1), [], "whole blocks only");
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_gives_more_than_it_has(unused in prop::collection::vec(0..1_u64 << 40, 0..20), wanted in 0..1_u64 << 44) {
+            let unused: Vec<_> = (0..).map(TargetId).zip(unused).collect();
+            let wanted = wanted / BLOCK_BYTES * BLOCK_BYTES;
+            let gifts = donors(&unused, wanted);
+            for (target, gift) in &gifts {
+                prop_assert!(*gift <= unused[target.0 as usize].1 && gift % BLOCK_BYTES == 0);
+            }
+            let all: u64 = unused.iter().map(|(_, bytes)| bytes / BLOCK_BYTES * BLOCK_BYTES).sum();
+            prop_assert_eq!(gifts.iter().map(|(_, gift)| gift).sum::<u64>(), wanted.min(all));
+        }
+    }
+}

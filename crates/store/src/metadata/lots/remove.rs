@@ -1,0 +1,54 @@
+//! The end of a lot: its files' names, then its shares, then its row. What cannot be done at once is done by the worker.
+
+use super::keeper::Keeper;
+use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::lots::{LotReport, LotState};
+use crate::protocol::metadata::LotId;
+
+impl Keeper {
+    /// Removes a lot, and with `files` its files too.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotEmpty`] when it has files and they are to stay; the database's.
+    pub(super) fn remove(&self, id: LotId, files: bool) -> Result<LotReport> {
+        let _claim = self.claims.claim(id);
+        let lot = self.standing(id)?;
+        // From now on nothing is made in it, so that what is counted is all there is.
+        self.change(id, |row| (row.lot.state, row.takes_files) = (LotState::Removing, files))?;
+        let uses = self.uses(&lot);
+        match self.finish(id) {
+            Err(error) if error.kind() == ErrorKind::NotEmpty => return Err(error),
+            // Its removal is written down: the worker does the rest when those are back that are away.
+            Err(_) => self.look(),
+            Ok(()) => {}
+        }
+        let mut report = self.report(lot, uses);
+        report.lot.state = LotState::Removing;
+        Ok(report)
+    }
+
+    /// Does what is left of a lot's removal. One that has files that are to stay is there again.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotEmpty`] with the number of its files; when a server is away; the database's.
+    pub(super) fn finish(&self, id: LotId) -> Result<()> {
+        let row = self.namespace.lot(id)?;
+        if row.takes_files {
+            self.remove_files(id)?;
+        } else {
+            let files = self.files_of(id)?.into_iter().filter(|(_, has_name)| *has_name).count();
+            if files > 0 {
+                self.change(id, |row| row.lot.state = LotState::Active)?;
+                let many = if files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+                let problem = format!("lot `{}` has {many}: remove them first, or remove it with --files", row.lot.name);
+                return Err(Error::new(ErrorKind::NotEmpty, problem));
+            }
+        }
+        self.clear_directories(id)?;
+        // Before a share is given back, nobody may find the lot's files again after the power fails.
+        self.namespace.database().sync(&mut crate::metadata::database::Unwatched)?;
+        let released: Vec<Result<()>> = row.lot.shares.iter().map(|(target, _)| self.release(id, *target)).collect();
+        released.into_iter().collect::<Result<()>>()?;
+        self.namespace.forget_lot(id)
+    }
+}

@@ -1,0 +1,147 @@
+//! The worker: ends removals, and brings rows and targets together after a crash, or when a server is back that was away.
+//!
+//! A target has what the row says, or less: then it gets it, or, where there is no room any more, the row says less. What no target has of a
+//! lot is given to those that have least. A share of a lot that there is no row of is released: its lot was never promised.
+
+use super::keeper::{Keeper, share_of};
+use super::terms::rest_bytes;
+use crate::error::{ErrorKind, Result};
+use crate::protocol::lots::{Lot, LotState, LotUse};
+use crate::protocol::metadata::{LotId, TargetId};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::{Duration, Instant};
+
+/// How long what could not be done is left alone.
+const PAUSE: Duration = Duration::from_millis(500);
+
+impl Keeper {
+    /// Rounds, when it is notified, and again after a pause while something is left.
+    pub(super) fn run(&self) {
+        let mut left = false;
+        loop {
+            let mut orders = self.orders.lock();
+            let pause_ends = Instant::now() + PAUSE;
+            while !orders.look && !orders.stop {
+                if left && Instant::now() >= pause_ends {
+                    break;
+                }
+                if left {
+                    self.ordered.wait_until(&mut orders, pause_ends);
+                } else {
+                    self.ordered.wait(&mut orders);
+                }
+            }
+            if orders.stop {
+                return;
+            }
+            orders.look = false;
+            orders.begun += 1;
+            drop(orders);
+            // What went wrong here is tried again; a broken database is reported to those who use it.
+            left = self.round().unwrap_or(true);
+            self.orders.lock().ended += 1;
+            self.ordered.notify_all();
+        }
+    }
+
+    /// Looks at every lot once. Whether something is left that only time can mend.
+    fn round(&self) -> Result<bool> {
+        let mut left = false;
+        for row in self.namespace.lots()? {
+            if row.lot.state != LotState::Removing || self.is_stopping() {
+                continue;
+            }
+            let Some(_claim) = self.claims.try_claim(row.lot.id) else { continue };
+            // It may have gone meanwhile.
+            match self.finish(row.lot.id) {
+                Err(e) if !matches!(e.kind(), ErrorKind::NotEmpty | ErrorKind::NotFound) => left = true,
+                _ => {}
+            }
+        }
+        if !self.namespace.has_had_lots()? {
+            return Ok(left);
+        }
+        let (held, all_answered) = self.held();
+        left |= !all_answered;
+        // Read after the targets were asked: a lot of which a target has a share is among them, or is none.
+        let rows = self.namespace.lots()?;
+        left |= !self.release_strangers(&held, &rows.iter().map(|row| row.lot.id).collect())?;
+        for row in rows {
+            if row.lot.state != LotState::Active || self.is_stopping() || is_settled(&row.lot, &held) {
+                continue;
+            }
+            let Some(_claim) = self.claims.try_claim(row.lot.id) else { continue };
+            left |= !self.settle(row.lot.id).unwrap_or(false);
+        }
+        Ok(left)
+    }
+
+    /// What all targets have, and whether all have said.
+    fn held(&self) -> (Vec<LotUse>, bool) {
+        let (mut held, mut all) = (Vec::new(), true);
+        for server in &self.namespace.map().servers {
+            match self.servers.list_shares(server) {
+                Ok(uses) => held.extend(uses),
+                // One that knows no lots has none.
+                Err(e) if e.kind() == ErrorKind::Unsupported => {}
+                Err(_) => all = false,
+            }
+        }
+        (held, all)
+    }
+
+    /// Has targets forget lots that there are no rows of. Whether all have.
+    fn release_strangers(&self, held: &[LotUse], known: &BTreeSet<LotId>) -> Result<bool> {
+        let mut all = true;
+        for used in held.iter().filter(|used| !known.contains(&used.share.lot)) {
+            self.namespace.pass_over_lot(used.share.lot)?;
+            all &= self.release(used.share.lot, used.target).is_ok();
+        }
+        Ok(all)
+    }
+
+    /// Brings a lot's row and its targets together. Whether all of them have answered.
+    fn settle(&self, id: LotId) -> Result<bool> {
+        let mut lot = self.namespace.lot(id)?.lot;
+        if lot.state != LotState::Active {
+            return Ok(true);
+        }
+        let held: BTreeMap<TargetId, u64> = self.uses(&lot).into_iter().map(|used| (used.target, used.share.share_bytes)).collect();
+        let mut all = true;
+        for (target, bytes) in lot.shares.clone() {
+            match self.keep_making_room(&lot, target, bytes) {
+                Ok(_) => {}
+                // Its room was given to others while it was not kept.
+                Err(e) if e.kind() == ErrorKind::NoSpace => {
+                    let has = held.get(&target).copied().unwrap_or(0).min(bytes);
+                    lot = self.lower(&lot, target, has)?;
+                }
+                Err(_) => all = false,
+            }
+        }
+        let mut rest = rest_bytes(&lot);
+        let mut order = lot.shares.clone();
+        order.sort_by_key(|(target, bytes)| (*bytes, *target));
+        for (target, bytes) in order {
+            if rest == 0 || !all {
+                break;
+            }
+            match self.raise(&lot, target, bytes.saturating_add(rest)) {
+                Ok(raised) => (lot, rest) = (raised, 0),
+                // There is no room here: perhaps elsewhere.
+                Err(e) if e.kind() == ErrorKind::NoSpace => lot = self.namespace.lot(id)?.lot,
+                Err(_) => all = false,
+            }
+        }
+        Ok(all)
+    }
+}
+
+/// Whether the targets have just what the row says. Of one whose time is over they need not.
+fn is_settled(lot: &Lot, held: &[LotUse]) -> bool {
+    let has = |target: TargetId, bytes: u64| {
+        let mut here = held.iter().filter(|used| used.target == target && used.share.lot == lot.id);
+        here.any(|used| used.share == share_of(lot, bytes))
+    };
+    rest_bytes(lot) == 0 && lot.shares.iter().all(|(target, bytes)| has(*target, *bytes))
+}
