@@ -122,3 +122,34 @@ pub const LOT_RECLAIM: Duration = Duration::from_secs(30);
 pub const LOT_DIRECTORIES: usize = 16;
 /// Removals of expired lots that are remembered.
 pub const LOT_NOTES: usize = 256;
+/// Lots with a share at one target.
+pub const SHARES: usize = 4096;
+/// How far the clocks of the service and of a target may be apart: by no more does a lot end early.
+pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
+/// How much is written outside lots before a file system that has promised space is asked again how much is free.
+pub const CREDIT_BYTES: u64 = 64 << 20;
+/// The part of what is free and not promised that this is at most: one in so many.
+pub const CREDIT_PART: u64 = 8;
+/// What is kept free beside what is promised, for directories and for what the store writes beside datafiles: so much, and one part in so
+/// many of what is promised.
+pub const HEADROOM_BYTES: u64 = 4 << 20;
+/// See [`HEADROOM_BYTES`].
+pub const HEADROOM_PART: u64 = 64;
+/// How much of a preallocated file is given up at a time, ahead of writes into lots.
+pub const BALLAST_STEP_BYTES: u64 = 4 << 20;
+/// What is preallocated beside what is promised, for the directories of a lot's datafiles, besides one part in [`HEADROOM_PART`].
+pub const LOT_NAMES_BYTES: u64 = 1 << 20;
+/// By how much a file system's reserved blocks are changed at least: each change is a process.
+pub const RESERVE_STEP_BYTES: u64 = 64 << 20;
+/// How often shares are held against the clock, and what holds them against other programs is adjusted.
+pub const LOT_ROUND: Duration = Duration::from_secs(1);
+/// Rounds between two looks at what else is on a file system.
+pub const LEVEL_ROUNDS: u32 = 30;
+/// How long a question about lots that was refused is not put again.
+pub const LOT_REST: Duration = Duration::from_millis(100);
+/// How long the metadata service may take to move a promise, or to remove lots that are over.
+pub const LOT_PATIENCE: Duration = Duration::from_secs(20);
+/// How often a write is tried again when there is more room than before.
+pub const LOT_TRIES: u32 = 64;
+/// Datafiles of a lot at a target whose blocks are remembered one by one.
+pub const LOT_ACCOUNTS: usize = 1 << 14;

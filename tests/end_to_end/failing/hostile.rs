@@ -16,6 +16,7 @@ use thalweg_layout::Spec;
 use thalweg_store::Result;
 use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use thalweg_store::protocol::io::{DatafileSize, IoReply, IoRequest, TargetSpace};
+use thalweg_store::protocol::lots::Level;
 use thalweg_store::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, MetadataReply, MetadataRequest, Name, Operation, ServerEntry, SmallReply,
     Status, StoreMap, TargetEntry, TargetId,
@@ -294,11 +295,10 @@ impl Hostile {
             IoRequest::Statfs => {
                 let directory = "\u{1b}[2J".to_owned();
                 let (total_bytes, available_bytes, available_files, file_system) = (u64::MAX, u64::MAX, u64::MAX, 1);
-                let target = TargetId(0);
-                (
-                    IoReply::Space(vec![TargetSpace { target, directory, total_bytes, available_bytes, available_files, file_system }]),
-                    Vec::new(),
-                )
+                let (target, promised_bytes, level) = (TargetId(0), u64::MAX, Level::Own);
+                let space =
+                    TargetSpace { target, directory, total_bytes, available_bytes, available_files, file_system, promised_bytes, level };
+                (IoReply::Space(vec![space]), Vec::new())
             }
             IoRequest::Sync { .. } => (IoReply::Synced { verifier: BootVerifier(1) }, Vec::new()),
             _ => (IoReply::Done, Vec::new()),

@@ -51,6 +51,7 @@ fn check_targets<'a>(end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> 
         let on_it = data.clone().map(|range| layout.physical_range(id.index, range.start, range.end - range.start));
         *needed.entry(id.target).or_default() += on_it.map(|part| part.end - part.start).sum::<u64>();
     }
+    let in_lot = end.handle.datafiles().any(|id| id.lot.is_some());
     let servers: BTreeSet<usize> = end.servers()?.into_keys().collect();
     let ask = |server: &usize| Outgoing { server: *server, request: IoRequest::Statfs, payload: Vec::new() };
     let asked: Vec<_> = servers.iter().map(ask).collect();
@@ -59,20 +60,21 @@ fn check_targets<'a>(end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> 
         // A server that does not answer fails the copy by itself.
         let Ok((IoReply::Space(found), _)) = reply else { continue };
         let name = end.store.data.links()[*server].name();
-        too_full(&needed, &found).map_or(Ok(()), |error| Err(error.at_server(name).on_file(&end.path)))?;
+        too_full(&needed, &found, in_lot).map_or(Ok(()), |error| Err(error.at_server(name).on_file(&end.path)))?;
     }
     Ok(())
 }
 
-/// The first file system of a server's targets that has less than what is needed on them.
-fn too_full(needed: &BTreeMap<TargetId, u64>, space: &[TargetSpace]) -> Option<Error> {
+/// The first file system of a server's targets that has less than what is needed on them. What is promised to lots is there for a file in one.
+fn too_full(needed: &BTreeMap<TargetId, u64>, space: &[TargetSpace], in_lot: bool) -> Option<Error> {
     let mut by_file_system: BTreeMap<u64, (u64, &TargetSpace)> = BTreeMap::new();
     for target in space {
         let (sum, _) = by_file_system.entry(target.file_system).or_insert((0, target));
         *sum += needed.get(&target.target).copied().unwrap_or(0);
     }
-    let (needed_bytes, target) = by_file_system.into_values().find(|(needed_bytes, target)| *needed_bytes > target.available_bytes)?;
-    let (needed, available) = (numbers::size(needed_bytes), numbers::size(target.available_bytes));
+    let free = |target: &TargetSpace| target.available_bytes.saturating_sub(if in_lot { 0 } else { target.promised_bytes });
+    let (needed_bytes, target) = by_file_system.into_values().find(|(needed_bytes, target)| *needed_bytes > free(target))?;
+    let (needed, available) = (numbers::size(needed_bytes), numbers::size(free(target)));
     let problem = format!(
         "target {} ({}) needs {needed}, and has {available} free: nothing was copied; free space on this target or choose others",
         target.target, target.directory

@@ -1,14 +1,17 @@
 //! One datafile: a plain sparse file of a target, open.
 
-use super::home::{Home, Name};
+use super::home::Home;
+use super::lots::{OfLot, taken_by_others};
+use super::name::Name;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::protocol::io::{Allocate, DataMap, DatafileId, Found, Seek};
 use crate::sparse;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -18,6 +21,8 @@ pub(crate) struct Datafile {
     file: File,
     id: DatafileId,
     home: Arc<Home>,
+    /// The lot that it draws on.
+    lot: Option<OfLot>,
 }
 
 /// Whether opening a datafile makes it.
@@ -35,29 +40,46 @@ impl Datafile {
     /// Opens it; `None`: it does not exist, and is not to be made.
     pub(super) fn open(home: &Arc<Home>, id: DatafileId, make: Make) -> Result<Option<Datafile>> {
         let name = Name::of(id);
-        let plain = OFlags::RDWR | OFlags::CLOEXEC;
-        let open = |flags: OFlags| rustix::fs::openat(&home.datafiles, name.as_c_str(), flags, Mode::from_raw_mode(0o600));
-        let created = || {
-            let made = open(plain | OFlags::CREATE).or_else(|e| match e {
-                Errno::NOENT => home.make_part(id).and_then(|()| open(plain | OFlags::CREATE)),
-                e => Err(e),
-            });
-            home.names.made(name.part());
-            made
+        let open = |create: OFlags| {
+            let flags = OFlags::RDWR | OFlags::CLOEXEC | create;
+            rustix::fs::openat(home.root(id), name.as_c_str(), flags, Mode::from_raw_mode(0o600))
         };
+        let failed = |e: Errno| Error::system(home.path(id).display(), e);
         let opened = match make {
-            Make::Not => open(plain),
-            Make::IfMissing => match open(plain) {
-                Err(Errno::NOENT) => created(),
-                other => other,
-            },
-            Make::Surely => created(),
+            Make::Surely => Err(Errno::NOENT),
+            Make::Not | Make::IfMissing => open(OFlags::empty()),
         };
-        match opened {
-            Ok(file) => Ok(Some(Datafile { file: File::from(file), id, home: Arc::clone(home) })),
-            Err(Errno::NOENT) if make == Make::Not => Ok(None),
-            Err(e) => Err(Error::system(home.path(id).display(), e)),
-        }
+        let file = match opened {
+            Ok(file) => file,
+            Err(Errno::NOENT) if make == Make::Not => return Ok(None),
+            Err(Errno::NOENT) => Datafile::create(home, id, &open)?,
+            Err(e) => return Err(failed(e)),
+        };
+        let file = File::from(file);
+        let lot = home.lots.of(id, &file);
+        Ok(Some(Datafile { file, id, home: Arc::clone(home), lot }))
+    }
+
+    /// Makes it, if it is not there; `open` takes what the system is to do besides opening.
+    fn create(home: &Home, id: DatafileId, open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> Result<OwnedFd> {
+        let _room = match home.lots.room_for_name(id.lot) {
+            Ok(room) => room,
+            // One that is there needs none.
+            Err(refused) => return open(OFlags::empty()).map_err(|_| refused),
+        };
+        let create = || match open(OFlags::CREATE) {
+            Err(Errno::NOENT) => {
+                home.make_part(id).and_then(|()| open(OFlags::CREATE).map_err(|e| Error::system(home.path(id).display(), e)))
+            }
+            other => other.map_err(|e| Error::system(home.path(id).display(), e)),
+        };
+        let made = match create() {
+            // A full file system may have no room for a name either.
+            Err(e) if e.kind() == ErrorKind::NoSpace && home.lots.make_room(id.lot, 0) => create(),
+            other => other,
+        };
+        home.made(id);
+        made
     }
 
     /// Where it is.
@@ -69,13 +91,14 @@ impl Datafile {
     pub(super) fn sync(&self) -> Result<()> {
         let _allocation = self.home.sizes.changing(self.id);
         self.file.sync_data().map_err(|e| Error::system(format!("{}: syncing", self.path().display()), e))?;
+        self.lot.iter().for_each(|lot| lot.look(&self.file));
         self.home.sync_name(self.id)
     }
 
     /// Cuts it off or extends it with a hole.
     pub(super) fn truncate(&self, size_bytes: u64) -> Result<()> {
         let _changing = self.home.sizes.changing(self.id);
-        let truncated = self.file.set_len(size_bytes);
+        let truncated = self.giving(|| self.file.set_len(size_bytes));
         self.home.changed.note(self.id);
         truncated.map_err(|e| Error::system(format!("{}: truncating to {size_bytes}", self.path().display()), e))
     }
@@ -97,20 +120,66 @@ impl Datafile {
     /// Writes all of `bytes`. If that fails in the middle (the disk is full), each byte of the range is the old one or the new one:
     /// nothing is taken back, since what was there before may have been synced.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let _room = self.home.lots.room(self.lot.as_ref(), &self.file, offset, bytes.len() as u64).map_err(|e| self.refused(&e))?;
         let _changing = self.home.sizes.changing(self.id);
-        let written = self.file.write_all_at(bytes, offset);
+        let written = self.with_room(bytes.len() as u64, || self.file.write_all_at(bytes, offset));
         self.home.changed.note(self.id);
         written.map_err(|e| {
             let error = Error::system(format!("{}: writing {} bytes at {offset}", self.path().display(), bytes.len()), e);
             let advice = if error.kind() == ErrorKind::NoSpace { "; free space on this target or choose others" } else { "" };
-            Error::new(error.kind(), format!("{}{advice}", error.message()))
+            self.explained(Error::new(error.kind(), format!("{}{advice}", error.message())))
         })
+    }
+
+    /// Does something that adds blocks, again when the file system was full and there is more room now.
+    fn with_room<T>(&self, bytes: u64, work: impl Fn() -> std::io::Result<T>) -> std::io::Result<T> {
+        let mut done = work();
+        for _ in 0..limits::LOT_TRIES {
+            let is_full = done.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOSPC));
+            if !is_full || !self.home.lots.make_room(self.id.lot, bytes) {
+                break;
+            }
+            done = work();
+        }
+        done
+    }
+
+    /// Does something that may give blocks back.
+    fn giving<T>(&self, work: impl FnOnce() -> T) -> T {
+        match &self.lot {
+            Some(lot) => lot.give(&self.file, work),
+            None => work(),
+        }
+    }
+
+    fn refused(&self, error: &Error) -> Error {
+        Error::new(error.kind(), format!("{}: {}", self.path().display(), error.message()))
+    }
+
+    /// A full file system is no answer to who was promised room.
+    fn explained(&self, error: Error) -> Error {
+        match &self.lot {
+            Some(of) if error.kind() == ErrorKind::NoSpace => taken_by_others(&error, &of.lot),
+            _ => error,
+        }
     }
 
     /// Gives a range space, or takes it away.
     pub(super) fn allocate(&self, offset: u64, length: u64, how: Allocate) -> Result<()> {
-        use rustix::fs::{FallocateFlags as Flags, fallocate};
+        let takes_only = how == Allocate::PunchHole;
+        let room = || self.home.lots.room(self.lot.as_ref(), &self.file, offset, length).map_err(|e| self.refused(&e));
+        let _room = if takes_only { None } else { Some(room()?) };
         let _changing = self.home.sizes.changing(self.id);
+        let work = || self.fallocate(offset, length, how).map_err(std::io::Error::from);
+        let done = if takes_only { self.giving(work) } else { self.with_room(length, work) };
+        self.home.changed.note(self.id);
+        done.map_err(|e| {
+            self.explained(Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path().display()), e))
+        })
+    }
+
+    fn fallocate(&self, offset: u64, length: u64, how: Allocate) -> rustix::io::Result<()> {
+        use rustix::fs::{FallocateFlags as Flags, fallocate};
         let keep = Flags::KEEP_SIZE;
         let flags = match how {
             Allocate::Extend => Flags::empty(),
@@ -119,17 +188,14 @@ impl Datafile {
             Allocate::ZeroRange => Flags::ZERO_RANGE,
             Allocate::ZeroRangeKeepSize => Flags::ZERO_RANGE | keep,
         };
-        let mut done = fallocate(&self.file, flags, offset, length);
-        if done == Err(rustix::io::Errno::OPNOTSUPP) && flags.contains(Flags::ZERO_RANGE) {
-            // A file system that cannot do it in one step (tmpfs) can in two: nobody is promised that a range is zeroed
-            // at one instant. Extending by allocation never shortens what another request extends meanwhile.
-            done = fallocate(&self.file, Flags::PUNCH_HOLE | keep, offset, length);
-            if done.is_ok() && how == Allocate::ZeroRange {
-                done = fallocate(&self.file, Flags::empty(), offset, length);
-            }
+        let done = fallocate(&self.file, flags, offset, length);
+        if done != Err(Errno::OPNOTSUPP) || !flags.contains(Flags::ZERO_RANGE) {
+            return done;
         }
-        self.home.changed.note(self.id);
-        done.map_err(|e| Error::system(format!("{}: allocating {length} bytes at {offset} ({how:?})", self.path().display()), e))
+        // A file system that cannot do it in one step (tmpfs) can in two: nobody is promised that a range is zeroed
+        // at one instant. Extending by allocation never shortens what another request extends meanwhile.
+        fallocate(&self.file, Flags::PUNCH_HOLE | keep, offset, length)?;
+        if how == Allocate::ZeroRange { fallocate(&self.file, Flags::empty(), offset, length) } else { Ok(()) }
     }
 
     /// Looks for data or a hole.

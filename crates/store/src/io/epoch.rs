@@ -13,7 +13,7 @@
 //! the log has come changes with every sync: it is two lines in a file of their own, which are written in turn, in place, so that one
 //! `fdatasync` of one block is all that it costs, and the line before is there if power is lost meanwhile.
 
-use super::home::DATAFILES;
+use super::name::each_datafile;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{ServiceStart, Witnessed};
@@ -106,7 +106,7 @@ impl Epoch {
             Some(kept) => kept,
             None => {
                 let mut epoch = 0;
-                each_datafile(&directory.join(DATAFILES), &mut |file, _, _| epoch = epoch.max(file.epoch()))?;
+                each_datafile(directory, false, &mut |_, file, _, _| epoch = epoch.max(file.epoch()))?;
                 let found = ServiceStart { epoch, start: 0 };
                 write(directory, found)?;
                 found
@@ -249,32 +249,9 @@ fn read_witness(path: &Path) -> Result<(u64, Witnessed)> {
     }
 }
 
-/// Calls `each` with the file and the index that every datafile's name says, and its path; what is no datafile's name is passed over.
-pub(super) fn each_datafile(datafiles: &Path, each: &mut dyn FnMut(FileId, u32, &Path)) -> Result<()> {
-    let failed = |path: &Path| {
-        let path = path.to_owned();
-        move |e: std::io::Error| Error::system(path.display(), e)
-    };
-    for part in std::fs::read_dir(datafiles).map_err(failed(datafiles))? {
-        let part = part.map_err(failed(datafiles))?.path();
-        if !part.is_dir() {
-            continue;
-        }
-        for datafile in std::fs::read_dir(&part).map_err(failed(&part))? {
-            let datafile = datafile.map_err(failed(&part))?;
-            let name = datafile.file_name();
-            let named = name.to_str().and_then(|name| name.split_once('.'));
-            let named = named.and_then(|(file, index)| Some((u64::from_str_radix(file, 16).ok()?, index.parse().ok()?)));
-            if let Some((file, index)) = named {
-                each(FileId(file), index, &datafile.path());
-            }
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::name::DATAFILES;
     use super::*;
 
     const START: ServiceStart = ServiceStart { epoch: 3, start: 5 };

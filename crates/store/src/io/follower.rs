@@ -9,16 +9,18 @@
 //! datafile of an epoch that was not heard of: then the service is asked at once, for all who want to know.
 
 use super::epoch::Starts;
+use super::lots::More;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{ServiceKind, ServiceStart, Witnessed};
-use crate::protocol::io::TargetId;
+use crate::protocol::io::{LotId, TargetId};
+use crate::protocol::lots::{LotOperation, LotReport};
 use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::{Condvar, Finally, Mutex};
 use crate::trust::Credentials;
 use crate::wire::{Connect, Connection, Kind, unexpected};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -50,6 +52,9 @@ struct State {
     older: Option<(ServiceStart, Error)>,
     /// The thread's connection, to be ended when this stops.
     line: Option<TcpStream>,
+    /// Likewise those on which something is asked about lots.
+    asking: HashMap<u64, TcpStream>,
+    asked: u64,
     stopping: bool,
     /// Questions that have begun, and those that were answered, with the last one's failure.
     begun: u64,
@@ -103,7 +108,7 @@ impl Follower {
     pub(super) fn stop(&self) {
         let mut state = self.state.lock();
         state.stopping = true;
-        if let Some(line) = &state.line {
+        for line in state.line.iter().chain(state.asking.values()) {
             let _ = line.shutdown(Shutdown::Both);
         }
         drop(state);
@@ -220,7 +225,46 @@ impl Starts for Follower {
     }
 }
 
+impl More for Follower {
+    fn move_here(&self, lot: LotId, target: TargetId, bytes: u64) -> Result<()> {
+        self.about_lots(LotOperation::MoveHere { lot, target, bytes }).map(drop)
+    }
+
+    fn reclaim(&self, target: TargetId, bytes: u64) -> Result<()> {
+        let removed = self.about_lots(LotOperation::Reclaim { target, bytes })?;
+        if removed.is_empty() {
+            return Err(Error::new(ErrorKind::NoSpace, "no lot that is over could be removed"));
+        }
+        Ok(())
+    }
+}
+
 impl Follower {
+    /// Asks the service on a connection of its own: it asks this server in its turn before it answers, and the other one waits for changes.
+    fn about_lots(&self, operation: LotOperation) -> Result<Vec<LotReport>> {
+        if self.address.is_empty() {
+            return Err(Error::new(ErrorKind::Unsupported, "there is no metadata service that could be asked"));
+        }
+        let mut connection = self.connect()?.with_silence(limits::LOT_PATIENCE)?;
+        let line = connection.stream().try_clone().map_err(|e| Error::system("a connection", e))?;
+        let number = {
+            let mut state = self.state.lock();
+            if state.stopping {
+                return Err(Error::new(ErrorKind::Reset, "the server stops"));
+            }
+            state.asked += 1;
+            let number = state.asked;
+            state.asking.insert(number, line);
+            number
+        };
+        let _asked = Finally(|| drop(self.state.lock().asking.remove(&number)));
+        let request = MetadataRequest { closed: Vec::new(), operation: Operation::Lot(operation) };
+        match connection.call(&mut Tracer::off(), Kind::Metadata, &request)? {
+            MetadataReply::Lots(lots) => Ok(lots),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     fn not_begun(&self, epoch: u64, start: ServiceStart) -> Error {
         let problem = format!(
             "no file has such a number: it is of start {epoch} of the metadata service, and the service ({}) is in start {}",

@@ -69,7 +69,7 @@ impl IoSession {
 
     fn write_one(&self, id: DatafileId, offset: u64, bytes: &[u8], durability: Durability) -> Result<()> {
         within_a_file(offset, bytes.len() as u64)?;
-        let target = self.server.target(id)?;
+        let target = self.server.changeable(id, &self.who)?;
         if bytes.is_empty() {
             return Ok(());
         }
@@ -96,7 +96,7 @@ impl IoSession {
             for (id, offset, length) in reads {
                 let read = (|| {
                     within_a_file(*offset, *length)?;
-                    let target = server.target(*id)?;
+                    let target = server.readable(*id, &session.who)?;
                     let Some(datafile) = target.briefly(*id, false).map_err(|e| at_target(e, target))? else { return Ok(0) };
                     let into = &mut session.buffer[have..have + *length as usize];
                     datafile.read(into, *offset).map_err(|e| at_target(e, target))

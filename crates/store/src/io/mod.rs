@@ -16,12 +16,15 @@ mod datafile;
 mod epoch;
 mod follower;
 mod home;
+mod lots;
 mod many;
 mod memory;
+mod name;
 mod open;
 mod service;
 mod sizes;
 mod target;
+mod unsynced;
 
 pub(crate) use service::{IoServer, IoServerOptions};
 pub(crate) use target::{Target, TargetIdentity};

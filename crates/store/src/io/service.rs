@@ -8,7 +8,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
-use crate::trust::{Credential, Credentials, Gate, Identity};
+use crate::protocol::lots::ShareRequest;
+use crate::trust::{Credential, Credentials, Gate, Identity, Rights};
 use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
@@ -69,6 +70,7 @@ impl IoServer {
         for target in targets {
             let number = target.number();
             target.ask(Arc::clone(&follower) as _);
+            target.ask_for_more(Arc::clone(&follower) as _);
             if by_number.insert(number, target).is_some() {
                 return Err(Error::new(ErrorKind::Invalid, format!("two targets with number {number}")).at_server(name));
             }
@@ -87,10 +89,50 @@ impl IoServer {
     }
 
     pub(super) fn target(&self, datafile: DatafileId) -> Result<&Target> {
-        self.targets.get(&datafile.target).ok_or_else(|| {
+        self.target_of(datafile.target)
+    }
+
+    fn target_of(&self, target: TargetId) -> Result<&Target> {
+        self.targets.get(&target).ok_or_else(|| {
             let here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
-            Error::new(ErrorKind::NotFound, format!("target {} is not here: targets {here:?} are", datafile.target))
+            Error::new(ErrorKind::NotFound, format!("target {target} is not here: targets {here:?} are"))
         })
+    }
+
+    /// A datafile's target, for who may read its bytes.
+    pub(super) fn readable(&self, datafile: DatafileId, who: &Identity) -> Result<&Target> {
+        let target = self.target(datafile)?;
+        target.lots().access(datafile.lot, who, false).map_err(|e| at_target(e, target))?;
+        Ok(target)
+    }
+
+    /// A datafile's target, for who may change it.
+    pub(super) fn changeable(&self, datafile: DatafileId, who: &Identity) -> Result<&Target> {
+        let target = self.target(datafile)?;
+        who.may_write()?;
+        target.lots().access(datafile.lot, who, true).map_err(|e| at_target(e, target))?;
+        Ok(target)
+    }
+
+    /// What servers of the store say to each other about shares.
+    fn share(&self, request: &ShareRequest, who: &Identity) -> Result<IoReply> {
+        if who.rights != Rights::Store {
+            let problem = format!("shares of lots are kept for the store's own credential, and this is `{}`'s", who.owner);
+            return Err(Error::new(ErrorKind::Access, problem));
+        }
+        match request {
+            ShareRequest::Keep { target, share, least } => {
+                let target = self.target_of(*target)?;
+                let kept = target.lots().keep(share, *least).map_err(|e| at_target(e, target))?;
+                Ok(IoReply::Lots(vec![kept]))
+            }
+            ShareRequest::Release { target, lot } => {
+                let target = self.target_of(*target)?;
+                target.lots().release(*lot).map_err(|e| at_target(e, target))?;
+                Ok(IoReply::Done)
+            }
+            ShareRequest::List => Ok(IoReply::Lots(self.targets.values().flat_map(|target| target.lots().list()).collect())),
+        }
     }
 }
 
@@ -192,14 +234,14 @@ impl Session for IoSession {
                 bounded(datafiles.len())?;
                 for (id, size_bytes) in datafiles {
                     within_a_file(size_bytes, 0)?;
-                    self.server.target(id)?.truncate(id, size_bytes)?;
+                    self.server.changeable(id, &self.who)?.truncate(id, size_bytes)?;
                 }
                 exchange.reply(&IoReply::Done)
             }
             IoRequest::Remove { datafiles } => {
                 bounded(datafiles.len())?;
                 for id in datafiles {
-                    self.server.target(id)?.remove(id)?;
+                    self.server.changeable(id, &self.who)?.remove(id)?;
                 }
                 exchange.reply(&IoReply::Done)
             }
@@ -212,7 +254,7 @@ impl Session for IoSession {
                 bounded(datafiles.len())?;
                 for (id, offset, length) in datafiles {
                     within_a_file(offset, length)?;
-                    let target = self.server.target(id)?;
+                    let target = self.server.changeable(id, &self.who)?;
                     let allocating = exchange.tracer.begin();
                     target.allocate(id, offset, length, how).map_err(|e| at_target(e, target))?;
                     let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
@@ -224,7 +266,7 @@ impl Session for IoSession {
                 bounded(datafiles.len())?;
                 let seek = |(id, offset): &(DatafileId, u64)| {
                     within_a_file(*offset, 0)?;
-                    let target = self.server.target(*id)?;
+                    let target = self.server.readable(*id, &self.who)?;
                     target.seek(*id, *offset, what).map_err(|e| at_target(e, target))
                 };
                 exchange.reply(&IoReply::Found(datafiles.iter().map(seek).collect::<Result<_>>()?))
@@ -232,7 +274,10 @@ impl Session for IoSession {
             IoRequest::DataMap { datafiles } => self.data_maps(exchange, &datafiles),
             IoRequest::SyncAll => self.sync_all(exchange),
             IoRequest::WriteMany { writes, durability } => self.write_many(exchange, &writes, durability),
-            IoRequest::Share(_) => Err(Error::new(ErrorKind::Unsupported, "lots are not kept here")),
+            IoRequest::Share(request) => {
+                let reply = self.server.share(&request, &self.who)?;
+                exchange.reply(&reply)
+            }
             IoRequest::ReadMany { reads } => self.read_many(exchange, &reads),
         }
     }
@@ -245,7 +290,7 @@ impl IoSession {
         let map = |(id, from, to): &(DatafileId, u64, u64)| {
             within_a_file(*from, 0)?;
             within_a_file(*to, 0)?;
-            let target = self.server.target(*id)?;
+            let target = self.server.readable(*id, &self.who)?;
             target.data_map(*id, *from..*to, most).map_err(|e| at_target(e, target))
         };
         exchange.reply(&IoReply::DataMaps(datafiles.iter().map(map).collect::<Result<_>>()?))
@@ -277,7 +322,7 @@ impl IoSession {
         let length = exchange.payload_left();
         within_a_file(offset, length)?;
         let server = Arc::clone(&self.server);
-        let target = server.target(id)?;
+        let target = server.changeable(id, &self.who)?;
 
         self.receive(exchange, length, || format!("{length} bytes for target {} at {offset}", id.target))?;
         if length > 0 {
@@ -323,7 +368,7 @@ impl IoSession {
             return Err(Error::new(ErrorKind::Invalid, format!("a read of {length} bytes: at most {}", limits::PAYLOAD_BYTES)));
         }
         let server = Arc::clone(&self.server);
-        let target = server.target(id)?;
+        let target = server.readable(id, &self.who)?;
         let reading = exchange.tracer.begin();
         let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
             Some(datafile) => {

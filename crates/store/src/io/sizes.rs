@@ -50,6 +50,8 @@ struct Part {
 struct Place {
     file: u64,
     index: u32,
+    /// 0: none.
+    lot: u32,
     /// In units of 512 bytes.
     allocated: u32,
     size_bytes: u64,
@@ -105,9 +107,14 @@ fn spot(id: DatafileId) -> (usize, usize) {
     ((hash >> 58) as usize % PARTS, (hash >> 20) as usize % GROUPS)
 }
 
+/// A datafile of another lot is another one.
+fn lot_number(id: DatafileId) -> u32 {
+    id.lot.map_or(0, |lot| lot.0)
+}
+
 impl Place {
     fn is_of(&self, id: DatafileId) -> bool {
-        self.file == id.file.0 && self.index == id.index
+        self.file == id.file.0 && self.index == id.index && self.lot == lot_number(id)
     }
 }
 
@@ -138,7 +145,11 @@ impl Sizes {
         let since = since.unwrap_or(part.changed);
         let quiet = since.is_quiet();
         if let Ok(allocated) = u32::try_from(size.allocated_bytes / 512) {
-            part.keep(id, group, Place { file: id.file.0, index: id.index, allocated, size_bytes: size.size_bytes, since });
+            part.keep(
+                id,
+                group,
+                Place { file: id.file.0, index: id.index, lot: lot_number(id), allocated, size_bytes: size.size_bytes, since },
+            );
         }
         quiet
     }

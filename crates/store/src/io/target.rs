@@ -5,7 +5,10 @@
 //!   thalweg-target.toml           which store's target this is, and which number
 //!   thalweg-epoch.toml            the last start of the metadata service whose file numbers it has served
 //!   thalweg-witness               how far the metadata's log had come in that start
+//!   thalweg-lots.toml             what is promised to lots
 //!   datafiles/xx/FFFFFFFFFFFFFFFF.I   datafile I of the file with that number (hexadecimal; xx: its last two digits)
+//!   lots/LLLLLLLL/xx/FFFFFFFFFFFFFFFF.I   the same, of a file in the lot with that number (hexadecimal)
+//!   lots/ballast                  space that is held for lots
 //!   set-aside/FFFFFFFFFFFFFFFF.I  datafiles of starts that the metadata knows nothing of, when that was accepted
 //! ```
 //!
@@ -16,8 +19,10 @@
 //! [`Target::initialise`], which somebody has asked for, makes one.
 
 use super::datafile::{Datafile, Make};
-use super::epoch::{Epoch, Starts, each_datafile};
-use super::home::{DATAFILES, Home};
+use super::epoch::{Epoch, Starts};
+use super::home::Home;
+use super::lots::{Lots, More};
+use super::name::{DATAFILES, each_datafile};
 use super::open::OpenDatafiles;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
@@ -129,7 +134,7 @@ impl Target {
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
         let epoch = Epoch::open(directory)?;
-        Ok(Target { number, home: Arc::new(Home::open(directory, is_new)?), open: OpenDatafiles::default(), epoch, _lock: lock })
+        Ok(Target { number, home: Arc::new(Home::open(directory, number, is_new)?), open: OpenDatafiles::default(), epoch, _lock: lock })
     }
 
     /// Makes target `number` of `store` in `directory`, unless it is there already, and opens it. Whatever is in the directory stays.
@@ -171,6 +176,16 @@ impl Target {
         self.epoch.ask(starts);
     }
 
+    /// From here on, `more` is asked for what other targets have left of a lot, and for lots that are over.
+    pub(super) fn ask_for_more(&self, more: Arc<dyn More>) {
+        self.home.lots.ask(more);
+    }
+
+    /// What is promised on it.
+    pub(super) fn lots(&self) -> &Lots {
+        &self.home.lots
+    }
+
     /// The metadata's log has come to this change on stable storage, in this start of the service.
     pub(super) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
         self.epoch.witness(start, change)
@@ -181,9 +196,9 @@ impl Target {
     pub(super) fn go_on_from(&self, start: ServiceStart) -> Result<()> {
         self.epoch.go_on_from(start, || {
             let mut later = Vec::new();
-            each_datafile(&self.directory().join(DATAFILES), &mut |file, index, path| {
+            each_datafile(self.directory(), false, &mut |lot, file, index, path| {
                 if file.epoch() > start.epoch {
-                    later.push((DatafileId { file, index, target: self.number, lot: None }, path.to_owned()));
+                    later.push((DatafileId { file, index, target: self.number, lot }, path.to_owned()));
                 }
             })?;
             self.home.set_aside(&later, |id, work| self.open.without(id, work))
@@ -285,13 +300,16 @@ impl Target {
     pub(crate) fn space(&self) -> Result<TargetSpace> {
         let s = rustix::fs::statvfs(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
         let directory = std::fs::metadata(self.directory()).map_err(|e| Error::system(self.directory().display(), e))?;
+        let (promised_bytes, held_bytes, level) = self.home.lots.space();
         Ok(TargetSpace {
             target: self.number,
             directory: self.directory().display().to_string(),
             total_bytes: s.f_blocks.saturating_mul(s.f_frsize),
-            available_bytes: s.f_bavail.saturating_mul(s.f_frsize),
+            available_bytes: s.f_bavail.saturating_mul(s.f_frsize).saturating_add(held_bytes),
             available_files: s.f_favail,
             file_system: directory.dev(),
+            promised_bytes,
+            level,
         })
     }
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub use super::common::Refusal;
 pub use super::datafiles::{DatafileId, DatafileSize};
-use super::lots::{LotUse, ShareRequest};
+use super::lots::{Level, LotUse, ShareRequest};
 pub use super::numbers::{FileId, LotId, TargetId};
 
 /// What survives what, once a write has been answered.
@@ -162,12 +162,16 @@ pub struct TargetSpace {
     pub directory: String,
     /// Size of the file system it is on.
     pub total_bytes: u64,
-    /// Of that, free for the store.
+    /// Of that, free for the store, with what is promised to lots and not used.
     pub available_bytes: u64,
     /// Files that can still be made on it.
     pub available_files: u64,
     /// Identifies the file system: targets with one number share its space.
     pub file_system: u64,
+    /// Promised to lots on this file system by this server's process, and not used yet.
+    pub promised_bytes: u64,
+    /// How a lot would be held here, unless it asks for more.
+    pub level: Level,
 }
 
 /// Replies of [`crate::wire::Kind::Io`].

@@ -1,0 +1,85 @@
+//! What each datafile of a lot is known to take, so that a change of it counts once, whichever of several open copies it came through.
+//!
+//! A datafile's account is found by its number. It outlives the open datafile: file systems give some blocks only when they write back
+//! (ext4's index blocks) or take some back later (XFS's preallocation), and the next look finds the difference. There are at most
+//! [`limits::LOT_ACCOUNTS`] for a lot; past that, those that nobody has open are looked at for the last time and forgotten.
+
+use crate::limits;
+use crate::protocol::io::FileId;
+use crate::sync::{Mutex, MutexGuard};
+use std::collections::HashMap;
+use std::fs::File;
+use std::sync::Arc;
+
+/// Tables, each with a lock of its own.
+const PARTS: usize = 16;
+
+/// A datafile of a lot: its file, and which of that it is.
+pub(super) type Key = (FileId, u32);
+
+/// One datafile's.
+#[derive(Default)]
+pub(in crate::io) struct Account(Mutex<State>);
+
+/// What is known of a datafile.
+#[derive(Default)]
+pub(super) struct State {
+    /// What it takes.
+    pub bytes: u64,
+    /// It has no name any more: what is written to it is nobody's.
+    pub is_gone: bool,
+}
+
+impl Account {
+    /// Held while the datafile is looked at, and while it gives something back.
+    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock()
+    }
+}
+
+/// Bytes of a file's blocks, and whether it has a name.
+pub(super) fn blocks_of(file: &File) -> Option<(u64, bool)> {
+    let found = rustix::fs::fstat(file).ok()?;
+    Some(((found.st_blocks as u64).saturating_mul(512), found.st_nlink > 0))
+}
+
+/// Those of a lot.
+#[derive(Default)]
+pub(super) struct Accounts([Mutex<HashMap<Key, Arc<Account>>>; PARTS]);
+
+impl Accounts {
+    fn part(&self, key: Key) -> &Mutex<HashMap<Key, Arc<Account>>> {
+        &self.0[(key.0.0 ^ u64::from(key.1)) as usize % PARTS]
+    }
+
+    /// That of a datafile of which `found` says what it takes and whether it has a name; `surplus` is what happens to those that are forgotten.
+    pub(super) fn of(&self, key: Key, found: impl FnOnce() -> (u64, bool), surplus: impl Fn(Key, &Account)) -> Arc<Account> {
+        let mut part = self.part(key).lock();
+        let (bytes, has_name) = found();
+        if let Some(account) = part.get(&key)
+            && (!has_name || !account.lock().is_gone)
+        {
+            return Arc::clone(account);
+        }
+        let account = Arc::new(Account(Mutex::new(State { bytes: if has_name { bytes } else { 0 }, is_gone: !has_name })));
+        if has_name {
+            if part.len() >= limits::LOT_ACCOUNTS / PARTS {
+                // A few at a time: each is a look at the file system.
+                let unused = part.iter().filter(|(_, account)| Arc::strong_count(account) == 1).map(|(key, _)| *key);
+                for key in unused.take(8).collect::<Vec<_>>() {
+                    part.remove(&key).iter().for_each(|account| surplus(key, account));
+                }
+            }
+            part.insert(key, Arc::clone(&account));
+        }
+        account
+    }
+
+    /// The datafile is gone, and so is this account, if it is still the one.
+    pub(super) fn forget(&self, key: Key, account: &Arc<Account>) {
+        let mut part = self.part(key).lock();
+        if part.get(&key).is_some_and(|known| Arc::ptr_eq(known, account)) {
+            part.remove(&key);
+        }
+    }
+}

@@ -1,0 +1,253 @@
+//! A lot at one target: what is promised of it here, and what its datafiles take.
+//!
+//! Two numbers are kept. *Used* is what the datafiles have, as the file system says. *Taken* is that and what writes in flight may add: a
+//! write takes its length, in whole blocks, before it begins, and afterwards gives back what it did not need. Nothing is written while taken
+//! would pass the share, so that used never does. Both are changed by one atomic addition each, and in the order that errs on the
+//! safe side for what others compute from them: what a write adds is free no longer before it counts as used, and what is about to be given
+//! back counts as given back before it is free ([`Lot::giving`]).
+//!
+//! A lot has an entry here from its first datafile or its share on; it stays as long as the target is open.
+
+use super::account::{Account, Accounts};
+use super::deadline::Deadline;
+use super::more::Question;
+use crate::io::unsynced::UnsyncedNames;
+use crate::protocol::io::{LotId, TargetId};
+use crate::protocol::lots::{Level, LotShare, LotUse};
+use crate::sync::{Condvar, Mutex, RwLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+/// A share as it is held.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    pub share: LotShare,
+    pub least: Option<Level>,
+    pub deadline: Deadline,
+    /// What holds it.
+    pub level: Level,
+    pub expired: bool,
+}
+
+/// What a share is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// There is none.
+    Nothing = 0,
+    /// It is promised.
+    Promised = 1,
+    /// Its time is over.
+    Expired = 2,
+}
+
+/// See the module.
+pub(in crate::io) struct Lot {
+    pub(in crate::io) id: LotId,
+    /// Which of its datafiles' names are durable.
+    pub(in crate::io) names: UnsyncedNames,
+    used: AtomicU64,
+    taken: AtomicU64,
+    /// What changes in flight may give back.
+    giving: AtomicU64,
+    /// The share's bytes.
+    share_bytes: AtomicU64,
+    standing: AtomicU8,
+    held: RwLock<Option<Arc<Held>>>,
+    pub(super) accounts: Accounts,
+    /// Writes that wait for others in flight to end.
+    waiting: AtomicU32,
+    ended: (Mutex<()>, Condvar),
+    /// For more of its promise at other targets.
+    pub(super) more: Question,
+}
+
+/// Bytes that a write has taken, until it says what it added.
+pub(super) struct Charge<'a> {
+    lot: &'a Lot,
+    bytes: u64,
+}
+
+impl Lot {
+    pub(super) fn new(id: LotId, used_bytes: u64) -> Lot {
+        Lot {
+            id,
+            names: UnsyncedNames::new(),
+            used: used_bytes.into(),
+            taken: used_bytes.into(),
+            giving: 0.into(),
+            share_bytes: 0.into(),
+            standing: (Standing::Nothing as u8).into(),
+            held: RwLock::new(None),
+            accounts: Accounts::default(),
+            waiting: 0.into(),
+            ended: (Mutex::new(()), Condvar::new()),
+            more: Question::default(),
+        }
+    }
+
+    /// The share, if there is one.
+    pub(super) fn held(&self) -> Option<Arc<Held>> {
+        self.held.read().clone()
+    }
+
+    /// Holds this one from now on.
+    pub(super) fn hold(&self, held: Option<Held>) {
+        let standing = match &held {
+            None => Standing::Nothing,
+            Some(held) if held.expired => Standing::Expired,
+            Some(_) => Standing::Promised,
+        };
+        let mut place = self.held.write();
+        self.share_bytes.store(held.as_ref().map_or(0, |held| held.share.share_bytes), SeqCst);
+        self.standing.store(standing as u8, SeqCst);
+        *place = held.map(Arc::new);
+    }
+
+    pub(super) fn standing(&self) -> Standing {
+        match self.standing.load(SeqCst) {
+            0 => Standing::Nothing,
+            1 => Standing::Promised,
+            _ => Standing::Expired,
+        }
+    }
+
+    /// Bytes that its datafiles take.
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(SeqCst)
+    }
+
+    /// The same, and what writes in flight may add.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken.load(SeqCst)
+    }
+
+    /// What is promised and not used.
+    pub(super) fn promised(&self) -> u64 {
+        match self.standing() {
+            Standing::Promised => self.share_bytes.load(SeqCst).saturating_sub(self.used().saturating_sub(self.giving.load(SeqCst))),
+            _ => 0,
+        }
+    }
+
+    /// What it says of itself.
+    pub(super) fn report(&self, target: TargetId) -> Option<LotUse> {
+        let held = self.held()?;
+        let (used_bytes, level, expired) = (self.used(), held.level, held.expired);
+        Some(LotUse { share: held.share.clone(), target, used_bytes, level, expired })
+    }
+
+    /// Takes so much of the share; `None`: it has not that much left.
+    pub(super) fn take(&self, bytes: u64) -> Option<Charge<'_>> {
+        let within = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= self.share_bytes.load(SeqCst));
+        self.taken.fetch_update(SeqCst, SeqCst, within).ok()?;
+        let charge = Charge { lot: self, bytes };
+        // The share may have become smaller in between: then either this sees that, or who makes it smaller sees what was taken.
+        (self.taken() <= self.share_bytes.load(SeqCst)).then_some(charge)
+    }
+
+    /// The same for exactly what a write adds, after those writes in flight that took more than they need and are in its way.
+    pub(super) fn take_exactly(&self, bytes: u64) -> Option<Charge<'_>> {
+        /// A write in flight ends, or its connection is given up: this is only against waiting for ever.
+        const LONGEST: Duration = Duration::from_secs(10);
+        let begun = Instant::now();
+        loop {
+            if let Some(charge) = self.take(bytes) {
+                return Some(charge);
+            }
+            let mut ended = self.ended.0.lock();
+            self.waiting.fetch_add(1, SeqCst);
+            let (used, taken) = (self.used(), self.taken());
+            let is_full = used.saturating_add(bytes) > self.share_bytes.load(SeqCst);
+            let waits = !is_full && taken > used && begun.elapsed() < LONGEST;
+            if waits {
+                self.ended.1.wait_for(&mut ended, Duration::from_millis(10));
+            }
+            self.waiting.fetch_sub(1, SeqCst);
+            if !waits && (is_full || taken > used) {
+                return None;
+            }
+        }
+    }
+
+    /// Takes so much, whatever the share says.
+    pub(super) fn take_beyond(&self, bytes: u64) -> Charge<'_> {
+        self.taken.fetch_add(bytes, SeqCst);
+        Charge { lot: self, bytes }
+    }
+
+    /// Changes the share's size, unless it would be below what is taken.
+    pub(super) fn shrink(&self, to_bytes: u64) -> bool {
+        let before = self.share_bytes.swap(to_bytes, SeqCst);
+        let fits = self.taken() <= to_bytes;
+        if !fits {
+            self.share_bytes.store(before, SeqCst);
+        }
+        fits
+    }
+
+    /// A datafile of it has so much more or less than before, of which so much was taken.
+    fn settle(&self, before: u64, now: u64, taken: u64) {
+        // Negative differences wrap, and so do sums.
+        self.used.fetch_add(now.wrapping_sub(before), SeqCst);
+        self.taken.fetch_add(now.wrapping_sub(before).wrapping_sub(taken), SeqCst);
+        if self.waiting.load(SeqCst) > 0 {
+            let _ended = self.ended.0.lock();
+            self.ended.1.notify_all();
+        }
+    }
+
+    /// A datafile was looked at after something that may have added blocks, for which `charge` was taken.
+    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<u64>) {
+        let taken = charge.map_or(0, Charge::into_bytes);
+        let mut state = account.lock();
+        let before = state.bytes;
+        if !state.is_gone {
+            state.bytes = now().unwrap_or(before);
+        }
+        self.settle(before, state.bytes, taken);
+    }
+
+    /// Does something that may give blocks of a datafile back, and counts what it did.
+    pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<u64>, work: impl FnOnce() -> T) -> T {
+        let mut state = account.lock();
+        let before = state.bytes;
+        self.giving.fetch_add(before, SeqCst);
+        let done = work();
+        if !state.is_gone {
+            state.bytes = now().unwrap_or(before);
+        }
+        self.settle(before, state.bytes, 0);
+        self.giving.fetch_sub(before, SeqCst);
+        done
+    }
+
+    /// A datafile leaves it: what it had is free for others.
+    pub(super) fn give_all<E>(&self, account: &Account, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
+        let mut state = account.lock();
+        let before = state.bytes;
+        self.giving.fetch_add(before, SeqCst);
+        let done = work();
+        if done.is_ok() {
+            (state.bytes, state.is_gone) = (0, true);
+            self.settle(before, 0, 0);
+        }
+        self.giving.fetch_sub(before, SeqCst);
+        done
+    }
+}
+
+impl Charge<'_> {
+    /// So much was taken.
+    fn into_bytes(self) -> u64 {
+        let bytes = self.bytes;
+        std::mem::forget(self);
+        bytes
+    }
+}
+
+impl Drop for Charge<'_> {
+    fn drop(&mut self) {
+        self.lot.settle(0, 0, self.bytes);
+    }
+}

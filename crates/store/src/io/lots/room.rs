@@ -1,0 +1,182 @@
+//! Room for a change of a datafile, before it is made; and what was added, after it.
+//!
+//! Where it comes from: of a lot whose share has so much left, from the share. Where that is used up, from what other targets have not used
+//! of the lot; then, of an elastic lot, from what is promised to nobody, as for datafiles outside lots and of lots whose time is over.
+//! Nothing that other requests need is held meanwhile.
+
+use super::lot::{Charge, Lot, Standing};
+use super::shares::Lots;
+use super::volume::Underway;
+use super::{account, account::Account, extents};
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use crate::protocol::io::LotId;
+use std::fs::File;
+use std::sync::Arc;
+use thalweg_trace::numbers;
+
+/// An open datafile's lot, and its account there.
+pub(in crate::io) struct OfLot {
+    pub lot: Arc<Lot>,
+    pub account: Arc<Account>,
+}
+
+/// Permission to add to a datafile, until it is dropped.
+pub(in crate::io) struct Room<'a> {
+    charge: Option<Charge<'a>>,
+    of: Option<(&'a OfLot, &'a File)>,
+    _outside: Option<Underway<'a>>,
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        if let Some((of, file)) = self.of {
+            of.lot.count(&of.account, self.charge.take(), || bytes_of(file));
+        }
+    }
+}
+
+fn bytes_of(file: &File) -> Option<u64> {
+    account::blocks_of(file).map(|(bytes, _)| bytes)
+}
+
+impl OfLot {
+    /// Looks at the datafile again: file systems give some blocks only when they write back.
+    pub(in crate::io) fn look(&self, file: &File) {
+        self.lot.count(&self.account, None, || bytes_of(file));
+    }
+
+    /// Does something that may give blocks back.
+    pub(in crate::io) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
+        self.lot.give(&self.account, || bytes_of(file), work)
+    }
+}
+
+impl Lots {
+    /// Room for a change of a range of a datafile, which is in a lot or not.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Quota`] when its lot is used up, [`ErrorKind::NoSpace`] when the rest is promised to others.
+    pub(in crate::io) fn room<'a>(&'a self, of: Option<&'a OfLot>, file: &'a File, offset: u64, length: u64) -> Result<Room<'a>> {
+        let missing = || extents::missing(file, offset, length);
+        let Some(of) = of else {
+            return Ok(Room { charge: None, of: None, _outside: self.volume().admit(length, &missing)? });
+        };
+        let range = extents::blocks(offset, length);
+        let bytes = range.end - range.start;
+        let in_lot = |charge| Ok(Room { charge: Some(charge), of: Some((of, file)), _outside: None });
+        if of.lot.standing() == Standing::Promised {
+            if let Some(charge) = of.lot.take(bytes) {
+                self.ballast_ahead_of(bytes);
+                return in_lot(charge);
+            }
+            let needed = missing();
+            let refused = match self.within_promise(&of.lot, needed) {
+                Ok(charge) => return in_lot(charge),
+                Err(refused) => refused,
+            };
+            // Its time may have ended meanwhile.
+            if of.lot.held().is_some_and(|held| !held.expired && !held.share.elastic) {
+                return Err(refused);
+            }
+        }
+        let outside = self.volume().admit(bytes, &missing)?;
+        let charge = of.lot.take_beyond(bytes);
+        Ok(Room { charge: Some(charge), of: Some((of, file)), _outside: outside })
+    }
+
+    /// Exactly what a write adds, from the share and what others have left of the lot.
+    fn within_promise<'a>(&self, lot: &'a Lot, needed: u64) -> Result<Charge<'a>> {
+        for _ in 0..limits::LOT_TRIES {
+            if let Some(charge) = lot.take_exactly(needed) {
+                self.ballast_ahead_of(needed);
+                return Ok(charge);
+            }
+            let Some(more) = self.more() else { break };
+            if lot.more.ask(|| more.move_here(lot.id, self.target(), needed)).is_err() {
+                break;
+            }
+        }
+        Err(used_up(lot, needed))
+    }
+
+    /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them; whether there was
+    /// something to be done: then it is worth another try.
+    pub(in crate::io) fn make_room(&self, lot: Option<LotId>, bytes: u64) -> bool {
+        (self.is_promised(lot) && self.give_up_ballast(bytes)) || self.volume().reclaim(bytes).is_ok()
+    }
+
+    /// Room for a datafile's name: a block, where it draws on no promise.
+    ///
+    /// # Errors
+    /// As for [`Lots::room`].
+    pub(in crate::io) fn room_for_name(&self, lot: Option<LotId>) -> Result<Option<Underway<'_>>> {
+        if self.is_promised(lot) { Ok(None) } else { self.volume().admit(extents::BLOCK_BYTES, &|| extents::BLOCK_BYTES) }
+    }
+
+    fn is_promised(&self, lot: Option<LotId>) -> bool {
+        lot.and_then(|lot| self.find(lot)).is_some_and(|lot| lot.standing() == Standing::Promised)
+    }
+}
+
+/// A write into a lot met a full file system though it was promised room: who has taken it, and what held it.
+pub(in crate::io) fn taken_by_others(error: &Error, lot: &Lot) -> Error {
+    let Some(held) = lot.held().filter(|held| !held.expired) else { return error.clone() };
+    let problem = format!(
+        "{}: another program has taken what lot `{}` (number {}) was promised, which level {:?} cannot prevent; free space on this target",
+        error.message(),
+        held.share.name,
+        lot.id,
+        held.level
+    );
+    Error::new(error.kind(), problem)
+}
+
+fn used_up(lot: &Lot, needed: u64) -> Error {
+    let Some(held) = lot.held() else { return Error::new(ErrorKind::Quota, format!("lot {} is not here any more", lot.id)) };
+    let share = &held.share;
+    let [needed, size, here, used] = [needed, share.size_bytes, share.share_bytes, lot.used()].map(numbers::size);
+    let until = until(share.until_ns);
+    let problem = format!(
+        "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and no other target has more left; its size is \
+         {size}, until {until}; resize it, or remove files from it",
+        share.name, lot.id
+    );
+    Error::new(ErrorKind::Quota, problem)
+}
+
+/// A date as people write it, in UTC.
+fn until(ns: i64) -> String {
+    let seconds = ns.div_euclid(1_000_000_000);
+    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
+    // Howard Hinnant's civil_from_days.
+    let days = days + 719_468;
+    let era = days.div_euclid(146_097);
+    let of_era = days.rem_euclid(146_097);
+    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year + year / 4 - year / 100);
+    let month = (5 * of_year + 2) / 153;
+    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = year + era * 400 + i64::from(month <= 2);
+    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        let cases = [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_764_093_000, "2025-11-25 17:50:00 UTC"),
+            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
+        ];
+        for (seconds, expected) in cases {
+            assert_eq!(until(seconds * 1_000_000_000), expected);
+        }
+        until(i64::MAX);
+        until(i64::MIN);
+    }
+}
