@@ -108,6 +108,8 @@ pub const WITNESSES: usize = 3;
 pub const WITNESS_PATIENCE: Duration = Duration::from_secs(2);
 /// How many starts more than the metadata's own a target can have seen: past that, the number was made up.
 pub const PLAUSIBLE_STARTS: u64 = 1 << 20;
+/// Credentials of one store.
+pub const CREDENTIALS: usize = 4096;
 /// Lots of one store.
 pub const LOTS: usize = 1024;
 /// A lot is smaller than this: offsets are 63 bits.

@@ -10,6 +10,8 @@
 
 use super::epoch::Starts;
 use super::lots::More;
+use super::revoked::KnownRevoked;
+use super::service::IoServerOptions;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -18,7 +20,6 @@ use crate::protocol::io::{LotId, TargetId};
 use crate::protocol::lots::{LotOperation, LotReport};
 use crate::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
 use crate::sync::{Condvar, Finally, Mutex};
-use crate::trust::Credentials;
 use crate::wire::{Connect, Connection, Kind, unexpected};
 use std::collections::{BTreeMap, HashMap};
 use std::net::{Shutdown, TcpStream};
@@ -39,6 +40,7 @@ pub(super) struct Follower {
     server: String,
     address: String,
     options: Connect,
+    revoked: KnownRevoked,
     state: Mutex<State>,
     changed: Condvar,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -64,19 +66,20 @@ struct State {
 }
 
 impl Follower {
-    /// Of the server of this name, whose store's metadata service is at `address` (empty: there is none).
-    pub(super) fn new(server: &str, node: &str, store: u64, address: &str, credentials: Credentials) -> Arc<Follower> {
+    /// Of a server; whose store's metadata service is at `options.metadata` (empty: there is none).
+    pub(super) fn new(options: &IoServerOptions) -> Arc<Follower> {
+        let (server, address) = (options.name.clone(), options.metadata.clone());
+        let revoked = KnownRevoked::new(&options.serve.gate);
         let options = Connect {
             timeout: PATIENCE,
-            client: server.to_owned(),
-            node: node.to_owned(),
-            store: Some(store),
-            credentials,
+            client: server.clone(),
+            node: options.node.clone(),
+            store: Some(options.store),
+            credentials: options.credentials.clone(),
             refused: Duration::ZERO,
             ..Connect::default()
         };
-        let (server, address) = (server.to_owned(), address.to_owned());
-        Arc::new(Follower { server, address, options, state: Mutex::default(), changed: Condvar::new(), thread: Mutex::new(None) })
+        Arc::new(Follower { server, address, options, revoked, state: Mutex::default(), changed: Condvar::new(), thread: Mutex::new(None) })
     }
 
     /// Begins to witness for these targets, until [`Follower::stop`].
@@ -84,6 +87,7 @@ impl Follower {
     /// # Errors
     /// When no thread can be started.
     pub(super) fn start(self: &Arc<Follower>, targets: &Arc<BTreeMap<TargetId, Target>>) -> Result<()> {
+        self.revoked.load(targets.values())?;
         if self.address.is_empty() {
             return Ok(());
         }
@@ -157,7 +161,7 @@ impl Follower {
         }
         loop {
             let seen = seen(targets);
-            let operation = Operation::Witness { server: self.server.clone(), seen };
+            let operation = Operation::Witness { server: self.server.clone(), seen, revision: self.revoked.revision() };
             let request = MetadataRequest { closed: Vec::new(), operation };
             let reply = connection.call(&mut Tracer::off(), Kind::Metadata, &request);
             let older = reply.as_ref().err().filter(|e| e.kind() == ErrorKind::Absent);
@@ -169,7 +173,10 @@ impl Follower {
             }
             drop(state);
             match reply? {
-                MetadataReply::Witness { change, accepted } => {
+                MetadataReply::Witness { change, accepted, revoked } => {
+                    if let Some(revoked) = revoked {
+                        self.revoked.learn(&revoked, targets.values())?;
+                    }
                     if accepted {
                         targets.values().try_for_each(|target| target.go_on_from(start))?;
                     }
@@ -286,19 +293,17 @@ impl Follower {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::trust::Credential;
+    use crate::trust::{Credential, Gate};
 
     #[test]
     fn a_service_that_cannot_be_asked_is_an_error_in_bounded_time_for_all_who_ask() {
         // A listener that accepts nobody's hello.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let follower = Follower::new(
-            "io0",
-            "here",
-            7,
-            &silent.local_addr().unwrap().to_string(),
-            Credentials::given(Credential::new_store(7).unwrap()),
-        );
+        let credential = Credential::new_store(7).unwrap();
+        let gate = Arc::new(Gate::new(&credential, false).unwrap());
+        let mut options = IoServerOptions::new("io0", "here", &credential, &gate);
+        options.metadata = silent.local_addr().unwrap().to_string();
+        let follower = Follower::new(&options);
         let begun = Instant::now();
         std::thread::scope(|scope| {
             for _ in 0..8 {

@@ -21,6 +21,7 @@ mod many;
 mod memory;
 mod name;
 mod open;
+mod revoked;
 mod service;
 mod sizes;
 mod target;

@@ -65,7 +65,7 @@ impl IoServer {
             let problem = format!("an I/O server has 1 to {} targets, not {}", limits::TARGETS, targets.len());
             return Err(Error::new(ErrorKind::Invalid, problem).at_server(name));
         }
-        let follower = Follower::new(&name, &options.node, options.store, &options.metadata, options.credentials.clone());
+        let follower = Follower::new(&options);
         let mut by_number = BTreeMap::new();
         for target in targets {
             let number = target.number();
@@ -460,12 +460,13 @@ mod tests {
     fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
         let credential = Credential::new_store(7).unwrap();
         let gate = Arc::new(Gate::new(&credential, false).unwrap());
+        let options = IoServerOptions::new("io0", "here", &credential, &gate);
         let server = Arc::new(IoServer {
-            options: IoServerOptions::new("io0", "here", &credential, &gate),
+            follower: Follower::new(&options),
+            options,
             boot_id: String::new(),
             verifier: BootVerifier::random(),
             targets: Arc::default(),
-            follower: Follower::new("io0", "here", 7, "", Credentials::given(credential.clone())),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
         let mut session =

@@ -19,6 +19,7 @@
 mod background;
 mod claims;
 pub mod client;
+mod credentials;
 pub(crate) mod database;
 mod inode;
 pub(crate) mod io_servers;

@@ -44,6 +44,8 @@ struct Asking {
     server: String,
     /// The last change that it has witnessed.
     has: u64,
+    /// The last revocation of credentials that it knows of.
+    revision: u64,
     /// It was waited for in vain.
     is_late: bool,
 }
@@ -67,7 +69,7 @@ impl Witnesses {
         let mut state = self.state.lock();
         state.next += 1;
         let number = state.next;
-        state.asking.insert(number, Asking { server: server.to_owned(), has: 0, is_late: false });
+        state.asking.insert(number, Asking { server: server.to_owned(), has: 0, revision: 0, is_late: false });
         state.is_alone = false;
         number
     }
@@ -78,17 +80,18 @@ impl Witnesses {
         self.asked.notify_all();
     }
 
-    /// It has witnessed a change: which one is the last that it is to witness now, as soon as that is another.
-    pub(crate) fn next(&self, number: u64, has: u64) -> u64 {
+    /// It has witnessed a change, and knows of this revocation: which change is the last that it is to witness now, as soon as that is another
+    /// or there is news besides.
+    pub(crate) fn next(&self, number: u64, has: u64, revision: u64, is_news: impl Fn() -> bool) -> u64 {
         let until = Instant::now() + limits::WITNESS_WAIT;
         let mut state = self.state.lock();
         if let Some(asking) = state.asking.get_mut(&number) {
-            (asking.has, asking.is_late) = (has, false);
+            (asking.has, asking.revision, asking.is_late) = (has, revision, false);
         }
         self.asked.notify_all();
         loop {
             let left = until.saturating_duration_since(Instant::now());
-            if state.wanted > has || state.stopping || left.is_zero() {
+            if state.wanted > has || state.stopping || left.is_zero() || is_news() {
                 return state.wanted;
             }
             self.wanted.wait_for(&mut state, left);
@@ -117,6 +120,21 @@ impl Witnesses {
         }
         drop(state);
         watch.end(Stage::LogSync);
+    }
+
+    /// Has a revocation known by all servers that are in touch; those that are not after a while.
+    pub(crate) fn wait_for_revision(&self, revision: u64, patience: Duration) -> Vec<String> {
+        let until = Instant::now() + patience;
+        let mut state = self.state.lock();
+        self.wanted.notify_all();
+        loop {
+            let behind: Vec<String> = state.asking.values().filter(|a| a.revision < revision).map(|a| a.server.clone()).collect();
+            let left = until.saturating_duration_since(Instant::now());
+            if behind.is_empty() || left.is_zero() || state.stopping {
+                return behind;
+            }
+            self.asked.wait_for(&mut state, left);
+        }
     }
 
     /// Waits until these servers have asked, for a moment.

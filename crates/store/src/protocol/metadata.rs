@@ -2,6 +2,7 @@
 
 pub use super::common::Refusal;
 use super::common::{BootVerifier, Witnessed};
+use super::credentials::{CredentialBook, CredentialOperation, Revoked};
 pub use super::files::{
     Attributes, DirectoryEntry, DraftEntry, Existing, FileKind, FileLayout, LayoutChoice, NewNode, Owner, Place, Placement, SetAttributes,
     SetExtended, SetTime,
@@ -244,6 +245,8 @@ pub enum Operation {
         server: String,
         /// What its targets have been notified of.
         seen: Witnessed,
+        /// The last revocation of credentials that it knows of: of another it is notified at once.
+        revision: u64,
     },
     /// Says that acknowledged bytes of a file are lost, and that others which were are written again; durable when it is answered:
     /// [`MetadataReply::Attributes`].
@@ -257,6 +260,8 @@ pub enum Operation {
     },
     /// About lots: [`MetadataReply::Lots`].
     Lot(LotOperation),
+    /// About credentials: [`MetadataReply::Credentials`].
+    Credential(CredentialOperation),
 }
 
 impl Operation {
@@ -283,7 +288,8 @@ impl Operation {
             | Operation::Lock(_)
             | Operation::Drafts { .. }
             | Operation::Witness { .. }
-            | Operation::Lot(LotOperation::Show { .. }) => false,
+            | Operation::Lot(LotOperation::Show { .. })
+            | Operation::Credential(CredentialOperation::List) => false,
             Operation::Open { write, .. } => *write,
             Operation::Reopen { files } => files.iter().any(|(_, write)| *write),
             Operation::Many { operations } => operations.iter().any(|one| !matches!(one, Small::Stat { .. })),
@@ -304,7 +310,8 @@ impl Operation {
             | Operation::Written { .. }
             | Operation::RemoveDraft { .. }
             | Operation::Lost { .. }
-            | Operation::Lot(_) => true,
+            | Operation::Lot(_)
+            | Operation::Credential(_) => true,
         }
     }
 }
@@ -359,9 +366,13 @@ pub enum MetadataReply {
         change: u64,
         /// The metadata is older than what this server has seen, and somebody has accepted that: its targets go on from this start.
         accepted: bool,
+        /// What is revoked, if that is news to it.
+        revoked: Option<Revoked>,
     },
     /// Lots.
     Lots(Vec<LotReport>),
+    /// Credentials.
+    Credentials(CredentialBook),
 }
 
 /// How the metadata service is.

@@ -3,6 +3,7 @@
 
 pub(crate) mod checked;
 pub mod common;
+pub mod credentials;
 mod datafiles;
 mod files;
 pub mod io;

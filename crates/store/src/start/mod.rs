@@ -412,6 +412,7 @@ impl RunningStore {
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
             let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);
             let options = MetadataOptions {
+                gate: Arc::clone(&self.gate),
                 name: METADATA_NAME.into(),
                 node: node.clone(),
                 directory: directory.clone(),

@@ -18,6 +18,14 @@ impl std::fmt::Display for CredentialId {
     }
 }
 
+impl std::str::FromStr for CredentialId {
+    type Err = ();
+
+    fn from_str(digits: &str) -> Result<CredentialId, ()> {
+        super::secret::from_hex(digits).map(CredentialId).ok_or(())
+    }
+}
+
 /// What a credential allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Rights {

@@ -11,4 +11,5 @@ pub use credential::{Credential, check_name};
 pub(crate) use find::Published;
 pub use find::{CREDENTIAL_VARIABLE, Credentials};
 pub use gate::Gate;
+pub(crate) use gate::now_s;
 pub use identity::{CredentialId, Identity, NAME_BYTES, Rights, STORE_OWNER};

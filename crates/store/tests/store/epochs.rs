@@ -100,7 +100,7 @@ fn a_client_that_makes_an_epoch_up_is_refused_and_nothing_of_it_is_kept() {
     let mut connection = connect(&store, "metadata", None).unwrap();
     for (server, start) in [("io1", ServiceStart { epoch: NEVER, start: 1 }), ("io7", now)] {
         let seen = Witnessed { start, change: u64::MAX };
-        ask(&mut connection, Operation::Witness { server: server.into(), seen }).unwrap_err();
+        ask(&mut connection, Operation::Witness { server: server.into(), seen, revision: 0 }).unwrap_err();
     }
     drop(connection);
     store.stop().unwrap();
@@ -150,7 +150,7 @@ fn a_sync_of_names_does_not_wait_for_servers_that_are_away_nor_for_one_that_neve
     let start = strange.hello().service_start;
     store.stop_server("io1");
     create(&store, "b");
-    let operation = Operation::Witness { server: "io1".into(), seen: Witnessed { start, change: 0 } };
+    let operation = Operation::Witness { server: "io1".into(), seen: Witnessed { start, change: 0 }, revision: 0 };
     ask(&mut strange, operation).unwrap();
     let begun = Instant::now();
     for n in 0..20 {

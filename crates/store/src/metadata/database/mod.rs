@@ -39,12 +39,23 @@ pub(crate) enum Table {
     Drafts = 6,
     /// `number u32 BE` → lot.
     Lots = 7,
+    /// `number, 16 bytes` → credential.
+    Credentials = 8,
 }
 
 impl Table {
     /// Every table, in the order of its number.
-    pub(crate) const ALL: [Table; 8] =
-        [Table::State, Table::Inodes, Table::Entries, Table::Intents, Table::Targets, Table::Extended, Table::Drafts, Table::Lots];
+    pub(crate) const ALL: [Table; 9] = [
+        Table::State,
+        Table::Inodes,
+        Table::Entries,
+        Table::Intents,
+        Table::Targets,
+        Table::Extended,
+        Table::Drafts,
+        Table::Lots,
+        Table::Credentials,
+    ];
 
     /// The table with this number.
     pub(crate) fn from_number(number: u8) -> Option<Table> {
@@ -62,6 +73,7 @@ impl Table {
             Table::Extended => "extended",
             Table::Drafts => "drafts",
             Table::Lots => "lots",
+            Table::Credentials => "credentials",
         }
     }
 }

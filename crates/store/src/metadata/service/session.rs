@@ -11,7 +11,7 @@ use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
-use crate::trust::Identity;
+use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
@@ -133,7 +133,8 @@ impl ClientSession {
             }
             Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
             Operation::Lot(operation) => MetadataReply::Lots(service.lots.answer(&who, operation)?),
-            Operation::Witness { server, seen } => self.witness(&server, seen)?,
+            Operation::Credential(operation) => MetadataReply::Credentials(service.credentials.answer(&who, operation)?),
+            Operation::Witness { server, seen, revision } => self.witness(&server, seen, revision)?,
             Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(&who, watch, &place, write)?),
             Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(&who, watch, &files)?),
             Operation::Many { operations } => {
@@ -152,19 +153,25 @@ impl ClientSession {
     }
 
     /// An I/O server asks for the next change that it is to witness.
-    fn witness(&mut self, server: &str, seen: Witnessed) -> Result<MetadataReply> {
+    fn witness(&mut self, server: &str, seen: Witnessed, revision: u64) -> Result<MetadataReply> {
         let service = Arc::clone(&self.service);
+        if self.who.rights != Rights::Store {
+            return Err(Error::new(ErrorKind::Access, "only the store's own servers witness its changes"));
+        }
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
             return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
         }
         let accepted = service.namespace.meets(server, seen)?;
         if accepted {
             // It goes on from here first, and comes back.
-            return Ok(MetadataReply::Witness { change: 0, accepted });
+            return Ok(MetadataReply::Witness { change: 0, accepted, revoked: None });
         }
         let has = if seen.start == service.namespace.service_start() { seen.change } else { 0 };
         let number = *self.witness.get_or_insert_with(|| service.witnesses.enter(server));
-        Ok(MetadataReply::Witness { change: service.witnesses.next(number, has), accepted })
+        let is_news = || service.credentials.revoked().revision != revision;
+        let change = service.witnesses.next(number, has, revision, is_news);
+        let revoked = is_news().then(|| (*service.credentials.revoked()).clone());
+        Ok(MetadataReply::Witness { change, accepted, revoked })
     }
 
     fn lock(&mut self, operation: LockOperation, watch: &mut dyn Watch) -> Result<LockReply> {

@@ -6,6 +6,7 @@ use crate::limits;
 use crate::metadata::background::intents::Intents;
 use crate::metadata::background::rounds;
 use crate::metadata::background::settler::Settler;
+use crate::metadata::credentials::Credentials;
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::locks::keeper::Locks;
@@ -14,6 +15,7 @@ use crate::metadata::namespace::Namespace;
 use crate::metadata::witnesses::Witnesses;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::Status;
+use crate::trust::Gate;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,6 +33,8 @@ pub(crate) struct MetadataOptions {
     pub grace: Duration,
     /// Identifies the start of the machine that it is on.
     pub boot_id: String,
+    /// What is checked of those who come.
+    pub gate: Arc<Gate>,
 }
 
 /// The metadata service of one store.
@@ -38,6 +42,7 @@ pub(crate) struct MetadataService {
     pub(super) namespace: Arc<Namespace>,
     pub(super) intents: Arc<Intents>,
     pub(super) lots: Lots,
+    pub(super) credentials: Credentials,
     pub(super) settler: Settler,
     pub(super) servers: Arc<dyn IoServers>,
     rounds: rounds::Worker,
@@ -59,12 +64,13 @@ impl MetadataService {
         let lots = Lots::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&intents))?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let witnesses = Arc::new(Witnesses::default());
+        let credentials = Credentials::open(Arc::clone(namespace.database()), Arc::clone(&options.gate), Arc::clone(&witnesses))?;
         let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&witnesses))?;
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
         let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
         witnesses.is_quiet_until(namespace.database().synced());
         let verifier = BootVerifier::random();
-        Ok(MetadataService { namespace, intents, lots, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
+        Ok(MetadataService { namespace, intents, lots, credentials, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
     }
 
     /// The namespace it serves.
