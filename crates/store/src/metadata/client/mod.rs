@@ -6,6 +6,7 @@
 //! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
 
 mod connections;
+mod lots;
 mod many;
 mod paths;
 mod unusual;
