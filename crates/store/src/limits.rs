@@ -118,8 +118,8 @@ pub const LOT_BYTES: u64 = 1 << 63;
 pub const LOT_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// What of a lot's promise moves to a target at a time, if it needs no more: fewer questions, while little waits where it is not used.
 pub const LOT_MOVE_BYTES: u64 = 64 << 20;
-/// How long a reclaim waits for the bytes of removed files to go, before it says what there is.
-pub const LOT_RECLAIM: Duration = Duration::from_secs(30);
+/// How long a reclaim waits for the bytes of removed files to go, before it says what there is: shorter than a client is patient.
+pub const LOT_RECLAIM: Duration = Duration::from_secs(20);
 /// Directories of a lot in its report.
 pub const LOT_DIRECTORIES: usize = 16;
 /// Removals of expired lots that are remembered.

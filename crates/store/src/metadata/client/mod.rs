@@ -7,6 +7,7 @@
 
 mod connections;
 mod credentials;
+mod lots;
 mod many;
 mod paths;
 mod unusual;

@@ -50,6 +50,15 @@ impl InMemory {
         }
     }
 
+    /// Power loss takes all that was not synced.
+    pub(crate) fn lose_all_unsynced(&self) {
+        let mut disk = self.disk.write();
+        let unsynced = disk.unsynced.replace(Vec::new()).expect("a database on a machine");
+        if let Some(state) = unsynced.into_iter().next() {
+            disk.now = state;
+        }
+    }
+
     /// The most rows that one scan has seen in one go, while nobody could change anything.
     pub(crate) fn most_rows(&self) -> usize {
         self.most_rows.load(Ordering::Relaxed)

@@ -35,6 +35,6 @@ mod service;
 mod settle;
 pub(crate) mod terms;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub(crate) use service::Lots;

@@ -16,11 +16,15 @@ impl Keeper {
         // From now on nothing is made in it, so that what is counted is all there is.
         self.change(id, |row| (row.lot.state, row.takes_files) = (LotState::Removing, files))?;
         let uses = self.uses(&lot);
-        match self.finish(id) {
-            Err(error) if error.kind() == ErrorKind::NotEmpty => return Err(error),
-            // Its removal is written down: the worker does the rest when those are back that are away.
-            Err(_) => self.look(),
-            Ok(()) => {}
+        if let Err(error) = self.empty(id) {
+            if error.kind() != ErrorKind::NotEmpty {
+                self.look();
+            }
+            return Err(error);
+        }
+        // From here on it is gone: the worker does the rest when those are back that are away.
+        if self.give_back(id).is_err() {
+            self.look();
         }
         let mut report = self.report(lot, uses);
         report.lot.state = LotState::Removing;
@@ -32,6 +36,12 @@ impl Keeper {
     /// # Errors
     /// [`ErrorKind::NotEmpty`] with the number of its files; when a server is away; the database's.
     pub(super) fn finish(&self, id: LotId) -> Result<()> {
+        self.empty(id)?;
+        self.give_back(id)
+    }
+
+    /// Nothing is in it any more. One that has files that are to stay is there again.
+    fn empty(&self, id: LotId) -> Result<()> {
         let row = self.namespace.lot(id)?;
         if row.takes_files {
             self.remove_files(id)?;
@@ -44,10 +54,15 @@ impl Keeper {
                 return Err(Error::new(ErrorKind::NotEmpty, problem));
             }
         }
-        self.clear_directories(id)?;
+        self.clear_directories(id)
+    }
+
+    /// Its targets promise nothing for it any more, and then it is gone.
+    fn give_back(&self, id: LotId) -> Result<()> {
+        let lot = self.namespace.lot(id)?.lot;
         // Before a share is given back, nobody may find the lot's files again after the power fails.
         self.namespace.database().sync(&mut crate::metadata::database::Unwatched)?;
-        let released: Vec<Result<()>> = row.lot.shares.iter().map(|(target, _)| self.release(id, *target)).collect();
+        let released: Vec<Result<()>> = lot.shares.iter().map(|(target, _)| self.release(id, *target)).collect();
         released.into_iter().collect::<Result<()>>()?;
         self.namespace.forget_lot(id)
     }

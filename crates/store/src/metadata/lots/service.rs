@@ -54,6 +54,24 @@ impl Lots {
         Ok(Lots { keeper, worker: Mutex::new(Some(worker)) })
     }
 
+    /// Returns when everything that was left before has been tried.
+    #[cfg(test)]
+    pub(super) fn settled(&self) {
+        let mut orders = self.keeper.orders.lock();
+        orders.look = true;
+        let goal = orders.begun + 1;
+        self.keeper.ordered.notify_all();
+        while orders.ended < goal {
+            self.keeper.ordered.wait(&mut orders);
+        }
+    }
+
+    /// What was reclaimed.
+    #[cfg(test)]
+    pub(super) fn notes(&self) -> Vec<String> {
+        self.keeper.notes.all()
+    }
+
     /// Does what is asked.
     ///
     /// # Errors

@@ -15,6 +15,8 @@ mod cursors;
 mod drafts;
 mod openings;
 mod operations;
+#[cfg(test)]
+mod rights;
 mod session;
 #[cfg(test)]
 mod size_model;

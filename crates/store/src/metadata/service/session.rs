@@ -10,7 +10,7 @@ use crate::metadata::locks::keeper::Life;
 use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{Existing, MetadataReply, MetadataRequest, Operation, Small};
+use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, Small};
 use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
@@ -192,10 +192,13 @@ impl ClientSession {
         };
         Ok(match operation {
             LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
-            LockOperation::Lock { request, ticket } => match life.lock(&request, ticket)? {
-                Outcome::Granted => LockReply::Done,
-                Outcome::Queued => LockReply::Queued,
-            },
+            LockOperation::Lock { request, ticket } => {
+                self.may_lock(request.range.file)?;
+                match life.lock(&request, ticket)? {
+                    Outcome::Granted => LockReply::Done,
+                    Outcome::Queued => LockReply::Queued,
+                }
+            }
             LockOperation::Cancel { ticket, request } => LockReply::Cancelled { granted: life.cancel(ticket, &request) },
             LockOperation::Unlock { range } => {
                 life.unlock(&range)?;
@@ -208,6 +211,20 @@ impl ClientSession {
             LockOperation::Test { request } => LockReply::Held(life.test(&request)),
             LockOperation::Hello { .. } | LockOperation::Grants { .. } => unreachable!("answered above"),
         })
+    }
+}
+
+impl ClientSession {
+    /// Nobody keeps the owner of a lot waiting at a file that is not theirs to open.
+    fn may_lock(&self, file: FileId) -> Result<()> {
+        if self.who.rights == Rights::Store {
+            return Ok(());
+        }
+        match self.service.namespace.called_by(&self.who).may_open(&Place::of(file), false) {
+            Err(error) if error.kind() == ErrorKind::Access => Err(error),
+            // What else is wrong with it, its lock is no answer to.
+            _ => Ok(()),
+        }
     }
 }
 

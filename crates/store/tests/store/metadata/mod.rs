@@ -2,6 +2,7 @@
 
 mod drafts;
 mod locks;
+mod lots;
 mod names;
 mod names_unusual;
 mod process;

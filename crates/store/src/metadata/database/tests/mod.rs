@@ -126,3 +126,25 @@ impl Drop for SmallDisk {
         let _ = std::process::Command::new("umount").arg("-l").arg(&self.path).output();
     }
 }
+
+/// Tables are added at the end; a store that was made before has the new ones from its next start on.
+#[test]
+fn a_database_that_was_made_without_a_table_gets_it_and_keeps_what_it_had() {
+    let (directory, _, _) = killed_after_thirty();
+    let file = directory.path().join(crate::metadata::database::log::DATABASE_FILE);
+    let without = redb::Database::builder().open(file).unwrap();
+    let transaction = without.begin_write().unwrap();
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new(Table::Lots.name());
+    assert!(transaction.delete_table(table).unwrap());
+    transaction.commit().unwrap();
+    drop(without);
+    for _ in 0..2 {
+        let database = open_copy(directory.path());
+        assert_eq!(prefix_length(&database), 30);
+    }
+    let database = open_copy(directory.path());
+    commit(&database, |t| t.put(Table::Lots, b"key", b"value".to_vec()));
+    database.checkpoint().unwrap();
+    drop(database);
+    assert_eq!(rows(&open_copy(directory.path()), Table::Lots, b"", None, 9), [(b"key".to_vec(), b"value".to_vec())]);
+}

@@ -1,4 +1,5 @@
 //! The namespace against a model, and rule by rule.
 
+mod lots;
 mod model;
 mod rules;

@@ -1,0 +1,241 @@
+//! A lot's life, and what is refused with which words.
+
+use super::made_up::*;
+use crate::ErrorKind;
+use crate::error::Error;
+use crate::metadata::database::Unwatched;
+use crate::protocol::lots::{Level, LotOperation, LotState};
+use crate::protocol::metadata::{Existing, LayoutChoice, LotId, Place, SetAttributes, TargetId};
+use crate::trust::{CredentialId, Identity, Rights, STORE_OWNER};
+
+fn named(name: &str) -> LotOperation {
+    LotOperation::Show { name: Some(name.into()) }
+}
+
+fn remove(name: &str, files: bool) -> LotOperation {
+    LotOperation::Remove { name: name.into(), files }
+}
+
+fn said(error: &Error, kind: ErrorKind, words: &[&str]) {
+    assert_eq!(error.kind(), kind, "{error}");
+    words.iter().for_each(|word| assert!(error.to_string().contains(word), "`{word}` is not in: {error}"));
+}
+
+#[test]
+fn what_is_no_lot_is_refused_with_what_is_expected() {
+    let world = World::new();
+    let refused =
+        |name: &str, size, for_ns, words: &[&str]| said(&world.create(name, size, for_ns).unwrap_err(), ErrorKind::Invalid, words);
+    refused("a b", GI, HOUR_NS, &["a b", "1 to 63 letters"]);
+    refused("run", 0, HOUR_NS, &["at least 1 byte"]);
+    refused("run", 1 << 63, HOUR_NS, &["9223372036854775808", "less than"]);
+    refused("run", GI, 0, &["for how long"]);
+    refused("run", GI, u64::MAX, &["at most 100 years"]);
+    world.create("run", GI, HOUR_NS).unwrap();
+    said(&world.create("run", GI, HOUR_NS).unwrap_err(), ErrorKind::Exists, &["`run`"]);
+    let create = |owner: Option<&str>, least, targets: &[u32]| LotOperation::Create {
+        name: "two".into(),
+        owner: owner.map(str::to_owned),
+        size_bytes: GI,
+        for_ns: HOUR_NS,
+        elastic: false,
+        least,
+        targets: targets.iter().copied().map(TargetId).collect(),
+    };
+    said(&world.ask(&owner("alice"), create(None, None, &[9])).unwrap_err(), ErrorKind::Invalid, &["no target 9", "0, 1, 2, 3"]);
+    said(&world.ask(&owner("alice"), create(Some("bob"), None, &[])).unwrap_err(), ErrorKind::Access, &["`alice`", "`bob`"]);
+    said(&world.ask(&owner("alice"), create(None, Some(Level::Own), &[])).unwrap_err(), ErrorKind::Unsupported, &["io0", "admission"]);
+    world.check();
+    let made = world.ask(&Identity::store(), create(Some("bob"), None, &[1, 3, 1])).unwrap().pop().unwrap().lot;
+    assert_eq!((made.owner.as_str(), made.shares), ("bob", vec![(TargetId(1), GI / 2), (TargetId(3), GI / 2)]));
+    assert!(made.id > LotId(2), "a number is never given twice, not even that of a lot that was not made");
+}
+
+#[test]
+fn a_lot_that_does_not_fit_is_refused_and_leaves_nothing_but_the_words_when_it_would() {
+    let world = World::new();
+    world.create("big", 32 * GI, HOUR_NS).unwrap();
+    let refused = world.create("more", 12 * GI, HOUR_NS).unwrap_err();
+    said(&refused, ErrorKind::NoSpace, &["target 0: 3 GiB asked, 10 GiB free, 8 GiB of that promised", "12 GiB from 2", "UTC"]);
+    world.check();
+    assert_eq!(world.namespace.lots().unwrap().len(), 1);
+    world.create("more", 8 * GI, HOUR_NS).unwrap();
+    let refused = world.create("never", 50 * GI, HOUR_NS).unwrap_err();
+    said(&refused, ErrorKind::NoSpace, &["no lot's end makes room"]);
+    // One target that is full is enough.
+    world.ask(&owner("alice"), remove("big", false)).unwrap();
+    world.disks.lock().outside.insert(TargetId(3), 8 * GI);
+    said(&world.create("again", 4 * GI, HOUR_NS).unwrap_err(), ErrorKind::NoSpace, &["target 3: 1 GiB asked, 2 GiB free, 2 GiB of that"]);
+    world.check();
+}
+
+#[test]
+fn what_a_target_that_is_away_keeps_is_released_when_it_is_back() {
+    let world = World::new();
+    world.disks.lock().away.insert(TargetId(3));
+    assert_eq!(world.create("run", 4 * GI, HOUR_NS).unwrap_err().server(), Some("io3"));
+    world.disks.lock().away.clear();
+    world.lots().settled();
+    world.check();
+    assert!(world.namespace.lots().unwrap().is_empty());
+    // The same of one that is removed.
+    world.create("run", 4 * GI, HOUR_NS).unwrap();
+    world.disks.lock().away.insert(TargetId(1));
+    world.ask(&owner("alice"), remove("run", false)).unwrap();
+    assert_eq!(world.namespace.lots().unwrap()[0].lot.state, LotState::Removing);
+    world.create("run", 0, 0).unwrap_err();
+    world.disks.lock().away.clear();
+    world.lots().settled();
+    assert!(world.namespace.lots().unwrap().is_empty() && world.disks.lock().shares.is_empty());
+}
+
+#[test]
+fn a_lot_gets_another_size_everywhere_or_nowhere_and_not_below_what_is_used() {
+    let world = World::new();
+    let alice = owner("alice");
+    let resize = |size_bytes| world.ask(&alice, LotOperation::Resize { name: "run".into(), size_bytes });
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    world.file("/f", lot, 512 * MI);
+    said(&resize(GI).unwrap_err(), ErrorKind::Invalid, &["`run`", "2 GiB of it is used", "1 GiB is less"]);
+    said(&resize(0).unwrap_err(), ErrorKind::Invalid, &["at least 1 byte"]);
+    assert_eq!(resize(2 * GI).unwrap()[0].lot.size_bytes, 2 * GI);
+    world.check();
+    world.disks.lock().outside.insert(TargetId(2), 9 * GI);
+    said(&resize(8 * GI).unwrap_err(), ErrorKind::NoSpace, &["target 2: "]);
+    world.check();
+    assert_eq!(world.namespace.lot(lot).unwrap().lot.size_bytes, 2 * GI);
+    world.disks.lock().outside.clear();
+    resize(40 * GI).unwrap();
+    world.check();
+}
+
+#[test]
+fn a_lot_whose_time_is_over_is_renewed_if_it_still_fits() {
+    let world = World::new();
+    let alice = owner("alice");
+    let renew = |for_ns| world.ask(&alice, LotOperation::Renew { name: "run".into(), for_ns });
+    world.create("run", 32 * GI, HOUR_NS).unwrap();
+    assert_eq!(renew(0).unwrap()[0].lot.state, LotState::Expired, "it ends now");
+    let other = world.create("other", 32 * GI, HOUR_NS).unwrap().lot;
+    said(&renew(HOUR_NS).unwrap_err(), ErrorKind::NoSpace, &["target 0: 8 GiB asked", "32 GiB from"]);
+    assert_eq!(world.ask(&alice, named("run")).unwrap()[0].lot.state, LotState::Expired);
+    world.ask(&alice, remove(&other.name, false)).unwrap();
+    assert_eq!(renew(HOUR_NS).unwrap()[0].lot.state, LotState::Active);
+    world.check();
+}
+
+#[test]
+fn promise_moves_to_where_it_is_needed_until_it_is_used_up() {
+    let world = World::new();
+    let store = Identity::store();
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    world.file("/f", lot, 256 * MI);
+    let move_here = |bytes| world.ask(&store, LotOperation::MoveHere { lot, target: TargetId(0), bytes });
+    let share = |world: &World, target| world.disks.lock().shares[&(TargetId(target), lot)].share_bytes;
+    move_here(1).unwrap();
+    assert_eq!(share(&world, 0), GI + 64 * MI, "in chunks");
+    move_here(2 * GI).unwrap();
+    world.check();
+    assert_eq!(share(&world, 0), 3 * GI + 64 * MI);
+    said(&move_here(GI).unwrap_err(), ErrorKind::Quota, &["`run`", "4 GiB", "1 GiB of it are used", "until 2"]);
+    said(&move_here(u64::MAX).unwrap_err(), ErrorKind::Quota, &["used up"]);
+    world.check();
+    move_here(3 * GI - 64 * MI - 3 * 256 * MI - GI).unwrap_err();
+    let unused = (1..4).map(|target| share(&world, target) - 256 * MI).sum();
+    move_here(unused).unwrap();
+    assert_eq!((1..4).map(|target| share(&world, target)).collect::<Vec<_>>(), [256 * MI; 3], "what is used stays");
+    world.check();
+    said(
+        &world.ask(&owner("alice"), LotOperation::MoveHere { lot, target: TargetId(0), bytes: 1 }).unwrap_err(),
+        ErrorKind::Access,
+        &["servers"],
+    );
+    // There is no room where it is needed: it goes back.
+    let other = world.create("other", 4 * GI, HOUR_NS).unwrap().lot.id;
+    world.disks.lock().outside.insert(TargetId(2), 8 * GI);
+    let refused = world.ask(&store, LotOperation::MoveHere { lot: other, target: TargetId(2), bytes: 2 * GI }).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    world.lots().settled();
+    world.check();
+}
+
+#[test]
+fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
+    let world = World::new();
+    let store = Identity::store();
+    let [old, open, newer, lasting] = ["old", "open", "newer", "lasting"].map(|name| {
+        let lot = world.create(name, 4 * GI, HOUR_NS).unwrap().lot.id;
+        (lot, world.file(&format!("/{name}"), lot, 512 * MI))
+    });
+    let end = |name: &str| drop(world.ask(&owner("alice"), LotOperation::Renew { name: name.into(), for_ns: 0 }).unwrap());
+    ["open", "old", "newer"].into_iter().for_each(end);
+    world.intents.opened(open.1);
+    let reclaim = |bytes| world.ask(&store, LotOperation::Reclaim { target: TargetId(1), bytes });
+    let removed = reclaim(MI).unwrap();
+    assert_eq!(removed.iter().map(|report| report.lot.id).collect::<Vec<_>>(), [old.0], "no more than it takes");
+    let there = |name: &str| world.namespace.stat(&Place::at(format!("/{name}"))).is_ok();
+    assert_eq!(["old", "open", "newer", "lasting"].map(there), [false, true, true, true]);
+    assert_eq!(world.disks.lock().used(TargetId(1), Some(old.0)), 0, "the bytes are gone when it is answered");
+    let notes = world.lots().notes();
+    assert!(notes.len() == 1 && notes[0].contains("lot `old` of `alice`, 4 GiB, ended at 2"), "{notes:?}");
+    said(&reclaim(100 * GI).unwrap_err(), ErrorKind::NoSpace, &["100 GiB are needed at target 1", "had 512 MiB there"]);
+    assert_eq!(["open", "newer", "lasting"].map(there), [true, false, true], "what there is goes");
+    let names: Vec<_> = world.namespace.lots().unwrap().into_iter().map(|row| row.lot.id).collect();
+    assert_eq!((names, newer.0), (vec![open.0, lasting.0], LotId(3)));
+    world.intents.closed(open.1);
+    reclaim(MI).unwrap();
+    assert!(!there("open"));
+    said(&reclaim(1).unwrap_err(), ErrorKind::NoSpace, &["had 0 B there"]);
+    // A lot that is made needs room, and gets it the same way.
+    end("lasting");
+    world.create("all", 40 * GI, HOUR_NS).unwrap();
+    assert!(!there("lasting"));
+    world.check();
+}
+
+#[test]
+fn a_lot_with_files_stays_unless_they_are_to_go_with_it() {
+    let world = World::new();
+    let alice = owner("alice");
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    let names = world.namespace.called_by(&alice);
+    names.make_directory(&mut Unwatched, &Place::at("/d/e"), OWNER, true).unwrap();
+    let in_lot = LayoutChoice { lot: Some(lot), ..LayoutChoice::default() };
+    let set = SetAttributes { default_layout: Some(Some(in_lot)), ..SetAttributes::default() };
+    names.set_attributes(&mut Unwatched, &Place::at("/d/e"), &set).unwrap();
+    names.make_directory(&mut Unwatched, &Place::at("/d/e/sub"), OWNER, false).unwrap();
+    assert_eq!(world.ask(&alice, named("run")).unwrap()[0].directories, [b"/d/e".to_vec(), b"/d/e/sub".to_vec()]);
+    let create = |path: &str| {
+        let made = names.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap().0;
+        world.write(&made, MI);
+        made.layout.unwrap().lot
+    };
+    assert_eq!([create("/d/e/f"), create("/d/e/sub/f"), create("/d/f")], [Some(lot), Some(lot), None]);
+    said(&world.ask(&alice, remove("run", false)).unwrap_err(), ErrorKind::NotEmpty, &["`run` has 2 files", "--files"]);
+    assert_eq!(create("/d/e/g"), Some(lot), "it is as it was");
+    said(&world.ask(&owner("bob"), remove("run", true)).unwrap_err(), ErrorKind::Access, &["`run`", "`alice`", "`bob`"]);
+    world.ask(&alice, remove("run", true)).unwrap();
+    assert!(world.disks.lock().shares.is_empty());
+    let there = |path: &str| world.namespace.stat(&Place::at(path)).is_ok();
+    assert_eq!(["/d/e/f", "/d/e/sub/f", "/d/e/g", "/d/f", "/d/e/sub"].map(there), [false, false, false, true, true]);
+    assert_eq!(create("/d/e/sub/h"), None, "directories outlive their lot");
+    assert_eq!(world.namespace.stat(&Place::at("/d/e")).unwrap().default_layout, None);
+    said(&world.ask(&alice, named("run")).unwrap_err(), ErrorKind::NotFound, &["`run`"]);
+}
+
+#[test]
+fn an_owner_sees_its_own_lots_and_the_store_all() {
+    let world = World::new();
+    world.create("hers", GI, HOUR_NS).unwrap();
+    let all = |who: &Identity| {
+        let shown = world.ask(who, LotOperation::Show { name: None }).unwrap();
+        shown.into_iter().map(|report| (report.lot.name, report.uses.len())).collect::<Vec<_>>()
+    };
+    let hers = vec![("hers".to_owned(), TARGETS as usize)];
+    let reader = Identity { id: CredentialId([2; 16]), owner: STORE_OWNER.into(), rights: Rights::Read, until_s: None };
+    assert_eq!(
+        [all(&owner("alice")), all(&Identity::store()), all(&reader), all(&owner("bob"))],
+        [hers.clone(), hers.clone(), hers, vec![]]
+    );
+    said(&world.ask(&owner("bob"), named("hers")).unwrap_err(), ErrorKind::Access, &["`hers`", "`alice`", "`bob`"]);
+}

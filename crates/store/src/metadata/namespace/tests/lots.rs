@@ -1,0 +1,241 @@
+//! Who may do what in a lot, and what may be moved between two.
+
+use crate::error::{ErrorKind, Result};
+use crate::metadata::database::Unwatched;
+use crate::metadata::database::in_memory::InMemory;
+use crate::metadata::lineage::Seen;
+use crate::metadata::namespace::Namespace;
+use crate::metadata::namespace::caller::Caller;
+use crate::protocol::lots::{Lot, LotState};
+use crate::protocol::metadata::*;
+use crate::trust::{CredentialId, Identity, Rights, STORE_OWNER};
+use std::sync::Arc;
+
+const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
+
+fn who(owner: &str, rights: Rights) -> Identity {
+    Identity { id: CredentialId([7; 16]), owner: owner.to_owned(), rights, until_s: None }
+}
+
+/// A store of three targets with alice's lot `hers` on two of them and bob's lot `his` on all; `/hers` and `/his` are theirs, `/plain` is not.
+fn store() -> (Namespace, LotId, LotId) {
+    let server = |n: u32| ServerEntry { name: format!("io{n}"), node: "n".into(), address: String::new() };
+    let target = |n: u32| TargetEntry { target: TargetId(n), server: n, directory: String::new() };
+    let map = StoreMap { store: 5, servers: (0..3).map(server).collect(), targets: (0..3).map(target).collect() };
+    let n = Namespace::open(Arc::new(InMemory::default()), map, OWNER, &Seen::default()).unwrap();
+    let lot = |name: &str, owner: &str, targets: &[u32]| {
+        let lot = Lot {
+            id: LotId(0),
+            name: name.into(),
+            owner: owner.into(),
+            size_bytes: 1 << 20,
+            created_ns: 0,
+            until_ns: 1,
+            elastic: false,
+            least: None,
+            state: LotState::Creating,
+            shares: targets.iter().map(|target| (TargetId(*target), 1 << 20)).collect(),
+        };
+        let id = n.add_lot(&lot).unwrap().id;
+        state(&n, id, LotState::Active);
+        id
+    };
+    let (hers, his) = (lot("hers", "alice", &[0, 2]), lot("his", "bob", &[0, 1, 2]));
+    for (name, lot) in [("hers", Some(hers)), ("his", Some(his)), ("plain", None)] {
+        let names = n.for_store();
+        names.make_directory(&mut Unwatched, &Place::at(name), OWNER, false).unwrap();
+        default_lot(&names, name, lot).unwrap();
+    }
+    (n, hers, his)
+}
+
+fn state(n: &Namespace, id: LotId, state: LotState) {
+    n.change_lot(id, |row| {
+        row.lot.state = state;
+        Ok(())
+    })
+    .unwrap();
+}
+
+fn default_lot(names: &Caller<'_>, path: &str, lot: Option<LotId>) -> Result<Attributes> {
+    let choice = LayoutChoice { lot, ..LayoutChoice::default() };
+    let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
+    names.set_attributes(&mut Unwatched, &Place::at(path), &set)
+}
+
+fn create_in(names: &Caller<'_>, path: &str, lot: Option<LotId>) -> Result<Attributes> {
+    let choice = LayoutChoice { lot, ..LayoutChoice::default() };
+    names.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &choice, "n").map(|(made, _)| made)
+}
+
+fn create(names: &Caller<'_>, path: &str) -> Result<Attributes> {
+    create_in(names, path, None)
+}
+
+fn rename(names: &Caller<'_>, from: &str, to: &str) -> Result<()> {
+    names.rename(&mut Unwatched, &Place::at(from), None, &Place::at(to), true, &SetAttributes::default()).map(drop)
+}
+
+#[test]
+fn a_file_is_in_the_lot_that_is_asked_for_or_its_directorys_and_on_its_targets() {
+    let (n, hers, his) = store();
+    let alice = who("alice", Rights::Write);
+    let names = n.called_by(&alice);
+    let lot_of = |made: Attributes| made.layout.unwrap().lot;
+    assert_eq!(lot_of(create(&names, "/hers/f").unwrap()), Some(hers));
+    assert_eq!(lot_of(create(&names, "/plain/f").unwrap()), None);
+    let asked = create_in(&names, "/plain/g", Some(hers)).unwrap();
+    let mut targets = asked.layout.as_ref().unwrap().targets.clone();
+    targets.sort_unstable();
+    assert_eq!((lot_of(asked.clone()), targets), (Some(hers), vec![TargetId(0), TargetId(2)]));
+    let refused = create_in(&names, "/plain/h", Some(his)).unwrap_err();
+    assert!(refused.kind() == ErrorKind::Access && refused.to_string().contains("lot `his` is `bob`'s"), "{refused}");
+    assert_eq!(create_in(&names, "/plain/h", Some(LotId(99))).unwrap_err().kind(), ErrorKind::NotFound);
+    names.make_directory(&mut Unwatched, &Place::at("/hers/a/b"), OWNER, true).unwrap();
+    assert_eq!(lot_of(create(&names, "/hers/a/b/f").unwrap()), Some(hers), "directories hand it down");
+    // Another layout is one in the same lot.
+    let one = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
+    let changed = names.relayout(&mut Unwatched, asked.id, &one, "n").unwrap().layout.unwrap();
+    assert!(changed.lot == Some(hers) && [TargetId(0), TargetId(2)].contains(&changed.targets[0]), "{changed:?}");
+    let other = LayoutChoice { lot: Some(his), ..one };
+    assert_eq!(n.for_store().relayout(&mut Unwatched, asked.id, &other, "n").unwrap_err().kind(), ErrorKind::CrossLot);
+    // What is removed says in which lot its datafiles are.
+    names.unlink(&mut Unwatched, &Place::at("/plain/g"), None).unwrap();
+    let intent = n.intent(asked.id).unwrap().unwrap();
+    assert_eq!(intent, crate::metadata::inode::Intent::remove(&changed));
+    // One whose time is over is there for best effort; one that goes takes nothing in.
+    state(&n, hers, LotState::Removing);
+    let refused = create(&names, "/hers/late").unwrap_err();
+    assert!(refused.kind() == ErrorKind::Busy && refused.to_string().contains("`hers` is being removed"), "{refused}");
+    assert_eq!(names.may_open(&Place::at("/hers/f"), false).unwrap_err().kind(), ErrorKind::Busy);
+    names.make_directory(&mut Unwatched, &Place::at("/hers/new"), OWNER, false).unwrap();
+    assert_eq!(n.stat(&Place::at("/hers/new")).unwrap().default_layout.unwrap().lot, None);
+    n.forget_lot(hers).unwrap();
+    assert_eq!(lot_of(create(&names, "/hers/late").unwrap()), None);
+}
+
+#[test]
+fn nobody_but_its_owner_and_the_store_changes_what_is_in_a_lot() {
+    let (n, hers, _) = store();
+    create(&n.for_store(), "/hers/f").unwrap();
+    create_in(&n.for_store(), "/plain/in", Some(hers)).unwrap();
+    create(&n.for_store(), "/plain/f").unwrap();
+    let id = n.stat(&Place::at("/hers/f")).unwrap().id;
+    let (alice, bob) = (who("alice", Rights::Write), who("bob", Rights::Write));
+    let w = &mut Unwatched;
+    let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let at = |path: &str| Place::at(path);
+    let mut each = |names: &Caller<'_>| -> Vec<(&str, Result<()>)> {
+        vec![
+            ("create", create(names, "/hers/new").map(drop)),
+            ("mkdir", names.make_directory(w, &at("/hers/d"), OWNER, false).map(drop)),
+            ("mknod", names.make_node(w, &at("/hers/p"), &NewNode::Fifo, OWNER).map(drop)),
+            ("link", names.link(w, &at("/hers/f"), &at("/hers/l")).map(drop)),
+            ("truncate", names.truncate(w, &at("/plain/in"), 5).map(drop)),
+            ("written", names.written(w, id, 9).map(drop)),
+            ("chmod", names.set_attributes(w, &at("/hers/f"), &mode).map(drop)),
+            ("chmod of the directory", names.set_attributes(w, &at("/hers"), &mode).map(drop)),
+            ("setxattr", names.set_extended(w, &at("/hers/f"), b"user.x", b"1", SetExtended::Either)),
+            ("removexattr", names.remove_extended(w, &at("/hers/f"), b"user.x")),
+            ("open", names.may_open(&at("/hers/f"), false).map(drop)),
+            ("open to write", names.may_open(&at("/plain/in"), true).map(drop)),
+            ("rename within", rename(names, "/hers/f", "/hers/f2")),
+            ("rename over", rename(names, "/plain/f", "/plain/in")),
+            ("unlink", names.unlink(w, &at("/hers/f2"), None).map(drop)),
+            ("rmdir", names.remove_directory(w, &at("/hers/d"))),
+            ("rmdir of its directory", names.remove_directory(w, &at("/hers"))),
+        ]
+    };
+    let store = Identity::store();
+    for (what, done) in each(&n.called_by(&bob)) {
+        let error = done.expect_err(what);
+        // What a change before it would have made is not there for some; all are refused for whose it is.
+        let is_refused = error.kind() == ErrorKind::Access && error.to_string().contains("lot `hers` is `alice`'s");
+        assert!(is_refused || matches!(what, "unlink" | "rmdir") && error.kind() == ErrorKind::NotFound, "{what}: {error}");
+    }
+    for (what, done) in each(&n.called_by(&alice)) {
+        assert!(done.is_ok() || what == "rmdir of its directory", "{what}: {done:?}");
+    }
+    // Names and attributes are for all to see, and the store's reader reads everything.
+    n.called_by(&bob).stat(&at("/hers/new")).unwrap();
+    let reader = who(STORE_OWNER, Rights::Read);
+    n.called_by(&reader).may_open(&at("/hers/new"), false).unwrap();
+    assert_eq!(n.called_by(&reader).may_open(&at("/hers/new"), true).unwrap_err().kind(), ErrorKind::Access);
+    assert_eq!(default_lot(&n.called_by(&bob), "/plain", Some(hers)).unwrap_err().kind(), ErrorKind::Access);
+    assert_eq!(default_lot(&n.called_by(&bob), "/hers", None).unwrap_err().kind(), ErrorKind::Access);
+    default_lot(&n.called_by(&store), "/plain", Some(hers)).unwrap();
+}
+
+#[test]
+fn what_is_in_a_lot_is_not_moved_out_of_it_and_what_is_not_is_not_moved_in() {
+    let (n, hers, his) = store();
+    let names = n.for_store();
+    let w = &mut Unwatched;
+    for path in ["/hers/f", "/his/f", "/plain/f"] {
+        create(&names, path).unwrap();
+    }
+    for path in ["/hers/d", "/his/d", "/plain/d", "/hers/d2"] {
+        names.make_directory(w, &Place::at(path), OWNER, false).unwrap();
+    }
+    let crosses = |done: Result<()>, words: [&str; 2]| {
+        let error = done.unwrap_err();
+        assert_eq!((error.kind(), error.kind().errno()), (ErrorKind::CrossLot, libc::EXDEV), "{error}");
+        words.iter().for_each(|word| assert!(error.to_string().contains(word), "{error}"));
+    };
+    for what in ["f", "d"] {
+        let path = |of: &str| format!("/{of}/{what}");
+        crosses(rename(&names, &path("hers"), "/his/x"), ["in lot `hers`", "in lot `his`"]);
+        crosses(rename(&names, &path("hers"), "/plain/x"), ["in lot `hers`", "in no lot"]);
+        crosses(rename(&names, &path("plain"), "/hers/x"), ["in no lot", "in lot `hers`"]);
+        crosses(names.exchange(w, &Place::at(path("hers")), &Place::at(path("his"))), ["`hers`", "`his`"]);
+        rename(&names, &path("hers"), "/hers/d2/x").unwrap();
+        rename(&names, "/hers/d2/x", &path("hers")).unwrap();
+    }
+    crosses(names.link(w, &Place::at("/hers/f"), &Place::at("/his/l")).map(drop), ["`hers`", "`his`"]);
+    names.link(w, &Place::at("/hers/f"), &Place::at("/hers/d/l")).unwrap();
+    // What has no bytes is in no lot.
+    names.make_node(w, &Place::at("/plain/link"), &NewNode::Symlink(b"x".to_vec()), OWNER).unwrap();
+    rename(&names, "/plain/link", "/hers/link").unwrap();
+    // A copy with a lot of its own keeps it where it is made, under all its names there, and may go home.
+    create_in(&names, "/plain/x.partial", Some(hers)).unwrap();
+    rename(&names, "/plain/x.partial", "/plain/x").unwrap();
+    rename(&names, "/plain/x", "/plain/d/x").unwrap();
+    names.link(w, &Place::at("/plain/d/x"), &Place::at("/plain/y")).unwrap();
+    crosses(rename(&names, "/plain/y", "/his/y"), ["`hers`", "`his`"]);
+    rename(&names, "/plain/y", "/hers/y").unwrap();
+    // A directory that gets a lot has files outside it: they stay outside, and where they are.
+    default_lot(&names, "/plain/d", Some(his)).unwrap();
+    create(&names, "/plain/d/new").unwrap();
+    assert_eq!(n.stat(&Place::at("/plain/d/x")).unwrap().layout.unwrap().lot, Some(hers));
+    rename(&names, "/plain/d/x", "/plain/d/z").unwrap();
+    // Lots that are gone are none.
+    n.forget_lot(his).unwrap();
+    rename(&names, "/his/f", "/plain/from-his").unwrap();
+}
+
+#[test]
+fn a_credential_for_reading_changes_nothing() {
+    use crate::protocol::lost::Lost;
+    use crate::protocol::lots::LotOperation;
+    let (place, node) = (Place::at("/f"), String::new());
+    let changes = [
+        Operation::MakeDirectory { place: place.clone(), owner: OWNER, parents: false },
+        Operation::Open { place: place.clone(), write: true },
+        Operation::Reopen { files: vec![(FileId(1), true)] },
+        Operation::Relayout { place: place.clone(), layout: LayoutChoice::default(), node },
+        Operation::Lost { file: FileId(1), lost: Lost::default(), mended: Lost::default() },
+        Operation::Many { operations: vec![Small::Written { file: FileId(1), size_bytes: 1 }] },
+        Operation::Lot(LotOperation::Renew { name: "x".into(), for_ns: 0 }),
+        Operation::RemoveDraft { file: FileId(1), abandoned_for_ns: 0 },
+    ];
+    assert!(changes.iter().all(Operation::changes));
+    let asks = [
+        Operation::StoreMap,
+        Operation::Open { place: place.clone(), write: false },
+        Operation::Reopen { files: vec![(FileId(1), false)] },
+        Operation::Many { operations: vec![Small::Stat { place, sizes: false }] },
+        Operation::Lot(LotOperation::Show { name: None }),
+        Operation::Sync,
+    ];
+    assert!(!asks.iter().any(Operation::changes));
+}
