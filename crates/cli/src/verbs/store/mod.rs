@@ -2,6 +2,7 @@
 
 pub(super) mod cat;
 pub(super) mod cp;
+pub(super) mod credential;
 pub(super) mod df;
 pub(super) mod du;
 pub(super) mod find;

@@ -1,0 +1,202 @@
+//! `thalweg credential`: gives an owner a credential for a store, shows who was given one, and takes one back.
+//!
+//! The secret of a new credential is derived here, from the store's own: it goes nowhere but into the file.
+
+use crate::operand::StoreFlags;
+use crate::{failure::Failure, listing, output, session::Session};
+use serde::Serialize;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use thalweg_store::config::StoreConfig;
+use thalweg_store::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
+use thalweg_store::start::init_credential;
+use thalweg_store::trust::{Credential, CredentialId, Rights};
+use thalweg_trace::{Tracer, numbers};
+
+/// Arguments of `thalweg credential`.
+#[derive(clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(clap::Subcommand)]
+enum What {
+    /// Make a credential for an owner, in a file that only you can read
+    Create(Create),
+    /// Show the credentials that were made
+    Ls(Ls),
+    /// Refuse a credential from now on, on open connections too
+    Revoke(Revoke),
+    /// Make the own credential of a store that has none (of a release that knew none)
+    Init(Init),
+}
+
+#[derive(clap::Args)]
+struct Create {
+    /// The owner's name: whose lots it may use
+    name: String,
+    /// For reading only
+    #[arg(long)]
+    read_only: bool,
+    /// For how long it is good, like 12h or 30d (default: until it is revoked)
+    #[arg(long, value_name = "TIME", value_parser = numbers::parse_age)]
+    until: Option<Duration>,
+    /// The file to write (default: NAME.credential)
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+#[derive(clap::Args)]
+struct Ls {
+    /// Print as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+#[derive(clap::Args)]
+struct Revoke {
+    /// An owner's name (all of its credentials), or the number of one, as `ls` shows it
+    name: String,
+    #[command(flatten)]
+    store: StoreFlags,
+}
+
+#[derive(clap::Args)]
+struct Init {
+    /// The store.toml that describes the store
+    store: PathBuf,
+}
+
+/// The document of `ls --json`.
+#[derive(Serialize)]
+struct Document {
+    schema: &'static str,
+    credentials: Vec<Row>,
+}
+
+#[derive(Serialize)]
+struct Row {
+    id: String,
+    owner: String,
+    /// read, or write.
+    rights: &'static str,
+    created: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revoked: Option<String>,
+}
+
+/// Does what is asked.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.what {
+        What::Create(create) => make(create),
+        What::Ls(ls) => list(ls),
+        What::Revoke(revoke) => take_back(revoke),
+        What::Init(init) => {
+            let config = StoreConfig::read(&init.store).map_err(Failure::failed)?;
+            output::note(&init_credential(&config).map_err(Failure::failed)?);
+            Ok(())
+        }
+    }
+}
+
+/// The store, and its own credential.
+fn reach(flags: &StoreFlags) -> Result<(Session, Arc<Credential>), Failure> {
+    let store = flags.path("/")?.store;
+    let session = Session::connect(&store, flags)?;
+    let credential = flags.credentials(&store)?.for_store(session.map().store).map_err(Failure::failed)?;
+    Ok((session, credential))
+}
+
+fn ask(session: &Session, operation: CredentialOperation) -> Result<CredentialBook, Failure> {
+    session.names().credentials(&mut Tracer::off(), operation).map_err(Failure::failed)
+}
+
+fn make(create: &Create) -> Result<(), Failure> {
+    let (session, own) = reach(&create.store)?;
+    let rights = if create.read_only { Rights::Read } else { Rights::Write };
+    let until_s = create.until.map(|time| now_s().saturating_add(time.as_secs()));
+    let made = own.derive(&create.name, rights, until_s).map_err(Failure::failed)?;
+    let path = create.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.credential", create.name)));
+    // The file first: what is registered can then be revoked, and what is not was given to nobody.
+    if !made.write_new(&path).map_err(Failure::failed)? {
+        return Err(Failure::failed(format!("{} is there already: give another file with --output", path.display())));
+    }
+    if let Err(error) = ask(&session, CredentialOperation::Register(made.identity.clone())) {
+        let _ = std::fs::remove_file(&path);
+        return Err(error);
+    }
+    output::line(&path.display().to_string())?;
+    output::note(&format!(
+        "opens the store for `{}`{}: give the file to its owner (mode 600), who uses it with --credential FILE or THALWEG_CREDENTIAL",
+        create.name,
+        if create.read_only { ", for reading only" } else { "" }
+    ));
+    Ok(())
+}
+
+fn list(ls: &Ls) -> Result<(), Failure> {
+    let (session, _) = reach(&ls.store)?;
+    let rows: Vec<Row> = ask(&session, CredentialOperation::List)?.entries.iter().map(row).collect();
+    if ls.json {
+        return output::json(&Document { schema: "thalweg.credentials/1", credentials: rows });
+    }
+    let width = rows.iter().map(|row| row.owner.len()).max().unwrap_or(0);
+    for row in rows {
+        let end = match (&row.revoked, &row.until) {
+            (Some(revoked), _) => format!("revoked {revoked}"),
+            (None, Some(until)) => format!("until {until}"),
+            (None, None) => "until it is revoked".to_owned(),
+        };
+        output::line(&format!("{}  {:width$}  {:5}  made {}  {end}", row.id, row.owner, row.rights, row.created))?;
+    }
+    Ok(())
+}
+
+fn take_back(revoke: &Revoke) -> Result<(), Failure> {
+    let (session, own) = reach(&revoke.store)?;
+    let book = ask(&session, CredentialOperation::List)?;
+    let is_meant = |entry: &&CredentialEntry| entry.identity.owner == revoke.name || entry.identity.id.to_string() == revoke.name;
+    let mut ids: Vec<CredentialId> = book.entries.iter().filter(is_meant).map(|entry| entry.identity.id).collect();
+    if ids.is_empty() && revoke.name == "read-only" {
+        // The one that every store has stands in no list until now.
+        let read_only = own.read_only().map_err(Failure::failed)?.identity;
+        ids.push(read_only.id);
+        ask(&session, CredentialOperation::Register(read_only))?;
+    }
+    if ids.is_empty() {
+        let problem = format!("there is no credential of `{}`: `thalweg credential ls` shows those that were made", revoke.name);
+        return Err(Failure::failed(problem));
+    }
+    let many = ids.len();
+    let book = ask(&session, CredentialOperation::Revoke(ids))?;
+    output::note(&format!("{many} of `{}` revoked: refused from now on, on open connections too", revoke.name));
+    if !book.unaware.is_empty() {
+        let servers = book.unaware.join(", ");
+        return Err(Failure::failed(format!("{servers} did not answer, and may let it in until in touch with the metadata service again")));
+    }
+    Ok(())
+}
+
+fn row(entry: &CredentialEntry) -> Row {
+    let time = |seconds: u64| listing::time_text(i64::try_from(seconds).unwrap_or(i64::MAX).saturating_mul(1_000_000_000));
+    Row {
+        id: entry.identity.id.to_string(),
+        owner: entry.identity.owner.clone(),
+        rights: if entry.identity.rights == Rights::Read { "read" } else { "write" },
+        created: time(entry.created_s),
+        until: entry.identity.until_s.map(time),
+        revoked: entry.revoked_s.map(time),
+    }
+}
+
+fn now_s() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
