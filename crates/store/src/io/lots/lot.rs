@@ -8,7 +8,7 @@
 //!
 //! A lot has an entry here from its first datafile or its share on; it stays as long as the target is open.
 
-use super::account::{Account, Accounts};
+use super::account::{Account, Accounts, Blocks};
 use super::deadline::Deadline;
 use super::more::Question;
 use crate::io::unsynced::UnsyncedNames;
@@ -198,25 +198,21 @@ impl Lot {
     }
 
     /// A datafile was looked at after something that may have added blocks, for which `charge` was taken.
-    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<u64>) {
+    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<Blocks>) {
         let taken = charge.map_or(0, Charge::into_bytes);
         let mut state = account.lock();
         let before = state.bytes;
-        if !state.is_gone {
-            state.bytes = now().unwrap_or(before);
-        }
+        state.look(now);
         self.settle(before, state.bytes, taken);
     }
 
     /// Does something that may give blocks of a datafile back, and counts what it did.
-    pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<u64>, work: impl FnOnce() -> T) -> T {
+    pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>, work: impl FnOnce() -> T) -> T {
         let mut state = account.lock();
         let before = state.bytes;
         self.giving.fetch_add(before, SeqCst);
         let done = work();
-        if !state.is_gone {
-            state.bytes = now().unwrap_or(before);
-        }
+        state.look(now);
         self.settle(before, state.bytes, 0);
         self.giving.fetch_sub(before, SeqCst);
         done
