@@ -15,6 +15,7 @@ use crate::io::unsynced::UnsyncedNames;
 use crate::protocol::io::{LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
 use crate::sync::{Condvar, Mutex, RwLock};
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -230,6 +231,24 @@ impl Lot {
         }
         self.giving.fetch_sub(before, SeqCst);
         done
+    }
+}
+
+/// An open datafile's lot, and its account there.
+pub(in crate::io) struct OfLot {
+    pub lot: Arc<Lot>,
+    pub account: Arc<Account>,
+}
+
+impl OfLot {
+    /// Looks at the datafile again: file systems give some blocks only when they write back.
+    pub(in crate::io) fn look(&self, file: &File) {
+        self.lot.count(&self.account, None, || Blocks::of(file));
+    }
+
+    /// Does something that may give blocks back.
+    pub(in crate::io) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
+        self.lot.give(&self.account, || Blocks::of(file), work)
     }
 }
 

@@ -4,23 +4,16 @@
 //! of the lot; then, of an elastic lot, from what is promised to nobody, as for datafiles outside lots and of lots whose time is over.
 //! Nothing that other requests need is held meanwhile.
 
-use super::account::{Account, Blocks};
+use super::account::Blocks;
 use super::extents;
-use super::lot::{Charge, Lot, Standing};
+use super::lot::{Charge, Lot, OfLot, Standing};
 use super::shares::Lots;
 use super::volume::Underway;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::LotId;
 use std::fs::File;
-use std::sync::Arc;
 use thalweg_trace::numbers;
-
-/// An open datafile's lot, and its account there.
-pub(in crate::io) struct OfLot {
-    pub lot: Arc<Lot>,
-    pub account: Arc<Account>,
-}
 
 /// Permission to add to a datafile, until it is dropped.
 pub(in crate::io) struct Room<'a> {
@@ -34,18 +27,6 @@ impl Drop for Room<'_> {
         if let Some((of, file)) = self.of {
             of.lot.count(&of.account, self.charge.take(), || Blocks::of(file));
         }
-    }
-}
-
-impl OfLot {
-    /// Looks at the datafile again: file systems give some blocks only when they write back.
-    pub(in crate::io) fn look(&self, file: &File) {
-        self.lot.count(&self.account, None, || Blocks::of(file));
-    }
-
-    /// Does something that may give blocks back.
-    pub(in crate::io) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
-        self.lot.give(&self.account, || Blocks::of(file), work)
     }
 }
 

@@ -8,9 +8,8 @@ use super::ballast::Ballast;
 use super::deadline::{Clock, Deadline, Machine};
 use super::kept::{Kept, KeptShare};
 use super::level;
-use super::lot::{Held, Lot, Standing};
+use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
-use super::room::OfLot;
 use super::volume::{Member, Volume};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::name::{LOTS, Name, each_datafile, lot_directory};
@@ -144,7 +143,7 @@ impl Lots {
         Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: true })
     }
 
-    /// A datafile of a lot leaves it: its blocks are given back with its name, whoever has it open.
+    /// A datafile of a lot leaves it: its blocks are given back with its name, even if it is open.
     pub(in crate::io) fn leave<E>(&self, id: DatafileId, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let Some(lot) = id.lot.and_then(|lot| self.find(lot)) else { return work() };
         // (One that is not there has nothing to give back.)
