@@ -49,29 +49,34 @@ impl Datafile {
             Make::Surely => Err(Errno::NOENT),
             Make::Not | Make::IfMissing => open(OFlags::empty()),
         };
-        let file = match opened {
-            Ok(file) => file,
+        let (file, is_new) = match opened {
+            Ok(file) => (file, false),
             Err(Errno::NOENT) if make == Make::Not => return Ok(None),
             Err(Errno::NOENT) => Datafile::create(home, id, &open)?,
             Err(e) => return Err(failed(e)),
         };
         let file = File::from(file);
-        let lot = home.lots.of(id, &file);
+        let lot = home.lots.of(id, &file, is_new);
         Ok(Some(Datafile { file, id, home: Arc::clone(home), lot }))
     }
 
-    /// Makes it, if it is not there; `open` takes what the system is to do besides opening.
-    fn create(home: &Home, id: DatafileId, open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> Result<OwnedFd> {
+    /// Makes it, if it is not there; `open` takes what the system is to do besides opening. Whether it is known to be new: of one in a lot it saves
+    /// a look.
+    fn create(home: &Home, id: DatafileId, open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> Result<(OwnedFd, bool)> {
         let _room = match home.lots.room_for_name(id.lot) {
             Ok(room) => room,
             // One that is there needs none.
-            Err(refused) => return open(OFlags::empty()).map_err(|_| refused),
+            Err(refused) => return open(OFlags::empty()).map(|file| (file, false)).map_err(|_| refused),
         };
-        let create = || match open(OFlags::CREATE) {
-            Err(Errno::NOENT) => {
-                home.make_part(id).and_then(|()| open(OFlags::CREATE).map_err(|e| Error::system(home.path(id).display(), e)))
-            }
-            other => other.map_err(|e| Error::system(home.path(id).display(), e)),
+        let make = || match id.lot.map(|_| open(OFlags::CREATE | OFlags::EXCL)) {
+            Some(Ok(file)) => Ok((file, true)),
+            None | Some(Err(Errno::EXIST)) => open(OFlags::CREATE).map(|file| (file, false)),
+            Some(Err(e)) => Err(e),
+        };
+        let failed = |e: Errno| Error::system(home.path(id).display(), e);
+        let create = || match make() {
+            Err(Errno::NOENT) => home.make_part(id).and_then(|()| make().map_err(failed)),
+            other => other.map_err(failed),
         };
         let made = match create() {
             // A full file system may have no room for a name either.

@@ -37,10 +37,30 @@ impl Account {
     }
 }
 
-/// Bytes of a file's blocks, and whether it has a name.
-pub(super) fn blocks_of(file: &File) -> Option<(u64, bool)> {
-    let found = rustix::fs::fstat(file).ok()?;
-    Some(((found.st_blocks as u64).saturating_mul(512), found.st_nlink > 0))
+impl State {
+    /// Looks at the datafile; `None`: it cannot be looked at.
+    pub(super) fn look(&mut self, now: impl FnOnce() -> Option<Blocks>) {
+        let Some(now) = (!self.is_gone).then(now).flatten() else { return };
+        *self = State { bytes: if now.has_name { now.bytes } else { 0 }, is_gone: !now.has_name };
+    }
+}
+
+/// What a file takes.
+#[derive(Clone, Copy)]
+pub(super) struct Blocks {
+    pub bytes: u64,
+    pub has_name: bool,
+}
+
+impl Blocks {
+    /// Of a file that was made just now.
+    pub(super) const NONE: Blocks = Blocks { bytes: 0, has_name: true };
+
+    /// Of an open file.
+    pub(super) fn of(file: &File) -> Option<Blocks> {
+        let found = rustix::fs::fstat(file).ok()?;
+        Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: found.st_nlink > 0 })
+    }
 }
 
 /// Those of a lot.
@@ -52,10 +72,10 @@ impl Accounts {
         &self.0[(key.0.0 ^ u64::from(key.1)) as usize % PARTS]
     }
 
-    /// That of a datafile of which `found` says what it takes and whether it has a name; `surplus` is what happens to those that are forgotten.
-    pub(super) fn of(&self, key: Key, found: impl FnOnce() -> (u64, bool), surplus: impl Fn(Key, &Account)) -> Arc<Account> {
+    /// That of a datafile of which `found` says what it takes; `surplus` is what happens to those that are forgotten.
+    pub(super) fn of(&self, key: Key, found: impl FnOnce() -> Blocks, surplus: impl Fn(Key, &Account)) -> Arc<Account> {
         let mut part = self.part(key).lock();
-        let (bytes, has_name) = found();
+        let Blocks { bytes, has_name } = found();
         if let Some(account) = part.get(&key)
             && (!has_name || !account.lock().is_gone)
         {

@@ -8,13 +8,14 @@
 //!
 //! A lot has an entry here from its first datafile or its share on; it stays as long as the target is open.
 
-use super::account::{Account, Accounts};
+use super::account::{Account, Accounts, Blocks};
 use super::deadline::Deadline;
 use super::more::Question;
 use crate::io::unsynced::UnsyncedNames;
 use crate::protocol::io::{LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
 use crate::sync::{Condvar, Mutex, RwLock};
+use std::fs::File;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
 use std::time::{Duration, Instant};
@@ -198,25 +199,21 @@ impl Lot {
     }
 
     /// A datafile was looked at after something that may have added blocks, for which `charge` was taken.
-    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<u64>) {
+    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<Blocks>) {
         let taken = charge.map_or(0, Charge::into_bytes);
         let mut state = account.lock();
         let before = state.bytes;
-        if !state.is_gone {
-            state.bytes = now().unwrap_or(before);
-        }
+        state.look(now);
         self.settle(before, state.bytes, taken);
     }
 
     /// Does something that may give blocks of a datafile back, and counts what it did.
-    pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<u64>, work: impl FnOnce() -> T) -> T {
+    pub(super) fn give<T>(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>, work: impl FnOnce() -> T) -> T {
         let mut state = account.lock();
         let before = state.bytes;
         self.giving.fetch_add(before, SeqCst);
         let done = work();
-        if !state.is_gone {
-            state.bytes = now().unwrap_or(before);
-        }
+        state.look(now);
         self.settle(before, state.bytes, 0);
         self.giving.fetch_sub(before, SeqCst);
         done
@@ -234,6 +231,24 @@ impl Lot {
         }
         self.giving.fetch_sub(before, SeqCst);
         done
+    }
+}
+
+/// An open datafile's lot, and its account there.
+pub(in crate::io) struct OfLot {
+    pub lot: Arc<Lot>,
+    pub account: Arc<Account>,
+}
+
+impl OfLot {
+    /// Looks at the datafile again: file systems give some blocks only when they write back.
+    pub(in crate::io) fn look(&self, file: &File) {
+        self.lot.count(&self.account, None, || Blocks::of(file));
+    }
+
+    /// Does something that may give blocks back.
+    pub(in crate::io) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
+        self.lot.give(&self.account, || Blocks::of(file), work)
     }
 }
 

@@ -25,8 +25,9 @@ mod room;
 mod shares;
 mod volume;
 
+pub(super) use lot::OfLot;
 pub(super) use more::More;
-pub(super) use room::{OfLot, taken_by_others};
+pub(super) use room::taken_by_others;
 pub(super) use shares::Lots;
 
 #[cfg(test)]

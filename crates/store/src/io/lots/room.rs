@@ -4,22 +4,16 @@
 //! of the lot; then, of an elastic lot, from what is promised to nobody, as for datafiles outside lots and of lots whose time is over.
 //! Nothing that other requests need is held meanwhile.
 
-use super::lot::{Charge, Lot, Standing};
+use super::account::Blocks;
+use super::extents;
+use super::lot::{Charge, Lot, OfLot, Standing};
 use super::shares::Lots;
 use super::volume::Underway;
-use super::{account, account::Account, extents};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::LotId;
 use std::fs::File;
-use std::sync::Arc;
 use thalweg_trace::numbers;
-
-/// An open datafile's lot, and its account there.
-pub(in crate::io) struct OfLot {
-    pub lot: Arc<Lot>,
-    pub account: Arc<Account>,
-}
 
 /// Permission to add to a datafile, until it is dropped.
 pub(in crate::io) struct Room<'a> {
@@ -31,24 +25,8 @@ pub(in crate::io) struct Room<'a> {
 impl Drop for Room<'_> {
     fn drop(&mut self) {
         if let Some((of, file)) = self.of {
-            of.lot.count(&of.account, self.charge.take(), || bytes_of(file));
+            of.lot.count(&of.account, self.charge.take(), || Blocks::of(file));
         }
-    }
-}
-
-fn bytes_of(file: &File) -> Option<u64> {
-    account::blocks_of(file).map(|(bytes, _)| bytes)
-}
-
-impl OfLot {
-    /// Looks at the datafile again: file systems give some blocks only when they write back.
-    pub(in crate::io) fn look(&self, file: &File) {
-        self.lot.count(&self.account, None, || bytes_of(file));
-    }
-
-    /// Does something that may give blocks back.
-    pub(in crate::io) fn give<T>(&self, file: &File, work: impl FnOnce() -> T) -> T {
-        self.lot.give(&self.account, || bytes_of(file), work)
     }
 }
 
@@ -103,7 +81,8 @@ impl Lots {
     /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them; whether there was
     /// something to be done: then it is worth another try.
     pub(in crate::io) fn make_room(&self, lot: Option<LotId>, bytes: u64) -> bool {
-        (self.is_promised(lot) && self.give_up_ballast(bytes)) || self.volume().reclaim(bytes).is_ok()
+        (lot.and_then(|lot| self.find(lot)).is_some_and(|lot| is_promised(&lot)) && self.give_up_ballast(bytes))
+            || self.volume().reclaim(bytes).is_ok()
     }
 
     /// Room for a datafile's name: a block, where it draws on no promise.
@@ -111,12 +90,15 @@ impl Lots {
     /// # Errors
     /// As for [`Lots::room`].
     pub(in crate::io) fn room_for_name(&self, lot: Option<LotId>) -> Result<Option<Underway<'_>>> {
-        if self.is_promised(lot) { Ok(None) } else { self.volume().admit(extents::BLOCK_BYTES, &|| extents::BLOCK_BYTES) }
+        if lot.and_then(|lot| self.find(lot)).is_some_and(|lot| is_promised(&lot)) {
+            return Ok(None);
+        }
+        self.volume().admit(extents::BLOCK_BYTES, &|| extents::BLOCK_BYTES)
     }
+}
 
-    fn is_promised(&self, lot: Option<LotId>) -> bool {
-        lot.and_then(|lot| self.find(lot)).is_some_and(|lot| lot.standing() == Standing::Promised)
-    }
+fn is_promised(lot: &Lot) -> bool {
+    lot.standing() == Standing::Promised
 }
 
 /// A write into a lot met a full file system though it was promised room: who has taken it, and what held it.

@@ -3,14 +3,13 @@
 //! A share is promised in memory first, so that nobody takes its room meanwhile, then held by what its level needs, then kept on stable storage;
 //! what fails leaves what was kept before. It is released the other way round.
 
-use super::account;
+use super::account::Blocks;
 use super::ballast::Ballast;
 use super::deadline::{Clock, Deadline, Machine};
 use super::kept::{Kept, KeptShare};
 use super::level;
-use super::lot::{Held, Lot, Standing};
+use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
-use super::room::OfLot;
 use super::volume::{Member, Volume};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::name::{LOTS, Name, each_datafile, lot_directory};
@@ -125,33 +124,31 @@ impl Lots {
         self.all().iter().filter(|lot| lot.standing() == Standing::Promised).count() as isize
     }
 
-    /// What an open datafile draws on, if it is in a lot.
-    pub(in crate::io) fn of(&self, id: DatafileId, file: &File) -> Option<OfLot> {
+    /// What an open datafile draws on, if it is in a lot; `is_new`: it was made just now.
+    pub(in crate::io) fn of(&self, id: DatafileId, file: &File, is_new: bool) -> Option<OfLot> {
         let lot = self.make(id.lot?);
         let key = (id.file, id.index);
-        let account = lot.accounts.of(
-            key,
-            || account::blocks_of(file).unwrap_or((0, true)),
-            |key, account| {
-                let id = DatafileId { file: key.0, index: key.1, ..id };
-                lot.count(account, None, || self.blocks_at(id));
-            },
-        );
+        // One that cannot be looked at is taken for empty: the next look finds what it has.
+        let found = || if is_new { Blocks::NONE } else { Blocks::of(file).unwrap_or(Blocks::NONE) };
+        let account = lot.accounts.of(key, found, |key, account| {
+            let id = DatafileId { file: key.0, index: key.1, ..id };
+            lot.count(account, None, || self.blocks_at(id));
+        });
         Some(OfLot { lot, account })
     }
 
     /// Bytes of the blocks of a datafile that nobody has open.
-    fn blocks_at(&self, id: DatafileId) -> Option<u64> {
+    fn blocks_at(&self, id: DatafileId) -> Option<Blocks> {
         let found = rustix::fs::statat(&self.root, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
-        Some((found.st_blocks as u64).saturating_mul(512))
+        Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: true })
     }
 
-    /// A datafile of a lot leaves it: its blocks are given back with its name, whoever has it open.
+    /// A datafile of a lot leaves it: its blocks are given back with its name, even if it is open.
     pub(in crate::io) fn leave<E>(&self, id: DatafileId, work: impl FnOnce() -> Result<(), E>) -> Result<(), E> {
         let Some(lot) = id.lot.and_then(|lot| self.find(lot)) else { return work() };
         // (One that is not there has nothing to give back.)
         let key = (id.file, id.index);
-        let account = lot.accounts.of(key, || (self.blocks_at(id).unwrap_or(0), true), |_, _| ());
+        let account = lot.accounts.of(key, || self.blocks_at(id).unwrap_or(Blocks::NONE), |_, _| ());
         let done = lot.give_all(&account, work);
         lot.accounts.forget(key, &account);
         done
