@@ -8,6 +8,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::sync::{Condvar, Mutex};
+use crate::trust::{CredentialId, Identity, Rights};
 use crate::wire::socket;
 use std::collections::{BTreeMap, HashMap};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, Shutdown, TcpStream};
@@ -102,8 +103,9 @@ fn origin(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Clients that have said hello. There is no credential, so a client is who it says it is: this keeps one that runs wild from taking
-/// every place, and not one that lies.
+/// Clients that have said hello. An owner's credential is one client, whatever it says and wherever it is used: nobody takes every place from
+/// the others. Users of the store's own credential trust each other: there a client is an address and what it says it is, which keeps one
+/// that runs wild from taking every place.
 #[derive(Default)]
 pub(super) struct Clients {
     state: Mutex<Admitted>,
@@ -115,8 +117,32 @@ struct Admitted {
     of: HashMap<Client, usize>,
 }
 
-/// An address, and what it says it is: command and process.
-pub(super) type Client = (IpAddr, String);
+/// Who shares a limit.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Client {
+    /// Users of an owner's credential, and the owner's name.
+    Owner(CredentialId, String),
+    /// Of the store's own: an address, and what it says it is (command and process).
+    Own(IpAddr, String),
+}
+
+impl Client {
+    pub(super) fn of(who: &Identity, from: IpAddr, says: &str) -> Client {
+        match who.rights {
+            Rights::Store => Client::Own(from, says.to_owned()),
+            Rights::Read | Rights::Write => Client::Owner(who.id, who.owner.clone()),
+        }
+    }
+}
+
+impl std::fmt::Display for Client {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Client::Owner(_, name) => write!(f, "the credential of `{name}`"),
+            Client::Own(_, says) => f.write_str(says),
+        }
+    }
+}
 
 impl Clients {
     /// One connection more, of `most` in all; a client has three quarters of them at most.
@@ -131,7 +157,7 @@ impl Clients {
         }
         let of_one = most - most / 4;
         if state.of.get(client).is_some_and(|many| *many >= of_one) {
-            return too_many(format!("{} has {of_one} connections here already, and the others are for other clients", client.1));
+            return too_many(format!("{client} has {of_one} connections here already, and the others are for other clients"));
         }
         state.all += 1;
         *state.of.entry(client.clone()).or_default() += 1;
@@ -191,7 +217,8 @@ mod tests {
     #[test]
     fn a_client_takes_no_more_than_three_quarters_of_the_connections_and_gives_back_what_it_had() {
         let clients = Clients::default();
-        let (one, other) = ((address("10.0.0.1"), "cp 7".to_owned()), (address("10.0.0.1"), "cp 8".to_owned()));
+        let own = |says: &str| Client::of(&Identity::store(), address("10.0.0.1"), says);
+        let (one, other) = (own("cp 7"), own("cp 8"));
         (0..6).for_each(|_| clients.enter(&one, 8).unwrap());
         assert_eq!(clients.enter(&one, 8).unwrap_err().kind(), ErrorKind::TooMany);
         (0..2).for_each(|_| clients.enter(&other, 8).unwrap());
@@ -199,5 +226,16 @@ mod tests {
         clients.leave(&one);
         clients.enter(&other, 8).unwrap();
         assert_eq!(clients.all(), 8);
+    }
+
+    #[test]
+    fn users_of_one_owners_credential_are_one_client_whatever_they_say() {
+        let ana = Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Write, until_s: None };
+        let [one, other] = [("10.0.0.1", "cp 7"), ("10.0.0.2", "cp 8")].map(|(from, says)| Client::of(&ana, address(from), says));
+        let clients = Clients::default();
+        (0..3).for_each(|_| clients.enter(&one, 8).unwrap());
+        (0..3).for_each(|_| clients.enter(&other, 8).unwrap());
+        let error = clients.enter(&other, 8).unwrap_err();
+        assert!(error.message().contains("credential of `ana` has 6"), "{error}");
     }
 }

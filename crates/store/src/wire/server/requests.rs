@@ -68,11 +68,11 @@ impl Parts<'_> {
     }
 
     /// From now on it is a client's connection.
-    fn admit(&mut self, hello: &Hello) -> Result<()> {
+    fn admit(&mut self, hello: &Hello, who: &Identity) -> Result<()> {
         if self.client.is_some() {
             return Ok(());
         }
-        let client = (self.peer.ip(), hello.client.clone());
+        let client = Client::of(who, self.peer.ip(), &hello.client);
         let most = self.shared.options.connections.min(Shares::now().connections);
         self.shared.clients.enter(&client, most)?;
         *self.client = Some(client);
@@ -96,7 +96,7 @@ impl Parts<'_> {
                 let who = self.who.ok_or_else(|| Error::new(ErrorKind::Access, "a hello before a credential was proven"))?;
                 let mut reply = self.shared.service.hello(&hello, who)?;
                 reply.version = max.min(VERSION);
-                self.admit(&hello)?;
+                self.admit(&hello, who)?;
                 *self.session = Some(Arc::clone(&self.shared.service).session(&hello, who));
                 exchange.reply(&CommonReply::Hello(reply))
             }
