@@ -2,7 +2,7 @@
 
 use super::keeper::{Keeper, used_blocks};
 use super::terms::{check_size, resized, until_ns};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::protocol::lots::{Lot, LotReport, LotUse};
 use crate::protocol::metadata::{LotId, TargetId};
 
@@ -15,13 +15,15 @@ impl Keeper {
         let _claim = self.claims.claim(id);
         let old = self.standing(id)?;
         let new = Lot { until_ns: until_ns(self.namespace.now_ns(), for_ns)?, ..old.clone() };
-        let uses = self.keep_all(&old, &new, &new.shares).map_err(|error| self.explained(&new, &new.shares, error))?;
+        let kept = self.keep_all(&old, &new, &new.shares);
+        let uses = kept.map_err(|(error, _)| self.explained(&new, &new.shares, error))?;
         let renewed = self.change(id, |row| row.lot.until_ns = new.until_ns)?;
         Ok(self.report(renewed.lot, uses))
     }
 
-    /// Has these targets keep their shares as of `new`; if one refuses, all that may have done it keep what they had as of `old`.
-    fn keep_all(&self, old: &Lot, new: &Lot, shares: &[(TargetId, u64)]) -> Result<Vec<LotUse>> {
+    /// Has these targets keep their shares as of `new`; if one refuses, all that may have done it keep what they had as of `old`, and whether
+    /// they certainly do is said with the error.
+    fn keep_all(&self, old: &Lot, new: &Lot, shares: &[(TargetId, u64)]) -> Result<Vec<LotUse>, (Error, bool)> {
         let mut kept = Vec::with_capacity(shares.len());
         for (target, bytes) in shares {
             match self.keep_making_room(new, *target, *bytes) {
@@ -30,10 +32,11 @@ impl Keeper {
                     let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
                     let asked = &shares[..=kept.len()];
                     let back: Vec<_> = asked.iter().map(|(target, bytes)| self.keep(old, *target, had(*target).min(*bytes))).collect();
-                    if back.iter().any(Result::is_err) {
+                    let is_back = back.iter().all(Result::is_ok);
+                    if !is_back {
                         self.look();
                     }
-                    return Err(error);
+                    return Err((error, is_back));
                 }
             }
         }
@@ -51,7 +54,7 @@ impl Keeper {
         let old = self.standing(id)?;
         let uses = self.all_uses(&old)?;
         let used: Vec<_> = old.shares.iter().map(|(target, _)| (*target, uses.get(target).map_or(0, used_blocks))).collect();
-        let shares = resized(&used, size_bytes).map_err(|e| crate::Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))?;
+        let shares = resized(&used, size_bytes).map_err(|e| Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))?;
         let new = Lot { size_bytes, shares, ..old.clone() };
         // Smaller at the targets, then all in the row, then larger at the targets.
         let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
@@ -61,8 +64,13 @@ impl Keeper {
             row.lot.size_bytes = new.size_bytes;
             row.lot.shares.clone_from(&new.shares);
         })?;
-        let changed = self.keep_all(&old, &new, &larger).map_err(|error| self.explained(&new, &larger, error));
-        if let Err(error) = changed {
+        if let Err((error, is_back)) = self.keep_all(&old, &new, &larger) {
+            let error = self.explained(&new, &larger, error);
+            if !is_back {
+                // A target may have more than it had: the row says so until the worker has heard from it.
+                let problem = format!("{}; lot `{}` gets its new size when that server is back", error.message(), old.name);
+                return Err(Error::new(error.kind(), problem));
+            }
             // (The larger ones are back; the smaller ones are smaller than the row that they get back.)
             let back = self.change(id, |row| {
                 row.lot.size_bytes = old.size_bytes;
@@ -85,7 +93,7 @@ impl Keeper {
                 Ok(used) => {
                     let problem =
                         format!("lot `{}` is being written to: {} bytes are used at target {target} by now", old.name, used.used_bytes);
-                    crate::Error::new(crate::ErrorKind::Busy, problem)
+                    Error::new(crate::ErrorKind::Busy, problem)
                 }
                 Err(error) => error,
             };

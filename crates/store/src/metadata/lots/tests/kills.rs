@@ -175,6 +175,9 @@ fn nothing_is_ever_promised_twice() {
             let size_bytes = below(20) * GI + 1;
             let target = TargetId(below(TARGETS.into()) as u32);
             let (alice, store) = (owner("alice"), Identity::store());
+            if below(4) == 0 {
+                world.disks.lock().away.insert(TargetId(below(TARGETS.into()) as u32));
+            }
             world.fuse.light(if below(3) == 0 { below(25) as i64 + 1 } else { i64::MAX / 2 });
             // What is refused, or killed, is as good as what is done: what counts is what is promised then.
             let _ = match below(7) {
@@ -199,6 +202,9 @@ fn nothing_is_ever_promised_twice() {
                 world = world.killed(below(2) == 0);
             }
             world.fuse.light(i64::MAX / 2);
+            if below(2) == 0 {
+                world.disks.lock().away.clear();
+            }
             world.lots().settled();
             world.disks.lock().check();
             if below(4) == 0 {
