@@ -162,6 +162,20 @@ pub(super) fn receive(stream: &TcpStream, buffer: &mut [u8], flags: RecvFlags) -
     }
 }
 
+/// Sends all bytes; `more` follow at once, so that no short segment is made of the last ones.
+pub(super) fn send_all(stream: &TcpStream, mut bytes: &[u8], more: bool) -> std::io::Result<()> {
+    let flags = if more { SendFlags::NOSIGNAL | SendFlags::MORE } else { SendFlags::NOSIGNAL };
+    while !bytes.is_empty() {
+        match rustix::net::send(stream, bytes, flags) {
+            Ok(0) => return Err(std::io::ErrorKind::WriteZero.into()),
+            Ok(many) => bytes = &bytes[many..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+    }
+    Ok(())
+}
+
 /// Sends what follows `sent`, as far as that goes without waiting; also while the connection is being made.
 pub(super) fn send_now(stream: &TcpStream, bytes: &[u8], sent: &mut usize) -> std::io::Result<()> {
     use rustix::io::Errno;

@@ -5,9 +5,8 @@
 //!
 //! rustls shakes hands, keeps tickets and derives keys, as it does for kernels that encrypt by themselves; the records of an open
 //! connection are ours ([`records`], [`session`]): each byte is copied once on its way out, into the buffer in which it is encrypted and
-//! from which one call sends several records, and once on its way in, out of the buffer in which it was decrypted. rustls's own
-//! connections copy twice or three times, take memory for each record, and receive at most one record with each call; the figures are
-//! in `examples/tls.rs`.
+//! from which one call sends many records, and once on its way in, out of the buffer in which it was decrypted. rustls's own connections
+//! copy once or twice more, take memory for each record, and receive one record at most with each call. `examples/tls.rs` measures.
 //!
 //! Nobody waits for a `close_notify`, and none is sent: every message says how long it is, so an end within one is an error here as on a
 //! plain connection, and an end between two is what a peer that went away looks like.

@@ -20,8 +20,10 @@ use std::net::TcpStream;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
-/// Plaintext that is encrypted before it is sent, with one call.
-const SEND_BYTES: usize = 8 * PLAIN_BYTES;
+/// Plaintext that is encrypted before it is sent, with one call: half a payload. Smaller calls cost the kernel more (`examples/tls.rs`
+/// measured 0.65 of the plain rate with half a payload, 0.5 with an eighth of one); with a whole one, encrypting and receiving
+/// overlap less.
+const SEND_BYTES: usize = 32 * PLAIN_BYTES;
 /// Room for what is received with one call: small messages, and large ones.
 const SMALL_BYTES: usize = 2 * RECORD_BYTES;
 const LARGE_BYTES: usize = 256 << 10;
@@ -107,13 +109,15 @@ impl Session {
 
     // ---- Sending
 
-    /// Encrypts up to [`SEND_BYTES`] of the pieces.
+    /// Encrypts about [`SEND_BYTES`] of the pieces.
     fn encrypt(&mut self, pieces: &mut &mut [IoSlice<'_>]) -> std::io::Result<()> {
         if self.sent == self.output.len() {
             self.output.clear();
             self.sent = 0;
         }
-        let mut left = pieces.iter().map(|piece| piece.len()).sum::<usize>().min(SEND_BYTES);
+        let all: usize = pieces.iter().map(|piece| piece.len()).sum();
+        // A header in front of a payload makes it a little longer than so many records: the rest goes with them.
+        let mut left = if all <= SEND_BYTES + PLAIN_BYTES { all } else { SEND_BYTES };
         self.output.reserve(left + left.div_ceil(PLAIN_BYTES) * OVERHEAD_BYTES);
         while left > 0 {
             if self.sealing.sequence() >= self.refresh_after {
@@ -141,8 +145,12 @@ impl Session {
             if self.sent == self.output.len() {
                 return Ok(());
             }
-            socket::send_pieces(socket, &mut [IoSlice::new(&self.output[self.sent..])])?;
+            let is_last = rest.iter().all(|piece| piece.is_empty());
+            socket::send_all(socket, &self.output[self.sent..], !is_last)?;
             self.sent = self.output.len();
+            if is_last {
+                return Ok(());
+            }
         }
     }
 
