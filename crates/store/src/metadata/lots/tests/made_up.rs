@@ -185,7 +185,16 @@ impl IoServers for Servers {
         let target = self.target(server)?;
         let available_bytes = self.disks.lock().free(target);
         let (directory, file_system) = (String::new(), target.0.into());
-        Ok(vec![TargetSpace { target, directory, total_bytes: CAPACITY, available_bytes, available_files: 1000, file_system, promised_bytes: 0, level: Level::Admission }])
+        Ok(vec![TargetSpace {
+            target,
+            directory,
+            total_bytes: CAPACITY,
+            available_bytes,
+            available_files: 1000,
+            file_system,
+            promised_bytes: 0,
+            level: Level::Admission,
+        }])
     }
 
     fn boots(&self, servers: &[ServerEntry]) -> Vec<Option<String>> {
