@@ -38,7 +38,7 @@ const MOST_LINES_OF_A_FUNCTION: usize = 70;
 const FOLDERS: [&str; 8] = ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz"];
 
 /// The glossary has at most this many terms.
-const MOST_TERMS: usize = 40;
+const MOST_TERMS: usize = 45;
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree is there")

@@ -22,10 +22,12 @@
 //! new servers and targets go to the end.
 
 mod address;
+mod pin;
 
-use self::address::check_address;
-pub(crate) use self::address::split_pin;
-pub use self::address::{Pin, STORE_VARIABLE, StoreAddress, StorePath, pinned, resolve, without_pin};
+pub use self::address::{STORE_VARIABLE, StoreAddress, StorePath};
+use self::pin::check_address;
+pub(crate) use self::pin::split_pin;
+pub use self::pin::{Pin, pinned, resolve, without_pin};
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;

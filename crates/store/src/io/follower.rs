@@ -10,8 +10,8 @@
 
 use super::epoch::Starts;
 use super::lots::More;
+use super::options::IoServerOptions;
 use super::revoked::KnownRevoked;
-use super::service::IoServerOptions;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;

@@ -21,11 +21,13 @@ mod many;
 mod memory;
 mod name;
 mod open;
+mod options;
 mod revoked;
 mod service;
 mod sizes;
 mod target;
 mod unsynced;
 
-pub(crate) use service::{IoServer, IoServerOptions};
+pub(crate) use options::IoServerOptions;
+pub(crate) use service::IoServer;
 pub(crate) use target::{Target, TargetIdentity};

@@ -3,46 +3,21 @@
 use super::datafile::Datafile;
 use super::follower::{Follower, seen};
 use super::memory::Pool;
+use super::options::IoServerOptions;
 use super::target::Target;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
 use crate::protocol::io::{DatafileId, Durability, IoReply, IoRequest, TargetId};
 use crate::protocol::lots::ShareRequest;
-use crate::trust::{Credential, Credentials, Gate, Identity, Rights};
-use crate::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
+use crate::trust::{Identity, Rights};
+use crate::wire::{Exchange, Kind, Running, Service, Session, serve};
 use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_bulk::{crc32c, resize};
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
-
-/// How to run an I/O server.
-#[derive(Clone, Debug)]
-pub(crate) struct IoServerOptions {
-    /// Its name in the store.
-    pub name: String,
-    /// The label of the machine it is on.
-    pub node: String,
-    /// The store.
-    pub store: u64,
-    /// Where the store's metadata service is; empty: there is none.
-    pub metadata: String,
-    /// How it serves.
-    pub serve: ServeOptions,
-    /// What it proves to the metadata service.
-    pub credentials: Credentials,
-}
-
-impl IoServerOptions {
-    /// With the default bounds, on loopback.
-    pub(crate) fn new(name: impl Into<String>, node: impl Into<String>, credential: &Credential, gate: &Arc<Gate>) -> IoServerOptions {
-        let (name, node, store) = (name.into(), node.into(), credential.store);
-        let serve = ServeOptions::new(name.clone(), node.clone(), Arc::clone(gate));
-        IoServerOptions { serve, name, node, store, metadata: String::new(), credentials: Credentials::given(credential.clone()) }
-    }
-}
 
 /// Serves datafiles of one or more targets.
 pub(crate) struct IoServer {
@@ -455,6 +430,7 @@ pub(super) fn within_a_file(offset: u64, length: u64) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trust::{Credential, Gate};
 
     #[test]
     fn a_request_that_panics_gives_the_memory_for_its_payload_back() {

@@ -13,6 +13,7 @@
 //! list of them. (Rejected: a list at each server, which must be everywhere before a credential works; and signed tokens, which
 //! prove nothing about who sends them unless they are bound to a connection as well.)
 
+use super::hex;
 use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
 use super::secret::{self, Secret};
 use crate::durable;
@@ -136,7 +137,7 @@ impl Credential {
             "store" => Rights::Store,
             _ => return Err("rights: expected read, write or store"),
         };
-        let id = CredentialId(secret::from_hex(&written.id).ok_or("id: expected 32 hexadecimal digits")?);
+        let id = CredentialId(hex::from_hex(&written.id).ok_or("id: expected 32 hexadecimal digits")?);
         let secret = Secret::parse(&written.secret).ok_or("secret: expected 64 hexadecimal digits")?;
         check_name(&written.owner).map_err(|_| "owner: expected 1 to 63 of A-Z a-z 0-9 . _ -")?;
         let identity = Identity { id, owner: written.owner, rights, until_s: written.until };
@@ -202,7 +203,7 @@ impl Credential {
         let draft = path.with_file_name(format!(
             ".{}.{}",
             path.file_name().unwrap_or_default().to_string_lossy(),
-            secret::to_hex(&secret::random::<8>()?)
+            hex::to_hex(&secret::random::<8>()?)
         ));
         let written = || -> std::io::Result<()> {
             let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;

@@ -73,6 +73,12 @@ impl Gate {
         })
     }
 
+    /// Of a store whose credential nobody has.
+    #[cfg(test)]
+    pub(crate) fn of_nobody() -> Gate {
+        Gate::new(&Credential::new_store(7).expect("random bytes"), false).expect("a store's own")
+    }
+
     pub(crate) fn store(&self) -> u64 {
         self.store
     }

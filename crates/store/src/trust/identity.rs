@@ -22,7 +22,7 @@ impl std::str::FromStr for CredentialId {
     type Err = ();
 
     fn from_str(digits: &str) -> Result<CredentialId, ()> {
-        super::secret::from_hex(digits).map(CredentialId).ok_or(())
+        super::hex::from_hex(digits).map(CredentialId).ok_or(())
     }
 }
 

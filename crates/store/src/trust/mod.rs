@@ -3,6 +3,7 @@
 mod credential;
 mod find;
 mod gate;
+mod hex;
 mod identity;
 pub(crate) mod proof;
 mod secret;

@@ -1,5 +1,6 @@
 //! Secrets, and what is derived from them. HMAC-SHA256 throughout (RFC 2104, RFC 6234).
 
+use super::hex::{from_hex, to_hex};
 use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
 use crate::error::{Error, ErrorKind, Result};
 use ring::hmac;
@@ -141,24 +142,6 @@ pub(crate) fn decode(bytes: &[u8; CLAIMS_BYTES]) -> Option<Identity> {
     };
     let is_store = rights == Rights::Store || identity.id == CredentialId::default();
     (encode(&identity) == *bytes && is_store == (identity == Identity::store())).then_some(identity)
-}
-
-/// Lower-case hexadecimal digits.
-pub(crate) fn to_hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// The bytes of as many pairs of hexadecimal digits.
-pub(crate) fn from_hex<const N: usize>(text: &str) -> Option<[u8; N]> {
-    let digits = text.as_bytes();
-    if digits.len() != 2 * N || !digits.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let mut bytes = [0; N];
-    for (byte, pair) in bytes.iter_mut().zip(digits.chunks(2)) {
-        *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

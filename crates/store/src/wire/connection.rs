@@ -1,6 +1,7 @@
 //! The client's end of a connection: one call after the other, or several posted and completed in their order.
 
 use super::channel::Channel;
+use super::connect::Connect;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::recorded::Recorded;
@@ -9,8 +10,7 @@ use super::{patience, proving};
 use crate::config::without_pin;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::common::{CommonReply, CommonRequest, Hello, HelloReply, ServiceStart};
-use crate::trust::Credentials;
+use crate::protocol::common::{CommonReply, CommonRequest, HelloReply, ServiceStart};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
@@ -19,58 +19,6 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 use thalweg_bulk::crc32c;
 use thalweg_trace::{Event, Host, HostId, IdSpace, ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
-
-/// How to connect.
-#[derive(Clone, Debug)]
-pub struct Connect {
-    /// Silence after which the server is given up.
-    pub timeout: Duration,
-    /// Who we are, for the server's messages and traces.
-    pub client: String,
-    /// The label of our machine.
-    pub node: String,
-    /// The store we mean, if we know.
-    pub store: Option<u64>,
-    /// Size of the socket's buffers, if not the system's choice.
-    pub socket_buffer_bytes: Option<usize>,
-    /// The start of the store's metadata service, if we know.
-    pub service_start: Option<ServiceStart>,
-    /// How long a refused connection is tried again: the server may be starting.
-    pub refused: Duration,
-    /// What is proven to the server.
-    pub credentials: Credentials,
-}
-
-impl Default for Connect {
-    fn default() -> Connect {
-        let program = std::env::args_os().next().unwrap_or_default();
-        let program = std::path::Path::new(&program).file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Connect {
-            timeout: limits::CLIENT_SILENCE,
-            client: format!("{program} {}", std::process::id()),
-            node: String::new(),
-            store: None,
-            socket_buffer_bytes: None,
-            service_start: None,
-            refused: limits::REFUSED,
-            credentials: Credentials::default(),
-        }
-    }
-}
-
-impl Connect {
-    /// What is said first on a connection.
-    pub(super) fn hello(&self) -> Hello {
-        Hello {
-            version_min: VERSION_MIN,
-            version_max: VERSION,
-            client: self.client.clone(),
-            node: self.node.clone(),
-            store: self.store,
-            service_start: self.service_start,
-        }
-    }
-}
 
 /// A connection to a server that has said hello.
 pub struct Connection {

@@ -10,6 +10,7 @@
 //! with an error that names what was found and what was expected, and the connection is closed.
 
 mod channel;
+mod connect;
 mod connection;
 pub(crate) mod descriptors;
 mod exchange;
@@ -23,7 +24,8 @@ pub(crate) mod socket;
 mod tls;
 
 pub use channel::Channel;
-pub use connection::{Connect, Connection, Reply, unexpected};
+pub use connect::Connect;
+pub use connection::{Connection, Reply, unexpected};
 pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};

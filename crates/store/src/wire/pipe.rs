@@ -5,7 +5,8 @@
 //! go out with the proof of the credential, before the greeting is answered, once the server has proven its own. As on every connection, answers come in the order of the requests.
 
 use super::channel::Channel;
-use super::connection::{Connect, unexpected};
+use super::connect::Connect;
+use super::connection::unexpected;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::proving::client_tls;

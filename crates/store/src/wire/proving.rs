@@ -1,7 +1,7 @@
 //! The proof of credentials on a channel that blocks: see [`crate::trust::proof`].
 
 use super::channel::Channel;
-use super::connection::Connect;
+use super::connect::Connect;
 use super::socket;
 use super::tls::{ClientTls, ServerTls};
 use crate::config::{Pin, split_pin};

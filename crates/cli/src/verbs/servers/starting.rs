@@ -54,7 +54,7 @@ impl StartFlags {
 /// Says what there is to say about a start, waits for a signal or until a server cannot go on, and stops everything.
 pub(super) fn until_stopped(store: RunningStore, interrupt: &Interrupt) -> Result<(), Failure> {
     store.notes().iter().for_each(|note| output::note(note));
-    store.gate().on_refused(|line| output::note(line));
+    store.gate().on_refused(output::note);
     let woken = interrupt.clone();
     store.on_failure(move || woken.wake());
     interrupt.wait();
