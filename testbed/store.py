@@ -50,6 +50,16 @@ class Store:
     def __exit__(self, *_):
         self.process.stop()
 
+    def credential(self, user=None):
+        """The file with the store's own credential: what clients need that are another user, or have another state directory. For another
+        user, a copy that is theirs."""
+        own = os.path.join(self.directories[0], "store.credential")
+        if user is None:
+            return own
+        copy = f"{self.log}-credential-of-{user}"
+        shell.run("install", "-m", "600", "-o", str(user), own, copy)
+        return copy
+
     def url(self, name):
         """A file's name for the command line."""
         return f"{self.address}/{name}"

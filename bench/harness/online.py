@@ -31,7 +31,9 @@ T = {1: 12.71, 2: 4.30, 3: 3.18, 4: 2.78, 5: 2.57, 6: 2.45, 7: 2.36, 8: 2.31, 9:
 # A source that outlasts every run: it is stopped.
 ENDLESS = "memory:1Ti"
 
+# In clear: what a tuner is held against is the door, and not ciphers; and behind it the server listens on loopback.
 STORE = """store = "5f0c1d2e3a4b5968"
+plain = true
 
 [metadata]
 address = "{metadata}"
@@ -42,6 +44,11 @@ name = "io0"
 address = "{server}"
 targets = ["io0/target0"]
 """
+
+
+def environment(state, credential):
+    """A state directory of its own, in which no tuning was remembered and no credential is."""
+    return {**os.environ, "XDG_STATE_HOME": state, "THALWEG_CREDENTIAL": credential, "NO_COLOR": "1"}
 
 
 class Behind:
@@ -81,7 +88,7 @@ class Behind:
         self._serve([DOOR, addresses["shown"], addresses["true"], self.inside("rules.json"), self.inside("door.jsonl")], "door", "ready")
         metadata = [self.program, "serve", "--store", self.inside("shown.toml"), "--name", "metadata", "--initialise", "--beyond-loopback"]
         self._serve(metadata, "metadata", "metadata ")
-        self.address = f"thal://{addresses['metadata']}"
+        self.address = f"thal://{addresses['metadata']}#plain"
 
     def _serve(self, argv, name, word):
         log = self.inside(f"{name}.log")
@@ -98,7 +105,7 @@ class Behind:
 
     def environment(self):
         """A history that begins with each run."""
-        return {**os.environ, "XDG_STATE_HOME": self.inside(f"state-{time.monotonic_ns()}"), "NO_COLOR": "1"}
+        return environment(self.inside(f"state-{time.monotonic_ns()}"), self.inside("store.credential"))
 
     def command(self, *arguments):
         return self.client.argv([self.program, "cp", *arguments])
@@ -247,11 +254,11 @@ def shared(program, repetitions=1):
             server, *clients = bridge.hosts
             log = os.path.join(scratch.directory, "up.log")
             with Store(program, [os.path.join(scratch.directory, "store")], log, server) as store:
-                environment = {**os.environ, "XDG_STATE_HOME": os.path.join(scratch.directory, "state")}
+                history = environment(os.path.join(scratch.directory, "state"), store.credential())
                 with ExitStack() as running:
                     for number, client in enumerate(clients):
                         argv = client.argv([program, "cp", "--tune", "--quiet", "--source", ENDLESS, store.url(f"file{number}")])
-                        copy = subprocess.Popen(argv, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+                        copy = subprocess.Popen(argv, env=history, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
                         running.callback(copy.wait, 60)
                         running.callback(copy.send_signal, signal.SIGINT)
                     wait(5)
@@ -276,13 +283,13 @@ def loopback(program, pairs=6):
     with Scratch(PREFIX) as scratch:
         log = os.path.join(scratch.directory, "up.log")
         with Store(program, [os.path.join(scratch.directory, "store")], log, LOOPBACK) as store:
-            environment = {**os.environ, "XDG_STATE_HOME": os.path.join(scratch.directory, "state")}
+            history = environment(os.path.join(scratch.directory, "state"), store.credential())
             subprocess.run([program, "cp", "--quiet", "--source", f"memory:{size}", store.url("file")], check=True, timeout=200)
             for number in range(pairs):
                 took = {}
                 for flag in ("--tune", "--quiet") if number % 2 else ("--quiet", "--tune"):
                     argv = [program, "cp", "--json", flag, "--sink", "null", store.url("file")]
-                    done = subprocess.run(argv, capture_output=True, text=True, env=environment, check=False, timeout=200)
+                    done = subprocess.run(argv, capture_output=True, text=True, env=history, check=False, timeout=200)
                     if done.returncode != 0:
                         raise Broken(f"cp: {shell.last_line(done.stderr)}")
                     took[flag] = json.loads(done.stdout)["elapsed_s"]

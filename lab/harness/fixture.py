@@ -29,7 +29,8 @@ RUN_TIMEOUT_S = 60
 EXPLAIN_TIMEOUT_S = 120
 # The boot of a host that is to be another machine's.
 BOOT = "6d0f3c52-7a41-4c8e-9b1d-{:012x}"
-NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+NOBODY_ID = 65534
+NOBODY = ["setpriv", f"--reuid={NOBODY_ID}", f"--regid={NOBODY_ID}", "--clear-groups"]
 
 
 class Run:
@@ -323,7 +324,12 @@ class Fixture:
             words += fault.record_flags()
         if record.get("cpu") is not None:
             words = ["taskset", "-c", str(record["cpu"]), *words]
-        return [*NOBODY, *words] if unprivileged else words
+        return [*self._as_nobody(), *words] if unprivileged else words
+
+    def _as_nobody(self):
+        """What starts a command as `nobody`, who has no credential of a store but a copy."""
+        of_store = isinstance(self.server, Store) and not isinstance(self.server, Mounted)
+        return [*NOBODY, *(["env", f"THALWEG_CREDENTIAL={self.server.store.credential(NOBODY_ID)}"] if of_store else [])]
 
     @property
     def _records_itself(self):

@@ -1,7 +1,7 @@
 //! Mounting and taking away, as the command does it: processes of their own, people without privilege, processes that are killed.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
-use crate::common::{Running, Said, Servers, Up, content, run, scratch, text, thalweg, wait_until};
+use crate::common::{CREDENTIAL, Running, Said, Servers, Up, content, credential_of, run, scratch, text, thalweg, wait_until};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -229,7 +229,8 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
         command.args(arguments).env_remove("THALWEG_STORE").uid(PERSON).gid(PERSON).current_dir("/").stdin(Stdio::null());
         command.output_in_time().unwrap().into()
     };
-    let mounted = as_person(&program, &["mount", &store.address, text(&at)]);
+    let credential = credential_of(&store.credential(), PERSON, here.path());
+    let mounted = as_person(&program, &["mount", "--credential", text(&credential), &store.address, text(&at)]);
     if mounted.err.contains("/dev/fuse may not be opened") || mounted.err.contains("Operation not permitted") {
         return println!("SKIPPED: a person cannot mount here: {}", mounted.err.trim());
     }
@@ -438,7 +439,12 @@ fn a_tuned_mount_reads_what_was_written_and_says_what_it_tried_in_its_log() {
     fs::create_dir_all(&at).unwrap();
     let mount = Mounted(at);
     let arguments = ["mount", "--tune", "--log", text(&log), &store.address, text(&mount.0)];
-    let said: Said = thalweg(arguments).env("XDG_STATE_HOME", here.path().join("state")).output_in_time().unwrap().into();
+    let said: Said = thalweg(arguments)
+        .env("XDG_STATE_HOME", here.path().join("state"))
+        .env(CREDENTIAL, store.credential())
+        .output_in_time()
+        .unwrap()
+        .into();
     said.done();
     let bytes = content(6, 20 << 20);
     fs::write(mount.at("file"), &bytes).unwrap();

@@ -55,10 +55,15 @@ def run(limit_s, log, command):
             shutil.rmtree(scratch, ignore_errors=True)
 
 
+def _environment(scratch):
+    """Ours, with directories of its own: what tests keep for a user (credentials, what tunings found) is not among a person's."""
+    kept = {name: value for name, value in os.environ.items() if name not in ("XDG_RUNTIME_DIR", "THALWEG_CREDENTIAL")}
+    return {**kept, "TMPDIR": scratch, "XDG_STATE_HOME": os.path.join(scratch, ".state")}
+
+
 def _run(limit_s, out, command, scratch):
-    environment = {**os.environ, "TMPDIR": scratch}
     try:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=environment, start_new_session=True)
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out, env=_environment(scratch), start_new_session=True)
     except OSError as reason:
         out.write(f"{command[0]}: {reason}\n".encode())
         return 127

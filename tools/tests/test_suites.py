@@ -73,6 +73,13 @@ class Limited(unittest.TestCase):
         self.assertTrue(left, log)
         self.assertFalse(os.path.exists(f"/proc/{left[1]}"), "it was killed")
 
+    def test_nothing_is_kept_among_what_a_person_has(self):
+        code, log = limited(20, "sh", "-c", "echo $TMPDIR; echo $XDG_STATE_HOME; echo ${XDG_RUNTIME_DIR-none}")
+        self.assertEqual(code, 0)
+        scratch, state, runtime = log.split()
+        self.assertTrue(state.startswith(f"{scratch}/"), log)
+        self.assertEqual(runtime, "none")
+
     def test_temporary_files_are_removed(self):
         code, log = limited(20, "sh", "-c", "touch $TMPDIR/left; echo $TMPDIR")
         self.assertEqual(code, 0)

@@ -1,7 +1,7 @@
 //! Bad input: a clear error, nothing lost, nothing half-made. Each test is one item of the promise.
 
 use crate::bounded::{accepted, heard, joined};
-use crate::common::{Running, Servers, Up, content, file, run, scratch, text, thalweg};
+use crate::common::{Running, Said, Servers, Up, content, file, run, scratch, text, thalweg};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream};
 
@@ -184,6 +184,66 @@ fn altered(honest: &[u8], at: std::ops::Range<usize>, to: &[u8]) -> Vec<u8> {
 const VERSION: std::ops::Range<usize> = 4..6;
 const PAYLOAD_BYTES: std::ops::Range<usize> = 24..32;
 const BODY_BYTES: std::ops::Range<usize> = 32..36;
+/// The version of the proof, in each of its messages.
+const PROOF_VERSION: usize = 7;
+/// How long a client's proof is, in both messages, and a server's: its answer and its verdict. What follows is the hello.
+const PROOF_OF_CLIENT: usize = 144 + 40;
+const PROOF_OF_SERVER: usize = 88 + 16;
+
+/// What one end of a connection says, changed on the way: bytes at a place of it, and its end.
+#[derive(Clone, Default)]
+struct Change {
+    at: usize,
+    to: Vec<u8>,
+    end: Option<usize>,
+}
+
+impl Change {
+    /// In the header behind a proof of this length.
+    fn behind(proof: usize, at: std::ops::Range<usize>, to: &[u8]) -> Change {
+        Change { at: proof + at.start, to: to.to_vec(), end: None }
+    }
+
+    /// Hands on what one end says, until it is silent or is to be.
+    fn hand_on(&self, mut from: TcpStream, mut to: TcpStream) {
+        let (mut buffer, mut seen) = ([0; 4096], 0);
+        while let Ok(length @ 1..) = from.read(&mut buffer) {
+            let piece = &mut buffer[..length.min(self.end.map_or(length, |end| end - seen))];
+            for (place, byte) in (seen..).zip(piece.iter_mut()) {
+                if let Some(changed) = place.checked_sub(self.at).and_then(|place| self.to.get(place)) {
+                    *byte = *changed;
+                }
+            }
+            seen += piece.len();
+            if to.write_all(piece).is_err() || self.end == Some(seen) {
+                break;
+            }
+        }
+        for end in [from, to] {
+            let _ = end.shutdown(std::net::Shutdown::Both);
+        }
+    }
+}
+
+/// What a client says that lists a store through somebody who changes what both say; and that one's address.
+fn through_a_forger(store: &Up, of_client: &Change, of_server: &Change) -> (Said, String) {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    let server = TcpStream::connect(store.address.strip_prefix("thal://").unwrap()).unwrap();
+    let (of_client, of_server) = (of_client.clone(), of_server.clone());
+    let forger = std::thread::spawn(move || {
+        // Once, and nobody listens after that.
+        let client = accepted(&listener);
+        drop(listener);
+        let both = (client.try_clone().unwrap(), server.try_clone().unwrap());
+        let back = std::thread::spawn(move || of_server.hand_on(both.1, both.0));
+        of_client.hand_on(client, server);
+        joined(back);
+    });
+    let said = run(["ls", "--timeout", "2", "--credential", text(&store.credential()), &format!("thal://{address}/")]);
+    joined(forger);
+    (said, address)
+}
 
 #[test]
 fn a_server_outlives_peers_that_speak_garbage_another_version_or_claim_a_huge_message() {
@@ -206,6 +266,16 @@ fn a_server_outlives_peers_that_speak_garbage_another_version_or_claim_a_huge_me
         let answer = heard(&mut peer);
         assert!(answer.len() < 1 << 16, "a few words at most");
     }
+    // And of those who have proven a credential.
+    for (at, to) in [
+        (VERSION, &[0xee, 0xee][..]),
+        (PAYLOAD_BYTES, &(1_u64 << 63).to_le_bytes()),
+        (BODY_BYTES, &u32::MAX.to_le_bytes()),
+        (60..64, &[0; 4]),
+    ] {
+        let (said, _) = through_a_forger(&store, &Change::behind(PROOF_OF_CLIENT, at, to), &Change::default());
+        said.failed(1, &["127.0.0.1"]);
+    }
     run(["ls", &store.path("/")]).done();
     let status = std::fs::read_to_string(format!("/proc/{}/status", store.process.pid())).unwrap();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
@@ -215,18 +285,16 @@ fn a_server_outlives_peers_that_speak_garbage_another_version_or_claim_a_huge_me
 
 #[test]
 fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_or_claims_a_huge_message() {
+    let store = Up::start(1);
     let honest = {
-        let store = Up::start(1);
         let mut stream = TcpStream::connect(store.address.strip_prefix("thal://").unwrap()).unwrap();
         stream.write_all(&first_of_a_client()).unwrap();
         everything_said(&mut stream)
     };
-    let huge = (1_u64 << 63).to_le_bytes();
     for (answer, says) in [
         (content(9, 4096), &["protocol"][..]),
         (b"HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".to_vec(), &["protocol"]),
-        (altered(&honest, VERSION, &[0x34, 0x12]), &["version", "4660", "1"]),
-        (altered(&honest, PAYLOAD_BYTES, &huge), &["9223372036854775808"]),
+        (altered(&honest, PROOF_VERSION..PROOF_VERSION + 1, &[0x34]), &["version 52", "version 1"]),
         (honest[..honest.len() - 1].to_vec(), &[]),
         (Vec::new(), &[]),
     ] {
@@ -243,4 +311,20 @@ fn a_client_says_what_is_wrong_with_a_peer_that_speaks_garbage_another_version_o
         assert!(says.iter().all(|word| said.err.contains(word)), "expected {says:?} in: {}", said.err);
         joined(peer);
     }
+    // And with one that has proven to be of the store.
+    let huge = (1_u64 << 63).to_le_bytes();
+    let cut = Change { end: Some(PROOF_OF_SERVER + 63), ..Change::default() };
+    for (change, says) in [
+        (Change::behind(PROOF_OF_SERVER, VERSION, &[0x34, 0x12]), &["version", "4660", "1"][..]),
+        (Change::behind(PROOF_OF_SERVER, PAYLOAD_BYTES, &huge), &["9223372036854775808"]),
+        (Change::behind(0, 60..64, &[0; 4]), &["does not prove"]),
+        (cut, &[]),
+    ] {
+        let (said, address) = through_a_forger(&store, &Change::default(), &change);
+        let said = said.failed(1, &[&address]);
+        assert!(says.iter().all(|word| said.err.contains(word)), "expected {says:?} in: {}", said.err);
+    }
+    // One who changes nothing is in nobody's way until the client comes a second time.
+    let (said, _) = through_a_forger(&store, &Change::default(), &Change::default());
+    said.failed(1, &["Connection refused"]);
 }

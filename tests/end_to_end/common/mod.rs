@@ -3,11 +3,13 @@
 //! Everything started here is ended here, by its own process id, when its owner is dropped.
 
 mod disk;
+mod network;
 mod process;
 mod servers;
 
 pub use crate::content::content;
 pub use disk::SmallDisk;
+pub use network::{Network, description};
 pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};
 
@@ -39,6 +41,18 @@ pub fn file(directory: &Path, name: &str, bytes: &[u8]) -> PathBuf {
 /// A path as an argument.
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("test paths are UTF-8")
+}
+
+/// The variable that names a file with a credential.
+pub const CREDENTIAL: &str = "THALWEG_CREDENTIAL";
+
+/// A copy of a credential that belongs to this user, in this directory.
+pub fn credential_of(credential: &Path, user: u32, directory: &Path) -> PathBuf {
+    let copy = directory.join(format!("credential-of-{user}"));
+    std::fs::copy(credential, &copy).expect("a credential can be copied");
+    std::os::unix::fs::chown(&copy, Some(user), Some(user)).expect("root gives files away");
+    std::fs::set_permissions(&copy, std::os::unix::fs::PermissionsExt::from_mode(0o600)).expect("its mode can be set");
+    copy
 }
 
 /// Waits until a condition holds. The bound is no promise of the product: it only ends a test that hangs.

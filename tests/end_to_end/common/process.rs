@@ -14,7 +14,13 @@ pub const THALWEG: &str = env!("CARGO_BIN_EXE_thalweg");
 /// The command with these arguments, in an environment without our variables.
 pub fn thalweg<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     let mut command = Command::new(THALWEG);
-    command.args(arguments).env_remove("THALWEG_STORE").env_remove("THALWEG_NODE").env("NO_COLOR", "1").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env_remove("THALWEG_STORE")
+        .env_remove("THALWEG_NODE")
+        .env_remove(super::CREDENTIAL)
+        .env("NO_COLOR", "1")
+        .stdin(Stdio::null());
     command
 }
 

@@ -41,6 +41,16 @@ impl Up {
     pub fn path(&self, path: &str) -> String {
         format!("{}{path}", self.address)
     }
+
+    /// The file with the store's own credential.
+    pub fn credential(&self) -> PathBuf {
+        self.directory.path().join("store.credential")
+    }
+
+    /// The file with the credential for reading only.
+    pub fn read_only(&self) -> PathBuf {
+        self.directory.path().join("read-only.credential")
+    }
 }
 
 /// A store described by a `store.toml`, each server in a process of its own, on a loopback address of its own.
@@ -115,6 +125,11 @@ impl Servers {
     /// Kills one server.
     pub fn kill(&mut self, name: &str) {
         self.process(name).kill();
+    }
+
+    /// The file with the store's own credential.
+    pub fn credential(&self) -> PathBuf {
+        self.directory().join("store.credential")
     }
 
     /// Where everything is kept.

@@ -1,17 +1,17 @@
 //! Copies that are tuned while they run: the bytes are the same, what was given as a flag stays, and what was tried is listed.
 
 use crate::bounded::{BoundedChild, LIMIT};
-use crate::common::{Said, Up, content, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{CREDENTIAL, Said, Up, content, file, run, scratch, text, thalweg, wait_until};
 use std::io::{Read, Write};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// The command with a history of its own.
-fn tuned(state: &Path, arguments: &[&str]) -> Command {
+/// The command with a history of its own, and so none of the credentials of the user who started the store.
+fn tuned(store: &Up, state: &Path, arguments: &[&str]) -> Command {
     let mut command = thalweg(arguments);
-    command.env("XDG_STATE_HOME", state).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.env("XDG_STATE_HOME", state).env(CREDENTIAL, store.credential()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -29,8 +29,8 @@ fn threads(process: u32, name: &str) -> usize {
 
 /// Copies from a pipe whose writer is slow, so that connections are without work, until the tuner has turned the requests up, or, if
 /// `decided`, has decided about that; what was said, and all that was written.
-fn piped(state: &Path, arguments: &[&str], decided: bool) -> (Said, Vec<u8>) {
-    let mut child = tuned(state, arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
+fn piped(store: &Up, state: &Path, arguments: &[&str], decided: bool) -> (Said, Vec<u8>) {
+    let mut child = tuned(store, state, arguments).stdin(Stdio::piped()).spawn().expect("the command starts");
     let (mut pipe, process) = (child.stdin.take().expect("it is piped"), child.id());
     let enough = AtomicBool::new(false);
     let written = std::thread::scope(|scope| {
@@ -67,7 +67,7 @@ fn copied_out(store: &Up, name: &str, here: &Path) -> Vec<u8> {
 #[test]
 fn what_was_tried_while_a_copy_ran_is_in_its_document_and_the_bytes_are_the_same() {
     let (store, here) = (Up::start(2), scratch());
-    let (said, written) = piped(here.path(), &["cp", "--tune", "--json", "-", &store.path("/piped")], false);
+    let (said, written) = piped(&store, here.path(), &["cp", "--tune", "--json", "-", &store.path("/piped")], false);
     let tuning = &said.json()["tuning"];
     let steps = tuning["steps"].as_array().expect("steps");
     assert!(!steps.is_empty(), "{}", said.out);
@@ -81,7 +81,7 @@ fn what_was_tried_while_a_copy_ran_is_in_its_document_and_the_bytes_are_the_same
 fn a_person_gets_a_table_and_a_recording_has_the_story() {
     let (store, here) = (Up::start(1), scratch());
     let recording = here.path().join("tuned.thw");
-    let (said, written) = piped(here.path(), &["cp", "--tune", "--record", text(&recording), "-", &store.path("/piped")], true);
+    let (said, written) = piped(&store, here.path(), &["cp", "--tune", "--record", text(&recording), "-", &store.path("/piped")], true);
     assert!(said.err.contains("from > to") && said.err.contains("requests") && said.err.contains("2 > 4"), "{}", said.err);
     assert!(said.err.contains("at the end: "), "{}", said.err);
     assert!(copied_out(&store, "/piped", here.path()) == written);
@@ -98,7 +98,7 @@ fn what_is_given_as_a_flag_is_not_turned() {
     let flags = ["--requests", "3", "--depth", "2", "--streams", "2", "--buffer", "100000"];
     let target = store.path("/given");
     let arguments = [&["cp", "--tune", "--json"][..], &flags, &[text(&source), &target]].concat();
-    let document = said(tuned(here.path(), &arguments).spawn().unwrap()).done().json();
+    let document = said(tuned(&store, here.path(), &arguments).spawn().unwrap()).done().json();
     assert_eq!(document["tuning"]["values"], serde_json::json!({}), "{document}");
     let flow = &document["flow"];
     assert_eq!((&flow["requests"], &flow["depth"], &flow["streams"]), (&3.into(), &2.into(), &2.into()), "{document}");
@@ -116,7 +116,7 @@ fn a_copy_too_short_to_tune_a_tree_and_a_damaged_history_are_no_failure() {
     for (name, damaged) in [("one", ""), ("two", "{\"schema\": 7}")] {
         std::fs::write(here.path().join("thalweg/tuned.json"), damaged).unwrap();
         let target = store.path(&format!("/{name}"));
-        let said = said(tuned(here.path(), &["cp", "-r", "--tune", text(&tree), &target]).spawn().unwrap()).done();
+        let said = said(tuned(&store, here.path(), &["cp", "-r", "--tune", text(&tree), &target]).spawn().unwrap()).done();
         assert!(said.err.contains("tuned.json") && said.err.contains("left out of account"), "{}", said.err);
         assert!(said.err.contains("tuned: nothing was tried"), "{}", said.err);
         let out = here.path().join(name);
@@ -128,7 +128,7 @@ fn a_copy_too_short_to_tune_a_tree_and_a_damaged_history_are_no_failure() {
 #[test]
 fn a_tuned_copy_that_is_interrupted_leaves_nothing() {
     let (store, here) = (Up::start(1), scratch());
-    let mut child = tuned(here.path(), &["cp", "--tune", "-", &store.path("/never")]).stdin(Stdio::piped()).spawn().unwrap();
+    let mut child = tuned(&store, here.path(), &["cp", "--tune", "-", &store.path("/never")]).stdin(Stdio::piped()).spawn().unwrap();
     let mut pipe = child.stdin.take().expect("it is piped");
     pipe.write_all(&content(4, 30 << 20)).unwrap();
     // SAFETY: kill has no memory effects; the child has not been waited for, so the id is still its own.

@@ -1,7 +1,7 @@
 //! What anybody who reaches a port can do to a store: less than stop it.
 
 use crate::bounded::{Bounded, rest};
-use crate::common::{Running, Servers, content, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{CREDENTIAL, Running, Said, Servers, content, run, scratch, skipped, text, thalweg, wait_until};
 use std::fs;
 use std::io::Write;
 use std::net::TcpStream;
@@ -128,54 +128,78 @@ fn hard() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(1 << 20)
 }
 
-/// What a client says that was given nothing but what it does.
-fn as_anybody<const N: usize>(arguments: [&str; N]) -> Vec<u8> {
-    let output = thalweg(arguments).env_clear().output_in_time().expect("the command starts");
-    assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
-    output.stdout
+/// A client that has this credential, or none, and nothing else from whoever runs the tests.
+fn client<'a>(credential: Option<&Path>, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+    let mut command = thalweg(arguments);
+    command.env_clear().envs(credential.map(|path| (CREDENTIAL, path)));
+    command.output_in_time().expect("the command starts").into()
 }
 
 #[test]
-fn a_client_of_another_store_is_refused_and_one_without_credentials_may_do_everything() {
+fn a_client_of_another_store_is_refused_and_one_without_a_credential_may_do_nothing() {
+    use thalweg_store::trust::Credentials;
     use thalweg_store::wire::{Connect, Connection};
     let servers = Servers::start(1);
     for address in addresses(&servers.store) {
-        let meant = |store| Connection::connect(&address, &Connect { store, ..Connect::default() });
+        let credentials = Credentials::file(servers.credential());
+        let meant = |store| Connection::connect(&address, &Connect { store, credentials: credentials.clone(), ..Connect::default() });
+        meant(None).unwrap();
         let error = meant(Some(1)).err().unwrap();
-        assert_eq!(error.kind(), thalweg_store::ErrorKind::Invalid, "{error}");
         assert!(error.to_string().contains("0000000000000001"), "{error}");
     }
-    // No credential is asked for: who knows nothing but an address reads, changes and removes what others wrote.
     let here = scratch();
     let (source, out) = (here.path().join("in"), here.path().join("out"));
     fs::write(&source, content(1, 100_000)).unwrap();
     run(["cp", "--quiet", "--store", text(&servers.store), text(&source), "thal:/theirs"]).done();
-    let metadata = &addresses(&servers.store)[0];
-    let path = |name: &str| format!("thal://{metadata}/{name}");
-    let copied = as_anybody(["cat", &path("theirs")]);
-    assert!(copied == content(1, 100_000), "{} bytes were read", copied.len());
-    as_anybody(["mv", &path("theirs"), &path("ours")]);
-    run(["cp", "--quiet", "--store", text(&servers.store), "thal:/ours", text(&out)]).done();
-    assert!(fs::read(&out).unwrap() == content(1, 100_000));
-    as_anybody(["rm", &path("ours")]);
-    assert_eq!(run(["ls", "--store", text(&servers.store), "thal:/"]).done().out, "");
+    let path = |name: &str| format!("thal://{}/{name}", addresses(&servers.store)[0]);
+    let (theirs, ours, root) = (path("theirs"), path("ours"), path(""));
+    for verb in [
+        &["ls", &root][..],
+        &["cat", &theirs],
+        &["stat", &theirs],
+        &["cp", "--quiet", &theirs, text(&out)],
+        &["cp", "--quiet", text(&source), &ours],
+        &["mv", &theirs, &ours],
+        &["mkdir", &ours],
+        &["rm", &theirs],
+        &["df", &root],
+    ] {
+        let said = client(None, verb.iter().copied()).failed(1, &["no credential for store 00000000000000a1", "--credential"]);
+        assert_eq!((said.out.as_str(), said.err.lines().count()), ("", 1), "{verb:?}: {said:?}");
+    }
+    assert!(!out.exists());
+    // The same client, with one.
+    let credential = servers.credential();
+    assert!(client(Some(&credential), ["cat", &theirs]).done().out.len() > 50_000);
+    assert_eq!(client(Some(&credential), ["ls", &root]).done().out, "theirs\n");
 }
 
-#[test]
-fn listening_beyond_loopback_says_that_everybody_may_do_everything() {
-    let directory = scratch();
-    let mut command =
-        thalweg(["up", "--print-address", "--host", "0.0.0.0", "--beyond-loopback", "--servers", "1", text(directory.path())]);
+/// What a store says that is started beyond loopback with these flags, until it has ended.
+fn started_beyond(directory: &Path, flags: &[&str]) -> String {
+    let arguments =
+        [&["up", "--print-address", "--host", "0.0.0.0", "--beyond-loopback", "--servers", "1"], flags, &[text(directory)]].concat();
+    let mut command = thalweg(arguments);
     command.stderr(std::process::Stdio::piped());
     let mut process = Running::start(command);
     assert!(process.line().starts_with("thal://"));
     process.signal(libc::SIGTERM);
-    let said = rest(process.child().stderr.take().unwrap());
-    assert!(said.contains("anybody who reaches"), "{said}");
+    rest(process.child().stderr.take().unwrap())
+}
+
+#[test]
+fn what_listens_beyond_loopback_encrypts_and_says_so_when_it_does_not() {
+    let directory = scratch();
+    let said = started_beyond(directory.path(), &[]);
+    assert!(!said.contains("clear"), "{said}");
+    let said = started_beyond(directory.path(), &["--plain"]);
+    assert!(said.contains("bytes are in clear beyond loopback (--plain)"), "{said}");
     let refused = run(["up", "--host", "0.0.0.0", "--servers", "1", text(directory.path())]);
     refused.failed(1, &["not a loopback address"]);
     for verb in ["up", "serve"] {
         let help = run([verb, "--help"]).done().out.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(help.contains("anybody who reaches a port can read, change and remove everything"), "{help}");
+        assert!(
+            help.contains("The store opens to its credential alone") && help.contains("Beyond loopback everything is encrypted"),
+            "{help}"
+        );
     }
 }

@@ -2,7 +2,7 @@
 //! circles, trees that may not all be read.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT, joined, rest};
-use crate::common::{Said, Servers, Up, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{Said, Servers, Up, content, credential_of, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::io::{BufRead, BufReader};
@@ -337,9 +337,12 @@ fn links_in_circles_are_names_and_are_never_followed_into_trees() {
     assert_eq!(say(&store.address, ["ls", "/t"]).done().out, "a\nb\nkept\n");
 }
 
-/// A command as another user, who may not do what root may.
+/// A user who may not do what root may.
+const NOBODY: u32 = 65_534;
+
+/// A command as that user.
 fn as_nobody(command: &mut Command) -> &mut Command {
-    command.uid(65_534).gid(65_534).env("HOME", "/")
+    command.uid(NOBODY).gid(NOBODY).env("HOME", "/")
 }
 
 #[test]
@@ -361,7 +364,8 @@ fn parts_of_a_tree_that_may_not_be_read_are_named_and_the_rest_is_copied() {
     let secret = file(&root.join("open"), "secret", b"abc");
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
     std::fs::set_permissions(root.join("closed"), std::fs::Permissions::from_mode(0o700)).unwrap();
-    let mut command = thalweg(["cp", "-r", "--quiet", text(&root), &store.path("/t")]);
+    let credential = credential_of(&store.credential(), NOBODY, here.path());
+    let mut command = thalweg(["cp", "-r", "--quiet", "--credential", text(&credential), text(&root), &store.path("/t")]);
     let said: Said = as_nobody(&mut command).output_in_time().unwrap().into();
     said.failed(1, &["closed", "secret", "ermission denied"]);
     let copied = say(&store.address, ["find", "/t", "-type", "f"]).done().out;
@@ -379,9 +383,13 @@ fn a_mount_is_its_users_and_says_so_to_others() {
     std::fs::set_permissions(here.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
     let at = here.path().join("mnt");
     std::fs::create_dir(&at).unwrap();
-    std::os::unix::fs::chown(&at, Some(65_534), Some(65_534)).unwrap();
+    std::os::unix::fs::chown(&at, Some(NOBODY), Some(NOBODY)).unwrap();
     // A user's own mount is for that user alone, and not even for root.
-    let mounted: Said = as_nobody(&mut thalweg(["mount", &store.address, text(&at)])).output_in_time().unwrap().into();
+    let theirs = scratch();
+    std::fs::set_permissions(theirs.path(), std::fs::Permissions::from_mode(0o755)).unwrap();
+    let credential = credential_of(&store.credential(), NOBODY, theirs.path());
+    let arguments = ["mount", "--credential", text(&credential), &store.address, text(&at)];
+    let mounted: Said = as_nobody(&mut thalweg(arguments)).output_in_time().unwrap().into();
     if mounted.code != Some(0) {
         return skipped(&format!("users may not mount here: {}", mounted.err.trim()));
     }

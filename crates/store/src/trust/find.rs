@@ -92,20 +92,23 @@ impl Credentials {
             Source::File(path) => vec![path.clone()],
             Source::Search(near) => near.iter().cloned().chain(user_directories().into_iter().map(|d| d.join(file_name(store)))).collect(),
         };
+        let mut looked_for = Vec::new();
         for place in &places {
             match Credential::read(place) {
                 Ok(credential) => return Ok(self.keep(credential)),
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                // Beside a store.toml that one may read stands a credential that one may not.
-                Err(error) if error.kind() == ErrorKind::Access && places.len() > 1 && Some(place) != places.last() => {}
+                Err(error) if error.kind() == ErrorKind::NotFound => looked_for.push(place.display().to_string()),
+                // Where several places are searched, one that is somebody else's is no hindrance: beside a store.toml that one may read
+                // stands a credential that one may not.
+                Err(_) if places.len() > 1 && is_out_of_reach(place) => {
+                    looked_for.push(format!("{}, which you may not read", place.display()))
+                }
                 Err(error) => return Err(error),
             }
         }
-        let places: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
         let problem = format!(
             "no credential for store {store:016x} (looked for {}): who runs the store makes one with `thalweg credential create NAME`; give it with \
              --credential FILE or {CREDENTIAL_VARIABLE}",
-            places.join(", ")
+            looked_for.join("; ")
         );
         Err(Error::new(ErrorKind::Access, problem))
     }
@@ -115,6 +118,11 @@ impl Credentials {
         self.found.lock().insert(credential.store, Arc::clone(&credential));
         credential
     }
+}
+
+/// Whether a file, or its directory, may not be read by this process.
+fn is_out_of_reach(path: &Path) -> bool {
+    std::fs::File::open(path).is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied)
 }
 
 /// The name of a store's credential in a user's directory.

@@ -1,0 +1,90 @@
+//! Machines with addresses of their own: network namespaces that a bridge joins.
+
+use super::{CREDENTIAL, Said, thalweg};
+use crate::bounded::Bounded;
+use std::path::Path;
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Namespaces joined by a bridge, `10.77.0.N` each; taken down with their owner.
+pub struct Network {
+    names: Vec<String>,
+}
+
+fn ip(arguments: &str) -> bool {
+    Command::new("ip").args(arguments.split_ascii_whitespace()).output_in_time().is_ok_and(|o| o.status.success())
+}
+
+impl Network {
+    /// `None` where it cannot be made.
+    pub fn of(machines: usize) -> Option<Network> {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let tag = format!("{}n{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let mut network = Network { names: vec![format!("thw{tag}x")] };
+        let switch = network.names[0].clone();
+        let mut made = ip(&format!("netns add {switch}"))
+            && ip(&format!("-n {switch} link add name hub type bridge"))
+            && ip(&format!("-n {switch} link set hub up"));
+        for i in 0..machines {
+            let name = format!("thw{tag}m{i}");
+            network.names.push(name.clone());
+            made = made
+                && ip(&format!("netns add {name}"))
+                && ip(&format!("-n {name} link add eth0 type veth peer name port{i} netns {switch}"))
+                && ip(&format!("-n {switch} link set port{i} master hub up"))
+                && ip(&format!("-n {name} addr add {}/24 dev eth0", Network::address(i)))
+                && ip(&format!("-n {name} link set eth0 up"))
+                && ip(&format!("-n {name} link set lo up"));
+        }
+        made.then_some(network)
+    }
+
+    /// A machine's address.
+    pub fn address(machine: usize) -> String {
+        format!("10.77.0.{}", machine + 1)
+    }
+
+    /// The namespace that every packet between machines goes through.
+    pub fn switch(&self) -> String {
+        format!("/run/netns/{}", self.names[0])
+    }
+
+    /// The command, on this machine. Mounts are everybody's.
+    pub fn on<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> Command {
+        let inner = thalweg(arguments);
+        let mut command = Command::new("nsenter");
+        command.arg(format!("--net=/run/netns/{}", self.names[machine + 1])).arg(inner.get_program()).args(inner.get_args());
+        command.env_remove("THALWEG_STORE").env_remove(CREDENTIAL).env("NO_COLOR", "1").env("THALWEG_NODE", format!("node{machine}"));
+        command
+    }
+
+    /// The command on this machine, to its end.
+    pub fn run<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> Said {
+        self.on(machine, arguments).output_in_time().expect("nsenter runs").into()
+    }
+}
+
+impl Drop for Network {
+    fn drop(&mut self) {
+        for name in &self.names {
+            ip(&format!("netns del {name}"));
+        }
+    }
+}
+
+/// A `store.toml` with metadata on machine 0 and an I/O server on each of the next; `more`: lines in front.
+pub fn description(directory: &Path, servers: usize, more: &str) -> String {
+    let mut text = format!(
+        "store = \"00000000000000a1\"\n{more}\n[metadata]\naddress = \"{}:7000\"\ndirectory = \"{}\"\n",
+        Network::address(0),
+        directory.join("metadata").display()
+    );
+    for i in 1..=servers {
+        let (address, target) = (Network::address(i), directory.join(format!("io{i}")));
+        text.push_str(&format!(
+            "\n[[servers]]\nname = \"io{i}\"\nnode = \"node{i}\"\naddress = \"{address}:7001\"\ntargets = [\"{}\"]\n",
+            target.display()
+        ));
+    }
+    text
+}
