@@ -27,7 +27,7 @@ mod pin;
 pub use self::address::{STORE_VARIABLE, StoreAddress, StorePath};
 use self::pin::check_address;
 pub(crate) use self::pin::split_pin;
-pub use self::pin::{Pin, pinned, resolve, without_pin};
+pub use self::pin::{Pin, is_plain, pinned, resolve, without_pin};
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;

@@ -24,6 +24,11 @@ pub fn pinned(address: &str, pin: Pin) -> String {
     }
 }
 
+/// Whether bytes go in clear to this address because somebody has said so.
+pub fn is_plain(address: &str) -> bool {
+    matches!(split_pin(address), Ok((_, Pin::Plain)))
+}
+
 /// An address for people: without what is known of the server.
 pub fn without_pin(address: &str) -> &str {
     address.split_once('#').map_or(address, |(place, _)| place)

@@ -6,7 +6,12 @@
 use crate::failure::Failure;
 use crate::output;
 use serde::Serialize;
+use std::time::Duration;
 use thalweg_record::probe::{self, Finding, State, good, less};
+use thalweg_store::config::{StoreAddress, is_plain, without_pin};
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
 use thalweg_trace::numbers;
 
 /// Arguments of `thalweg doctor`.
@@ -15,6 +20,9 @@ pub(crate) struct Arguments {
     /// Print the findings as JSON
     #[arg(long)]
     json: bool,
+    /// A store to look at: thal://HOST:PORT, or its store.toml
+    #[arg(long, env = "THALWEG_STORE", value_name = "STORE")]
+    store: Option<String>,
     /// Measure what the devices under --path and the loopback can reach, and print it as JSON for `record --ceilings`
     #[arg(long, conflicts_with = "json")]
     ceilings: bool,
@@ -22,6 +30,9 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DIRECTORY", requires = "ceilings")]
     path: Vec<std::path::PathBuf>,
 }
+
+/// How long a store may take to answer.
+const STORE_SILENCE: Duration = Duration::from_secs(3);
 
 /// The document of `--json`.
 #[derive(Serialize)]
@@ -44,7 +55,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.ceilings {
         return ceilings(&arguments.path);
     }
-    let document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
+    let mut document = Document { schema: "thalweg.doctor/1", findings: findings(), packages: missing_packages() };
+    document.findings.extend(arguments.store.as_deref().filter(|store| !store.is_empty()).map(store));
     if arguments.json {
         return output::json(&document);
     }
@@ -88,6 +100,28 @@ fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
     }
     let rounded: std::collections::BTreeMap<String, u64> = all.into_iter().map(|(name, rate)| (name, rate.round() as u64)).collect();
     output::json(&rounded)
+}
+
+/// Whether a store answers, and whether its bytes are in clear on a network.
+fn store(address: &str) -> Finding {
+    let name = "store".to_owned();
+    let reached = || -> Result<Vec<String>, String> {
+        let store = StoreAddress::parse(address).map_err(|e| e.to_string())?;
+        let credentials = store.credentials(None).map_err(|e| e.to_string())?;
+        let service = store.service().map_err(|e| e.to_string())?;
+        let options = Connect { timeout: STORE_SILENCE, credentials, ..Connect::default() };
+        let names = MetadataClient::connect(&mut Tracer::off(), &service, &options).map_err(|e| e.to_string())?;
+        let servers = names.map().servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>();
+        Ok(std::iter::once(service).chain(servers).collect())
+    };
+    match reached() {
+        Err(problem) => less(name, State::Absent, problem, "verbs that need the store fail", "start it, or give its credential"),
+        Ok(addresses) if addresses.iter().any(|address| is_plain(address)) => {
+            let costs = "bytes are in clear: who sees the network sees names and data, and can change them";
+            less(name, State::Limited, format!("{address} answers, and runs with --plain"), costs, "start it without --plain")
+        }
+        Ok(addresses) => good(name, format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1)),
+    }
 }
 
 fn findings() -> Vec<Finding> {
