@@ -13,7 +13,10 @@ fn help_shows_every_verb_in_its_group_with_what_it_does() {
     let said = run(["--help"]).done();
     let verbs = [
         ("Explain:", &["explain", "record", "merge", "rpcstat", "profile", "report", "export", "doctor"][..]),
-        ("Store:", &["up", "serve", "cp", "ls", "find", "du", "stat", "mkdir", "rm", "mv", "cat", "df", "layout", "mount", "umount"]),
+        (
+            "Store:",
+            &["up", "serve", "cp", "ls", "find", "du", "stat", "mkdir", "rm", "mv", "cat", "df", "lot", "layout", "mount", "umount"],
+        ),
         ("Measure and tune:", &["bench", "sweep", "tune"]),
     ];
     for (heading, expected) in verbs {

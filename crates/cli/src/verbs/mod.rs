@@ -77,6 +77,8 @@ verbs! {
         Cat = cat in store,
         /// Show how much space each target has
         Df = df in store,
+        /// Reserve space for files, of a size and for a time
+        Lot = lot in store,
         /// Show how a file is laid out, or plan the layout of the next one
         Layout = layout in store,
         /// Mount a store as a directory that any program can use
