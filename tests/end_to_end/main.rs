@@ -16,6 +16,7 @@ mod copying;
 mod demo;
 mod failing;
 mod listing;
+mod lots;
 mod mount;
 mod recording;
 mod sweep;

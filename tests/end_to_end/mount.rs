@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// Whether a store can be mounted here; otherwise says why not.
-fn can_mount() -> bool {
+pub fn can_mount() -> bool {
     let can = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok() && rustix::process::geteuid().is_root();
     if !can {
         println!("SKIPPED: a store cannot be mounted here (needs root and /dev/fuse)");
@@ -19,19 +19,22 @@ fn can_mount() -> bool {
 }
 
 /// A mount, taken away with its owner.
-struct Mounted(PathBuf);
+pub struct Mounted(PathBuf);
 
 impl Mounted {
-    fn new(store: &Up, at: &Path, more: &[&str]) -> Mounted {
+    /// At this directory, which is made.
+    pub fn new(store: &Up, at: &Path, more: &[&str]) -> Mounted {
         fs::create_dir_all(at).unwrap();
         let mounted = Mounted(at.to_owned());
         run([&["mount", &store.address, text(at)], more].concat()).done();
         mounted
     }
-    fn at(&self, name: &str) -> PathBuf {
+    /// A path in it.
+    pub fn at(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
-    fn umount(&self) -> Said {
+    /// Takes it away.
+    pub fn umount(&self) -> Said {
         run(["umount", text(&self.0)])
     }
     /// Something that it counts, by its place in the document of counters.

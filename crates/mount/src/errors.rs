@@ -85,7 +85,7 @@ pub(crate) fn errno(kind: ErrorKind) -> i32 {
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let errno = errno(error.kind());
-        Refusal { errno, cause: (errno == libc::EIO || errno == libc::EINVAL).then_some(error) }
+        Refusal { errno, cause: [libc::EIO, libc::EINVAL, libc::EDQUOT].contains(&errno).then_some(error) }
     }
 }
 
@@ -101,6 +101,9 @@ mod tests {
         let refusal = Refusal::from(Error::new(ErrorKind::Refused, "nobody listens").at_server("io2"));
         assert_eq!(refusal.errno, libc::EIO);
         assert_eq!(refusal.cause.unwrap().server(), Some("io2"));
+        let refusal = Refusal::from(Error::new(ErrorKind::Quota, "lot `run` is used up"));
+        assert_eq!((refusal.errno, refusal.cause.is_some()), (libc::EDQUOT, true), "which lot, the log says");
+        assert_eq!([ErrorKind::CrossLot, ErrorKind::Access, ErrorKind::NoSpace].map(errno), [libc::EXDEV, libc::EACCES, libc::ENOSPC]);
         let refusal = Refusal::from(Error::new(ErrorKind::NotFound, "no such file"));
         assert_eq!((refusal.errno, refusal.cause.is_none()), (libc::ENOENT, true));
         assert_eq!(refusal.of_known_file().errno, libc::ESTALE);

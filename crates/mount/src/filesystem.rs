@@ -14,6 +14,7 @@ use crate::inodes::local_changes::LocalChanges;
 use crate::inodes::lookup_ahead::LookupAhead;
 use crate::inodes::revalidation::StaleRetries;
 use crate::inodes::shared_file::SyncHabit;
+use crate::inodes::spaces::Spaces;
 use crate::inodes::table::InodeTable;
 use crate::log::Log;
 use crate::options::Options;
@@ -68,6 +69,8 @@ pub(crate) struct FileSystem {
     pub habit: SyncHabit,
     /// Requests of programs that have ended, which may still change something.
     pub abandoned: Arc<AbandonedChanges>,
+    /// Space that programs asked for lately.
+    pub spaces: Spaces,
     /// For making the kernel forget.
     pub device: Arc<Device>,
     /// For what an errno does not say.

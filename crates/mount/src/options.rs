@@ -41,6 +41,8 @@ pub struct Options {
     pub estimate_space: bool,
     /// What is asked of new files' layouts where their directory says nothing.
     pub layout: LayoutChoice,
+    /// The name of the lot that new files are in, whatever their directory says.
+    pub lot: Option<String>,
     /// Where the mount's recording of itself goes, and the command it names.
     pub record: Option<(PathBuf, Vec<String>)>,
     /// Where notes go; otherwise to standard error.
@@ -64,6 +66,7 @@ impl Options {
             inode_limit: INODE_LIMIT,
             estimate_space: false,
             layout: LayoutChoice::default(),
+            lot: None,
             record: None,
             log: None,
         }

@@ -103,11 +103,12 @@ pub fn bit_rate(bytes_per_s: f64) -> String {
     BIT_RATES.write_short(bytes_per_s)
 }
 
-/// A length of time: `17.5 ms`, `2.05 s`, `3 min 20 s`, `5 h 10 min`.
+/// A length of time: `17.5 ms`, `2.05 s`, `3 min 20 s`, `5 h 10 min`, `7 d 2 h`.
 pub fn duration(seconds: f64) -> String {
     let whole = |unit_s: f64| (seconds / unit_s).round() as u64;
     match seconds {
         0.0 => "0 s".to_owned(),
+        s if s >= 432_000.0 && s.is_finite() => format!("{} d {} h", whole(3600.0) / 24, whole(3600.0) % 24),
         s if s >= 7200.0 && s.is_finite() => format!("{} h {} min", whole(60.0) / 60, whole(60.0) % 60),
         s if s >= 120.0 && s.is_finite() => format!("{} min {} s", whole(1.0) / 60, whole(1.0) % 60),
         s => TIMES.write(s),
@@ -235,6 +236,17 @@ pub fn parse_age(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected an age like 0s, 90m, 12h or 7d".to_owned())
 }
 
+/// Reads for how long something is to last, which may be 0: `90min`, `12h`, `7d`, `0`. Without a unit it could be days as well as seconds.
+///
+/// # Errors
+/// Says what was expected.
+pub fn parse_term(text: &str) -> Result<Duration, String> {
+    const MOST_S: f64 = 1e10;
+    let seconds = if text == "0" { Some(0.0) } else { seconds(text) };
+    let seconds = seconds.filter(|s| *s <= MOST_S).ok_or_else(|| "expected for how long, with the unit: 90min, 12h or 7d".to_owned())?;
+    Ok(Duration::from_secs_f64(seconds))
+}
+
 /// One or several numbers with units of time, together.
 fn seconds(text: &str) -> Option<f64> {
     let (mut sum, mut rest) = (0.0, text);
@@ -274,6 +286,7 @@ mod tests {
         assert_eq!(duration(0.999_9), "1.00 s");
         assert_eq!(duration(0.0), "0 s");
         assert_eq!((duration(119.0), duration(200.4), duration(18_600.0)), ("119 s".into(), "3 min 20 s".into(), "5 h 10 min".into()));
+        assert_eq!((duration(431_999.0), duration(612_000.0)), ("120 h 0 min".into(), "7 d 2 h".into()));
         assert_eq!(byte_rate(130_944_125.0), "125 MiB/s");
         assert_eq!(byte_rate(64.0 * KI * KI), "64 MiB/s");
         assert_eq!(bit_rate(130_944_125.0), "1.05 Gb/s");
@@ -358,6 +371,7 @@ mod tests {
             assert!(parse_duration(text).is_err(), "{text} was accepted");
         }
         assert!(["", "7", "s", "-1s", "7w", "49711d"].iter().all(|text| parse_age(text).is_err()));
+        assert!(["", "7", "s", "-1s", "7w", "999999d"].iter().all(|text| parse_term(text).is_err()));
     }
 
     #[test]
@@ -366,6 +380,10 @@ mod tests {
             assert_eq!(parse_duration(text), Ok(Duration::from_millis(milliseconds)), "{text}");
         }
         assert_eq!((parse_age("0s"), parse_age("7d")), (Ok(Duration::ZERO), Ok(Duration::from_secs(604_800))));
+        assert_eq!(
+            (parse_term("0"), parse_term("90min"), parse_term("36500d")),
+            (Ok(Duration::ZERO), Ok(Duration::from_secs(5400)), Ok(Duration::from_secs(3_153_600_000)),)
+        );
     }
 
     /// Two figures that differ by no more than the third digit's rounding, or half of the smallest unit.

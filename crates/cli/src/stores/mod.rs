@@ -1,6 +1,7 @@
 //! Stores as a command line names them, and the connections to them.
 
 pub(crate) mod layout_flags;
+pub(crate) mod lots;
 pub(crate) mod operand;
 pub(crate) mod session;
 pub(crate) mod tuning;

@@ -5,9 +5,9 @@
 //! `/path` for that.
 
 use crate::{failure::Failure, names};
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_store::config::StoreAddress;
 use thalweg_store::trust::{CREDENTIAL_VARIABLE, Credentials};
@@ -114,6 +114,21 @@ impl StoreFlags {
     pub(crate) fn credentials(&self, store: &StoreAddress) -> Result<Credentials, Failure> {
         let given = self.credential.as_deref().filter(|path| !path.as_os_str().is_empty());
         store.credentials(given).map_err(Failure::failed)
+    }
+
+    /// The flags with which another process, in another directory, speaks to the same store as `text` does here.
+    pub(crate) fn absolute(&self, text: &str) -> Result<Vec<OsString>, Failure> {
+        let full = |path: &Path| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
+        let mut flags: Vec<OsString> = vec!["--store".into()];
+        flags.push(match self.path(text)?.store {
+            StoreAddress::Service(address) => format!("thal://{address}").into(),
+            StoreAddress::File(path) => full(&path)?.into(),
+        });
+        if let Some(credential) = self.credential.as_deref().filter(|path| !path.as_os_str().is_empty()) {
+            flags.extend(["--credential".into(), full(credential)?.into()]);
+        }
+        flags.extend(["--timeout".into(), format!("{}s", self.timeout.as_secs_f64()).into()]);
+        Ok(flags)
     }
 
     /// The label of this machine.

@@ -10,7 +10,9 @@ use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::{StoreAddress, without_pin};
 use thalweg_store::copy::{TreeStore, umask};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, Detail, FileId, FileLayout, Owner, Place, SetAttributes, Small, StoreMap};
+use thalweg_store::protocol::metadata::{
+    Attributes, Detail, FileId, FileLayout, LayoutChoice, LotId, Owner, Place, SetAttributes, Small, StoreMap,
+};
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
@@ -80,6 +82,21 @@ impl Session {
     /// Who is who.
     pub(crate) fn map(&self) -> Arc<StoreMap> {
         self.names.map()
+    }
+
+    /// Whether bytes go in clear to a server beyond loopback.
+    pub(crate) fn is_in_clear(&self) -> bool {
+        self.map().servers.iter().any(|server| server.address.ends_with("#plain"))
+    }
+
+    /// Puts what is made from now on in a directory into a lot; it keeps its default layout. Whether it has names already.
+    pub(crate) fn set_lot(&self, place: &Place, lot: LotId) -> Result<bool, Error> {
+        let tracer = &mut Tracer::off();
+        let known = self.names.stat(tracer, place)?;
+        let choice = LayoutChoice { lot: Some(lot), ..known.default_layout.unwrap_or_default() };
+        let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
+        self.names.set_attributes(tracer, place, &set)?;
+        Ok(!self.names.list(tracer, place, None, 1, Detail::Names)?.0.is_empty())
     }
 
     /// What is known of a path.

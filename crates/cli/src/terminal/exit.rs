@@ -13,6 +13,7 @@ pub(crate) fn report(failure: &Failure, verb: &str) -> ExitCode {
         Failure::Interrupted(message) => (message, 130),
         Failure::NotRun(message, code) => (message, *code),
         Failure::Ended(exit) => return as_the_command(*exit),
+        Failure::Verdict(code) => return ExitCode::from(*code),
         Failure::Reported => return ExitCode::from(1),
         Failure::NobodyReads => return as_the_command(Exit::Signal(signal_hook::consts::SIGPIPE)),
     };

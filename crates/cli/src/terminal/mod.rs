@@ -1,5 +1,6 @@
 //! What a person sees and says: results, notes and progress, names and numbers as text, signals, exit codes.
 
+pub(crate) mod detached;
 pub(crate) mod exit;
 pub(crate) mod failure;
 pub(crate) mod interrupt;

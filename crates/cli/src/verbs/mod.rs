@@ -79,6 +79,8 @@ verbs! {
         Df = df in store,
         /// Give others a credential for a store, and take it back
         Credential = credential in store,
+        /// Reserve space for files, of a size and for a time
+        Lot = lot in store,
         /// Show how a file is laid out, or plan the layout of the next one
         Layout = layout in store,
         /// Mount a store as a directory that any program can use

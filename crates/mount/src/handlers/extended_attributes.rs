@@ -1,6 +1,7 @@
 //! Extended attributes: a user's own, which go to the metadata service as they are, and those that are made up here, by which a
 //! program that knows of stores asks for layouts and learns where bytes are. `docs/MOUNT.md` lists them.
 
+use super::lots::lot_of;
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
@@ -15,6 +16,7 @@ use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
 /// What is made up here begins so.
 const OURS: &[u8] = b"user.thalweg.";
 const LAYOUT: &[u8] = b"user.thalweg.layout";
+const LOT: &[u8] = b"user.thalweg.lot";
 const MAP: &[u8] = b"user.thalweg.map";
 const STORE: &[u8] = MountDescription::ATTRIBUTE.as_bytes();
 const ERROR: &[u8] = b"user.thalweg.error";
@@ -71,10 +73,11 @@ impl FileSystem {
         check_space(name)?;
         let inode = self.inode(inode)?;
         if name.starts_with(OURS) {
-            if name != LAYOUT {
-                return Err(Refusal::plain(libc::EPERM));
-            }
-            return self.set_layout(w, &inode, value);
+            return match name {
+                LAYOUT => self.set_layout(w, &inode, value),
+                LOT => self.set_lot(w, &inode, value),
+                _ => Err(Refusal::plain(libc::EPERM)),
+            };
         }
         let how = match flags as i32 {
             0 => SetExtended::Either,
@@ -93,15 +96,22 @@ impl FileSystem {
         let inode = self.inode(inode)?;
         let place = Place::of(inode.id);
         if name.starts_with(OURS) {
-            if name != LAYOUT || inode.kind != FileKind::Directory {
+            if ![LAYOUT, LOT].contains(&name) || inode.kind != FileKind::Directory {
                 return Err(Refusal::plain(libc::EPERM));
             }
-            if self.names.stat(&mut w.tracer, &place)?.default_layout.is_none() {
+            // Of a directory's default, each is a part.
+            let choice = self.names.stat(&mut w.tracer, &place)?.default_layout.unwrap_or_default();
+            let is_unset = match name {
+                LOT => choice.lot.is_none(),
+                _ => choice == LayoutChoice { lot: choice.lot, ..LayoutChoice::default() },
+            };
+            if is_unset {
                 return Err(Refusal::plain(libc::ENODATA));
             }
-            let set = SetAttributes { default_layout: Some(None), ..SetAttributes::default() };
-            inode.changed_here(&self.names.set_attributes(&mut w.tracer, &place, &set)?);
-            return Ok(Answer::Done);
+            return self.change_default(w, &inode, |choice| match name {
+                LOT => choice.lot = None,
+                _ => *choice = LayoutChoice { lot: choice.lot, ..LayoutChoice::default() },
+            });
         }
         self.names.remove_extended(&mut w.tracer, &place, name).map_err(|e| Refusal::from(e).of_known_file())?;
         Ok(Answer::Done)
@@ -112,14 +122,20 @@ impl FileSystem {
             STORE => return Ok(Some(self.store_document().into_bytes())),
             COUNTERS => return Ok(Some(self.counters_document().into_bytes())),
             ERROR => return Ok(inode.state().layout_error.as_deref().map(|text| text.as_bytes().to_vec())),
-            LAYOUT | MAP => {}
+            LAYOUT | MAP | LOT => {}
             _ => return Ok(None),
         }
         let attributes = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+        if name == LOT {
+            return lot_of(&attributes).map(|lot| self.lot_name(w, lot).map(String::into_bytes)).transpose();
+        }
         match &attributes.layout {
             Some(layout) if name == LAYOUT => Ok(Some(LayoutChoice::from(&**layout).to_string().into_bytes())),
             Some(_) => self.map_of(w, inode, &attributes).map(Some),
-            None if name == LAYOUT => Ok(attributes.default_layout.as_ref().map(|choice| choice.to_string().into_bytes())),
+            None if name == LAYOUT => {
+                let text = attributes.default_layout.as_ref().map(ToString::to_string);
+                Ok(text.filter(|text| !text.is_empty()).map(String::into_bytes))
+            }
             None => Ok(None),
         }
     }
@@ -198,11 +214,7 @@ impl FileSystem {
 
     /// Another layout: for what will be made in a directory, or for a file without bytes. Why it is refused can be asked for.
     fn set_layout(&self, w: &mut Worker, inode: &Inode, value: &[u8]) -> Answered<Answer> {
-        let refuse = |reason: String, errno: i32| {
-            self.log.line(format_args!("layout of {}: {reason}", inode.id));
-            inode.state().layout_error = Some(reason.into());
-            Err(Refusal::plain(errno))
-        };
+        let refuse = |reason: String, errno: i32| Err(self.refuse_layout(inode, &reason, errno));
         inode.state().layout_error = None;
         let text = match std::str::from_utf8(value) {
             Ok(text) => text.trim_end_matches(['\0', '\n']),
@@ -215,6 +227,8 @@ impl FileSystem {
         let place = Place::of(inode.id);
         let done = match inode.kind {
             FileKind::Directory => {
+                let lot = self.names.stat(&mut w.tracer, &place)?.default_layout.and_then(|choice| choice.lot);
+                let choice = LayoutChoice { lot, ..choice };
                 let set = SetAttributes { default_layout: Some(Some(choice)), ..SetAttributes::default() };
                 self.names.set_attributes(&mut w.tracer, &place, &set)
             }

@@ -9,6 +9,7 @@ mod extended_attributes;
 mod io;
 mod locks;
 mod lookup;
+mod lots;
 mod names;
 mod open;
 mod readdir;
@@ -130,7 +131,7 @@ impl FileSystem {
             O::ReleaseDirectory { handle } => self.release_directory(inode, handle),
             O::SyncDirectory => self.sync_names(w),
             O::SyncFileSystem => self.sync_all(w),
-            O::Statfs => self.statfs(w),
+            O::Statfs => self.statfs(w, inode),
             O::SetExtended { name, value, flags } => self.set_extended(w, inode, name, value, flags),
             O::GetExtended { name, room } => self.get_extended(w, inode, name, room),
             O::ListExtended { room } => self.list_extended(w, inode, room),

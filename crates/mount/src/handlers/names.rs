@@ -19,13 +19,17 @@ impl FileSystem {
         Owner { mode: mode & 0o7777 | bit, uid: header.uid, gid: if inherits { state.gid } else { header.gid } }
     }
 
-    /// What is asked of a new file's layout: what the mount was started with, unless the directory says something itself.
+    /// What is asked of a new file's layout: what the mount was started with, unless the directory says something itself. The mount's lot is
+    /// asked for in any case, so that a mount with a lot costs no further question.
     fn layout_in(&self, w: &mut Worker, directory: u64) -> Answered<LayoutChoice> {
-        if self.options.layout == LayoutChoice::default() {
-            return Ok(LayoutChoice::default());
+        let only_lot = |choice: &LayoutChoice| LayoutChoice { lot: choice.lot, ..LayoutChoice::default() };
+        let of_mount = &self.options.layout;
+        if *of_mount == only_lot(of_mount) {
+            return Ok(of_mount.clone());
         }
         let attributes = self.names.stat(&mut w.tracer, &self.place_of(directory))?;
-        Ok(if attributes.default_layout.is_some() { LayoutChoice::default() } else { self.options.layout.clone() })
+        let says_more = attributes.default_layout.is_some_and(|choice| choice != only_lot(&choice));
+        Ok(if says_more { only_lot(of_mount) } else { of_mount.clone() })
     }
 
     /// Makes a directory.

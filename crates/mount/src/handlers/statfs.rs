@@ -1,13 +1,43 @@
-//! Space in the store (`df`).
+//! Space (`df`): in a lot the lot's, elsewhere the store's.
+//!
+//! Some programs ask before each file that they write. What was answered stands for as long as names and attributes do, a second unless the
+//! mount is strict, so that however often they ask the servers hear of it once a second.
 
-use crate::errors::Answered;
+use super::lots::lot_of;
+use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply;
+use thalweg_store::protocol::lots::{LotReport, LotState};
+use thalweg_store::protocol::metadata::{FileKind, Place};
+
+const BLOCK_BYTES: u64 = 4096;
 
 impl FileSystem {
-    /// Space on all targets that answer.
-    pub(crate) fn statfs(&self, w: &mut Worker) -> Answered<Answer> {
-        const BLOCK_BYTES: u64 = 4096;
+    /// Space of the lot that a file is in, or that new files of a directory go to; otherwise on all targets that answer.
+    pub(crate) fn statfs(&self, w: &mut Worker, inode: u64) -> Answered<Answer> {
+        let lifetime = self.options.lifetime();
+        let inode = self.inode(inode)?;
+        let known = self.spaces.lots.get(inode.id, lifetime, || {
+            let asked = self.names.stat(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
+            Ok(lot_of(&asked))
+        })?;
+        // New files of the mount go to its own lot, whatever their directory says.
+        let lot = self.options.layout.lot.filter(|_| inode.kind != FileKind::File).or(known);
+        let space = self.spaces.spaces.get(lot, lifetime, || {
+            let report = match lot {
+                Some(lot) => self.lot_report(w, lot)?,
+                None => None,
+            };
+            match report.as_ref().and_then(lot_space) {
+                Some((size_bytes, free_bytes)) => Ok(space(size_bytes, free_bytes, self.store_space(w)?.files)),
+                None => self.store_space(w),
+            }
+        })?;
+        reply::space(&mut w.out, &space);
+        Ok(Answer::Out)
+    }
+
+    fn store_space(&self, w: &mut Worker) -> Answered<reply::Space> {
         let (targets, silent) = self.data.space(&mut w.tracer);
         if targets.is_empty()
             && let Some(error) = silent.into_iter().next()
@@ -25,20 +55,32 @@ impl FileSystem {
             }
             seen.push((space.file_system, node));
             total = total.saturating_add(space.total_bytes);
-            free = free.saturating_add(space.available_bytes);
+            // What is promised to lots is not free for others.
+            free = free.saturating_add(space.available_bytes.saturating_sub(space.promised_bytes));
             files = files.saturating_add(space.available_files);
         }
-        let blocks = |bytes: u64| bytes / BLOCK_BYTES;
-        let space = reply::Space {
-            block_bytes: BLOCK_BYTES as u32,
-            blocks: blocks(total),
-            free: blocks(free),
-            available: blocks(free),
-            files,
-            files_free: files,
-            name_bytes: thalweg_store::limits::NAME_BYTES as u32,
-        };
-        reply::space(&mut w.out, &space);
-        Ok(Answer::Out)
+        Ok(space(total, free, files))
+    }
+}
+
+/// Size of a lot, and what is left of it. `None`: that is not known, or nothing is promised any more, and its files have what the store has.
+fn lot_space(report: &LotReport) -> Option<(u64, u64)> {
+    let lot = &report.lot;
+    if lot.state != LotState::Active || report.uses.len() < lot.shares.len() {
+        return None;
+    }
+    let used = report.uses.iter().fold(0_u64, |sum, used| sum.saturating_add(used.used_bytes));
+    Some((lot.size_bytes.max(used), lot.size_bytes.saturating_sub(used)))
+}
+
+fn space(total_bytes: u64, free_bytes: u64, files: u64) -> reply::Space {
+    reply::Space {
+        block_bytes: BLOCK_BYTES as u32,
+        blocks: total_bytes / BLOCK_BYTES,
+        free: free_bytes / BLOCK_BYTES,
+        available: free_bytes / BLOCK_BYTES,
+        files,
+        files_free: files,
+        name_bytes: thalweg_store::limits::NAME_BYTES as u32,
     }
 }

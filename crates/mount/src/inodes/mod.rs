@@ -9,4 +9,5 @@ pub(crate) mod lookup_ahead;
 pub(crate) mod revalidation;
 pub(crate) mod shared_file;
 pub(crate) mod shrinker;
+pub(crate) mod spaces;
 pub(crate) mod table;

@@ -54,11 +54,14 @@ impl Mount {
     /// Mounts a store; it is there when this returns.
     ///
     /// # Errors
-    /// The store is not there; the directory of it is not there, or none; the place to mount on may not be mounted on.
-    pub fn start(options: Options) -> Result<Mount> {
+    /// The store is not there; the directory of it is not there, or none; the lot is not there, or another owner's; the place to mount on may not be mounted on.
+    pub fn start(mut options: Options) -> Result<Mount> {
         let mountpoint = usable(&options.mountpoint)?;
         let log = Log::new(options.log.as_deref())?;
         let store = reach(&options)?;
+        if let Some(lot) = &options.lot {
+            options.layout.lot = Some(store.names.lot_named(&mut Tracer::off(), lot).map_err(|e| e.on_file(format!("--lot {lot}")))?);
+        }
         let recording = options.record.as_ref().map(|to| Recording::start(to, &options, &store.names, &store.data)).transpose()?;
         let mode = recording.as_ref().map_or(TraceHandle::off(), Recording::mode);
         let data = Arc::clone(&store.data);
@@ -169,6 +172,7 @@ fn file_system(options: Options, store: Reached, device: Arc<Device>, log: Log, 
         abandoned: Default::default(),
         log,
         options,
+        spaces: Default::default(),
         locks: names.locks(),
         lock_owners: Default::default(),
         names,

@@ -147,7 +147,7 @@ pub enum LotOperation {
         /// On these targets; empty: on all.
         targets: Vec<TargetId>,
     },
-    /// All lots that the asker may see, or the one of this name.
+    /// All lots that the asker may see, or the one of this name with its directories.
     Show {
         /// Which; `None`: all.
         name: Option<String>,

@@ -4,7 +4,9 @@
 //! and ends; if it cannot be mounted, its reason is ours.
 
 use crate::interrupt::Interrupt;
+use crate::lots::LotFlag;
 use crate::operand::StoreFlags;
+use crate::terminal::detached;
 use crate::tuning::{self, Tuned};
 use crate::{failure::Failure, layout_flags::LayoutFlags, output};
 use std::collections::BTreeSet;
@@ -51,6 +53,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     layout: LayoutFlags,
     #[command(flatten)]
+    lot: LotFlag,
+    #[command(flatten)]
     store: StoreFlags,
 }
 
@@ -87,6 +91,7 @@ impl Arguments {
         options.credentials = self.store.credentials(&path.store)?;
         options.timeout = self.store.timeout;
         options.layout = self.layout.choice()?;
+        options.lot.clone_from(&self.lot.lot);
         options.record = record;
         options.log = self.log.as_ref().map(absolute).transpose()?;
         Ok(options)
@@ -149,7 +154,7 @@ fn start_process() -> Result<(), Failure> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // The terminal's signals are not for it.
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
-    let mut child = command.spawn().map_err(|e| Failure::failed(format!("the mount's process: {e}")))?;
+    let mut child = detached::spawn(&mut command).map_err(|e| Failure::failed(format!("the mount's process: {e}")))?;
     let mut word = String::new();
     if let Some(stdout) = child.stdout.take() {
         BufReader::new(stdout).read_line(&mut word)?;

@@ -1,9 +1,12 @@
-//! `thalweg df`: how much room each target has, and what partial copies take of it.
+//! `thalweg df`: how much room each target has, what of it is promised to lots, and what partial copies take of it.
 
+use super::lot;
+use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session};
 use serde::Serialize;
 use thalweg_store::client::partials::Partial;
+use thalweg_store::protocol::lots::LotOperation;
 use thalweg_store::protocol::metadata::TargetEntry;
 use thalweg_trace::Tracer;
 use thalweg_trace::numbers;
@@ -25,6 +28,10 @@ pub(crate) struct Arguments {
 struct Document {
     schema: &'static str,
     targets: Vec<Target>,
+    /// Those that this credential may see.
+    lots: Vec<Lot>,
+    /// Bytes go in clear to servers beyond loopback.
+    in_clear: bool,
     partials: Partials,
     /// Servers that did not answer, and why.
     silent: Vec<String>,
@@ -43,6 +50,12 @@ struct Target {
     total_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
+    /// What of the free space is promised to lots.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    promised_bytes: Option<u64>,
+    /// How a lot is held there, unless it asks for more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    level: Option<&'static str>,
 }
 
 /// How many partial copies there are, and the space that they take: absent when a server did not answer.
@@ -63,9 +76,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let path = arguments.store.path(arguments.store_path.as_deref().unwrap_or("/"))?;
     let session = Session::connect(&path.store, &arguments.store)?;
     let (targets, silent) = targets(&session);
-    let partials = Partials::of(&session)?;
+    let lots: Vec<Lot> = lots::asked(&session, LotOperation::Show { name: None })?.iter().map(Lot::of).collect();
+    let (in_clear, partials) = (session.is_in_clear(), Partials::of(&session)?);
     if arguments.json {
-        output::json(&Document { schema: "thalweg.df/1", targets, partials, silent: silent.clone() })?;
+        output::json(&Document { schema: "thalweg.df/1", targets, lots, in_clear, partials, silent: silent.clone() })?;
     } else {
         let bytes = |b: Option<u64>| b.map_or("?".to_owned(), numbers::size);
         let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
@@ -81,12 +95,20 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
                     bytes(t.total_bytes),
                     bytes(t.free_bytes),
                     used(t),
+                    bytes(t.promised_bytes),
+                    t.level.unwrap_or("?").to_owned(),
                     t.node.clone(),
                     t.directory.clone(),
                 ]
             })
             .collect();
-        output::result(&output::table(&["server", "target", "size", "free", "used", "node", "directory"], &rows))?;
+        output::result(&output::table(&["server", "target", "size", "free", "used", "promised", "level", "node", "directory"], &rows))?;
+        if !lots.is_empty() {
+            output::result(&format!("\n{}", lot::table(&lots)))?;
+        }
+        if in_clear {
+            output::line("bytes are in clear: this store runs with --plain, and who is on its network can read them")?;
+        }
         partials.line().map_or(Ok(()), |line| output::line(&line))?;
     }
     match silent.is_empty() {
@@ -109,6 +131,8 @@ fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
             directory: entry.directory.clone(),
             total_bytes: found.map(|s| s.total_bytes),
             free_bytes: found.map(|s| s.available_bytes),
+            promised_bytes: found.map(|s| s.promised_bytes),
+            level: found.map(|s| lots::level_text(s.level)),
         }
     };
     (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())

@@ -1,14 +1,18 @@
 //! `thalweg mkdir`: makes directories, all of one command in one request.
 
 use super::walking::Troubles;
+use crate::lots::{self, LotFlag};
 use crate::operand::StoreFlags;
 use crate::session::Sessions;
-use crate::{failure::Failure, names};
+use crate::{failure::Failure, names, output};
 use std::ffi::OsString;
 use thalweg_store::protocol::metadata::Place;
 
 /// Arguments of `thalweg mkdir`.
 #[derive(clap::Args)]
+#[command(
+    after_help = "With --lot, new files and directories in the directories that are named go to the lot; with -p also in one that exists."
+)]
 pub(crate) struct Arguments {
     /// The directories: thal://HOST:PORT/path, or paths with --store
     #[arg(required = true)]
@@ -16,6 +20,8 @@ pub(crate) struct Arguments {
     /// Make parent directories as needed; no error if the directory exists
     #[arg(short, long)]
     parents: bool,
+    #[command(flatten)]
+    lot: LotFlag,
     #[command(flatten)]
     store: StoreFlags,
 }
@@ -28,9 +34,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // In the order given: one may be in another.
     for of_one_store in paths.chunk_by(|a, b| a.store == b.store) {
         let session = sessions.of(&of_one_store[0].store)?;
+        let lot = arguments.lot.lot.as_deref().map(|name| lots::for_new_files(&session, name).map(|id| (name, id))).transpose()?;
         let places: Vec<Place> = of_one_store.iter().map(|path| Place::at(&path.path)).collect();
         for (path, made) in of_one_store.iter().zip(session.make_directories(&places, arguments.parents)) {
-            if let Err(error) = made {
+            let set = made.and_then(|()| match lot {
+                Some((_, id)) => session.set_lot(&Place::at(&path.path), id),
+                None => Ok(false),
+            });
+            if let (Ok(true), Some((lot, _))) = (&set, lot) {
+                output::note(&format!("{}: what is in it already stays outside of lot `{lot}`", names::text(&path.path)));
+            }
+            if let Err(error) = set {
                 troubles.say(match error.file() {
                     Some(_) => error.to_string(),
                     None => format!("{}: {error}", names::text(&path.path)),

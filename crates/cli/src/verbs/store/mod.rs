@@ -7,6 +7,7 @@ pub(super) mod df;
 pub(super) mod du;
 pub(super) mod find;
 pub(super) mod layout;
+pub(super) mod lot;
 pub(super) mod ls;
 pub(super) mod mkdir;
 pub(super) mod mv;

@@ -1,7 +1,7 @@
 //! `thalweg stat`: what is known of a file or directory.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, listing, names, output, session::Session};
+use crate::{failure::Failure, listing, lots, names, output, session::Session};
 use serde::Serialize;
 use std::ffi::OsString;
 use thalweg_store::protocol::metadata::FileKind;
@@ -45,6 +45,9 @@ struct Document {
     /// The target of each datafile; absent for what is no file.
     #[serde(skip_serializing_if = "Option::is_none")]
     targets: Option<Vec<u32>>,
+    /// The lot that it is in; of a directory, that new files in it go to. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lot: Option<String>,
 }
 
 /// Prints attributes.
@@ -54,6 +57,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let known = session.stat(&path.path)?;
     let size_bytes = (known.kind == FileKind::File).then(|| session.size(&path.path, &known)).transpose()?;
     let target = (known.kind == FileKind::Symlink).then(|| session.read_symlink(&path.path)).transpose()?;
+    let lot = known.layout.as_ref().and_then(|layout| layout.lot).or(known.default_layout.as_ref().and_then(|choice| choice.lot));
     let document = Document {
         schema: "thalweg.stat/1",
         path: names::text(&path.path),
@@ -70,6 +74,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         created: listing::time_text(known.created_ns),
         layout: known.layout.as_ref().map(|l| l.spec.to_string()),
         targets: known.layout.as_ref().map(|l| l.targets.iter().map(|t| t.0).collect()),
+        lot: lot.map(|id| lots::name_of(&session, id)),
     };
     if arguments.json {
         return output::json(&document);
@@ -86,6 +91,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let (Some(layout), Some(targets)) = (&document.layout, &document.targets) {
         let targets: Vec<String> = targets.iter().map(u32::to_string).collect();
         text.push_str(&format!("layout    {layout} on targets {}\n", targets.join(", ")));
+    }
+    if let Some(lot) = &document.lot {
+        let how = if known.kind == FileKind::Directory { ", for what is made in it" } else { "" };
+        text.push_str(&format!("lot       {lot}{how}\n"));
     }
     output::result(&text)
 }

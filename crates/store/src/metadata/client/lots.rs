@@ -26,9 +26,22 @@ impl MetadataClient {
     /// # Errors
     /// [`ErrorKind::NotFound`], [`ErrorKind::Access`].
     pub fn lot_named(&self, tracer: &mut Tracer, name: &str) -> Result<LotId> {
-        let found = self.lots(tracer, LotOperation::Show { name: Some(name.to_owned()) })?;
-        match &found[..] {
-            [report] if report.lot.name == name => Ok(report.lot.id),
+        Ok(self.find_lot(tracer, name)?.lot.id)
+    }
+
+    /// The lot of this name, without its directories, for which the service would look at all inodes.
+    ///
+    /// # Errors
+    /// As [`MetadataClient::lot_named`].
+    pub fn find_lot(&self, tracer: &mut Tracer, name: &str) -> Result<LotReport> {
+        let mut seen = self.lots(tracer, LotOperation::Show { name: None })?;
+        if let Some(at) = seen.iter().position(|report| report.lot.name == name) {
+            return Ok(seen.swap_remove(at));
+        }
+        // Why not: it is another owner's, or there is none.
+        let mut found = self.lots(tracer, LotOperation::Show { name: Some(name.to_owned()) })?;
+        match found.pop() {
+            Some(report) if report.lot.name == name => Ok(report),
             _ => Err(Error::new(ErrorKind::Protocol, "an answer about another lot").at_server(self.address())),
         }
     }

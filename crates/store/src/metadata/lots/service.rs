@@ -120,7 +120,11 @@ impl Lots {
             }
             None => keeper.namespace.lots()?.into_iter().map(|row| row.lot).filter(|lot| sees(who, lot)).collect(),
         };
-        let mut directories = keeper.directories_of(&lots.iter().map(|lot| lot.id).collect::<Vec<_>>())?;
+        // They are looked for among all inodes: only for who asks about one lot.
+        let mut directories = match name {
+            Some(_) => keeper.directories_of(&lots.iter().map(|lot| lot.id).collect::<Vec<_>>())?,
+            None => std::collections::HashMap::new(),
+        };
         let uses = keeper.uses_of(&lots);
         let mut reports: Vec<LotReport> = Vec::with_capacity(lots.len());
         for lot in lots {

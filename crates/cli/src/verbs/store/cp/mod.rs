@@ -1,22 +1,24 @@
 //! `thalweg cp`: into, out of and between stores, through pipes, and trees with `-r`; recorded and explained when asked for.
 
+mod document;
 mod tree;
 
 use crate::interrupt::Interrupt;
 use crate::layout_flags::LayoutFlags;
+use crate::lots::LotFlag;
 use crate::operand::{Operand, StoreFlags, StorePath};
 use crate::recordings::around::RecordingFlags;
 use crate::recordings::explained::{self, Form};
 use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
-use crate::tuning::{self, Report, Tuned};
+use crate::tuning::{self, Tuned};
 use crate::{failure::Failure, output};
-use serde::Serialize;
+use document::document;
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use thalweg_store::ErrorKind;
 use thalweg_store::copy::{
@@ -80,6 +82,8 @@ pub(crate) struct Arguments {
     flow: FlowFlags,
     #[command(flatten)]
     layout: LayoutFlags,
+    #[command(flatten)]
+    lot: LotFlag,
     #[command(flatten)]
     store: StoreFlags,
 }
@@ -169,38 +173,6 @@ enum To {
     At(Operand),
 }
 
-/// The document of `--json`.
-#[derive(Serialize)]
-struct Document {
-    schema: &'static str,
-    from: String,
-    to: String,
-    size_bytes: u64,
-    /// Bytes that were moved: what is not in holes.
-    data_bytes: u64,
-    elapsed_s: f64,
-    /// Of the data.
-    rate_bytes_per_s: f64,
-    /// How it was done.
-    flow: Flow,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    recording: Option<PathBuf>,
-    /// What `--tune` did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    tuning: Option<Report>,
-}
-
-#[derive(Serialize)]
-struct Flow {
-    request_bytes: u64,
-    requests: u32,
-    buffer_bytes: u64,
-    depth: u32,
-    streams: u32,
-    servers: u32,
-    data_path: String,
-}
-
 /// Copies.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
@@ -229,6 +201,9 @@ impl Arguments {
         }
         if !matches!(from, From::At(Operand::Store(_))) && !matches!(to, To::At(Operand::Store(_))) {
             return Err(Failure::usage("neither side is in a store: expected thal://HOST:PORT/path for one of them"));
+        }
+        if self.lot.lot.is_some() && !matches!(to, To::At(Operand::Store(_))) {
+            return Err(Failure::usage("--lot: lots are of stores, and TO is in none"));
         }
         if self.json && matches!(to, To::At(Operand::Pipe)) {
             return Err(Failure::usage("--json and TO - would both go to standard output"));
@@ -386,7 +361,9 @@ impl Copying<'_> {
             To::At(Operand::Pipe) => Sink::Stdout,
             To::At(Operand::Local(path)) => Sink::Local(path.clone()),
             To::At(Operand::Store(path)) => {
-                Sink::Store(self.sessions.of(&path.store)?.store(), path.path.clone(), self.arguments.layout.choice()?)
+                let session = self.sessions.of(&path.store)?;
+                let layout = self.arguments.lot.choose(&session, self.arguments.layout.choice()?)?;
+                Sink::Store(session.store(), path.path.clone(), layout)
             }
         };
         let mut job = CopyJob::new(source, sink);
@@ -428,7 +405,10 @@ impl Copying<'_> {
         let job = TreeJob {
             from: self.tree_end(from, &mut sessions)?,
             to: self.tree_end(&to, &mut sessions)?,
-            layout: flags.layout.choice()?,
+            layout: match &to {
+                Operand::Store(path) => flags.lot.choose(&*self.sessions.of(&path.store)?, flags.layout.choice()?)?,
+                _ => flags.layout.choice()?,
+            },
             workers: flags.workers.unwrap_or(WORKERS),
             tuning: flags.tuning(),
             sync: flags.sync,
@@ -533,34 +513,8 @@ fn utf8(name: &OsStr) -> Result<&str, Failure> {
     name.to_str().ok_or_else(|| Failure::failed(format!("{}: the name is not UTF-8", Path::new(name).display())))
 }
 
-const SCHEMA: &str = "thalweg.cp/1";
-
 /// Batches of a tree at a time, unless set otherwise.
 const WORKERS: u32 = 4;
-
-fn document(from: &str, to: &str, outcome: &CopyOutcome, tuning: Option<Report>) -> Document {
-    let (elapsed_s, data_bytes) = (outcome.elapsed.as_secs_f64(), outcome.size_bytes - outcome.hole_bytes);
-    Document {
-        schema: SCHEMA,
-        from: from.to_owned(),
-        to: to.to_owned(),
-        size_bytes: outcome.size_bytes,
-        data_bytes,
-        elapsed_s,
-        rate_bytes_per_s: if elapsed_s > 0.0 { data_bytes as f64 / elapsed_s } else { 0.0 },
-        flow: Flow {
-            request_bytes: outcome.request_bytes,
-            requests: outcome.requests,
-            buffer_bytes: outcome.buffer_bytes,
-            depth: outcome.depth,
-            streams: outcome.streams,
-            servers: outcome.servers,
-            data_path: format!("{:?}", outcome.data_path).to_lowercase(),
-        },
-        recording: outcome.recording.clone(),
-        tuning,
-    }
-}
 
 fn shown(operand: &Operand) -> String {
     match operand {

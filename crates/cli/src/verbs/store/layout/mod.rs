@@ -5,7 +5,7 @@ mod plan;
 
 use crate::layout_flags::LayoutFlags;
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session};
+use crate::{failure::Failure, lots, output, session::Session};
 use serde::Serialize;
 use thalweg_layout::Layout;
 use thalweg_store::protocol::metadata::{FileLayout, StoreMap};
@@ -70,6 +70,9 @@ struct Shown {
     distribution: String,
     parameters: std::collections::BTreeMap<String, String>,
     size_bytes: u64,
+    /// The lot that it is in. Absent: none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lot: Option<String>,
     datafiles: Vec<Datafile>,
 }
 
@@ -122,6 +125,7 @@ fn run_show(arguments: &Show) -> Result<(), Failure> {
         schema: "thalweg.layout-show/1",
         path: path.path,
         size_bytes: layout_size(&layout, &sizes)?,
+        lot: file.lot.map(|id| lots::name_of(&session, id)),
         distribution: spec.name,
         parameters: spec.parameters.into_iter().collect(),
         datafiles: (0_u32..).zip(&file.targets).zip(sizes).map(|((i, target), size)| datafile(&map, i, target.0, size)).collect(),
@@ -132,6 +136,9 @@ fn run_show(arguments: &Show) -> Result<(), Failure> {
     let mut text = format!("{}: {} ({} bytes)\n{}", shown.path, numbers::size(shown.size_bytes), shown.size_bytes, shown.distribution);
     for (name, value) in &shown.parameters {
         text.push_str(&format!(", {name} {value}"));
+    }
+    if let Some(lot) = &shown.lot {
+        text.push_str(&format!("\nin lot {lot}"));
     }
     text.push_str("\n\n");
     let rows: Vec<Vec<String>> = shown

@@ -1,0 +1,173 @@
+//! Lots, as the verbs speak of them: which one a flag names, what one is called, and how much of it is left.
+
+use crate::operand::StoreFlags;
+use crate::session::Session;
+use crate::{failure::Failure, listing, output};
+use serde::Serialize;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_store::protocol::lots::{Level, LotOperation, LotReport, LotState};
+use thalweg_store::protocol::metadata::{LayoutChoice, LotId};
+use thalweg_trace::Tracer;
+
+/// Which lot new files go to.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Layout of new files")]
+pub(crate) struct LotFlag {
+    /// The lot that new files are in (default: their directory's, or none); thalweg lot makes one
+    #[arg(long, value_name = "NAME")]
+    pub lot: Option<String>,
+}
+
+impl LotFlag {
+    /// A choice of layout with the lot that the flag names. Of a lot whose time is over, a note says what that means.
+    pub(crate) fn choose(&self, session: &Session, choice: LayoutChoice) -> Result<LayoutChoice, Failure> {
+        let Some(name) = &self.lot else { return Ok(choice) };
+        Ok(LayoutChoice { lot: Some(for_new_files(session, name)?), ..choice })
+    }
+}
+
+/// The store that an operand names, and the lot's name in it.
+pub(crate) fn connect(operand: &str, flags: &StoreFlags) -> Result<(Session, String), Failure> {
+    let path = flags.path(operand)?;
+    let name = path.path.trim_start_matches('/').to_owned();
+    if name.is_empty() {
+        return Err(Failure::usage(format!("{operand}: expected the name of a lot, like run7 or thal://HOST:PORT/run7")));
+    }
+    Ok((Session::connect(&path.store, flags)?, name))
+}
+
+/// The number of a lot that files are to be made in.
+pub(crate) fn for_new_files(session: &Session, name: &str) -> Result<LotId, Failure> {
+    let found = session.names().find_lot(&mut Tracer::off(), name);
+    let lot = found.map_err(|e| Failure::failed(format!("--lot {name}: {e}")))?.lot;
+    if lot.state == LotState::Expired {
+        let ended = listing::time_text(lot.until_ns);
+        output::note(&format!(
+            "lot `{name}` ended at {ended}: its files go when somebody needs the room; thalweg lot renew {name} --for TIME promises it again"
+        ));
+    }
+    Ok(lot.id)
+}
+
+/// The lot of this name.
+pub(crate) fn named(session: &Session, name: &str) -> Result<LotReport, Failure> {
+    one(asked(session, LotOperation::Show { name: Some(name.to_owned()) })?)
+}
+
+/// Does what is asked about lots.
+pub(crate) fn asked(session: &Session, operation: LotOperation) -> Result<Vec<LotReport>, Failure> {
+    session.names().lots(&mut Tracer::off(), operation).map_err(|e| match e.kind() {
+        thalweg_store::ErrorKind::Invalid => Failure::Usage(e.to_string()),
+        _ => Failure::failed(e),
+    })
+}
+
+/// The one lot that an answer is about.
+pub(crate) fn one(mut reports: Vec<LotReport>) -> Result<LotReport, Failure> {
+    reports.pop().ok_or_else(|| Failure::failed("the metadata service answered about no lot"))
+}
+
+/// What a lot is called; one that is gone, or that this credential may not see, has only its number.
+pub(crate) fn name_of(session: &Session, id: LotId) -> String {
+    let all = asked(session, LotOperation::Show { name: None }).unwrap_or_default();
+    all.into_iter().find(|report| report.lot.id == id).map_or_else(|| format!("#{id}"), |report| report.lot.name)
+}
+
+/// Nanoseconds since 1970, on this machine's clock.
+pub(crate) fn now_ns() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
+
+/// A level's name.
+pub(crate) fn level_text(level: Level) -> &'static str {
+    match level {
+        Level::Own => "own",
+        Level::Kernel => "kernel",
+        Level::Ballast => "ballast",
+        Level::Admission => "admission",
+    }
+}
+
+/// What a level promises against other programs.
+pub(crate) fn level_meaning(level: Level) -> &'static str {
+    match level {
+        Level::Own => "the store has its file systems to itself, so nothing else can take the space",
+        Level::Kernel => "the file system reserves the space: other programs cannot take it, unless they are root's",
+        Level::Ballast => {
+            "a preallocated file keeps the space and shrinks as the lot fills; another program may take a part at that moment"
+        }
+        Level::Admission => "the store gives the space to nobody else; other programs on the same disks can take it",
+    }
+}
+
+/// How much there is of a lot.
+#[derive(Serialize, Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Lot {
+    pub name: String,
+    pub owner: String,
+    /// `active`, `expired`, `creating` or `removing`.
+    pub state: &'static str,
+    pub size_bytes: u64,
+    /// Blocks of its files. Absent: a target did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+    /// What is promised and not used yet. Absent: a target did not answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promised_bytes: Option<u64>,
+    pub created: String,
+    /// Until when it is promised.
+    pub until: String,
+    /// From now on, by this machine's clock; below 0: since when it is over.
+    pub left_s: i64,
+    /// Beyond its size: best effort, while there is room.
+    pub elastic: bool,
+    /// The least one of its targets. Absent: none answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub level: Option<&'static str>,
+}
+
+impl Lot {
+    /// From what is reported of it.
+    pub(crate) fn of(report: &LotReport) -> Lot {
+        let lot = &report.lot;
+        let sum = |bytes: &dyn Fn(usize) -> u64| {
+            let all = (0..report.uses.len()).fold(0_u64, |sum, at| sum.saturating_add(bytes(at)));
+            (report.uses.len() >= lot.shares.len()).then_some(all)
+        };
+        let is_over = lot.state == LotState::Expired;
+        Lot {
+            name: lot.name.clone(),
+            owner: lot.owner.clone(),
+            state: state_text(lot.state),
+            size_bytes: lot.size_bytes,
+            used_bytes: sum(&|at| report.uses[at].used_bytes),
+            promised_bytes: if is_over { Some(0) } else { sum(&|at| unused_bytes(report, at)) },
+            created: listing::time_text(lot.created_ns),
+            until: listing::time_text(lot.until_ns),
+            left_s: lot.until_ns.saturating_sub(now_ns()).div_euclid(1_000_000_000),
+            elastic: lot.elastic,
+            level: level_of(report).map(level_text),
+        }
+    }
+}
+
+/// What a lot's target of this place in the report still promises.
+pub(crate) fn unused_bytes(report: &LotReport, at: usize) -> u64 {
+    let used = &report.uses[at];
+    if used.expired { 0 } else { used.share.share_bytes.saturating_sub(used.used_bytes) }
+}
+
+/// The level in force: the least one of its targets.
+pub(crate) fn level_of(report: &LotReport) -> Option<Level> {
+    report.uses.iter().map(|used| used.level).min()
+}
+
+fn state_text(state: LotState) -> &'static str {
+    match state {
+        LotState::Creating => "creating",
+        LotState::Active => "active",
+        LotState::Expired => "expired",
+        LotState::Removing => "removing",
+    }
+}

@@ -1,0 +1,49 @@
+//! Space as it was asked for lately: a program that asks before each file that it writes does not ask the servers as often.
+
+use crate::errors::Answered;
+use crate::fuse::reply;
+use parking_lot::Mutex;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::time::{Duration, Instant};
+use thalweg_store::protocol::metadata::{FileId, LotId};
+
+/// Answers that are remembered of a kind.
+const MOST: usize = 1024;
+
+/// What was asked lately.
+#[derive(Default)]
+pub(crate) struct Spaces {
+    /// Lots of files and directories.
+    pub lots: Recent<FileId, Option<LotId>>,
+    /// Space in a lot, or outside of any.
+    pub spaces: Recent<Option<LotId>, reply::Space>,
+}
+
+/// Answers of the last moments.
+pub(crate) struct Recent<K, V>(Mutex<HashMap<K, (Instant, V)>>);
+
+impl<K, V> Default for Recent<K, V> {
+    fn default() -> Recent<K, V> {
+        Recent(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash, V: Clone> Recent<K, V> {
+    /// The answer, if it is younger than `lifetime`; otherwise it is asked for.
+    pub(crate) fn get(&self, key: K, lifetime: Duration, ask: impl FnOnce() -> Answered<V>) -> Answered<V> {
+        let known = self.0.lock().get(&key).filter(|(asked, _)| asked.elapsed() < lifetime).map(|(_, value)| value.clone());
+        if let Some(value) = known {
+            return Ok(value);
+        }
+        let (asked, value) = (Instant::now(), ask()?);
+        let mut all = self.0.lock();
+        if all.len() >= MOST {
+            all.retain(|_, (asked, _)| asked.elapsed() < lifetime);
+        }
+        if all.len() < MOST && !lifetime.is_zero() {
+            all.insert(key, (asked, value.clone()));
+        }
+        Ok(value)
+    }
+}

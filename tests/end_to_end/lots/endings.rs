@@ -1,0 +1,79 @@
+//! The end of a lot: by time, by a process.
+
+use super::{lot, show, used};
+use crate::bounded::{Bounded, BoundedChild, LIMIT};
+use crate::common::{Said, THALWEG, Up, file, run, scratch, text, wait_until};
+use std::process::{Command, Stdio};
+
+#[test]
+fn a_lot_whose_time_is_over_keeps_its_files_and_takes_more_with_a_note() {
+    let (store, here) = (Up::start(1), scratch());
+    lot(&store, &["create", "run", "--size", "4Mi", "--for", "2s"]).done();
+    let source = file(here.path(), "f", &[7; 100_000]);
+    run(["cp", "-q", "--lot", "run", text(&source), &store.path("/f")]).done();
+    wait_until("its time is over", || lot(&store, &["show", "run"]).code == Some(4));
+    let said = run(["cp", "-q", "--lot", "run", text(&source), &store.path("/g")]).done();
+    assert!(said.err.contains("lot `run` ended at 20") && said.err.contains("lot renew run"), "{}", said.err);
+    assert_eq!(run(["ls", &store.path("/")]).done().out, "f\ng\n");
+    assert_eq!(show(&store, "run")["promised_bytes"], 0);
+    lot(&store, &["renew", "run", "--for", "2h"]).done();
+    lot(&store, &["show", "run"]).done();
+    assert!(used(&store, "run") >= 200_000);
+}
+
+#[test]
+fn a_lot_ends_with_a_process_and_what_was_staged_stays() {
+    let (store, here) = (Up::start(1), scratch());
+    let mut job = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let document =
+        lot(&store, &["create", "run", "--size", "4Mi", "--for", "2h", "--json", "--while", &job.id().to_string()]).done().json();
+    let watcher = document["watcher"].as_u64().expect("the process that watches");
+    let runs = || std::fs::read_to_string(format!("/proc/{watcher}/stat")).is_ok_and(|stat| !stat.contains(") Z "));
+    assert!(runs());
+    let source = file(here.path(), "f", &[7; 100_000]);
+    run(["cp", "-q", "--lot", "run", text(&source), &store.path("/f")]).done();
+    lot(&store, &["show", "run"]).done();
+    drop(job.stdin.take());
+    job.wait_in_time(LIMIT).unwrap();
+    wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));
+    wait_until("the watcher has ended", || !runs());
+    assert_eq!(run(["ls", &store.path("/")]).done().out, "f\n");
+}
+
+#[test]
+fn a_watcher_holds_no_lock_that_its_caller_holds() {
+    let (store, here) = (Up::start(1), scratch());
+    let mut job = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let lock = here.path().join("lock");
+    let script = r#"exec 9>"$0"; exec "$@""#;
+    let mut create = Command::new("sh");
+    create.args(["-c", script, text(&lock), THALWEG, "lot", "create", "run", "--size", "1Mi", "--for", "2h", "--json"]);
+    create.args(["--store", &store.address, "--while", &job.id().to_string()]);
+    let said: Said = create.output_in_time().unwrap().into();
+    let watcher = said.done().json()["watcher"].as_u64().unwrap();
+    let holds = std::fs::read_dir(format!("/proc/{watcher}/fd"))
+        .unwrap()
+        .flatten()
+        .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|of| of == lock));
+    drop(job.stdin.take());
+    job.wait_in_time(LIMIT).unwrap();
+    assert!(!holds);
+    wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));
+}
+
+#[test]
+fn a_watcher_ends_no_other_lot_of_the_same_name() {
+    let store = Up::start(1);
+    let mut job = Command::new("cat").stdin(Stdio::piped()).spawn().unwrap();
+    let create = ["create", "run", "--size", "1Mi", "--for", "2h", "--json"];
+    let document = lot(&store, &[&create[..], &["--while", &job.id().to_string()]].concat()).done().json();
+    let watcher = document["watcher"].as_u64().unwrap();
+    lot(&store, &["rm", "run"]).done();
+    lot(&store, &create).done();
+    drop(job.stdin.take());
+    job.wait_in_time(LIMIT).unwrap();
+    wait_until("the watcher has ended", || {
+        !std::fs::read_to_string(format!("/proc/{watcher}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
+    });
+    lot(&store, &["show", "run"]).done();
+}

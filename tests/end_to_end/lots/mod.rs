@@ -1,0 +1,48 @@
+//! Lots, as the command line and mounts show them: made, filled, ended, and whose they are.
+
+mod copies;
+mod endings;
+mod full;
+mod mounted;
+mod owners;
+mod shown;
+
+use crate::common::{Said, Up, run, text};
+use std::path::PathBuf;
+
+/// `thalweg lot ...` of a store.
+fn lot(store: &Up, arguments: &[&str]) -> Said {
+    run([&["lot"], arguments, &["--store", &store.address]].concat())
+}
+
+/// Makes a lot that lasts two hours.
+#[track_caller]
+fn make(store: &Up, name: &str, size: &str) {
+    lot(store, &["create", name, "--size", size, "--for", "2h"]).done();
+}
+
+/// `lot show --json`, whatever its exit code.
+#[track_caller]
+fn show(store: &Up, name: &str) -> serde_json::Value {
+    lot(store, &["show", name, "--json"]).json()
+}
+
+/// What is used of a lot, in bytes.
+#[track_caller]
+fn used(store: &Up, name: &str) -> u64 {
+    show(store, name)["used_bytes"].as_u64().expect("what is used")
+}
+
+/// A credential of another owner, in a file beside the store's own.
+fn credential_of(store: &Up, owner: &str) -> PathBuf {
+    use thalweg_store::trust::{Credential, Rights};
+    let of_store = Credential::read(&store.directory.path().join("store.credential")).expect("the store's credential");
+    let path = store.directory.path().join(format!("{owner}.credential"));
+    of_store.derive(owner, Rights::Write, None).and_then(|derived| derived.write(&path)).expect("a credential");
+    path
+}
+
+/// `thalweg ARGUMENTS` with a credential.
+fn run_as(store: &Up, credential: &std::path::Path, arguments: &[&str]) -> Said {
+    run([arguments, &["--store", &store.address, "--credential", text(credential)]].concat())
+}
