@@ -19,4 +19,5 @@ mod listing;
 mod mount;
 mod recording;
 mod sweep;
+mod trust;
 mod tune;

@@ -153,6 +153,8 @@ impl ClientSession {
 
     /// An I/O server asks for the next change that it is to witness.
     fn witness(&mut self, server: &str, seen: Witnessed) -> Result<MetadataReply> {
+        // Who claims to have witnessed changes that it has not takes from them what they are to survive.
+        self.who.may_serve()?;
         let service = Arc::clone(&self.service);
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
             return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
