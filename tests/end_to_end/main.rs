@@ -20,4 +20,5 @@ mod lots;
 mod mount;
 mod recording;
 mod sweep;
+mod trust;
 mod tune;

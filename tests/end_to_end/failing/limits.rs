@@ -128,7 +128,7 @@ fn hard() -> u64 {
     rustix::process::getrlimit(rustix::process::Resource::Nofile).maximum.unwrap_or(1 << 20)
 }
 
-/// A client that has this credential, or none, and nothing else from whoever runs the tests.
+/// A client that has this credential, or none, and nothing of the environment.
 fn client<'a>(credential: Option<&Path>, arguments: impl IntoIterator<Item = &'a str>) -> Said {
     let mut command = thalweg(arguments);
     command.env_clear().envs(credential.map(|path| (CREDENTIAL, path)));

@@ -44,7 +44,8 @@ impl FileSystem {
             return ask(&mut w.tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file());
         };
         let stale = |refusal: Refusal| {
-            if refusal.errno == libc::EIO {
+            // What may not be done to whatever has the name now, looking the name up again does not change.
+            if matches!(refusal.errno, libc::EIO | libc::EACCES | libc::EPERM) {
                 return refusal;
             }
             self.retries.went_stale(w.thread, inode.id);

@@ -106,7 +106,9 @@ impl Credential {
     /// wrong, without a byte of what is in it.
     pub fn read(path: &Path) -> Result<Credential> {
         let shown = path.display();
-        let file = File::open(path).map_err(|e| Error::system(format!("credential {shown}"), e))?;
+        // Of a pipe that nobody writes to, opening would wait for ever.
+        let opened = File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let file = opened.map_err(|e| Error::system(format!("credential {shown}"), e))?;
         let about = file.metadata().map_err(|e| Error::system(format!("credential {shown}"), e))?;
         if !about.is_file() || about.len() > FILE_BYTES {
             return Err(Error::new(ErrorKind::Invalid, format!("{shown}: no credential: expected a file of a few lines")));
@@ -259,6 +261,16 @@ mod tests {
         let error = Credential::read(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Access);
         assert!(error.message().contains(&format!("chmod 600 {}", path.display())), "{error}");
+    }
+
+    #[test]
+    fn a_pipe_that_nobody_writes_to_is_no_credential_and_is_not_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        let (kind, mode) = (rustix::fs::FileType::Fifo, rustix::fs::Mode::from_raw_mode(0o600));
+        rustix::fs::mknodat(rustix::fs::CWD, &path, kind, mode, 0).unwrap();
+        let error = Credential::read(&path).unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.message().contains("expected a file of a few lines"), "{error}");
     }
 
     #[test]

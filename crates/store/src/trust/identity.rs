@@ -61,6 +61,20 @@ impl Identity {
         self.rights == Rights::Store || self.owner == owner
     }
 
+    /// Refuses who is no server of the store: they have the store's own.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Access`].
+    pub fn may_serve(&self) -> Result<()> {
+        if self.rights == Rights::Store {
+            return Ok(());
+        }
+        Err(Error::new(
+            ErrorKind::Access,
+            format!("only servers say this, with the store's own credential, and this is `{}`'s", self.owner),
+        ))
+    }
+
     /// Refuses who may only read.
     ///
     /// # Errors

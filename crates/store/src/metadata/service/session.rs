@@ -11,7 +11,7 @@ use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, Small};
-use crate::trust::{Identity, Rights};
+use crate::trust::Identity;
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
@@ -154,10 +154,9 @@ impl ClientSession {
 
     /// An I/O server asks for the next change that it is to witness.
     fn witness(&mut self, server: &str, seen: Witnessed, revision: u64) -> Result<MetadataReply> {
+        // Who claims to have witnessed changes that it has not takes from them what they are to survive.
+        self.who.may_serve()?;
         let service = Arc::clone(&self.service);
-        if self.who.rights != Rights::Store {
-            return Err(Error::new(ErrorKind::Access, "only the store's own servers witness its changes"));
-        }
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
             return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
         }

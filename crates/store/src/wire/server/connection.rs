@@ -101,7 +101,12 @@ impl<'a> Served<'a> {
     fn meet(&mut self) -> Result<bool> {
         let gate = &self.shared.options.gate;
         self.checked = gate.changes();
-        let why = match proving::meet(&mut self.channel, gate, self.shared.options.tls.as_ref(), self.hello_by)? {
+        let met = proving::meet(&mut self.channel, gate, self.shared.options.tls.as_ref(), self.hello_by);
+        if met.is_err() && self.shared.stopping.load(Ordering::SeqCst) {
+            return Ok(false);
+        }
+        // An error: a handshake that fails, half a proof, or silence.
+        let why = match met.unwrap_or(Met::Refused("it ended before it proved a credential")) {
             Met::Client(identity) => {
                 self.shared.of.lock().insert(self.number, identity.id);
                 self.who = Some(Arc::new(identity));

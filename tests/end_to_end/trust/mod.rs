@@ -1,0 +1,82 @@
+//! Who may: a store opens to its credentials alone, its secret is nowhere but in their files, and beyond loopback nothing is in clear.
+
+mod clear;
+mod ending;
+mod flood;
+mod packets;
+mod read_only;
+mod secrets;
+mod strangers;
+
+use crate::common::{is_root, run, text};
+use std::path::{Path, PathBuf};
+
+/// Something that is looked for, and what it is.
+struct Needle {
+    what: &'static str,
+    bytes: Vec<u8>,
+}
+
+impl Needle {
+    fn new(what: &'static str, bytes: impl Into<Vec<u8>>) -> Needle {
+        Needle { what, bytes: bytes.into() }
+    }
+
+    /// The secret of a credential file, as it is written there and as it is.
+    fn secrets(credential: &Path) -> [Needle; 2] {
+        let text = std::fs::read_to_string(credential).expect("a credential can be read");
+        let hex = text.lines().find_map(|line| line.strip_prefix("secret = \"")).expect("its secret").trim_end_matches('"');
+        let raw: Vec<u8> =
+            (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16).expect("hexadecimal digits")).collect();
+        assert_eq!(raw.len(), 32, "all of it");
+        [Needle::new("a secret in hexadecimal digits", hex), Needle::new("a secret", raw)]
+    }
+
+    fn is_in(&self, bytes: &[u8]) -> bool {
+        // SAFETY: memmem reads both ranges, which live as long as this call, and keeps nothing.
+        let found = unsafe { libc::memmem(bytes.as_ptr().cast(), bytes.len(), self.bytes.as_ptr().cast(), self.bytes.len()) };
+        !found.is_null()
+    }
+}
+
+/// What of these is in the bytes.
+fn found(needles: &[Needle], bytes: &[u8]) -> Vec<&'static str> {
+    needles.iter().filter(|needle| needle.is_in(bytes)).map(|needle| needle.what).collect()
+}
+
+/// All files below a directory, links aside.
+fn files(directory: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for entry in std::fs::read_dir(directory).into_iter().flatten().flatten() {
+        match entry.file_type() {
+            Ok(kind) if kind.is_dir() => all.extend(files(&entry.path())),
+            Ok(kind) if kind.is_file() => all.push(entry.path()),
+            _ => {}
+        }
+    }
+    all
+}
+
+/// Whether a store can be mounted here.
+fn can_mount() -> bool {
+    is_root() && std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok()
+}
+
+/// A mount, taken away with its owner.
+struct Mounted(PathBuf);
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let _ = run(["umount", "--lazy", text(&self.0)]);
+        }
+    }
+}
+
+/// Another credential of the store whose own is in this file.
+fn derived(own: &Path, owner: &str, until_s: Option<u64>, to: PathBuf) -> PathBuf {
+    use thalweg_store::trust::{Credential, Rights};
+    let credential = Credential::read(own).expect("the store's own").derive(owner, Rights::Write, until_s);
+    credential.and_then(|credential| credential.write(&to)).expect("a credential can be made");
+    to
+}

@@ -1,0 +1,148 @@
+//! The credential for reading only.
+
+use super::{Mounted, can_mount};
+use crate::common::{Up, content, file, run, scratch, skipped, text};
+use std::fs;
+use std::io::{Error, ErrorKind};
+use std::path::PathBuf;
+use thalweg_store::protocol::common::Witnessed;
+use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
+use thalweg_store::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
+use thalweg_store::trust::Credentials;
+use thalweg_store::wire::{Connect, Connection, Kind};
+use thalweg_trace::Tracer;
+
+#[test]
+fn who_may_only_read_lists_and_copies_out_and_changes_nothing() {
+    let (store, here) = (Up::start(2), scratch());
+    let bytes = content(1, 1_000_000);
+    let source = file(here.path(), "source", &bytes);
+    run(["cp", "--quiet", text(&source), &store.path("/f")]).done();
+    run(["mkdir", &store.path("/d")]).done();
+    let (read_only, out) = (store.read_only(), here.path().join("out"));
+    let say = |words: &[&str]| run([words, &["--credential", text(&read_only)]].concat());
+    assert_eq!(say(&["ls", &store.path("/")]).done().out, "d\nf\n");
+    assert!(say(&["ls", "-l", &store.path("/f")]).done().out.contains("1000000"));
+    say(&["cat", &store.path("/f")]).done();
+    say(&["find", &store.path("/")]).done();
+    say(&["df", &store.path("/")]).done();
+    say(&["layout", "show", &store.path("/f")]).done();
+    say(&["cp", "--quiet", &store.path("/f"), text(&out)]).done();
+    assert!(fs::read(&out).unwrap() == bytes);
+    for words in [
+        &["cp", "--quiet", text(&source), &store.path("/new")][..],
+        &["cp", "--quiet", "--force", text(&source), &store.path("/f")],
+        &["cp", "-r", "--quiet", text(here.path()), &store.path("/tree")],
+        &["cp", "--quiet", &store.path("/f"), &store.path("/second")],
+        &["rm", &store.path("/f")],
+        &["rm", "-r", &store.path("/d")],
+        &["mkdir", &store.path("/e")],
+        &["mv", &store.path("/f"), &store.path("/g")],
+    ] {
+        let said = say(words).failed(1, &["for reading only", "--credential"]);
+        assert_eq!(said.err.lines().count(), 1, "{words:?}: {}", said.err);
+    }
+    assert_eq!(run(["ls", &store.path("/")]).done().out, "d\nf\n");
+    run(["cp", "--quiet", "--force", &store.path("/f"), text(&out)]).done();
+    assert!(fs::read(&out).unwrap() == bytes);
+}
+
+/// The only datafile of a store, by its name on the target.
+fn only_datafile(store: &Up) -> DatafileId {
+    let all = super::files(&store.directory.path().join("io0/datafiles"));
+    let name = all[0].file_name().and_then(|name| name.to_str()).expect("a number");
+    let (file, index) = name.split_once('.').expect("FILE.INDEX");
+    let number = u64::from_str_radix(file, 16).expect("hexadecimal digits");
+    DatafileId { file: FileId(number), index: index.parse().unwrap(), target: TargetId(0), lot: None }
+}
+
+#[test]
+fn an_io_server_refuses_every_change_of_who_may_only_read() {
+    let (store, here) = (Up::start(1), scratch());
+    let bytes = content(1, 10_000);
+    run(["cp", "--quiet", text(&file(here.path(), "source", &bytes)), &store.path("/f")]).done();
+    let datafile = only_datafile(&store);
+    let (offset, off) = (0, &mut Tracer::off());
+    let mut changes = vec![
+        (IoRequest::Write { datafile, offset, durability: Durability::Returned }, &b"x"[..]),
+        (IoRequest::Truncate { datafiles: vec![(datafile, 1)] }, &[]),
+        (IoRequest::Remove { datafiles: vec![datafile] }, &[]),
+    ];
+    for how in [Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange, Allocate::ZeroRangeKeepSize] {
+        changes.push((IoRequest::Allocate { datafiles: vec![(datafile, 0, 9)], how }, &[]));
+    }
+    let mut reader = connection(&store, 1, store.read_only());
+    for (request, payload) in &changes {
+        let error = reader.call_with::<_, IoReply>(off, Kind::Io, request, payload).expect_err("a change");
+        assert_eq!(error.kind(), thalweg_store::ErrorKind::Access, "{request:?}: {error}");
+    }
+    let many = IoRequest::WriteMany { writes: vec![(datafile, 0, 1)], durability: Durability::Returned };
+    let (reply, _) = reader.call_with::<_, IoReply>(off, Kind::Io, &many, b"x").unwrap();
+    assert!(matches!(reply, IoReply::WrittenMany { ref each, .. } if each[0].is_err()), "{reply:?}");
+    let read = IoRequest::Read { datafile, offset, length: 20_000 };
+    assert!(reader.call_with::<_, IoReply>(off, Kind::Io, &read, &[]).unwrap().1 == bytes);
+    // They are changes that the store's own credential may make.
+    let mut writer = connection(&store, 1, store.credential());
+    for (request, payload) in &changes {
+        writer.call_with::<_, IoReply>(off, Kind::Io, request, payload).unwrap();
+    }
+}
+
+/// A connection to the server whose address is the `number`th in the store's description, with this credential.
+fn connection(store: &Up, number: usize, credential: PathBuf) -> Connection {
+    let description = fs::read_to_string(store.directory.path().join("store.toml")).unwrap();
+    let address = description.lines().filter_map(|line| line.strip_prefix("address = ")).nth(number).unwrap().trim_matches('"').to_owned();
+    Connection::connect(&address, &Connect { credentials: Credentials::file(credential), ..Connect::default() }).unwrap()
+}
+
+#[test]
+fn only_servers_are_believed_to_have_witnessed_changes() {
+    let (store, here) = (Up::start(1), scratch());
+    let writer = super::derived(&store.credential(), "ana", None, here.path().join("ana"));
+    let ask = |credential| -> thalweg_store::Result<MetadataReply> {
+        let mut connection = connection(&store, 0, credential);
+        let seen = Witnessed { start: connection.hello().service_start, change: 0 };
+        let request = MetadataRequest { closed: Vec::new(), operation: Operation::Witness { server: "io0".into(), seen } };
+        connection.call(&mut Tracer::off(), Kind::Metadata, &request)
+    };
+    for credential in [writer, store.read_only()] {
+        let error = ask(credential).expect_err("it is no server");
+        assert!(error.kind() == thalweg_store::ErrorKind::Access && error.message().contains("only servers"), "{error}");
+    }
+    ask(store.credential()).unwrap();
+}
+
+#[test]
+fn a_mount_of_who_may_only_read_reads_and_refuses_every_change() {
+    if !can_mount() {
+        return skipped("a store cannot be mounted here (needs root and /dev/fuse)");
+    }
+    let (store, here) = (Up::start(2), scratch());
+    let bytes = content(2, 300_000);
+    run(["cp", "--quiet", text(&file(here.path(), "source", &bytes)), &store.path("/f")]).done();
+    run(["mkdir", &store.path("/d")]).done();
+    let at = here.path().join("m");
+    fs::create_dir(&at).unwrap();
+    run(["mount", "--credential", text(&store.read_only()), &store.address, text(&at)]).done();
+    let _mounted = Mounted(at.clone());
+    assert!(fs::read(at.join("f")).unwrap() == bytes);
+    assert_eq!(fs::read_dir(&at).unwrap().count(), 2);
+    let refused = |what: &str, result: Result<(), Error>| {
+        let error = result.expect_err(what);
+        assert!(matches!(error.kind(), ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem), "{what}: {error}");
+    };
+    refused("a new file", fs::write(at.join("new"), "x"));
+    refused("another content", fs::write(at.join("f"), "x"));
+    refused("opened for writing", fs::File::options().write(true).open(at.join("f")).map(drop));
+    refused("more of it", fs::File::options().append(true).open(at.join("f")).map(drop));
+    refused("a directory", fs::create_dir(at.join("e")));
+    refused("another name", fs::rename(at.join("f"), at.join("g")));
+    refused("a second name", fs::hard_link(at.join("f"), at.join("g")));
+    refused("a link", std::os::unix::fs::symlink("f", at.join("l")));
+    refused("no file", fs::remove_file(at.join("f")));
+    refused("no directory", fs::remove_dir(at.join("d")));
+    refused("another mode", fs::set_permissions(at.join("f"), std::os::unix::fs::PermissionsExt::from_mode(0o600)));
+    assert!(fs::read(at.join("f")).unwrap() == bytes);
+    run(["umount", text(&at)]).done();
+    assert_eq!(run(["ls", &store.path("/")]).done().out, "d\nf\n");
+}
