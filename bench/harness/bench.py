@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 from bench.harness import pairs
+from bench.harness.apart import Apart
 from bench.harness.pairs import Plan
 from bench.harness.result import Amount
 from testbed import files
@@ -88,6 +89,22 @@ class Bench:
         if key not in self.kept:
             directory = self.path(key)
             store = Store(self.program("thalweg"), [directory], directory + ".log", flags=["--servers", servers])
+            self.kept[key] = self.closing.enter_context(store)
+        return self.kept[key]
+
+    def apart(self):
+        """The place apart, in memory and beyond loopback; see `Apart`."""
+        if "apart" not in self.kept:
+            self.kept["apart"] = self.closing.enter_context(Apart())
+        return self.kept["apart"]
+
+    def store_apart(self, plain):
+        """A started store of four servers there: in clear, or encrypted as it is by itself."""
+        key = f"store-apart-{'plain' if plain else 'tls'}"
+        if key not in self.kept:
+            place = self.apart()
+            flags = ["--servers", 4, *(["--plain"] if plain else [])]
+            store = Store(self.program("thalweg"), [place.path(key)], place.path(key + ".log"), place.host, flags)
             self.kept[key] = self.closing.enter_context(store)
         return self.kept[key]
 

@@ -19,7 +19,9 @@ STORE = "1a7e000000000001"
 METADATA_PORT = 7400
 SERVER_PORT = 7401
 
+# In clear, as what it is compared with is.
 STORE_TOML = """store = "{store}"
+plain = true
 
 [metadata]
 address = "{address}:{port}"

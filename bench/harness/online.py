@@ -253,7 +253,7 @@ def shared(program, repetitions=1):
         with Scratch(PREFIX) as scratch, Bridge(scratch.name, ["server", "one", "other"], 800e6) as bridge:
             server, *clients = bridge.hosts
             log = os.path.join(scratch.directory, "up.log")
-            with Store(program, [os.path.join(scratch.directory, "store")], log, server) as store:
+            with Store(program, [os.path.join(scratch.directory, "store")], log, server, ["--plain"]) as store:
                 history = environment(os.path.join(scratch.directory, "state"), store.credential())
                 with ExitStack() as running:
                     for number, client in enumerate(clients):

@@ -12,6 +12,7 @@ from bench.harness import subjects
 from bench.harness.pairs import Subject
 from testbed import files
 from testbed.errors import NotRun
+from testbed.hosts import LOOPBACK
 
 PROGRAM = "thalweg-raw"
 CONNECTIONS = [1, 2, 4]
@@ -19,8 +20,8 @@ UNIT_BYTES = [256 << 10, 1 << 20]
 PART_BYTES = [128 << 10, 1 << 20]
 
 
-def variants(bench, source, sync, checksums):
-    """One subject per way to stream the file, with or without CRC-32C at both ends."""
+def variants(bench, source, sync, checksums, apart=None):
+    """One subject per way to stream the file, with or without CRC-32C at both ends; on the bench's files, or in the place `apart`."""
     program = os.path.join(bench.binaries, PROGRAM)
     if not os.access(program, os.X_OK):
         raise NotRun(f"not built: cargo build --release -p {PROGRAM}")
@@ -35,7 +36,7 @@ def variants(bench, source, sync, checksums):
         for part in parts
         if part <= unit and not (name == "sendfile-splice" and part != parts[0])
     ]
-    return [_subject(bench, program, source, sync, checksums, way) for way in ways]
+    return [_subject(apart or bench, apart.host if apart else LOOPBACK, program, source, sync, checksums, way) for way in ways]
 
 
 def label(checksums):
@@ -43,9 +44,9 @@ def label(checksums):
     return "raw stream, CRC-32C at both ends" if checksums else "raw stream, bare"
 
 
-def _subject(bench, program, source, sync, checksums, way):
+def _subject(place, host, program, source, sync, checksums, way):
     name, connections, unit_bytes, part_bytes = way
-    directory = bench.path("raw", "files")
+    directory = place.path("raw", "files")
     os.makedirs(directory, exist_ok=True)
     flags = ["--keep", "--variant", name, "--connections", connections, "--unit", unit_bytes, "--part", part_bytes]
     flags += ["--sync"] if sync else []
@@ -57,7 +58,7 @@ def _subject(bench, program, source, sync, checksums, way):
     return Subject(
         f"{'raw-crc' if checksums else 'raw-bare'}-{name}-{connections}x{unit_bytes >> 10}Ki-{part_bytes >> 10}Ki",
         label(checksums) + (", fdatasync" if sync else ""),
-        command=lambda run: [program, *flags, source, directory],
+        command=lambda run: host.argv([program, *flags, source, directory]),
         before=lambda run: subjects.warm(source),
         after=remove,
         own=lambda text: json.loads(text.splitlines()[-1]),

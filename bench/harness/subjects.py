@@ -21,20 +21,21 @@ GRIDFTP_SETTINGS = {
 }
 
 
-def thalweg(bench, store, direction, source, sync, name="thalweg", label=None, extra=lambda run: []):
-    """`thalweg cp`, with its defaults."""
+def thalweg(bench, store, direction, source, sync, name="thalweg", label=None, extra=lambda run: [], within="", place=None):
+    """`thalweg cp`, with its defaults; in a directory of the store (`within`, with its slash), to local files of another `place` than the bench's."""
+    place = place or bench
     size_bytes = os.path.getsize(source)
     flags = ["--json"] + (["--sync"] if sync else [])
     label = label or ("Thalweg, --sync" if sync else "Thalweg")
     if direction == "in":
-        target = lambda run: f"{name}-{size_bytes}-{run}"  # noqa: E731
+        target = lambda run: f"{within}{name}-{size_bytes}-{run}"  # noqa: E731
 
         def check(run):
             try:
                 if store.size_bytes(target(run)) != size_bytes:
                     raise Broken(f"{store.url(target(run))} is not a whole copy of {source}")
                 if run == 0:
-                    back = bench.path("check", name)
+                    back = place.path("check", name)
                     store.run("cp", "--force", store.url(target(run)), back)
                     whole(back, source, run)
                     files.remove(back)
@@ -44,17 +45,17 @@ def thalweg(bench, store, direction, source, sync, name="thalweg", label=None, e
         return Subject(
             name,
             label,
-            command=lambda run: [store.program, "cp", *flags, *extra(run), source, store.url(target(run))],
+            command=lambda run: store.host.argv([store.program, "cp", *flags, *extra(run), source, store.url(target(run))]),
             before=lambda run: warm(source),
             after=check,
             own=own_document,
         )
     inside = put_once(bench, store, source)
-    target = lambda run: bench.path("out", f"{name}-{run}")  # noqa: E731
+    target = lambda run: place.path("out", f"{name}-{run}")  # noqa: E731
     return Subject(
         name,
         label,
-        command=lambda run: [store.program, "cp", *flags, *extra(run), store.url(inside), target(run)],
+        command=lambda run: store.host.argv([store.program, "cp", *flags, *extra(run), store.url(inside), target(run)]),
         before=lambda run: warm(*files.files_under(store.directories[0], at_least_bytes=1 << 16)),
         after=lambda run: check_and_remove(target(run), source, run),
         own=own_document,

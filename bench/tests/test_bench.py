@@ -11,12 +11,14 @@ import unittest
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from bench.harness import layout_page, ls_page, page, pairs, result, studies  # noqa: E402
-from bench.harness.cases import CASES  # noqa: E402
+from bench.harness.cases import CASES, trust  # noqa: E402
 from bench.harness.command import timed  # noqa: E402
 from bench.harness.pairs import Plan, Subject  # noqa: E402
 from bench.harness.result import Amount, Bar  # noqa: E402
 from testbed.errors import Broken  # noqa: E402
+from testbed.hosts import LOOPBACK  # noqa: E402
 from testbed.paths import TARGET  # noqa: E402
+from testbed.processes import free_port  # noqa: E402
 
 
 class Commands(unittest.TestCase):
@@ -83,6 +85,40 @@ class Pairs(unittest.TestCase):
         failing = Subject("a", "a", command=lambda run: ["sh", "-c", "echo no such star >&2; exit 7"], after=broken)
         with self.assertRaisesRegex(Broken, "exit status: 7; it said: no such star"):
             self.run_pairs([failing], Plan(least=1, most=1), "a")
+
+
+class Trust(unittest.TestCase):
+    def test_medians_of_the_handshake_example_are_read_and_a_missing_one_is_named(self):
+        text = "".join(f"{begins:<36} median {at + 0.5:>9.3}  min       1.0  max       9.0\n" for at, (begins, _) in enumerate(trust.TLS_FIGURES.values()))
+        self.assertEqual(list(trust.tls_figures(text).values()), [at + 0.5 for at in range(len(trust.TLS_FIGURES))])
+        with self.assertRaisesRegex(Broken, "printed no `handshake from nothing, us`"):
+            trust.tls_figures("nothing of the kind\n")
+
+    def test_strangers_go_to_all_servers_of_a_store(self):
+        with tempfile.TemporaryDirectory() as directory:
+            with open(os.path.join(directory, "store.toml"), "w") as out:
+                out.write('[metadata]\naddress = "h:1"\n\n[[servers]]\naddress = "h:2"\n[[servers]]\naddress = "h:3"\n')
+            self.assertEqual(trust.listening(types.SimpleNamespace(directories=[directory])), ["h:1", "h:2", "h:3"])
+
+    def test_a_flood_is_counted_and_one_that_reaches_nobody_is_none(self):
+        with tempfile.TemporaryDirectory() as directory:
+            place = types.SimpleNamespace(path=lambda name: os.path.join(directory, name), host=LOOPBACK)
+            flood = trust.Flood(place, ["--apart", "127.0.0.1"])
+            flood.begin()
+            self.assertGreater(flood.end()["strangers_per_s"], 0)
+            nobody = trust.Flood(place, [f"127.0.0.1:{free_port()}"])
+            nobody.begin()
+            with self.assertRaisesRegex(Broken, "that is no flood"):
+                nobody.end()
+
+    def test_what_is_done_under_a_flood_is_begun_after_it_and_ends_it_first(self):
+        seen = []
+        flood = types.SimpleNamespace(begin=lambda: seen.append("begin"), end=lambda: seen.append("end") or {"strangers_per_s": 5})
+        subject = Subject("a", "a", lambda run: ["true"], before=lambda run: seen.append("before"), after=lambda run: seen.append("after"))
+        trust.among(flood, subject)
+        subject.before(1)
+        self.assertEqual(subject.after(1), {"strangers_per_s": 5})
+        self.assertEqual(seen, ["before", "begin", "end", "after"])
 
 
 class Bars(unittest.TestCase):

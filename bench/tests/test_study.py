@@ -90,6 +90,18 @@ class Study(unittest.TestCase):
         crashed = judged(lambda transfers, way: "3 of 256 copies failed" if transfers == "256" else (1e9, 1.0))
         self.assertIn("3 of 256 copies failed", " ".join(crashed.figures))
 
+    def test_what_lots_cost_stands_beside_what_they_cost_in_2004(self):
+        def judged(rate_in_a_lot):
+            lines = {"store-lots": line("store-lots", [("lots", ["off", "on"])], lambda lots: (1e9 if lots == "off" else rate_in_a_lot, 1.0))}
+            return next(one for one in conclusions.verdicts(lines) if one.shards == ["store-lots"]).verdict, page.text(lines)
+
+        verdict, text = judged(0.99e9)
+        self.assertEqual(verdict, conclusions.DOES_NOT)
+        self.assertIn("| write rate, lots on / lots off | 0.70 | 0.99 (0.99 to 0.99) |", text)
+        self.assertEqual(judged(0.5e9)[0], conclusions.HOLDS)
+        self.assertEqual(judged(0.7e9)[0], conclusions.CANNOT)
+        self.assertNotIn("Lots on, lots off", page.text({}))
+
     def test_the_page_has_a_row_for_each_conclusion_and_says_what_is_missing(self):
         overlap = line("overlap", [("source", ["memory", "disk"]), ("block", ["64Ki", "16Mi"])], lambda source, block: (9e7 if block == "64Ki" or source == "memory" else 6e7, 1.0))
         text = page.text({"overlap": overlap})

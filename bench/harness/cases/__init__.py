@@ -12,10 +12,12 @@ from bench.harness.bench import GIB, MIB
 from bench.harness.cases.captured import captured
 from bench.harness.cases.copies import copies
 from bench.harness.cases.explaining import explaining
+from bench.harness.cases.lots import large, small
 from bench.harness.cases.mounted import mounted
 from bench.harness.cases.recording import recording
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files
+from bench.harness.cases.trust import connecting, encrypted, flooded, handshakes
 from bench.harness.cases.watching import other_tools, watching
 
 
@@ -51,6 +53,13 @@ CASES = [
     Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
     Case("servers-out", "1, 2, 4 and 8 servers, copy out, 256 MiB", partial(server_counts, "out", 256 * MIB)),
+    Case("tls-in", "Encrypted and in clear beyond loopback, copy in, 256 MiB, in memory", partial(encrypted, "in", 256 * MIB)),
+    Case("tls-out", "Encrypted and in clear beyond loopback, copy out, 256 MiB, in memory", partial(encrypted, "out", 256 * MIB)),
+    Case("tls-handshake", "Handshakes of TLS", handshakes),
+    Case("connect", "Connections and their proof", connecting),
+    Case("flood", "Copy in under a flood of strangers, 1 GiB, in memory", partial(flooded, GIB)),
+    Case("lot-large", "In a lot and beside it, copy in, 256 MiB, in memory", partial(large, 256 * MIB)),
+    Case("lot-small", "In a lot and beside it, cp -r of 2,000 files of 4 KiB, in memory", partial(small, 2000)),
     Case("explain", "Explaining a recording of 20 million spans", explaining),
     Case("rpcstat-whole", "RPC statistics of a capture, whole packets", partial(captured, 262_144)),
     Case("rpcstat-cut", "RPC statistics of a capture, packets cut at 256 bytes", partial(captured, 256)),

@@ -11,6 +11,8 @@ from bench.harness.study2004.figures import Points
 
 HOLDS, DOES_NOT, CANNOT, NOT_MEASURED = "**holds**", "**does not hold**", "**cannot be told here**", "not measured yet"
 MIB = 1 << 20
+# What was left of NeST's write rate when its lots were on.
+NEST_WITH_LOTS = 0.70
 
 
 @dataclass
@@ -212,6 +214,24 @@ def thrashing(points):
     return (HOLDS if any(falls) else DOES_NOT if falls else CANNOT), said, ". ".join(why) + "."
 
 
+def lots(points):
+    """Lots cost 30 % of the write rate."""
+    ratio = lots_ratio(points["store-lots"])
+    said = [f"our store writes into a lot at {interval(ratio)} of its rate outside; NeST at {NEST_WITH_LOTS:.2f}"]
+    why = (
+        "Nothing about a lot is written or asked when bytes are: its number travels with the datafile's, and its use is a number in the server's memory, "
+        "counted again from the files when the server starts."
+    )
+    if ratio is None or ratio.covers(NEST_WITH_LOTS):
+        return CANNOT, said, ""
+    return (HOLDS if ratio.high < NEST_WITH_LOTS else DOES_NOT), said, why
+
+
+def lots_ratio(at):
+    """How many times the rate outside a copy into a lot has."""
+    return figures.times_as_fast(at.runs(lots="on"), at.runs(lots="off"))
+
+
 CLAIMS = [
     ("Network writes cost the server more than network reads", network, ["ends"]),
     ("Disk reads cost more than disk writes", disk, ["ends"]),
@@ -224,6 +244,7 @@ CLAIMS = [
     ("Concurrent transfers raise throughput, at more load on the server", transfers, ["transfers"]),
     ("Concurrent transfers raise throughput, at more load on the server (our store)", store_transfers, ["store-transfers"]),
     ("Under too many transfers servers thrash, and crash", thrashing, ["thrashing"]),
+    ("Lots cost a server 30 % of its write rate", lots, ["store-lots"]),
 ]
 
 

@@ -51,6 +51,7 @@ SHARDS = [
     Shard("store-block", "Our store: the flow buffer", pictures=("Rate against buffer",)),
     Shard("store-streams", "Our store: connections, a link of 1 Gbit/s", bits_per_s=GBIT, source_bytes=64 * MIB, pictures=("Processor time of the server against streams",)),
     Shard("store-transfers", "Our store: concurrent transfers", pictures=("Rate against transfers",)),
+    Shard("store-lots", "Our store: lots on, lots off"),
 ]
 
 
