@@ -11,7 +11,7 @@ use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
 use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, Small};
-use crate::trust::Identity;
+use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
