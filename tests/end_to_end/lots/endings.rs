@@ -2,7 +2,7 @@
 
 use super::{lot, show, used};
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
-use crate::common::{Said, THALWEG, Up, file, run, scratch, text, wait_until};
+use crate::common::{Said, THALWEG, Up, file, run, scratch, text, thalweg, wait_until};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -59,6 +59,31 @@ fn a_watcher_holds_no_lock_that_its_caller_holds() {
     job.wait_in_time(LIMIT).unwrap();
     assert!(!holds);
     wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));
+}
+
+/// Says what a scheduler says of a job that runs for as long as a file is there.
+const SQUEUE: &str = r#"#!/bin/sh
+test "$*" = "-h -j 7" || exit 9
+test -e "$RUNS" && echo "7 batch work ana R 0:01 1 n1" || { echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1; }
+"#;
+
+#[test]
+fn a_lot_ends_with_a_job_and_is_not_made_for_one_that_has_ended() {
+    let (store, here) = (Up::start(1), scratch());
+    let squeue = file(here.path(), "squeue", SQUEUE.as_bytes());
+    std::fs::set_permissions(&squeue, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let runs = file(here.path(), "runs", b"");
+    let path = format!("{}:{}", text(here.path()), std::env::var("PATH").unwrap());
+    let create = |name: &str| -> Said {
+        let arguments = ["lot", "create", name, "--size", "1Mi", "--for", "2h", "--job", "7", "--store", &store.address];
+        thalweg(arguments).env("PATH", &path).env("RUNS", &runs).output_in_time().unwrap().into()
+    };
+    assert!(create("run").done().out.contains(" ends it with job 7\n"));
+    lot(&store, &["show", "run"]).done();
+    std::fs::remove_file(&runs).unwrap();
+    wait_until("the lot is over", || lot(&store, &["show", "run"]).code == Some(4));
+    create("late").failed(1, &["--job 7", "no such job, or it has ended"]);
+    lot(&store, &["show", "late"]).failed(1, &["late"]);
 }
 
 #[test]

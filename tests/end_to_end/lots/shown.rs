@@ -53,6 +53,13 @@ fn df_has_a_line_for_each_lot_and_what_each_target_promises() {
 }
 
 #[test]
+fn df_says_where_bytes_are_in_clear() {
+    let store = Up::start_with(1, 1, &["--plain"]);
+    assert!(run(["df", "--store", &store.address]).done().out.contains("bytes are in clear"));
+    assert_eq!(run(["df", "--json", "--store", &store.address]).done().json()["in_clear"], true);
+}
+
+#[test]
 fn a_script_sees_by_the_exit_code_that_little_is_left() {
     let store = Up::start(1);
     lot(&store, &["create", "short", "--size", "1Mi", "--for", "30min"]).done();

@@ -16,6 +16,10 @@ use thalweg_store::protocol::metadata::{
 use thalweg_store::{Error, ErrorKind, wire::Connect};
 use thalweg_trace::Tracer;
 
+/// What it means that bytes are in clear.
+pub(crate) const IN_CLEAR: &str =
+    "bytes are in clear beyond loopback (--plain): who sees the network sees names and data, and can change them";
+
 /// A connection to a store.
 pub(crate) struct Session {
     names: MetadataClient,

@@ -1,15 +1,12 @@
 //! What starting a store and starting one of its servers have in common.
 
+use crate::session::IN_CLEAR;
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use thalweg_store::start::{RunningStore, StartOptions};
 
 /// What everybody who starts a server must know.
 pub(super) const TRUST: &str = "The store opens to its credential alone: store.credential beside store.toml, made with the store, and a copy among those \
     of the user who starts it. Beyond loopback everything is encrypted. `thalweg credential create NAME` makes one for somebody else.";
-/// What it means that bytes are in clear.
-pub(super) const IN_CLEAR: &str =
-    "bytes are in clear beyond loopback (--plain): who sees the network sees names and data, and can change them";
-
 /// Who may connect, and what to do about parts of a store that are not there, or are too old, or are damaged.
 #[derive(clap::Args)]
 pub(super) struct StartFlags {

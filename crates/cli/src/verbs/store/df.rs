@@ -3,7 +3,8 @@
 use super::lot;
 use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, output, session::Session};
+use crate::session::{IN_CLEAR, Session};
+use crate::{failure::Failure, output};
 use serde::Serialize;
 use thalweg_store::client::partials::Partial;
 use thalweg_store::protocol::lots::LotOperation;
@@ -50,7 +51,7 @@ struct Target {
     total_bytes: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     free_bytes: Option<u64>,
-    /// What of the free space is promised to lots.
+    /// What of the free space is promised to lots: on its file system, by all targets of its server's process there.
     #[serde(skip_serializing_if = "Option::is_none")]
     promised_bytes: Option<u64>,
     /// How a lot is held there, unless it asks for more.
@@ -107,7 +108,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             output::result(&format!("\n{}", lot::table(&lots)))?;
         }
         if in_clear {
-            output::line("bytes are in clear: this store runs with --plain, and who is on its network can read them")?;
+            output::line(IN_CLEAR)?;
         }
         partials.line().map_or(Ok(()), |line| output::line(&line))?;
     }

@@ -16,10 +16,12 @@ use thalweg_store::ErrorKind;
 use thalweg_store::protocol::lots::{Lot, LotOperation};
 use thalweg_trace::Tracer;
 
-/// Between two questions whether a job has ended: a scheduler of a thousand jobs is not to notice.
+/// Between two questions, at first: whether a job has ended, or of a store that did not answer.
+const SOON: Duration = Duration::from_millis(250);
+/// Between two questions whether a job has ended, at most: a scheduler of a thousand jobs is not to notice.
 const JOB_EVERY: Duration = Duration::from_secs(15);
-/// Between two attempts to end a lot whose store does not answer.
-const AGAIN: Duration = Duration::from_secs(5);
+/// Between two attempts to end a lot whose store does not answer, at most.
+const STORE_EVERY: Duration = Duration::from_secs(60);
 
 /// Arguments of the watcher.
 #[derive(clap::Args)]
@@ -29,6 +31,9 @@ pub(super) struct Arguments {
     /// Its number: another lot may have its name by then
     #[arg(long)]
     number: u32,
+    /// When it ends by itself, in nanoseconds since 1970: nothing is to be done any more then
+    #[arg(long)]
+    until: i64,
     /// The Slurm job; otherwise standard input is a process
     #[arg(long)]
     job: Option<String>,
@@ -94,7 +99,8 @@ pub(super) fn watch(end: End, name: &str, lot: &Lot, flags: &StoreFlags) -> Resu
         Failure::failed(format!("lot {} is there, but nothing ends it before its time: the process for it: {e}", lot.name))
     };
     let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-    command.args(["lot", "end-with", "--number", &lot.id.to_string()]).args(flags.absolute(name)?);
+    command.args(["lot", "end-with", "--number", &lot.id.to_string(), "--until", &lot.until_ns.to_string()]);
+    command.args(flags.absolute(name)?);
     let input = match end {
         End::Process(process) => Stdio::from(process),
         End::Job(job) => {
@@ -112,17 +118,21 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     // The terminal's end is not its own. (It fails where it leads a group: then it was not started by us.)
     let _ = rustix::process::setsid();
     match &arguments.job {
-        Some(job) => {
-            while !matches!(job_state(job), JobState::Ended) {
-                std::thread::sleep(JOB_EVERY);
-            }
-        }
+        Some(job) => ask_until(JOB_EVERY, || matches!(job_state(job), JobState::Ended)),
         None => wait_for_input()?,
     }
-    while !end(arguments)? {
-        std::thread::sleep(AGAIN);
-    }
+    // Of a store that is gone for good, nobody has anything.
+    ask_until(STORE_EVERY, || end(arguments) || lots::now_ns() > arguments.until);
     Ok(())
+}
+
+/// Asks until the answer is yes, and less often as time goes on.
+fn ask_until(every: Duration, mut ask: impl FnMut() -> bool) {
+    let mut pause = SOON;
+    while !ask() {
+        std::thread::sleep(pause);
+        pause = (pause * 2).min(every);
+    }
 }
 
 /// Until the process behind standard input has ended.
@@ -138,8 +148,8 @@ fn wait_for_input() -> Result<(), Failure> {
 }
 
 /// Ends the lot. False: its store did not answer, and is to be asked again.
-fn end(arguments: &Arguments) -> Result<bool, Failure> {
-    let Ok((session, name)) = lots::connect(&arguments.name, &arguments.store) else { return Ok(false) };
+fn end(arguments: &Arguments) -> bool {
+    let Ok((session, name)) = lots::connect(&arguments.name, &arguments.store) else { return false };
     let tracer = &mut Tracer::off();
     let mut asked = |operation| match session.names().lots(tracer, operation) {
         Ok(mut reports) => Ok(reports.pop()),
@@ -147,8 +157,8 @@ fn end(arguments: &Arguments) -> Result<bool, Failure> {
         Err(e) if matches!(e.kind(), ErrorKind::NotFound | ErrorKind::Access) => Ok(None),
         Err(e) => Err(e),
     };
-    let Ok(found) = asked(LotOperation::Show { name: Some(name.clone()) }) else { return Ok(false) };
+    let Ok(found) = asked(LotOperation::Show { name: Some(name.clone()) }) else { return false };
     // Another of the same name is not this one; of one that is over, nothing is promised.
     let is_ours = found.is_some_and(|report| report.lot.id.0 == arguments.number && report.lot.until_ns > lots::now_ns());
-    Ok(!is_ours || asked(LotOperation::Renew { name, for_ns: 0 }).is_ok())
+    !is_ours || asked(LotOperation::Renew { name, for_ns: 0 }).is_ok()
 }
