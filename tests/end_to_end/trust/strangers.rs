@@ -168,6 +168,7 @@ fn neither_end_is_talked_out_of_encryption() {
         assert_eq!(store.refusals().len(), 1, "{:?}", store.refusals());
     }
     client(Some(&credential), &["ls", &on_loopback(&encrypts.address, pin)]).done();
+    client(Some(&credential), &["ls", &on_loopback(&encrypts.address, "")]).done();
     client(Some(&clear.own()), &["ls", &on_loopback(&clear.address, "#plain")]).done();
     drop((clear.process, encrypts.process));
 }

@@ -12,6 +12,7 @@ use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_er
 use super::proving::client_tls;
 use super::recorded::Recorded;
 use super::socket;
+use super::tls::Fingerprint;
 use crate::config::{Pin, split_pin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, HelloReply};
@@ -20,7 +21,7 @@ use rustix::event::{PollFd, PollFlags};
 use serde::Serialize;
 use std::collections::VecDeque;
 use std::io::ErrorKind as System;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use thalweg_bulk::resize;
@@ -40,6 +41,8 @@ pub(crate) struct Pipe {
     pending: VecDeque<Pending>,
     /// How far both ends have proven their credentials.
     proving: Proving,
+    /// Where it comes again if the server wants to be spoken to encrypted, which is not known of one on this machine.
+    or_encrypted: Option<SocketAddr>,
     /// Encoded, and held back until the server has proven itself.
     held: Vec<u8>,
     /// Encoded and not sent: what follows `sent`.
@@ -95,29 +98,19 @@ impl Pipe {
         let (place, pin) = split_pin(address)?;
         let resolved = place.to_socket_addrs().map_err(failed)?.next();
         let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{address}: no such host")))?;
-        let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM.nonblocking(), None).map_err(failed)?;
-        socket.set_tcp_nodelay(true).map_err(failed)?;
-        match socket.connect(&to.into()) {
-            Ok(()) => {}
-            Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
-            Err(e) => return Err(failed(e)),
-        }
         let encrypts = match pin {
             Pin::Plain => false,
             Pin::Key(_) => true,
             Pin::None => !to.ip().to_canonical().is_loopback(),
         };
         let expected = if let Pin::Key(key) = pin { Some(key) } else { None };
-        let stream = TcpStream::from(socket);
-        let channel = match encrypts {
-            true => Channel::client_start(stream, client_tls()?, expected, to).map_err(|e| e.at_server(name))?,
-            false => Channel::plain(stream),
-        };
+        let channel = connecting(to, encrypts.then_some(expected)).map_err(|e| e.at_server(name))?;
         let proving = Client::new(&options.credentials, options.store).map_err(|e| e.at_server(name))?;
         let mut pipe = Pipe {
             channel,
             output: proving.first().to_vec(),
             proving: Proving::Server(Box::new(proving)),
+            or_encrypted: (!encrypts && pin == Pin::None).then_some(to),
             held: Vec::new(),
             name: name.to_owned(),
             address: address.to_owned(),
@@ -286,7 +279,16 @@ impl Pipe {
             let (next, taken) = match (&mut self.proving, here.first_chunk(), here.first_chunk()) {
                 (Proving::Done, ..) => return Ok(true),
                 (Proving::Server(client), Some(answer), _) => {
-                    let next = client.answered(answer, &self.channel.binding()).map_err(|e| e.at_server(&self.name))?;
+                    let next = match (client.answered(answer, &self.channel.binding()), self.or_encrypted.take()) {
+                        (Err(error), Some(to)) if error.kind() == ErrorKind::Encrypted => {
+                            self.output = client.first().to_vec();
+                            (self.sent, self.begin, self.end) = (0, 0, 0);
+                            self.channel = connecting(to, Some(None)).map_err(|e| e.at_server(&self.name))?;
+                            self.flush()?;
+                            continue;
+                        }
+                        (next, _) => next.map_err(|e| e.at_server(&self.name))?,
+                    };
                     let bytes = if let Next::Prove(proof) = &next { proof.to_vec() } else { client.first().to_vec() };
                     self.output.extend_from_slice(&bytes);
                     (matches!(next, Next::Prove(_)), ANSWER_BYTES)
@@ -392,6 +394,23 @@ impl Pipe {
     fn poll_fd(&self) -> PollFd<'_> {
         let sending = if self.channel.wants_to_send(self.sent < self.output.len()) { PollFlags::OUT } else { PollFlags::empty() };
         PollFd::from_borrowed_fd(self.channel.as_fd(), PollFlags::IN | sending)
+    }
+}
+
+/// Begins to connect; encrypted, if it is to be, with the key that is expected if there is one.
+fn connecting(to: SocketAddr, encrypted: Option<Option<Fingerprint>>) -> Result<Channel> {
+    let failed = |e: std::io::Error| Error::system(format!("connecting to {to}"), e);
+    let socket = socket2::Socket::new(socket2::Domain::for_address(to), socket2::Type::STREAM.nonblocking(), None).map_err(failed)?;
+    socket.set_tcp_nodelay(true).map_err(failed)?;
+    match socket.connect(&to.into()) {
+        Ok(()) => {}
+        Err(e) if e.raw_os_error() == Some(libc::EINPROGRESS) => {}
+        Err(e) => return Err(failed(e)),
+    }
+    let stream = TcpStream::from(socket);
+    match encrypted {
+        Some(expected) => Channel::client_start(stream, client_tls()?, expected, to),
+        None => Ok(Channel::plain(stream)),
     }
 }
 
