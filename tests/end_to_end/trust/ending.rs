@@ -2,7 +2,7 @@
 
 use super::derived;
 use crate::bounded::BoundedChild;
-use crate::common::{Said, Up, content, run, scratch, stored_bytes, text, thalweg, wait_until};
+use crate::common::{Said, Servers, Up, content, run, scratch, stored_bytes, text, thalweg, wait_until};
 use std::io::Write;
 use std::process::Stdio;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -14,14 +14,7 @@ fn a_copy_whose_credential_expires_ends_with_one_clear_error_and_what_it_made_is
     let credential = derived(&store.credential(), "ana", Some(now_s + 3), here.path().join("ana"));
     let mut command = thalweg(["cp", "--quiet", "--credential", text(&credential), "-", &store.path("/f")]);
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    let writer = std::thread::spawn(move || {
-        let piece = content(1, 64 << 10);
-        while pipe.write_all(&piece).is_ok() {
-            // What makes the writer slow.
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    });
+    let writer = writes_slowly(child.stdin.take().unwrap());
     wait_until("it writes", || stored_bytes(store.directory.path()) > 0);
     let said: Said = child.output_in_time().unwrap().into();
     crate::bounded::joined(writer);
@@ -33,4 +26,50 @@ fn a_copy_whose_credential_expires_ends_with_one_clear_error_and_what_it_made_is
     let said = run(["ls", "--credential", text(&credential), &store.path("/")]);
     said.failed(1, &["the time of the credential of `ana` is over"]);
     run(["cp", "--quiet", text(&store.credential()), &store.path("/f")]).done();
+}
+
+/// Servers of their own process each, so that a revocation has to reach them.
+#[test]
+fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_connections_and_after_a_start() {
+    let mut servers = Servers::start(2);
+    let (store, here) = (servers.directory().join("store.toml"), scratch());
+    let (store, credential) = (text(&store), here.path().join("ana.credential"));
+    let made = run(["credential", "create", "ana", "--output", text(&credential), "--store", store]).done();
+    assert_eq!(made.out.trim(), text(&credential));
+    let again = run(["credential", "create", "ana", "--output", text(&credential), "--store", store]);
+    again.failed(1, &["is there already"]);
+    let mut command = thalweg(["cp", "--quiet", "--credential", text(&credential), "--store", store, "-", "thal:/f"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let writer = writes_slowly(child.stdin.take().unwrap());
+    wait_until("it writes", || stored_bytes(servers.directory()) > 0);
+    run(["credential", "revoke", "ana", "--store", store]).done();
+    let said: Said = child.output_in_time().unwrap().into();
+    crate::bounded::joined(writer);
+    said.failed(1, &["the credential of `ana` was revoked"]);
+    let listed = run(["credential", "ls", "--json", "--store", store]).done().json();
+    assert!(listed["credentials"][0]["owner"] == "ana" && listed["credentials"][0]["revoked"].is_string(), "{listed}");
+    run(["credential", "revoke", "bob", "--store", store]).failed(1, &["no credential of `bob`"]);
+    // Each server by itself, after a start without the metadata service too.
+    for name in ["metadata", "io0", "io1"] {
+        servers.kill(name);
+    }
+    servers.serve("io0");
+    let options = thalweg_store::wire::Connect {
+        credentials: thalweg_store::trust::Credentials::file(&credential),
+        ..thalweg_store::wire::Connect::default()
+    };
+    let config = thalweg_store::config::StoreConfig::read(&servers.directory().join("store.toml")).unwrap();
+    let error = thalweg_store::wire::Connection::connect(&config.servers[0].address, &options).err().unwrap();
+    assert!(error.message().contains("was revoked"), "{error}");
+}
+
+/// Writes a little again and again, until nobody reads.
+fn writes_slowly(mut pipe: impl Write + Send + 'static) -> std::thread::JoinHandle<()> {
+    std::thread::spawn(move || {
+        let piece = content(1, 64 << 10);
+        while pipe.write_all(&piece).is_ok() {
+            // What makes the writer slow.
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    })
 }
