@@ -68,6 +68,8 @@ pub const CLOSED: usize = 4096;
 pub const MANY_BYTES: u64 = 4 << 20;
 /// Datafiles of one target whose sizes are kept in memory (32 bytes each).
 pub const SIZES_KEPT: usize = 1 << 18;
+/// How long a start waits for another process to let go of a target.
+pub const TARGET_LOCK: Duration = Duration::from_secs(1);
 /// Targets of one I/O server.
 pub const TARGETS: usize = 256;
 /// Largest file: offsets are 63 bits.
@@ -124,9 +126,11 @@ pub const LOT_RECLAIM: Duration = Duration::from_secs(20);
 pub const LOT_DIRECTORIES: usize = 16;
 /// Removals of expired lots that are remembered.
 pub const LOT_NOTES: usize = 256;
+/// With more lots promised at a target, their directories are not kept open.
+pub const LOTS_OPEN: isize = 32;
 /// Lots with a share at one target.
 pub const SHARES: usize = 4096;
-/// How far the clocks of the service and of a target may be apart: by no more does a lot end early.
+/// How far a target's clock may be ahead when its machine starts: a lot does not end early then. While the machine runs no wall clock ends one.
 pub const CLOCK_SKEW: Duration = Duration::from_secs(60);
 /// How much is written outside lots before a file system that has promised space is asked again how much is free.
 pub const CREDIT_BYTES: u64 = 64 << 20;
@@ -153,5 +157,7 @@ pub const LOT_REST: Duration = Duration::from_millis(100);
 pub const LOT_PATIENCE: Duration = Duration::from_secs(20);
 /// How often a write is tried again when there is more room than before.
 pub const LOT_TRIES: u32 = 64;
-/// Datafiles of a lot at a target whose blocks are remembered one by one.
-pub const LOT_ACCOUNTS: usize = 1 << 14;
+/// Datafiles of a lot at a target whose blocks are remembered one by one (some 100 bytes each).
+pub const LOT_ACCOUNTS: usize = 1 << 16;
+/// What may be written to a datafile of a lot before its blocks are looked at, if nobody wants to know them.
+pub const LOT_PENDING_BYTES: u64 = 1 << 20;

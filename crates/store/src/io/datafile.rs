@@ -1,7 +1,7 @@
 //! One datafile: a plain sparse file of a target, open.
 
 use super::home::Home;
-use super::lots::{OfLot, taken_by_others};
+use super::lots::{Lot, OfLot, taken_by_others};
 use super::name::Name;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -11,7 +11,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::fs::File;
 use std::ops::Range;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -40,9 +40,16 @@ impl Datafile {
     /// Opens it; `None`: it does not exist, and is not to be made.
     pub(super) fn open(home: &Arc<Home>, id: DatafileId, make: Make) -> Result<Option<Datafile>> {
         let name = Name::of(id);
+        // Looked up once: a look is a good part of what a small file costs.
+        let known = id.lot.and_then(|lot| home.lots.find(lot));
+        let directory = known.as_deref().and_then(|lot| home.lots.directory_of(lot));
         let open = |create: OFlags| {
             let flags = OFlags::RDWR | OFlags::CLOEXEC | create;
-            rustix::fs::openat(home.root(id), name.as_c_str(), flags, Mode::from_raw_mode(0o600))
+            let (root, name) = match &directory {
+                Some(directory) => (directory.as_fd(), name.in_lot()),
+                None => (home.root(id), name.as_c_str()),
+            };
+            rustix::fs::openat(root, name, flags, Mode::from_raw_mode(0o600))
         };
         let failed = |e: Errno| Error::system(home.path(id).display(), e);
         let opened = match make {
@@ -52,18 +59,23 @@ impl Datafile {
         let (file, is_new) = match opened {
             Ok(file) => (file, false),
             Err(Errno::NOENT) if make == Make::Not => return Ok(None),
-            Err(Errno::NOENT) => Datafile::create(home, id, &open)?,
+            Err(Errno::NOENT) => Datafile::create(home, id, known.as_deref(), &open)?,
             Err(e) => return Err(failed(e)),
         };
         let file = File::from(file);
-        let lot = home.lots.of(id, &file, is_new);
+        let lot = id.lot.map(|lot| home.lots.of(known.unwrap_or_else(|| home.lots.make(lot)), id, &file, is_new));
         Ok(Some(Datafile { file, id, home: Arc::clone(home), lot }))
     }
 
     /// Makes it, if it is not there; `open` takes what the system is to do besides opening. Whether it is known to be new: of one in a lot it saves
     /// a look.
-    fn create(home: &Home, id: DatafileId, open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>) -> Result<(OwnedFd, bool)> {
-        let _room = match home.lots.room_for_name(id.lot) {
+    fn create(
+        home: &Home,
+        id: DatafileId,
+        lot: Option<&Lot>,
+        open: &dyn Fn(OFlags) -> rustix::io::Result<OwnedFd>,
+    ) -> Result<(OwnedFd, bool)> {
+        let _room = match home.lots.room_for_name(lot) {
             Ok(room) => room,
             // One that is there needs none.
             Err(refused) => return open(OFlags::empty()).map(|file| (file, false)).map_err(|_| refused),
@@ -83,7 +95,7 @@ impl Datafile {
             Err(e) if e.kind() == ErrorKind::NoSpace && home.lots.make_room(id.lot, 0) => create(),
             other => other,
         };
-        home.made(id);
+        home.made(id, lot);
         made
     }
 

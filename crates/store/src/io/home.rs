@@ -1,6 +1,6 @@
 //! Where a target's datafiles are: their names, which of those are durable, and what is known of their sizes.
 
-use super::lots::Lots;
+use super::lots::{Lot, Lots};
 use super::name::{DATAFILES, LOTS, Name, lot_directory};
 use super::sizes::{Since, Sizes};
 use super::unsynced::{PARTS, UnsyncedNames};
@@ -112,12 +112,13 @@ impl Home {
         root.join(Name::of(id).as_c_str().to_string_lossy().as_ref())
     }
 
-    /// A datafile's name was made.
-    pub(super) fn made(&self, id: DatafileId) {
-        let part = id.file.0 as u8;
-        match id.lot {
-            None => self.names.made(part.into()),
-            Some(lot) => self.lots.make(lot).names.made(part.into()),
+    /// A datafile's name was made; `lot`: its lot, if it is in one that is known.
+    pub(super) fn made(&self, id: DatafileId, lot: Option<&Lot>) {
+        let part = usize::from(id.file.0 as u8);
+        match (id.lot, lot) {
+            (None, _) => self.names.made(part),
+            (Some(_), Some(lot)) => lot.names.made(part),
+            (Some(lot), None) => self.lots.make(lot).names.made(part),
         }
     }
 

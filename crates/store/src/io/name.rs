@@ -56,6 +56,11 @@ impl Name {
         CStr::from_bytes_until_nul(&self.bytes).expect("its last byte is 0")
     }
 
+    /// Of a datafile in a lot: the name below the lot's directory.
+    pub(super) fn in_lot(&self) -> &CStr {
+        CStr::from_bytes_until_nul(&self.bytes[Name::LOT..]).expect("its last byte is 0")
+    }
+
     /// Which of the directories it is in.
     pub(super) fn part(&self) -> usize {
         self.part.into()
@@ -128,6 +133,7 @@ mod tests {
             assert_eq!(Name::of(id).as_c_str().to_str().unwrap(), expected);
             let of_lot = Name::of(DatafileId { lot: Some(LotId(0x12_3456)), ..id });
             assert_eq!(of_lot.as_c_str().to_str().unwrap(), format!("lots/00123456/{expected}"));
+            assert_eq!(of_lot.in_lot().to_str().unwrap(), expected);
         }
     }
 }

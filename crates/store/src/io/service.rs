@@ -96,9 +96,9 @@ impl IoServer {
             return Err(Error::new(ErrorKind::Access, problem));
         }
         match request {
-            ShareRequest::Keep { target, share, least } => {
+            ShareRequest::Keep { target, share, least, now_ns } => {
                 let target = self.target_of(*target)?;
-                let kept = target.lots().keep(share, *least).map_err(|e| at_target(e, target))?;
+                let kept = target.lots().keep_as_of(share, *least, *now_ns).map_err(|e| at_target(e, target))?;
                 Ok(IoReply::Lots(vec![kept]))
             }
             ShareRequest::Release { target, lot } => {

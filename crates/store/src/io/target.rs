@@ -26,6 +26,7 @@ use super::name::{DATAFILES, each_datafile};
 use super::open::OpenDatafiles;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::protocol::common::{ServiceStart, Witnessed};
 use crate::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
@@ -34,6 +35,7 @@ use std::ops::Range;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 /// The version of a target's layout on disk.
 const FORMAT: u32 = 1;
@@ -130,7 +132,13 @@ impl Target {
         }
         let path = directory.join(IDENTITY);
         let lock = File::open(&path).map_err(|e| Error::system(path.display(), e))?;
-        if rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+        let begun = Instant::now();
+        while rustix::fs::flock(&lock, rustix::fs::FlockOperation::NonBlockingLockExclusive).is_err() {
+            // One that is just ending, or a child of it that has not become another program yet.
+            if begun.elapsed() < limits::TARGET_LOCK {
+                std::thread::sleep(Duration::from_millis(10));
+                continue;
+            }
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
         let epoch = Epoch::open(directory)?;

@@ -45,11 +45,11 @@ pub(crate) trait IoServers: Send + Sync + 'static {
     /// When the server is away or its disk fails.
     fn sync_all(&self, server: &ServerEntry) -> Result<()>;
 
-    /// Has a target keep a share of a lot, in place of the one it has; what it has of it then.
+    /// Has a target keep a share of a lot, in place of the one it has, when the service's clock says `now_ns`; what it has of it then.
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] where there is no room for it: it has what it had. When the server is away: nothing is known of it.
-    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>) -> Result<LotUse>;
+    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>, now_ns: i64) -> Result<LotUse>;
 
     /// Has a target forget its share of a lot, if it has one.
     ///
@@ -231,8 +231,8 @@ impl IoServers for Remote {
         Ok(())
     }
 
-    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>) -> Result<LotUse> {
-        let request = IoRequest::Share(ShareRequest::Keep { target, share: share.clone(), least });
+    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>, now_ns: i64) -> Result<LotUse> {
+        let request = IoRequest::Share(ShareRequest::Keep { target, share: share.clone(), least, now_ns });
         match self.call(server, &request)? {
             IoReply::Lots(kept) => {
                 let ours = kept.into_iter().find(|kept| kept.target == target && kept.share.lot == share.lot);

@@ -66,6 +66,9 @@ pub enum ShareRequest {
         share: LotShare,
         /// Refused where this level cannot be had.
         least: Option<Level>,
+        /// What the service's clock says, in nanoseconds since 1970: how long it is until the share's date counts, whatever the target's
+        /// clock says.
+        now_ns: i64,
     },
     /// Forgets a share, durably; its datafiles stay as they are, and belong to no lot that promises anything. [`super::io::IoReply::Done`].
     Release {

@@ -8,6 +8,7 @@ mod client;
 mod copy;
 mod epochs;
 mod loopback;
+mod lots;
 mod metadata;
 mod walk;
 mod wire;

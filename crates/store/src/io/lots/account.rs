@@ -1,5 +1,9 @@
 //! What each datafile of a lot is known to take, so that a change of it counts once, whichever of several open copies it came through.
 //!
+//! Looking costs a system call, as much as a twentieth of a short write. So what a write has taken of the share beforehand stays with the account
+//! as *pending*, and the datafile is looked at when that comes to [`limits::LOT_PENDING_BYTES`], or somebody wants to know: who asks how much
+//! is used, or finds the share used up.
+//!
 //! A datafile's account is found by its number. It outlives the open datafile: file systems give some blocks only when they write back
 //! (ext4's index blocks) or take some back later (XFS's preallocation), and the next look finds the difference. There are at most
 //! [`limits::LOT_ACCOUNTS`] for a lot; past that, those that nobody has open are looked at for the last time and forgotten.
@@ -9,6 +13,7 @@ use crate::protocol::io::FileId;
 use crate::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::fs::File;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 /// Tables, each with a lock of its own.
@@ -26,6 +31,8 @@ pub(in crate::io) struct Account(Mutex<State>);
 pub(super) struct State {
     /// What it takes.
     pub bytes: u64,
+    /// What was taken of the share for writes that were not looked at.
+    pub pending: u64,
     /// It has no name any more: what is written to it is nobody's.
     pub is_gone: bool,
 }
@@ -41,7 +48,7 @@ impl State {
     /// Looks at the datafile; `None`: it cannot be looked at.
     pub(super) fn look(&mut self, now: impl FnOnce() -> Option<Blocks>) {
         let Some(now) = (!self.is_gone).then(now).flatten() else { return };
-        *self = State { bytes: if now.has_name { now.bytes } else { 0 }, is_gone: !now.has_name };
+        (self.bytes, self.is_gone) = (if now.has_name { now.bytes } else { 0 }, !now.has_name);
     }
 }
 
@@ -63,12 +70,38 @@ impl Blocks {
     }
 }
 
+/// Spreads numbers that the metadata service gives one after the other: nobody chooses them, and each new file is looked up.
+#[derive(Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64((*byte).into()));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // Fibonacci hashing (Knuth, volume 3, 6.4); the map takes bits from both ends.
+        let mixed = (self.0.rotate_left(5) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.0 = mixed ^ (mixed >> 32);
+    }
+}
+
+type Part = HashMap<Key, Arc<Account>, BuildHasherDefault<Spread>>;
+
 /// Those of a lot.
 #[derive(Default)]
-pub(super) struct Accounts([Mutex<HashMap<Key, Arc<Account>>>; PARTS]);
+pub(super) struct Accounts([Mutex<Part>; PARTS]);
 
 impl Accounts {
-    fn part(&self, key: Key) -> &Mutex<HashMap<Key, Arc<Account>>> {
+    fn part(&self, key: Key) -> &Mutex<Part> {
         &self.0[(key.0.0 ^ u64::from(key.1)) as usize % PARTS]
     }
 
@@ -81,7 +114,7 @@ impl Accounts {
         {
             return Arc::clone(account);
         }
-        let account = Arc::new(Account(Mutex::new(State { bytes: if has_name { bytes } else { 0 }, is_gone: !has_name })));
+        let account = Arc::new(Account(Mutex::new(State { bytes: if has_name { bytes } else { 0 }, pending: 0, is_gone: !has_name })));
         if has_name {
             if part.len() >= limits::LOT_ACCOUNTS / PARTS {
                 // A few at a time: each is a look at the file system.
@@ -93,6 +126,11 @@ impl Accounts {
             part.insert(key, Arc::clone(&account));
         }
         account
+    }
+
+    /// That of a datafile, if it has one.
+    pub(super) fn find(&self, key: Key) -> Option<Arc<Account>> {
+        self.part(key).lock().get(&key).cloned()
     }
 
     /// The datafile is gone, and so is this account, if it is still the one.

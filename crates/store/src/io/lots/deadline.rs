@@ -1,11 +1,12 @@
-//! When a promise ends: by the wall clock and by the time that has passed, whichever is later.
+//! When a promise ends: when as much time has passed as there was left when it was given.
 //!
-//! A wall clock that jumps forward must not end a promise, so that as much time as there was left when it was made must have passed too, by
-//! the clock that counts since the machine was started (asleep or not). One that jumps back makes it last longer, which harms nobody. The
-//! anchor of both clocks is kept with the share, so that a restart of the server goes on counting; after a restart of the machine the wall
-//! clock of that moment is believed once more. The clocks of the service, which made the date, and of this machine may differ by
-//! [`crate::limits::CLOCK_SKEW`]: by so much, and no more, a promise may end early.
+//! No wall clock ends a promise: neither the service's nor this machine's may jump, and both may be wrong. The service says, with the date, what
+//! its own clock says, and the difference is what is left; from there on the clock counts that runs since the machine was started (asleep or
+//! not). The anchor is kept with the share, so that a restart of the server goes on counting. Only a restart of the machine leaves
+//! nothing else than its wall clock: then what is left is what that says and [`limits::CLOCK_SKEW`] more, so that a clock ahead by
+//! no more than that ends nothing early; and the service's next word counts again.
 
+use crate::limits;
 use serde::{Deserialize, Serialize};
 
 /// What time it is, by both clocks.
@@ -52,34 +53,61 @@ impl Clock for Machine {
     }
 }
 
-/// A date, and what both clocks said when it was given.
+/// A date, and how long it is to it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::io) struct Deadline {
-    /// Nanoseconds since 1970.
+    /// Nanoseconds since 1970, by the service's clock.
     pub until_ns: i64,
-    pub wall_ns: i64,
-    pub boot_ns: i64,
+    /// What is left of it...
+    left_ns: i64,
+    /// ... from this moment on: nanoseconds since the machine was started.
+    boot_ns: i64,
     /// Which start of the machine.
-    pub boot: String,
+    boot: String,
 }
 
 impl Deadline {
-    /// Given now.
-    pub(in crate::io) fn new(until_ns: i64, clock: &dyn Clock) -> Deadline {
-        let Now { wall_ns, boot_ns } = clock.now();
-        Deadline { until_ns, wall_ns, boot_ns, boot: clock.boot().to_owned() }
+    /// Given now, when the service's clock says `service_ns`.
+    pub(in crate::io) fn new(until_ns: i64, service_ns: i64, clock: &dyn Clock) -> Deadline {
+        let left_ns = until_ns.saturating_sub(service_ns);
+        Deadline { until_ns, left_ns, boot_ns: clock.now().boot_ns, boot: clock.boot().to_owned() }
     }
 
-    /// The same, counted on: after a restart of the machine from now on.
+    /// When it ends, since the machine was started.
+    fn end_ns(&self) -> i64 {
+        self.boot_ns.saturating_add(self.left_ns)
+    }
+
+    /// The same date, given once more: the service's clock may have jumped in between, and what ends later counts.
+    pub(in crate::io) fn or_later(&self, other: Deadline) -> Deadline {
+        if self.boot == other.boot && self.end_ns() >= other.end_ns() { self.clone() } else { other }
+    }
+
+    /// Whether it ends later than another by more than messages take.
+    pub(in crate::io) fn is_much_later(&self, than: &Deadline) -> bool {
+        self.boot != than.boot || self.end_ns().saturating_sub(than.end_ns()) > 1_000_000_000
+    }
+
+    /// The same, counted on: after a restart of the machine by its wall clock.
     pub(in crate::io) fn again(self, clock: &dyn Clock) -> Deadline {
-        if self.boot == clock.boot() { self } else { Deadline::new(self.until_ns, clock) }
+        if self.boot == clock.boot() {
+            return self;
+        }
+        let skew_ns = i64::try_from(limits::CLOCK_SKEW.as_nanos()).unwrap_or(i64::MAX);
+        let most_ns = self.left_ns;
+        let anew = Deadline::new(self.until_ns, clock.now().wall_ns.saturating_sub(skew_ns), clock);
+        Deadline { left_ns: anew.left_ns.min(most_ns), ..anew }
+    }
+
+    /// One that is over, after a restart of the machine too.
+    pub(in crate::io) fn over(self) -> Deadline {
+        Deadline { left_ns: i64::MIN, ..self }
     }
 
     /// Whether it is over.
     pub(in crate::io) fn is_over(&self, now: &Now) -> bool {
-        let left_ns = self.until_ns.saturating_sub(self.wall_ns);
-        now.wall_ns >= self.until_ns && now.boot_ns.saturating_sub(self.boot_ns) >= left_ns
+        now.boot_ns.saturating_sub(self.boot_ns) >= self.left_ns
     }
 }
 
@@ -129,50 +157,59 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_promise_ends_at_its_date_and_a_clock_that_jumps_forward_does_not_end_it() {
+    fn a_promise_ends_when_its_time_has_passed_and_no_clock_that_jumps_ends_it() {
         let clock = Fake::new(1000, 50, "a");
-        let deadline = Deadline::new(1500, &clock);
+        let deadline = Deadline::new(1500, 1000, &clock);
         clock.jump(400_000);
-        assert!(!deadline.is_over(&clock.now()), "the wall clock alone ends nothing");
         clock.pass(499);
-        assert!(!deadline.is_over(&clock.now()));
+        assert!(!deadline.is_over(&clock.now()), "the wall clock ends nothing");
+        clock.jump(-900_000);
         clock.pass(1);
-        assert!(deadline.is_over(&clock.now()));
+        assert!(deadline.is_over(&clock.now()), "and keeps nothing");
     }
 
     #[test]
-    fn a_clock_that_jumps_back_makes_a_promise_longer_and_never_shorter() {
+    fn a_date_that_is_given_again_by_a_clock_that_jumped_ends_nothing_early() {
         let clock = Fake::new(1000, 50, "a");
-        let deadline = Deadline::new(1500, &clock);
-        clock.jump(-300);
-        clock.pass(500);
-        assert!(!deadline.is_over(&clock.now()));
-        clock.pass(300);
-        assert!(deadline.is_over(&clock.now()));
-    }
-
-    #[test]
-    fn a_restart_of_the_server_counts_on_and_one_of_the_machine_begins_anew() {
-        let clock = Fake::new(1000, 50, "a");
-        let deadline = Deadline::new(1500, &clock);
-        clock.pass(400);
-        clock.jump(10_000);
-        let deadline = deadline.again(&clock);
-        assert!(!deadline.is_over(&clock.now()), "the jump is still known as one");
+        let first = Deadline::new(1500, 1000, &clock);
         clock.pass(100);
-        assert!(deadline.is_over(&clock.now()));
-        let rebooted = Fake::new(1400, 3, "b");
-        let deadline = deadline.again(&rebooted);
-        assert!(!deadline.is_over(&rebooted.now()));
-        rebooted.pass(100);
-        assert!(deadline.is_over(&rebooted.now()));
+        for (service_ns, left) in [(1100, 400), (9000, 400), (1050, 450)] {
+            let again = first.or_later(Deadline::new(1500, service_ns, &clock));
+            assert_eq!(again.boot_ns + again.left_ns, clock.now().boot_ns + left, "{service_ns}");
+        }
+    }
+
+    #[test]
+    fn a_restart_of_the_server_counts_on_and_after_one_of_the_machine_a_skewed_clock_ends_nothing_early() {
+        const SECOND: i64 = 1_000_000_000;
+        let skew = limits::CLOCK_SKEW.as_nanos() as i64;
+        let clock = Fake::new(0, 50, "a");
+        let deadline = Deadline::new(500 * SECOND, 0, &clock);
+        clock.pass(400 * SECOND);
+        clock.jump(10_000 * SECOND);
+        let deadline = deadline.again(&clock);
+        assert!(!deadline.is_over(&clock.now()), "the jump counts no more than before");
+        // 100 s are left; the clock of the machine that was started again is ahead by all that it may be.
+        let rebooted = Fake::new(400 * SECOND + skew, 3, "b");
+        let again = deadline.clone().again(&rebooted);
+        rebooted.pass(100 * SECOND - 1);
+        assert!(!again.is_over(&rebooted.now()));
+        rebooted.pass(1);
+        assert!(again.is_over(&rebooted.now()));
+        // One that is behind makes it no longer than it was.
+        let behind = Fake::new(-9000 * SECOND, 3, "b");
+        let again = deadline.clone().again(&behind);
+        behind.pass(500 * SECOND);
+        assert!(again.is_over(&behind.now()));
+        assert!(deadline.over().again(&Fake::new(0, 3, "c")).is_over(&Fake::new(0, 3, "c").now()), "what was over stays so");
     }
 
     #[test]
     fn dates_at_the_ends_of_time_are_no_trouble() {
         let clock = Fake::new(i64::MAX - 1, 0, "a");
-        assert!(Deadline::new(i64::MIN, &clock).is_over(&clock.now()));
-        let early = Fake::new(i64::MIN, 0, "a");
-        assert!(!Deadline::new(i64::MAX, &early).is_over(&early.now()));
+        assert!(Deadline::new(i64::MIN, i64::MAX, &clock).is_over(&clock.now()));
+        assert!(!Deadline::new(i64::MAX, i64::MIN, &clock).is_over(&clock.now()));
+        let early = Fake::new(i64::MIN, i64::MAX, "b");
+        assert!(!Deadline::new(i64::MAX, 0, &clock).again(&early).is_over(&Fake::new(0, i64::MAX, "b").now()));
     }
 }

@@ -126,7 +126,7 @@ mod tests {
             until_ns: i64::MAX,
             elastic: true,
         };
-        let kept = KeptShare::new(&share, Some(Level::Ballast), Level::Own, Deadline::new(i64::MAX, &Fake::new(1, 2, "boot")));
+        let kept = KeptShare::new(&share, Some(Level::Ballast), Level::Own, Deadline::new(i64::MAX, 1, &Fake::new(1, 2, "boot")));
         assert_eq!(kept.share(), share);
         let kept = Kept::new(vec![kept], Some(12));
         kept.write(directory.path()).unwrap();

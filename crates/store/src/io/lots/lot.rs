@@ -1,23 +1,27 @@
 //! A lot at one target: what is promised of it here, and what its datafiles take.
 //!
-//! Two numbers are kept. *Used* is what the datafiles have, as the file system says. *Taken* is that and what writes in flight may add: a
-//! write takes its length, in whole blocks, before it begins, and afterwards gives back what it did not need. Nothing is written while taken
+//! Two numbers are kept. *Used* is what the datafiles have, as the file system says. *Taken* is that and what writes may add that are in
+//! flight or were not looked at since ([`super::account`]): a write takes its length, in whole blocks, before it begins, and what it did not
+//! need is given back afterwards. Nothing is written while taken
 //! would pass the share, so that used never does. Both are changed by one atomic addition each, and in the order that errs on the
 //! safe side for what others compute from them: what a write adds is free no longer before it counts as used, and what is about to be given
 //! back counts as given back before it is free ([`Lot::giving`]).
 //!
 //! A lot has an entry here from its first datafile or its share on; it stays as long as the target is open.
 
-use super::account::{Account, Accounts, Blocks};
+use super::account::{Account, Accounts, Blocks, Key, State};
 use super::deadline::Deadline;
 use super::more::Question;
 use crate::io::unsynced::UnsyncedNames;
+use crate::limits;
 use crate::protocol::io::{LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
 use crate::sync::{Condvar, Mutex, RwLock};
+use std::collections::HashSet;
 use std::fs::File;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 /// A share as it is held.
@@ -29,6 +33,14 @@ pub(super) struct Held {
     /// What holds it.
     pub level: Level,
     pub expired: bool,
+}
+
+impl Held {
+    /// Whether another says the same; by how much the service's message was slower this time makes no difference.
+    pub(super) fn says(&self, other: &Held) -> bool {
+        let plain = |held: &Held| (held.least, held.level, held.expired);
+        self.share == other.share && plain(self) == plain(other) && !other.deadline.is_much_later(&self.deadline)
+    }
 }
 
 /// What a share is now.
@@ -47,6 +59,8 @@ pub(in crate::io) struct Lot {
     pub(in crate::io) id: LotId,
     /// Which of its datafiles' names are durable.
     pub(in crate::io) names: UnsyncedNames,
+    /// Its directory at the target, open for looking up names in it, while it is promised.
+    directory: RwLock<Option<Arc<OwnedFd>>>,
     used: AtomicU64,
     taken: AtomicU64,
     /// What changes in flight may give back.
@@ -55,7 +69,11 @@ pub(in crate::io) struct Lot {
     share_bytes: AtomicU64,
     standing: AtomicU8,
     held: RwLock<Option<Arc<Held>>>,
+    /// Its name and owner, which never change.
+    whose: OnceLock<(String, String)>,
     pub(super) accounts: Accounts,
+    /// Datafiles that have something pending.
+    pending: Mutex<Vec<Key>>,
     /// Writes that wait for others in flight to end.
     waiting: AtomicU32,
     ended: (Mutex<()>, Condvar),
@@ -74,13 +92,16 @@ impl Lot {
         Lot {
             id,
             names: UnsyncedNames::new(),
+            directory: RwLock::new(None),
             used: used_bytes.into(),
             taken: used_bytes.into(),
             giving: 0.into(),
             share_bytes: 0.into(),
             standing: (Standing::Nothing as u8).into(),
             held: RwLock::new(None),
+            whose: OnceLock::new(),
             accounts: Accounts::default(),
+            pending: Mutex::default(),
             waiting: 0.into(),
             ended: (Mutex::new(()), Condvar::new()),
             more: Question::default(),
@@ -92,17 +113,40 @@ impl Lot {
         self.held.read().clone()
     }
 
+    /// Its name and owner, once a share of it was held here.
+    pub(super) fn whose(&self) -> Option<(&str, &str)> {
+        self.whose.get().map(|(name, owner)| (name.as_str(), owner.as_str()))
+    }
+
     /// Holds this one from now on.
     pub(super) fn hold(&self, held: Option<Held>) {
+        if let Some(held) = &held {
+            self.whose.get_or_init(|| (held.share.name.clone(), held.share.owner.clone()));
+        }
         let standing = match &held {
             None => Standing::Nothing,
             Some(held) if held.expired => Standing::Expired,
             Some(_) => Standing::Promised,
         };
+        // It may be another one, made anew, when something is promised again.
+        *self.directory.write() = None;
         let mut place = self.held.write();
         self.share_bytes.store(held.as_ref().map_or(0, |held| held.share.share_bytes), SeqCst);
         self.standing.store(standing as u8, SeqCst);
         *place = held.map(Arc::new);
+    }
+
+    /// Its directory, kept open; `open` opens it, where there is one.
+    pub(super) fn directory(&self, open: impl FnOnce() -> Option<OwnedFd>) -> Option<Arc<OwnedFd>> {
+        if self.standing() != Standing::Promised {
+            return None;
+        }
+        let known = self.directory.read().clone();
+        known.or_else(|| {
+            let opened = Arc::new(open()?);
+            *self.directory.write() = Some(Arc::clone(&opened));
+            Some(opened)
+        })
     }
 
     pub(super) fn standing(&self) -> Standing {
@@ -147,8 +191,9 @@ impl Lot {
         (self.taken() <= self.share_bytes.load(SeqCst)).then_some(charge)
     }
 
-    /// The same for exactly what a write adds, after those writes in flight that took more than they need and are in its way.
-    pub(super) fn take_exactly(&self, bytes: u64) -> Option<Charge<'_>> {
+    /// The same for exactly what a write adds, after those writes in flight that took more than they need and are in its way; `look` is
+    /// for datafiles that were not looked at ([`Lot::look_at_pending`]).
+    pub(super) fn take_exactly(&self, bytes: u64, look: impl Fn()) -> Option<Charge<'_>> {
         /// A write in flight ends, or its connection is given up: this is only against waiting for ever.
         const LONGEST: Duration = Duration::from_secs(10);
         let begun = Instant::now();
@@ -156,6 +201,7 @@ impl Lot {
             if let Some(charge) = self.take(bytes) {
                 return Some(charge);
             }
+            look();
             let mut ended = self.ended.0.lock();
             self.waiting.fetch_add(1, SeqCst);
             let (used, taken) = (self.used(), self.taken());
@@ -198,13 +244,51 @@ impl Lot {
         }
     }
 
-    /// A datafile was looked at after something that may have added blocks, for which `charge` was taken.
-    pub(super) fn count(&self, account: &Account, charge: Option<Charge<'_>>, now: impl FnOnce() -> Option<Blocks>) {
-        let taken = charge.map_or(0, Charge::into_bytes);
+    /// What was written for `charge` is in the datafile: it is looked at now, or later.
+    pub(super) fn written(&self, (key, account): (Key, &Account), charge: Charge<'_>, now: impl FnOnce() -> Option<Blocks>) {
+        let bytes = charge.into_bytes();
         let mut state = account.lock();
+        let is_first = state.pending == 0;
+        state.pending = state.pending.saturating_add(bytes);
+        if state.is_gone || state.pending >= limits::LOT_PENDING_BYTES || self.waiting.load(SeqCst) > 0 {
+            self.look(&mut state, now);
+        } else if is_first && bytes > 0 {
+            drop(state);
+            let mut pending = self.pending.lock();
+            pending.push(key);
+            if pending.len() >= 2 * limits::LOT_ACCOUNTS {
+                // Most were looked at since, or are there twice.
+                let mut once = HashSet::new();
+                let is_pending = |key: Key| self.accounts.find(key).is_some_and(|account| account.lock().pending > 0);
+                pending.retain(|key| once.insert(*key) && is_pending(*key));
+            }
+        }
+    }
+
+    /// Counts what a datafile has now.
+    fn look(&self, state: &mut State, now: impl FnOnce() -> Option<Blocks>) {
         let before = state.bytes;
         state.look(now);
-        self.settle(before, state.bytes, taken);
+        self.settle(before, state.bytes, std::mem::take(&mut state.pending));
+    }
+
+    /// A datafile may have other blocks than before.
+    pub(super) fn count(&self, account: &Account, now: impl FnOnce() -> Option<Blocks>) {
+        self.look(&mut account.lock(), now);
+    }
+
+    /// Looks at all datafiles that have something pending.
+    pub(super) fn look_at_pending(&self, now: impl Fn(Key) -> Option<Blocks>) {
+        let pending = std::mem::take(&mut *self.pending.lock());
+        for key in pending {
+            // (What left the lot, or was forgotten, was looked at then.)
+            if let Some(account) = self.accounts.find(key) {
+                let mut state = account.lock();
+                if state.pending > 0 {
+                    self.look(&mut state, || now(key));
+                }
+            }
+        }
     }
 
     /// Does something that may give blocks of a datafile back, and counts what it did.
@@ -213,8 +297,7 @@ impl Lot {
         let before = state.bytes;
         self.giving.fetch_add(before, SeqCst);
         let done = work();
-        state.look(now);
-        self.settle(before, state.bytes, 0);
+        self.look(&mut state, now);
         self.giving.fetch_sub(before, SeqCst);
         done
     }
@@ -227,7 +310,7 @@ impl Lot {
         let done = work();
         if done.is_ok() {
             (state.bytes, state.is_gone) = (0, true);
-            self.settle(before, 0, 0);
+            self.settle(before, 0, std::mem::take(&mut state.pending));
         }
         self.giving.fetch_sub(before, SeqCst);
         done
@@ -237,13 +320,14 @@ impl Lot {
 /// An open datafile's lot, and its account there.
 pub(in crate::io) struct OfLot {
     pub lot: Arc<Lot>,
+    pub key: Key,
     pub account: Arc<Account>,
 }
 
 impl OfLot {
     /// Looks at the datafile again: file systems give some blocks only when they write back.
     pub(in crate::io) fn look(&self, file: &File) {
-        self.lot.count(&self.account, None, || Blocks::of(file));
+        self.lot.count(&self.account, || Blocks::of(file));
     }
 
     /// Does something that may give blocks back.

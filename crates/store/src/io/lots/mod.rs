@@ -5,7 +5,8 @@
 //! has changed ([`lot`], [`account`]). Counters that are kept on disk drift: a crash between the change and the counter is enough.
 //!
 //! What is promised and not used is kept free by refusing writes outside lots that would take it ([`volume`]: one for each file system of
-//! this process). That is all it takes where the file system has no other users; against other programs there is a preallocated file
+//! this process; what other processes' targets there have promised is counted when a share is kept, [`neighbours`]). That is all it takes where the file
+//! system has no other users; against other programs there is a preallocated file
 //! ([`ballast`]) or ext4's reserved blocks ([`reserve`]), and [`level`] says which of these holds.
 //!
 //! A write into a lot finds its place here ([`room`]): one atomic operation before it, one look at the datafile's blocks after it, no
@@ -20,12 +21,13 @@ mod kept;
 mod level;
 mod lot;
 mod more;
+mod neighbours;
 mod reserve;
 mod room;
 mod shares;
 mod volume;
 
-pub(super) use lot::OfLot;
+pub(super) use lot::{Lot, OfLot};
 pub(super) use more::More;
 pub(super) use room::taken_by_others;
 pub(super) use shares::Lots;

@@ -24,8 +24,8 @@ pub(in crate::io) struct Room<'a> {
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        if let Some((of, file)) = self.of {
-            of.lot.count(&of.account, self.charge.take(), || Blocks::of(file));
+        if let (Some((of, file)), Some(charge)) = (self.of, self.charge.take()) {
+            of.lot.written((of.key, &of.account), charge, || Blocks::of(file));
         }
     }
 }
@@ -66,7 +66,7 @@ impl Lots {
     /// Exactly what a write adds, from the share and what others have left of the lot.
     fn within_promise<'a>(&self, lot: &'a Lot, needed: u64) -> Result<Charge<'a>> {
         for _ in 0..limits::LOT_TRIES {
-            if let Some(charge) = lot.take_exactly(needed) {
+            if let Some(charge) = lot.take_exactly(needed, || self.look_at_pending(lot)) {
                 self.ballast_ahead_of(needed);
                 return Ok(charge);
             }
@@ -89,8 +89,8 @@ impl Lots {
     ///
     /// # Errors
     /// As for [`Lots::room`].
-    pub(in crate::io) fn room_for_name(&self, lot: Option<LotId>) -> Result<Option<Underway<'_>>> {
-        if lot.and_then(|lot| self.find(lot)).is_some_and(|lot| is_promised(&lot)) {
+    pub(in crate::io) fn room_for_name(&self, lot: Option<&Lot>) -> Result<Option<Underway<'_>>> {
+        if lot.is_some_and(is_promised) {
             return Ok(None);
         }
         self.volume().admit(extents::BLOCK_BYTES, &|| extents::BLOCK_BYTES)

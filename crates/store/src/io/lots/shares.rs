@@ -10,6 +10,7 @@ use super::kept::{Kept, KeptShare};
 use super::level;
 use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
+use super::neighbours;
 use super::volume::{Member, Volume};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::name::{LOTS, Name, each_datafile, lot_directory};
@@ -17,7 +18,7 @@ use crate::limits;
 use crate::protocol::io::{DatafileId, LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
 use crate::sync::{Mutex, RwLock};
-use crate::trust::{Identity, STORE_OWNER};
+use crate::trust::{Identity, Rights, STORE_OWNER};
 use rustix::fs::AtFlags;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -107,7 +108,8 @@ impl Lots {
         let _ = self.more.set(more);
     }
 
-    pub(super) fn find(&self, lot: LotId) -> Option<Arc<Lot>> {
+    /// A lot that has datafiles here, or a share.
+    pub(in crate::io) fn find(&self, lot: LotId) -> Option<Arc<Lot>> {
         self.lots.read().get(&lot).cloned()
     }
 
@@ -124,23 +126,41 @@ impl Lots {
         self.all().iter().filter(|lot| lot.standing() == Standing::Promised).count() as isize
     }
 
-    /// What an open datafile draws on, if it is in a lot; `is_new`: it was made just now.
-    pub(in crate::io) fn of(&self, id: DatafileId, file: &File, is_new: bool) -> Option<OfLot> {
-        let lot = self.make(id.lot?);
+    /// What an open datafile of a lot draws on; `is_new`: it was made just now.
+    pub(in crate::io) fn of(&self, lot: Arc<Lot>, id: DatafileId, file: &File, is_new: bool) -> OfLot {
         let key = (id.file, id.index);
         // One that cannot be looked at is taken for empty: the next look finds what it has.
         let found = || if is_new { Blocks::NONE } else { Blocks::of(file).unwrap_or(Blocks::NONE) };
         let account = lot.accounts.of(key, found, |key, account| {
             let id = DatafileId { file: key.0, index: key.1, ..id };
-            lot.count(account, None, || self.blocks_at(id));
+            lot.count(account, || self.blocks_at(id));
         });
-        Some(OfLot { lot, account })
+        OfLot { lot, key, account }
     }
 
     /// Bytes of the blocks of a datafile that nobody has open.
     fn blocks_at(&self, id: DatafileId) -> Option<Blocks> {
         let found = rustix::fs::statat(&self.root, Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW).ok()?;
         Some(Blocks { bytes: (found.st_blocks as u64).saturating_mul(512), has_name: true })
+    }
+
+    /// Looks at all datafiles of a lot whose blocks may be others than what is known.
+    pub(super) fn look_at_pending(&self, lot: &Lot) {
+        lot.look_at_pending(|(file, index)| self.blocks_at(DatafileId { file, index, target: self.target, lot: Some(lot.id) }));
+    }
+
+    /// What its datafiles take.
+    pub(super) fn used_of(&self, lot: &Lot) -> u64 {
+        self.look_at_pending(lot);
+        lot.used()
+    }
+
+    /// What is promised of a lot and not used.
+    fn promised_of(&self, lot: &Lot) -> u64 {
+        if lot.standing() == Standing::Promised {
+            self.look_at_pending(lot);
+        }
+        lot.promised()
     }
 
     /// A datafile of a lot leaves it: its blocks are given back with its name, even if it is open.
@@ -154,62 +174,87 @@ impl Lots {
         done
     }
 
-    /// Refuses who may not change (or read) datafiles of a lot: those of another owner's share.
+    /// The directory of a lot's datafiles, kept open as long as something is promised of it: two names less to look up for each. `None`: it
+    /// is not there yet, or not kept.
+    pub(in crate::io) fn directory_of(&self, lot: &Lot) -> Option<Arc<OwnedFd>> {
+        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
+        let open = || rustix::fs::openat(&self.root, lot_directory(lot.id), flags, rustix::fs::Mode::empty()).ok();
+        lot.directory(|| open().filter(|_| self.promised_shares() <= limits::LOTS_OPEN))
+    }
+
+    /// Refuses who may not change (or read) datafiles of a lot: all but its owner and the store, also after the share was released.
     ///
     /// # Errors
-    /// [`ErrorKind::Access`].
+    /// [`ErrorKind::Access`]; [`ErrorKind::Busy`] where the owner is not known here yet.
     pub(in crate::io) fn access(&self, lot: Option<LotId>, who: &Identity, changes: bool) -> Result<()> {
         let Some(lot) = lot else { return Ok(()) };
-        let Some(held) = self.find(lot).and_then(|lot| lot.held()) else { return Ok(()) };
-        let owner = &held.share.owner;
-        if who.acts_for(owner) || (!changes && who.owner == STORE_OWNER) {
+        if who.rights == Rights::Store || (!changes && who.owner == STORE_OWNER) {
             return Ok(());
         }
-        let problem = format!(
-            "lot `{}` (number {lot}) belongs to `{owner}`, and the credential is `{}`'s: give its owner's",
-            held.share.name, who.owner
-        );
+        let lots = self.lots.read();
+        let Some((name, owner)) = lots.get(&lot).and_then(|found| found.whose()) else {
+            // An older list of shares was put back, and the service has not put it right yet.
+            let problem = format!("whose lot {lot} is, this target was not notified of yet: try again");
+            return Err(Error::new(ErrorKind::Busy, problem));
+        };
+        if who.acts_for(owner) {
+            return Ok(());
+        }
+        let problem =
+            format!("lot `{name}` (number {lot}) belongs to `{owner}`, and the credential is `{}`'s: give its owner's", who.owner);
         Err(Error::new(ErrorKind::Access, problem))
     }
 
-    /// Keeps a share; see [`crate::protocol::lots::ShareRequest::Keep`].
+    /// The same, as of what this machine's clock says.
+    #[cfg(test)]
     pub(in crate::io) fn keep(&self, share: &LotShare, least: Option<Level>) -> Result<LotUse> {
+        self.keep_as_of(share, least, self.clock.now().wall_ns)
+    }
+
+    /// Keeps a share; see [`crate::protocol::lots::ShareRequest::Keep`].
+    pub(in crate::io) fn keep_as_of(&self, share: &LotShare, least: Option<Level>, service_ns: i64) -> Result<LotUse> {
         check(share)?;
         let _turn = self.turn.lock();
         let lot = self.make(share.lot);
+        self.look_at_pending(&lot);
         let before = lot.held();
         if before.is_none() && self.all().iter().filter(|lot| lot.standing() != Standing::Nothing).count() >= limits::SHARES {
             return Err(Error::new(ErrorKind::TooMany, format!("a target has shares of at most {} lots", limits::SHARES)));
         }
         let (level, least) = self.level_for(least, before.as_ref().and_then(|before| before.least))?;
+        let given = Deadline::new(share.until_ns, service_ns, &*self.clock);
         let deadline = match &before {
-            Some(before) if before.share.until_ns == share.until_ns => before.deadline.clone(),
-            _ => Deadline::new(share.until_ns, &*self.clock),
+            Some(before) if before.share.until_ns == share.until_ns => before.deadline.or_later(given),
+            _ => given,
         };
         let expired = deadline.is_over(&self.clock.now());
         let held = Held { share: share.clone(), least, deadline, level, expired };
-        if before.as_deref() != Some(&held) {
+        let is_same = before.as_deref().is_some_and(|before| before.says(&held));
+        if !is_same {
             self.promise(&lot, before.as_deref(), held)?;
         }
+        self.look_at_pending(&lot);
         Ok(lot.report(self.target).expect("it is held"))
     }
 
     /// Puts `held` in the place of what there was, if there is room for it, and on stable storage.
     fn promise(&self, lot: &Arc<Lot>, before: Option<&Held>, held: Held) -> Result<()> {
-        let gate = self.volume.gate();
         let share_bytes = held.share.share_bytes;
         let promised_before = before.filter(|before| !before.expired).map_or(0, |before| before.share.share_bytes);
+        let grows = !held.expired && share_bytes > promised_before;
+        let elsewhere = if grows { self.promised_elsewhere(share_bytes - promised_before)? } else { 0 };
+        let gate = self.volume.gate();
         if held.expired || share_bytes <= promised_before {
             // Less than before is always kept, unless it is used: it could not be given to others.
-            let is_used = share_bytes < promised_before && !held.share.elastic && !held.expired && !lot.shrink(share_bytes);
+            let is_used = share_bytes < promised_before && !held.share.elastic && !held.expired && !self.shrink(lot, share_bytes);
             if is_used {
                 return Err(smaller_than_used(lot, &held.share));
             }
         } else {
             let space = self.volume.space()?;
-            let others = space.promised.saturating_sub(lot.promised());
+            let others = space.promised.saturating_sub(lot.promised()).saturating_add(elsewhere);
             let wanted = share_bytes.saturating_sub(lot.used());
-            if wanted > space.left().saturating_add(lot.promised()) {
+            if wanted > space.left().saturating_sub(elsewhere).saturating_add(lot.promised()) {
                 return Err(no_room(self, wanted, space.free, others));
             }
         }
@@ -221,6 +266,29 @@ impl Lots {
             let _ = self.hold_all(true);
         }
         kept
+    }
+
+    /// Makes a share smaller, if what is taken fits into it.
+    fn shrink(&self, lot: &Lot, to_bytes: u64) -> bool {
+        lot.shrink(to_bytes) || {
+            self.look_at_pending(lot);
+            lot.shrink(to_bytes)
+        }
+    }
+
+    /// What other processes' targets have promised on this file system; how much of that is used is found out where it matters to who wants
+    /// so much more.
+    fn promised_elsewhere(&self, more: u64) -> Result<u64> {
+        let members = self.volume.members();
+        let directories: Vec<&Path> = members.iter().map(|member| member.directory()).collect();
+        let neighbours = neighbours::of(&directories, self.volume.device());
+        let promised = |exactly| {
+            let each = neighbours.iter().map(|neighbour| neighbour.promised(&*self.clock, exactly));
+            each.fold(0, u64::saturating_add)
+        };
+        let most = promised(false);
+        let fits = most.saturating_add(more) <= self.volume.space()?.left();
+        Ok(if most == 0 || fits { most } else { promised(true) })
     }
 
     /// Holds another share, and counts it.
@@ -299,7 +367,7 @@ impl Lots {
             self.exchange(&lot, Some((*before).clone()));
         }
         // Its directory, if it has no datafiles; what is not empty stays.
-        if released.is_ok() && lot.used() == 0 {
+        if released.is_ok() && self.used_of(&lot) == 0 {
             let directory = self.directory.join(lot_directory(lot.id));
             let parts = std::fs::read_dir(&directory).into_iter().flatten().flatten();
             parts.for_each(|part| drop(std::fs::remove_dir(part.path())));
@@ -310,7 +378,11 @@ impl Lots {
 
     /// All shares here.
     pub(in crate::io) fn list(&self) -> Vec<LotUse> {
-        self.all().iter().filter_map(|lot| lot.report(self.target)).collect()
+        let report = |lot: &Arc<Lot>| {
+            self.look_at_pending(lot);
+            lot.report(self.target)
+        };
+        self.all().iter().filter_map(report).collect()
     }
 
     /// What is promised on its file system and not used, what is held for that and not free therefore, and the level that a share would have.
@@ -335,7 +407,7 @@ impl Member for Lots {
     }
 
     fn promised(&self) -> u64 {
-        self.lots.read().values().map(|lot| lot.promised()).sum()
+        self.all().iter().map(|lot| self.promised_of(lot)).sum()
     }
 
     fn ballast(&self) -> u64 {
@@ -343,11 +415,11 @@ impl Member for Lots {
     }
 
     fn promised_at(&self, level: Level) -> u64 {
-        self.all().iter().filter(|lot| lot.held().is_some_and(|held| held.level == level)).map(|lot| lot.promised()).sum()
+        self.all().iter().filter(|lot| lot.held().is_some_and(|held| held.level == level)).map(|lot| self.promised_of(lot)).sum()
     }
 
     fn reclaimable(&self) -> u64 {
-        self.all().iter().filter(|lot| lot.standing() == Standing::Expired).map(|lot| lot.used()).sum()
+        self.all().iter().filter(|lot| lot.standing() == Standing::Expired).map(|lot| self.used_of(lot)).sum()
     }
 
     fn reclaim(&self, bytes: u64) -> Result<()> {
@@ -358,14 +430,20 @@ impl Member for Lots {
     fn round(&self, level: Option<Level>) {
         // One that is being kept or released is looked at in the next round.
         let Some(_turn) = self.turn.try_lock() else { return };
-        let now = self.clock.now();
+        let (now, mut changed) = (self.clock.now(), false);
         for lot in self.all() {
             let Some(held) = lot.held().filter(|held| !held.expired) else { continue };
             let expired = held.deadline.is_over(&now);
             let level = level.filter(|_| held.level != Level::Kernel || level == Some(Level::Own)).unwrap_or(held.level);
             if expired || level != held.level {
-                self.exchange(&lot, Some(Held { expired, level, ..(*held).clone() }));
+                let deadline = if expired { held.deadline.clone().over() } else { held.deadline.clone() };
+                self.exchange(&lot, Some(Held { expired, level, deadline, ..(*held).clone() }));
+                changed |= expired;
             }
+        }
+        if changed {
+            // So that the clock of a machine that is started again does not promise it once more.
+            let _ = self.write();
         }
         // What cannot be held now may be in the next round.
         let _ = self.hold_all(false);
@@ -373,7 +451,7 @@ impl Member for Lots {
 }
 
 /// What each lot's datafiles take, by one walk.
-fn used(directory: &Path) -> Result<BTreeMap<LotId, u64>> {
+pub(super) fn used(directory: &Path) -> Result<BTreeMap<LotId, u64>> {
     let mut used = BTreeMap::new();
     let mut failure = None;
     each_datafile(directory, true, &mut |lot, _, _, path| {

@@ -149,10 +149,23 @@ impl Volume {
         let members = self.members();
         let promised = members.iter().map(|member| member.promised()).sum();
         let ballast: u64 = members.iter().map(|member| member.ballast()).sum();
-        let found = rustix::fs::statvfs(&self.directory).map_err(|e| Error::system(self.directory.display(), e))?;
+        let found = self.look(&members)?;
         let free = found.f_bavail.saturating_mul(found.f_frsize);
         let free = free.saturating_add(ballast).saturating_add(self.reserve.bytes());
         Ok(Space { free, promised, underway: self.underway.load(SeqCst) })
+    }
+
+    /// What the file system says of itself. The target that came first may be gone, directory and all.
+    fn look(&self, members: &[Arc<dyn Member>]) -> Result<rustix::fs::StatVfs> {
+        let directories = members.iter().map(|member| member.directory()).chain([&*self.directory]);
+        let mut failed = None;
+        for directory in directories {
+            match rustix::fs::statvfs(directory) {
+                Ok(found) => return Ok(found),
+                Err(e) => failed = failed.or_else(|| Some(Error::system(directory.display(), e))),
+            }
+        }
+        Err(failed.expect("there is a directory"))
     }
 
     /// Permission to write so much outside lots; `missing`: what that really adds, which is found out where space is short. `None`: nobody
@@ -236,7 +249,7 @@ impl Volume {
     pub(super) fn level(&self) -> Level {
         let members = self.members();
         let directories: Vec<&Path> = members.iter().map(|member| member.directory()).collect();
-        level::of(&self.directory, self.device, &directories)
+        level::of(directories.first().copied().unwrap_or(&self.directory), self.device, &directories)
     }
 }
 

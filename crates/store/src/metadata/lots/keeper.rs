@@ -90,7 +90,7 @@ impl Keeper {
     /// Has a target keep a share of this lot as it is now.
     pub(super) fn keep(&self, lot: &Lot, target: TargetId, share_bytes: u64) -> Result<LotUse> {
         let server = self.server_of(target)?;
-        let kept = self.servers.keep_share(&server, target, &share_of(lot, share_bytes), lot.least);
+        let kept = self.servers.keep_share(&server, target, &share_of(lot, share_bytes), lot.least, self.namespace.now_ns());
         kept.map_err(|e| e.at_server(&server.name))
     }
 

@@ -5,7 +5,7 @@ use super::keeper::{Keeper, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::lots::{Lot, LotReport};
+use crate::protocol::lots::{Lot, LotReport, LotUse};
 use crate::protocol::metadata::{LotId, TargetId};
 use thalweg_trace::numbers::size;
 
@@ -36,7 +36,8 @@ impl Keeper {
         let Some((_, had)) = lot.shares.iter().find(|(of, _)| *of == target).copied() else {
             return Err(Error::new(ErrorKind::Invalid, format!("target {target} is none of lot `{}`", lot.name)));
         };
-        if lot.until_ns <= self.namespace.now_ns() {
+        let is_over = |used: &LotUse| used.target == target && used.expired;
+        if lot.until_ns <= self.namespace.now_ns() && self.uses(&lot).iter().any(is_over) {
             let problem = format!("lot `{}` promises nothing any more: it ended at {}", lot.name, utc_minute(lot.until_ns));
             return Err(Error::new(ErrorKind::Quota, problem));
         }
@@ -56,7 +57,7 @@ impl Keeper {
     }
 
     /// Takes what others do not use, until it comes, with the rest, to what is wanted; the row, and how much there is for the target now.
-    fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
+    pub(super) fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
         let uses = self.uses(lot);
         let share = |of: TargetId| lot.shares.iter().find(|(target, _)| *target == of).map_or(0, |(_, bytes)| *bytes);
         let others = uses.iter().filter(|used| used.target != target);

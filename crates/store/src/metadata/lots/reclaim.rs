@@ -1,5 +1,6 @@
 //! Lots whose time is over make room where somebody needs it: whole lots, the one that ended first before the others, none of which a file is
-//! open, and no more than it takes.
+//! open, and no more than it takes. That the time is over, the target must say too, which counts how much has passed: the service's clock
+//! alone may have jumped.
 
 use super::fits::utc_minute;
 use super::keeper::Keeper;
@@ -31,7 +32,7 @@ impl Keeper {
         let over = in_turn(self.namespace.lots()?.into_iter().map(|row| row.lot), self.namespace.now_ns());
         let mut over: Vec<(Lot, LotUse)> = over.into_iter().filter_map(|lot| Some((lot.clone(), used(&lot)?.clone()))).collect();
         // One that has nothing there is left alone: its end would free nothing.
-        over.retain(|(_, used)| used.used_bytes > 0);
+        over.retain(|(_, used)| used.expired && used.used_bytes > 0);
         if !over.is_empty() {
             // Clients that had files open when the service went away say so first.
             self.intents.wait_for_grace();

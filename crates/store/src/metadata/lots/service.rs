@@ -54,6 +54,11 @@ impl Lots {
         Ok(Lots { keeper, worker: Mutex::new(Some(worker)) })
     }
 
+    /// A server has come, or come back: what it keeps is held against the rows.
+    pub(crate) fn met(&self) {
+        self.keeper.look();
+    }
+
     /// Returns when everything that was left before has been tried.
     #[cfg(test)]
     pub(super) fn settled(&self) {

@@ -2,8 +2,11 @@
 //!
 //! A target has what the row says, or less: then it gets it, or, where there is no room any more, the row says less. What no target has of a
 //! lot is given to those that have least. A share of a lot that there is no row of is released: its lot was never promised.
+//!
+//! It looks whenever an I/O server comes back: that may have an older list of shares than it had, or none, as when a disk was replaced by a copy.
+//! Where more is used by then than the row says, what others have not used of the lot moves there.
 
-use super::keeper::{Keeper, share_of};
+use super::keeper::{Keeper, set_share, share_of, used_blocks};
 use super::terms::rest_bytes;
 use crate::error::{ErrorKind, Result};
 use crate::protocol::lots::{Lot, LotState, LotUse};
@@ -67,7 +70,7 @@ impl Keeper {
         let rows = self.namespace.lots()?;
         left |= !self.release_strangers(&held, &rows.iter().map(|row| row.lot.id).collect())?;
         for row in rows {
-            if row.lot.state != LotState::Active || self.is_stopping() || is_settled(&row.lot, &held) {
+            if row.lot.state != LotState::Active || self.is_stopping() || is_settled(&row.lot, &held, self.namespace.now_ns()) {
                 continue;
             }
             let Some(_claim) = self.claims.try_claim(row.lot.id) else { continue };
@@ -116,6 +119,12 @@ impl Keeper {
                     let has = held.get(&target).copied().unwrap_or(0).min(bytes);
                     lot = self.lower(&lot, target, has)?;
                 }
+                // It was written to while it had more.
+                Err(e) if e.kind() == ErrorKind::Quota => {
+                    let covered = self.cover(&lot, target)?;
+                    lot = covered.0;
+                    all &= covered.1;
+                }
                 Err(_) => all = false,
             }
         }
@@ -137,11 +146,27 @@ impl Keeper {
     }
 }
 
-/// Whether the targets have just what the row says. Of one whose time is over they need not.
-fn is_settled(lot: &Lot, held: &[LotUse]) -> bool {
+impl Keeper {
+    /// A target uses more of a lot than its row says: what it has must not grow, and others give up what they have not used, as far as
+    /// they have as much. The row, and whether it says all that is used now.
+    fn cover(&self, lot: &Lot, target: TargetId) -> Result<(Lot, bool)> {
+        let has = lot.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let used = self.all_uses(lot)?.get(&target).map_or(0, used_blocks);
+        // (Refused where still more is used by now: then in the next round.)
+        self.keep(lot, target, used)?;
+        let missing = used.saturating_sub(has);
+        let rest = rest_bytes(lot).min(missing);
+        let (row, got) = self.gather(lot, target, rest, (0, missing))?;
+        let covered = has.saturating_add(got.min(missing));
+        Ok((self.change(row.id, |row| set_share(&mut row.lot, target, covered))?.lot, covered >= used))
+    }
+}
+
+/// Whether the targets have just what the row says, and none takes a lot for over that is not.
+fn is_settled(lot: &Lot, held: &[LotUse], now_ns: i64) -> bool {
     let has = |target: TargetId, bytes: u64| {
         let mut here = held.iter().filter(|used| used.target == target && used.share.lot == lot.id);
-        here.any(|used| used.share == share_of(lot, bytes))
+        here.any(|used| used.share == share_of(lot, bytes) && (!used.expired || lot.until_ns <= now_ns))
     };
     rest_bytes(lot) == 0 && lot.shares.iter().all(|(target, bytes)| has(*target, *bytes))
 }

@@ -166,7 +166,10 @@ impl ClientSession {
             return Ok(MetadataReply::Witness { change: 0, accepted, revoked: None });
         }
         let has = if seen.start == service.namespace.service_start() { seen.change } else { 0 };
-        let number = *self.witness.get_or_insert_with(|| service.witnesses.enter(server));
+        let number = *self.witness.get_or_insert_with(|| {
+            service.lots.met();
+            service.witnesses.enter(server)
+        });
         let is_news = || service.credentials.revoked().revision != revision;
         let change = service.witnesses.next(number, has, revision, is_news);
         let revoked = is_news().then(|| (*service.credentials.revoked()).clone());

@@ -158,7 +158,7 @@ impl IoServers for Servers {
         Ok(())
     }
 
-    fn keep_share(&self, _: &ServerEntry, _: TargetId, _: &LotShare, _: Option<Level>) -> Result<LotUse> {
+    fn keep_share(&self, _: &ServerEntry, _: TargetId, _: &LotShare, _: Option<Level>, _: i64) -> Result<LotUse> {
         unreachable!("nobody makes a lot here")
     }
 

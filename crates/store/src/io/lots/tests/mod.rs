@@ -39,12 +39,17 @@ fn datafile(file: u64, lot: Option<u32>) -> DatafileId {
     DatafileId { file: FileId(file), index: 0, target: NUMBER, lot: lot.map(LotId) }
 }
 
+/// Of another target.
+fn datafile_at(target: u32, file: u64, lot: u32) -> DatafileId {
+    DatafileId { target: TargetId(target), ..datafile(file, Some(lot)) }
+}
+
 fn write(target: &Target, id: DatafileId, offset: u64, length: u64) -> Result<()> {
     target.created(id)?.write(&vec![7; length as usize], offset)
 }
 
 fn used(target: &Target, lot: u32) -> u64 {
-    target.lots().find(LotId(lot)).map_or(0, |lot| lot.used())
+    target.lots().find(LotId(lot)).map_or(0, |lot| target.lots().used_of(&lot))
 }
 
 /// What `du` says of a lot's datafiles.
@@ -239,6 +244,10 @@ fn a_list_of_shares_that_is_damaged_keeps_the_target_from_being_served() {
     assert_eq!(Target::open(directory.path(), 7, NUMBER).unwrap().lots().list().len(), 1);
 }
 
+fn who_writes(owner: &str) -> Identity {
+    Identity { id: CredentialId([1; 16]), owner: owner.into(), rights: Rights::Write, until_s: None }
+}
+
 #[test]
 fn only_the_owner_and_the_store_may_use_what_is_in_a_lot() {
     let directory = tempfile::tempdir().unwrap();
@@ -253,10 +262,17 @@ fn only_the_owner_and_the_store_may_use_what_is_in_a_lot() {
         let (kind, message) = access(&who("bob", Rights::Write), 5, changes).unwrap_err();
         assert_eq!(kind, ErrorKind::Access);
         assert!(message.contains("lot-5") && message.contains("`ada`") && message.contains("`bob`"), "{message}");
-        assert!(access(&who("bob", Rights::Write), 6, changes).is_ok(), "no share of it is here");
+        for (who, lot) in [("bob", 6), ("ada", 6)] {
+            let refused = access(&self::who_writes(who), lot, changes).unwrap_err();
+            assert_eq!(refused.0, ErrorKind::Busy, "nobody knows yet whose it is: {}", refused.1);
+        }
+        assert!(access(&Identity::store(), 6, changes).is_ok());
     }
     assert!(access(&who("store", Rights::Read), 5, false).is_ok(), "the store's own for reading reads everything");
     assert!(access(&who("store", Rights::Read), 5, true).is_err());
+    served.lots().release(LotId(5)).unwrap();
+    assert!(access(&who("ada", Rights::Write), 5, true).is_ok(), "what is still open there");
+    assert_eq!(access(&who("bob", Rights::Write), 5, false).unwrap_err().0, ErrorKind::Access);
 }
 
 /// Another target that has not used all of its promise.

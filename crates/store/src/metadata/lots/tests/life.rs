@@ -194,6 +194,22 @@ fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
 }
 
 #[test]
+fn a_lot_that_only_the_services_clock_takes_for_over_stays_and_its_promise_moves() {
+    let world = World::new();
+    let lot = world.create("run", 4 * GI, 1).unwrap().lot.id;
+    let file = world.file("/f", lot, 100 * MI);
+    world.disks.lock().nothing_is_over = true;
+    let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
+    assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
+    assert_eq!(world.namespace.stat(&Place::at("/f")).unwrap().id, file);
+    world.ask(&Identity::store(), LotOperation::MoveHere { lot, target: TargetId(2), bytes: MI }).unwrap();
+    world.disks.lock().nothing_is_over = false;
+    let over = world.ask(&Identity::store(), LotOperation::MoveHere { lot, target: TargetId(2), bytes: MI }).unwrap_err();
+    assert_eq!(over.kind(), ErrorKind::Quota, "{over}");
+    world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap();
+}
+
+#[test]
 fn a_lot_with_files_stays_unless_they_are_to_go_with_it() {
     let world = World::new();
     let alice = owner("alice");

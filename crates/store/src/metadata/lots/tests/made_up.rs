@@ -62,6 +62,8 @@ pub(crate) struct Disks {
     /// Bytes outside lots.
     pub outside: BTreeMap<TargetId, u64>,
     pub away: BTreeSet<TargetId>,
+    /// The service's clock has jumped: by the time that has passed here no lot is over.
+    pub nothing_is_over: bool,
 }
 
 fn now_ns() -> i64 {
@@ -90,7 +92,7 @@ impl Disks {
             target,
             used_bytes: self.used(target, Some(share.lot)),
             level: Level::Admission,
-            expired: share.until_ns <= now_ns(),
+            expired: share.until_ns <= now_ns() && !self.nothing_is_over,
         }
     }
 
@@ -150,7 +152,7 @@ impl IoServers for Servers {
         Ok(())
     }
 
-    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>) -> Result<LotUse> {
+    fn keep_share(&self, server: &ServerEntry, target: TargetId, share: &LotShare, least: Option<Level>, _: i64) -> Result<LotUse> {
         assert_eq!(self.target(server)?, target);
         if least > Some(Level::Admission) {
             return Err(Error::new(ErrorKind::Unsupported, "only admission can be had here").at_server(&server.name));

@@ -1,0 +1,147 @@
+//! Every process is killed at any moment of what can be done with lots.
+
+use super::processes::Processes;
+use super::*;
+use std::collections::BTreeSet;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+use thalweg_store::protocol::lots::LotState;
+use thalweg_store::protocol::metadata::TargetId;
+
+/// How long this goes on.
+const LONG: Duration = Duration::from_secs(20);
+const NAMES: u64 = 4;
+
+/// A series of numbers that is the same in each run of one seed.
+struct Series(u64);
+
+impl Series {
+    fn below(&mut self, most: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % most
+    }
+}
+
+/// What was answered, and not asked to be otherwise since.
+#[derive(Default)]
+struct Answered {
+    made: BTreeSet<String>,
+}
+
+/// Does one thing; what is refused is as good as what is done.
+fn act(client: &Client, worker: u64, series: &mut Series, answered: &Mutex<Answered>) -> Result<()> {
+    let name = format!("w{worker}-{}", series.below(NAMES));
+    let path = |series: &mut Series| format!("/{name}-d/{}", series.below(6));
+    match series.below(12) {
+        0 | 1 => {
+            let lasts = series.below(3) > 0;
+            let made = client.create(&name, (series.below(4) + 1) * MIB, if lasts { HOUR_NS } else { 50_000_000 })?;
+            if lasts {
+                answered.lock().unwrap().made.insert(name.clone());
+            }
+            client.directory(&format!("/{name}-d"), made.lot.id)?;
+        }
+        2..=5 => {
+            let file = client.file(&path(series))?;
+            let piece = 4096 * (series.below(8) as usize + 1);
+            fill(&file, piece, series.below(MIB));
+            let _ = file.write_at(&[1; 5000], series.below(64) << 22);
+        }
+        6 => client.rename(&path(series), &path(series))?,
+        7 => client.truncate(&path(series), series.below(MIB))?,
+        8 => drop(client.resize(&name, (series.below(6) + 1) * MIB)?),
+        9 => {
+            answered.lock().unwrap().made.remove(&name);
+            client.renew(&name, series.below(2) * HOUR_NS)?;
+        }
+        10 => {
+            answered.lock().unwrap().made.remove(&name);
+            client.remove(&name, series.below(3) > 0)?;
+        }
+        _ => {
+            let target = TargetId(series.below(SERVERS as u64) as u32);
+            client.ask(LotOperation::Reclaim { target, bytes: series.below(2 * MIB) + 1 })?;
+        }
+    }
+    Ok(())
+}
+
+/// Everything is as it is said to be, as soon as the servers have met.
+fn hold(processes: &Processes, answered: &Answered) {
+    let client = processes.connect();
+    let mut reports = Vec::new();
+    wait_until("all lots are whole, and what is left of others is gone", || {
+        let Ok(shown) = client.shown() else { return false };
+        reports = shown;
+        let is_whole = |report: &LotReport| {
+            let has = |used: &thalweg_store::protocol::lots::LotUse| report.lot.shares.contains(&(used.target, used.share.share_bytes));
+            matches!(report.lot.state, LotState::Active | LotState::Expired)
+                && report.uses.len() == SERVERS
+                // What a target has used beyond its share is covered by what others have left, once the worker has looked.
+                && report.uses.iter().all(|used| used.used_bytes <= used.share.share_bytes + super::INDEX_BYTES || used.expired)
+                && report.uses.iter().all(|used| has(used) && used.used_bytes == walked(&processes.directory, used.target.0, report.lot.id))
+        };
+        let known: BTreeSet<u32> = reports.iter().map(|report| report.lot.id.0).collect();
+        reports.iter().all(is_whole) && (0..SERVERS).all(|server| strangers(processes, server, &known) == 0)
+    });
+    for report in &reports {
+        check(&processes.directory, report);
+    }
+    let names: BTreeSet<&str> = reports.iter().map(|report| report.lot.name.as_str()).collect();
+    for name in &answered.made {
+        assert!(names.contains(name.as_str()), "lot `{name}` was promised, and there are {names:?}");
+    }
+}
+
+/// Blocks of lots that there are no rows of, and shares of them.
+fn strangers(processes: &Processes, server: usize, known: &BTreeSet<u32>) -> u64 {
+    let directory = processes.directory.join(format!("io{server}"));
+    let lots = std::fs::read_dir(directory.join("lots")).into_iter().flatten().flatten();
+    let numbers = lots.filter_map(|entry| u32::from_str_radix(entry.file_name().to_str()?, 16).ok());
+    let blocks: u64 = numbers.filter(|n| !known.contains(n)).map(|n| walked(&processes.directory, server as u32, LotId(n))).sum();
+    let text = std::fs::read_to_string(directory.join("thalweg-lots.toml")).unwrap_or_default();
+    let shares = text.lines().filter_map(|line| line.strip_prefix("lot = ")?.parse::<u32>().ok());
+    blocks + shares.filter(|n| !known.contains(n)).count() as u64
+}
+
+#[test]
+fn whatever_is_killed_and_when_use_is_exact_and_no_lot_is_half_there() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut processes = Processes::start(directory.path());
+    let answered = Mutex::new(Answered::default());
+    let (begun, mut rounds) = (Instant::now(), 0);
+    let mut series = Series(0x9e37_79b9_7f4a_7c15);
+    while begun.elapsed() < LONG {
+        rounds += 1;
+        let over = AtomicBool::new(false);
+        let clients: Vec<Client> = (0..4).map(|_| processes.connect()).collect();
+        std::thread::scope(|scope| {
+            for (worker, client) in (0..).zip(&clients) {
+                let (over, answered) = (&over, &answered);
+                let mut series = Series(series.below(u64::MAX) | 1);
+                scope.spawn(move || {
+                    while !over.load(Ordering::SeqCst) {
+                        let _ = act(client, worker, &mut series, answered);
+                    }
+                });
+            }
+            // The moment is what is left to chance, on purpose: one server first, sometimes, and then all.
+            let mut pause = || std::thread::sleep(Duration::from_millis(series.below(300)));
+            pause();
+            match rounds % 3 {
+                1 => processes.kill(&format!("io{}", rounds % SERVERS)),
+                2 => processes.kill("metadata"),
+                _ => {}
+            }
+            pause();
+            processes.kill_all();
+            over.store(true, Ordering::SeqCst);
+        });
+        drop(clients);
+        processes.start_all();
+        hold(&processes, &answered.lock().unwrap());
+    }
+    assert!(rounds > 1, "{rounds}");
+}
