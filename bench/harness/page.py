@@ -25,6 +25,11 @@ For the raw stream and GridFTP the fastest of several settings is chosen first, 
 - *OrangeFS* is not packaged and is not run here; measured elsewhere on a machine of this kind, `pvfs2-cp` into 4 servers reached
   0.25 to 0.3 of the bare raw stream.
 
+**Encryption, strangers, lots.** Cases *in memory* have all files there, and a network of their own, where servers have an address beyond loopback
+on the loopback device: a store encrypts as between machines. Lots and floods are measured in clear (`--plain`). A flood is one process
+(`bench/loops/strangers`) that connects to all servers of the store in turn, as fast as it can, and says what no client says, or nothing; it shares the processors,
+so that the same flood at another program stands beside it. A handshake is from a connected socket until the client may send.
+
 With `--sync`, commands that cannot promise durability are followed by `sync FILE`, inside the timed command.
 """
 
