@@ -9,7 +9,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use thalweg_store::config::StoreAddress;
+use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_store::trust::{CREDENTIAL_VARIABLE, Credentials};
 use thalweg_trace::numbers;
 
@@ -108,6 +108,19 @@ impl StoreFlags {
             std::str::from_utf8(address).map_err(|_| Failure::usage(format!("{}: expected thal://HOST:PORT/path", names::text(bytes))))?;
         let path = if rest.starts_with(b"/") { rest.to_vec() } else { [b"/", rest].concat() };
         Ok(BytePath { store: self.path(&format!("{address}/"))?.store, path, given: bytes.to_vec() })
+    }
+
+    /// The file with the credential for a store, where one was given or stands beside its `store.toml`: for other processes of ours.
+    pub(crate) fn credential_file(&self, store: &StoreAddress) -> Result<Option<PathBuf>, Failure> {
+        let absolute = |path: &PathBuf| std::path::absolute(path).map_err(|e| Failure::failed(format!("{}: {e}", path.display())));
+        match (self.credential.as_ref().filter(|path| !path.as_os_str().is_empty()), store) {
+            (Some(given), _) => absolute(given).map(Some),
+            (None, StoreAddress::Service(_)) => Ok(None),
+            (None, StoreAddress::File(file)) => {
+                let beside = StoreConfig::read(file).map_err(Failure::failed)?.credential;
+                Ok(Some(beside).filter(|path| path.exists()))
+            }
+        }
     }
 
     /// Where the credential for a store comes from.

@@ -17,6 +17,8 @@ pub(super) type LayoutCase = Case<Point, Subject>;
 pub struct Choice {
     /// The store: `HOST:PORT` of its metadata service, as the nodes reach it.
     pub store: String,
+    /// The file with its credential, as the nodes reach it; absent: they search for it.
+    pub credential: Option<PathBuf>,
     /// The nodes, in the order of ranks; empty: all that the store has servers on.
     pub nodes: Vec<String>,
     /// How a command is started on a node, `{node}` standing for it; absent: all nodes are this machine.
@@ -246,6 +248,7 @@ mod tests {
 
     fn choice() -> Choice {
         Choice {
+            credential: None,
             store: "127.0.0.1:1".into(),
             nodes: vec!["a".into(), "b".into()],
             run_on: None,

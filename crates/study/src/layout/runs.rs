@@ -84,8 +84,12 @@ impl<'a> Stage<'a> {
         }
         let hosts = names.iter().map(|name| Host { name: name.clone(), run_on: choice.run_on.clone() });
         let mut nodes = worker::start(&choice.program, choice.timeout_s, hosts, cancelled)?;
-        let connected =
-            nodes.each(|node| Order::Connect { store: choice.store.clone(), node: names[node].clone(), timeout_s: choice.timeout_s })?;
+        let connected = nodes.each(|node| Order::Connect {
+            store: choice.store.clone(),
+            node: names[node].clone(),
+            timeout_s: choice.timeout_s,
+            credential: choice.credential.clone(),
+        })?;
         let Some(Answer::Connected(map)) = connected.into_iter().next() else { return Err(strange()) };
         let topology = Topology::new(&map, &names)?;
         let mut stage = Stage { choice, names, nodes, map, topology, runs: 0 };

@@ -154,7 +154,7 @@ impl Subjects for Stage<'_> {
 }
 
 fn connect(store: String, timeout_s: f64) -> Order {
-    Order::Connect { store, node: "study".into(), timeout_s }
+    Order::Connect { store, node: "study".into(), timeout_s, credential: None }
 }
 
 impl Stage<'_> {

@@ -2,11 +2,13 @@
 
 use super::protocol::Answer;
 use crate::Result;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_store::client::{DataClient, Store};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{FileId, Owner, Place};
+use thalweg_store::trust::Credentials;
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
 
@@ -25,8 +27,9 @@ pub(super) struct Client {
 
 impl Client {
     /// Connects to the store whose metadata service is at `HOST:PORT`; the label of the node.
-    pub(super) fn connect(address: &str, node: &str, timeout_s: f64) -> Result<Client> {
-        let options = Connect { timeout: Duration::from_secs_f64(timeout_s), node: node.to_owned(), ..Connect::default() };
+    pub(super) fn connect(address: &str, node: &str, timeout_s: f64, credential: Option<&Path>) -> Result<Client> {
+        let credentials = credential.map_or_else(Credentials::default, Credentials::file);
+        let options = Connect { timeout: Duration::from_secs_f64(timeout_s), node: node.to_owned(), credentials, ..Connect::default() };
         let names = MetadataClient::connect(&mut Tracer::off(), address, &options)?;
         let options = Connect { store: Some(names.map().store), ..options };
         Ok(Client { address: address.to_owned(), data: data_of(&names, &options), options, names })

@@ -79,6 +79,8 @@ struct Worker {
     prepared: Option<Prepared>,
     recorded: Option<Recorded>,
     mount: Option<Mount>,
+    /// The file with the store's credential, if it was given.
+    credential: Option<PathBuf>,
     recordings: u32,
     crowd: Option<Crowd>,
 }
@@ -86,10 +88,10 @@ struct Worker {
 impl Worker {
     fn obey(&mut self, order: Order) -> Result<Answer> {
         match order {
-            Order::Connect { store, node, timeout_s } => {
-                let client = Client::connect(&store, &node, timeout_s)?;
+            Order::Connect { store, node, timeout_s, credential } => {
+                let client = Client::connect(&store, &node, timeout_s, credential.as_deref())?;
                 let map = client.names.map().as_ref().clone();
-                (self.client, self.node) = (Some(client), node);
+                (self.client, self.node, self.credential) = (Some(client), node, credential);
                 Ok(Answer::Connected(map))
             }
             Order::Mount { store, mount_point } => timed(|| self.mount(&store, mount_point)),
@@ -127,7 +129,7 @@ impl Worker {
 
     fn mount(&mut self, store: &str, mount_point: PathBuf) -> Result<()> {
         self.mount = None;
-        self.mount = Some(Mount::new(store, mount_point, &self.node)?);
+        self.mount = Some(Mount::new(store, mount_point, &self.node, self.credential.as_deref())?);
         Ok(())
     }
 

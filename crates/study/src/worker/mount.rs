@@ -18,12 +18,15 @@ pub(super) struct Mount {
 
 impl Mount {
     /// Mounts the store `thal://HOST:PORT` there; the label of the node.
-    pub(super) fn new(store: &str, point: PathBuf, node: &str) -> Result<Mount> {
+    pub(super) fn new(store: &str, point: PathBuf, node: &str, credential: Option<&Path>) -> Result<Mount> {
         std::fs::create_dir_all(&point).map_err(Error::file(&point, "making the mount point"))?;
         // By this name it is found even when the file it was started from has been replaced meanwhile.
         let program = Path::new("/proc/self/exe");
         let mut command = Command::new(program);
         command.arg("mount").arg(store).arg(&point).args(["--foreground", "--node", node]);
+        if let Some(file) = credential {
+            command.arg("--credential").arg(file);
+        }
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let child = command.spawn().map_err(Error::file(program, "starting it"))?;
         let mut mount = Mount { point, child, is_up: true };

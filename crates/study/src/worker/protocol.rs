@@ -99,6 +99,8 @@ pub(crate) enum Order {
         node: String,
         /// Silence after which a server is given up.
         timeout_s: f64,
+        /// The file with the credential, if it is not to be searched for.
+        credential: Option<PathBuf>,
     },
     /// Mount the store there, by a process of our own.
     Mount {

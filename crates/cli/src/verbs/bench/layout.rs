@@ -175,6 +175,7 @@ fn choice(arguments: &Arguments) -> Result<Choice, Failure> {
     let all = || PATTERNS.iter().map(|p| p.name.to_owned()).collect();
     Ok(Choice {
         store: address.service().map_err(Failure::failed)?,
+        credential: arguments.store.credential_file(&address)?,
         nodes,
         run_on: arguments.run_on.clone(),
         program,

@@ -26,6 +26,7 @@ mod reserve;
 mod room;
 mod shares;
 mod volume;
+mod walk;
 
 pub(super) use lot::{Lot, OfLot};
 pub(super) use more::More;

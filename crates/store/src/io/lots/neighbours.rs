@@ -8,7 +8,7 @@
 
 use super::deadline::Clock;
 use super::kept::Kept;
-use super::shares::used;
+use super::walk::used;
 use crate::io::name::LOTS;
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;

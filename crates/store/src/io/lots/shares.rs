@@ -12,8 +12,9 @@ use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
 use super::neighbours;
 use super::volume::{Member, Volume};
+use super::walk::used;
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::name::{LOTS, Name, each_datafile, lot_directory};
+use crate::io::name::{LOTS, Name, lot_directory};
 use crate::limits;
 use crate::protocol::io::{DatafileId, LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
@@ -448,20 +449,6 @@ impl Member for Lots {
         // What cannot be held now may be in the next round.
         let _ = self.hold_all(false);
     }
-}
-
-/// What each lot's datafiles take, by one walk.
-pub(super) fn used(directory: &Path) -> Result<BTreeMap<LotId, u64>> {
-    let mut used = BTreeMap::new();
-    let mut failure = None;
-    each_datafile(directory, true, &mut |lot, _, _, path| {
-        let Some(lot) = lot else { return };
-        match path.symlink_metadata() {
-            Ok(found) => *used.entry(lot).or_insert(0) += found.blocks().saturating_mul(512),
-            Err(e) => failure = Some(Error::system(path.display(), e)),
-        }
-    })?;
-    failure.map_or(Ok(used), Err)
 }
 
 fn check(share: &LotShare) -> Result<()> {
