@@ -38,6 +38,7 @@ mod sparse;
 pub mod start;
 mod sync;
 pub mod trust;
+mod utc;
 pub mod wire;
 
 pub use error::{Error, ErrorKind, Result};

@@ -12,6 +12,7 @@ use super::volume::Underway;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::LotId;
+use crate::utc::utc_minute;
 use std::fs::File;
 use thalweg_trace::numbers;
 
@@ -118,47 +119,11 @@ fn used_up(lot: &Lot, needed: u64) -> Error {
     let Some(held) = lot.held() else { return Error::new(ErrorKind::Quota, format!("lot {} is not here any more", lot.id)) };
     let share = &held.share;
     let [needed, size, here, used] = [needed, share.size_bytes, share.share_bytes, lot.used()].map(numbers::size);
-    let until = until(share.until_ns);
+    let until = utc_minute(share.until_ns);
     let problem = format!(
         "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and no other target has more left; its size is \
          {size}, until {until}; resize it, or remove files from it",
         share.name, lot.id
     );
     Error::new(ErrorKind::Quota, problem)
-}
-
-/// A date as people write it, in UTC.
-fn until(ns: i64) -> String {
-    let seconds = ns.div_euclid(1_000_000_000);
-    let (days, second) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    // Howard Hinnant's civil_from_days.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let of_era = days.rem_euclid(146_097);
-    let year = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-    let of_year = of_era - (365 * year + year / 4 - year / 100);
-    let month = (5 * of_year + 2) / 153;
-    let (day, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
-    let year = year + era * 400 + i64::from(month <= 2);
-    format!("{year:04}-{month:02}-{day:02} {:02}:{:02}:{:02} UTC", second / 3600, second / 60 % 60, second % 60)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn dates_are_those_of_the_calendar() {
-        let cases = [
-            (0, "1970-01-01 00:00:00 UTC"),
-            (951_782_400, "2000-02-29 00:00:00 UTC"),
-            (1_764_093_000, "2025-11-25 17:50:00 UTC"),
-            (4_107_542_399, "2100-02-28 23:59:59 UTC"),
-        ];
-        for (seconds, expected) in cases {
-            assert_eq!(until(seconds * 1_000_000_000), expected);
-        }
-        until(i64::MAX);
-        until(i64::MIN);
-    }
 }

@@ -1,12 +1,12 @@
 //! Promise that is not used moves to the target that needs it: it is taken from those that have most, at the target first.
 
-use super::fits::utc_minute;
 use super::keeper::{Keeper, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::lots::{Lot, LotReport, LotUse};
 use crate::protocol::metadata::{LotId, TargetId};
+use crate::utc::utc_minute;
 use thalweg_trace::numbers::size;
 
 /// Who gives how much of what it does not use, so that it comes to `wanted`: those that have most come first. Whole blocks.

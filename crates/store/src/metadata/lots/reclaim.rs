@@ -2,12 +2,12 @@
 //! open, and no more than it takes. That the time is over, the target must say too, which counts how much has passed: the service's clock
 //! alone may have jumped.
 
-use super::fits::utc_minute;
 use super::keeper::Keeper;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::lots::{Lot, LotReport, LotState, LotUse};
 use crate::protocol::metadata::{FileId, TargetId};
+use crate::utc::utc_minute;
 use std::time::Instant;
 use thalweg_trace::numbers::size;
 
