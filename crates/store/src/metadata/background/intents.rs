@@ -9,6 +9,7 @@
 //! One thread works on an intent at a time ([`Claims`]); it looks again after it has claimed it, so that
 //! a truncation never reaches an I/O server after its caller has the answer that it is done.
 
+use super::orders::Orders;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::claims::Claims;
 use crate::metadata::database::{Unwatched, Watch};
@@ -17,7 +18,7 @@ use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, LotId, ServerEntry, TargetId};
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::trust::Identity;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -42,19 +43,9 @@ struct Shared {
     servers: Arc<dyn IoServers>,
     open: Mutex<HashMap<FileId, u32>>,
     claims: Claims<FileId>,
-    /// How often the worker has looked at everything, and is notified of it.
-    rounds: Mutex<u64>,
-    rounded: Condvar,
-    orders: Mutex<Orders>,
-    ordered: Condvar,
+    orders: Orders,
     /// Removals wait until then: clients that had files open when the service went away say so first.
     removals_from: Instant,
-}
-
-#[derive(Default)]
-struct Orders {
-    look: bool,
-    stop: bool,
 }
 
 impl Intents {
@@ -68,10 +59,7 @@ impl Intents {
             servers,
             open: Mutex::default(),
             claims: Claims::default(),
-            rounds: Mutex::default(),
-            rounded: Condvar::new(),
-            orders: Mutex::new(Orders { look: true, ..Orders::default() }),
-            ordered: Condvar::new(),
+            orders: Orders::new(),
             removals_from: Instant::now() + grace,
         });
         let theirs = Arc::clone(&shared);
@@ -124,17 +112,14 @@ impl Intents {
 
     /// Returns when clients of an earlier start have had their time to say what they have open.
     pub(crate) fn wait_for_grace(&self) {
-        let mut orders = self.shared.orders.lock();
-        while !orders.stop && Instant::now() < self.shared.removals_from {
-            self.shared.ordered.wait_until(&mut orders, self.shared.removals_from);
-        }
+        self.shared.orders.wait_until(self.shared.removals_from);
     }
 
     /// Has what was promised of these files done, until then at most. Whether it all is.
     pub(crate) fn wait_done(&self, files: &[FileId], deadline: Instant) -> Result<bool> {
         let mut left = files.to_vec();
         loop {
-            let before = *self.shared.rounds.lock();
+            let before = self.shared.orders.ended();
             while let Some(id) = left.last() {
                 if self.shared.namespace.intent(*id)?.is_some() {
                     break;
@@ -145,11 +130,8 @@ impl Intents {
                 return Ok(true);
             }
             self.look();
-            let mut rounds = self.shared.rounds.lock();
-            while *rounds == before {
-                if self.shared.rounded.wait_until(&mut rounds, deadline).timed_out() {
-                    return Ok(false);
-                }
+            if !self.shared.orders.wait_for_round(before, deadline) {
+                return Ok(false);
             }
         }
     }
@@ -221,8 +203,7 @@ impl Intents {
 
 impl Drop for Intents {
     fn drop(&mut self) {
-        self.shared.orders.lock().stop = true;
-        self.shared.ordered.notify_all();
+        self.shared.orders.stop();
         if let Some(worker) = self.worker.lock().take() {
             let _ = worker.join();
         }
@@ -231,47 +212,18 @@ impl Drop for Intents {
 
 impl Shared {
     fn look(&self) {
-        self.orders.lock().look = true;
-        self.ordered.notify_all();
+        self.orders.look();
     }
 
-    /// The worker: a round when it is notified, and again after a pause while something is left.
     fn run(&self) {
         let mut resting: HashMap<String, Instant> = HashMap::new();
-        let mut left = false;
-        loop {
-            let mut orders = self.orders.lock();
-            let pause_ends = Instant::now() + PAUSE;
-            while !orders.look && !orders.stop {
-                let pause = pause_ends.saturating_duration_since(Instant::now());
-                if left && pause.is_zero() {
-                    break;
-                }
-                if left {
-                    self.ordered.wait_for(&mut orders, pause);
-                } else {
-                    self.ordered.wait(&mut orders);
-                }
-            }
-            if orders.stop {
-                return;
-            }
-            // What is promised at the same time shares a sync.
-            self.ordered.wait_while_for(&mut orders, |o| !o.stop, GATHER);
-            if orders.stop {
-                return;
-            }
-            orders.look = false;
-            drop(orders);
-            // What went wrong here is tried again; a broken database is reported to those who use it.
-            left = self.round(&mut resting).unwrap_or(true);
-            *self.rounds.lock() += 1;
-            self.rounded.notify_all();
-        }
+        // What is promised at the same time shares a sync. What went wrong here is tried again; a broken database is reported to those who
+        // use it.
+        self.orders.work(PAUSE, GATHER, || self.round(&mut resting).unwrap_or(true));
     }
 
     fn stopping(&self) -> bool {
-        self.orders.lock().stop
+        self.orders.is_stopping()
     }
 
     /// Works on every intent once. Whether something is left that only time can mend.

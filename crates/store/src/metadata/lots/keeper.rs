@@ -7,6 +7,7 @@ use super::notes::Notes;
 use super::terms::BLOCK_BYTES;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::background::intents::Intents;
+use crate::metadata::background::orders::Orders;
 use crate::metadata::claims::Claims;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::lots::rows::Row;
@@ -14,7 +15,6 @@ use crate::metadata::namespace::Namespace;
 use crate::protocol::io::TargetSpace;
 use crate::protocol::lots::{Level, Lot, LotReport, LotShare, LotState, LotUse};
 use crate::protocol::metadata::{LotId, ServerEntry, TargetId};
-use crate::sync::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -26,18 +26,7 @@ pub(super) struct Keeper {
     /// One thread works on a lot at a time.
     pub claims: Claims<LotId>,
     pub notes: Notes,
-    pub orders: Mutex<Orders>,
-    pub ordered: Condvar,
-}
-
-/// What the worker is to do.
-#[derive(Default)]
-pub(super) struct Orders {
-    pub look: bool,
-    pub stop: bool,
-    /// Rounds that it has begun, and ended.
-    pub begun: u64,
-    pub ended: u64,
+    pub orders: Orders,
 }
 
 /// A share as a target keeps it.
@@ -66,12 +55,11 @@ pub(super) fn set_share(lot: &mut Lot, target: TargetId, share_bytes: u64) {
 impl Keeper {
     /// Says that the worker has something to do.
     pub(super) fn look(&self) {
-        self.orders.lock().look = true;
-        self.ordered.notify_all();
+        self.orders.look();
     }
 
     pub(super) fn is_stopping(&self) -> bool {
-        self.orders.lock().stop
+        self.orders.is_stopping()
     }
 
     pub(super) fn server_of(&self, target: TargetId) -> Result<ServerEntry> {

@@ -2,17 +2,18 @@
 //! credential may.
 
 use super::create::Asked;
-use super::keeper::{Keeper, Orders};
+use super::keeper::Keeper;
 use super::notes::Notes;
 use super::rules::{refused, sees};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::background::intents::Intents;
+use crate::metadata::background::orders::Orders;
 use crate::metadata::claims::Claims;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::lots::{Lot, LotOperation, LotReport, LotState};
 use crate::protocol::metadata::LotId;
-use crate::sync::{Condvar, Mutex};
+use crate::sync::Mutex;
 use crate::trust::{Identity, Rights};
 use std::sync::Arc;
 
@@ -39,15 +40,8 @@ impl Lots {
                 })?;
             }
         }
-        let keeper = Arc::new(Keeper {
-            namespace,
-            servers,
-            intents,
-            claims: Claims::default(),
-            notes: Notes::default(),
-            orders: Mutex::new(Orders { look: true, ..Orders::default() }),
-            ordered: Condvar::new(),
-        });
+        let keeper =
+            Arc::new(Keeper { namespace, servers, intents, claims: Claims::default(), notes: Notes::default(), orders: Orders::new() });
         let theirs = Arc::clone(&keeper);
         let worker = std::thread::Builder::new().name("metadata lots".into()).spawn(move || theirs.run());
         let worker = worker.map_err(|e| Error::system("starting a thread", e))?;
@@ -62,13 +56,7 @@ impl Lots {
     /// Returns when everything that was left before has been tried.
     #[cfg(test)]
     pub(super) fn settled(&self) {
-        let mut orders = self.keeper.orders.lock();
-        orders.look = true;
-        let goal = orders.begun + 1;
-        self.keeper.ordered.notify_all();
-        while orders.ended < goal {
-            self.keeper.ordered.wait(&mut orders);
-        }
+        self.keeper.orders.have_round();
     }
 
     /// What was reclaimed.
@@ -145,8 +133,7 @@ impl Lots {
 
 impl Drop for Lots {
     fn drop(&mut self) {
-        self.keeper.orders.lock().stop = true;
-        self.keeper.ordered.notify_all();
+        self.keeper.orders.stop();
         if let Some(worker) = self.worker.lock().take() {
             let _ = worker.join();
         }

@@ -12,39 +12,15 @@ use crate::error::{ErrorKind, Result};
 use crate::protocol::lots::{Lot, LotState, LotUse};
 use crate::protocol::metadata::{LotId, TargetId};
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// How long what could not be done is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
 
 impl Keeper {
-    /// Rounds, when it is notified, and again after a pause while something is left.
     pub(super) fn run(&self) {
-        let mut left = false;
-        loop {
-            let mut orders = self.orders.lock();
-            let pause_ends = Instant::now() + PAUSE;
-            while !orders.look && !orders.stop {
-                if left && Instant::now() >= pause_ends {
-                    break;
-                }
-                if left {
-                    self.ordered.wait_until(&mut orders, pause_ends);
-                } else {
-                    self.ordered.wait(&mut orders);
-                }
-            }
-            if orders.stop {
-                return;
-            }
-            orders.look = false;
-            orders.begun += 1;
-            drop(orders);
-            // What went wrong here is tried again; a broken database is reported to those who use it.
-            left = self.round().unwrap_or(true);
-            self.orders.lock().ended += 1;
-            self.ordered.notify_all();
-        }
+        // What went wrong here is tried again; a broken database is reported to those who use it.
+        self.orders.work(PAUSE, Duration::ZERO, || self.round().unwrap_or(true));
     }
 
     /// Looks at every lot once. Whether something is left that only time can mend.
