@@ -532,11 +532,15 @@ mod tests {
         use crate::client::{DataClient, FileHandle};
         use crate::protocol::io::{FileId, TargetId};
         use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry};
+        use crate::trust::{Credential, Credentials};
+        use crate::wire::Connect;
         // Takes connections, and never answers: what has left stays on its way.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = ServerEntry { name: "io0".into(), node: String::new(), address: silent.local_addr().unwrap().to_string() };
         let target = TargetEntry { target: TargetId(0), server: 0, directory: String::new() };
-        let data = Arc::new(DataClient::new(StoreMap { store: 1, servers: vec![server], targets: vec![target] }, &Default::default()));
+        let credentials = Credentials::given(Credential::new_store(1));
+        let options = Connect { credentials, ..Connect::default() };
+        let data = Arc::new(DataClient::new(StoreMap { store: 1, servers: vec![server], targets: vec![target] }, &options));
         let layout = thalweg_layout::Layout::new(&thalweg_layout::Spec::new("basic_dist"), None, 1).unwrap();
         let handle = FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0)]).unwrap();
         let behind = WriteBehind::new(Arc::new(StoreFile::new(data, handle)), &BehindOptions::default());
