@@ -34,6 +34,7 @@ mod io;
 pub mod limits;
 pub mod metadata;
 pub mod protocol;
+mod random;
 mod sparse;
 pub mod start;
 mod sync;

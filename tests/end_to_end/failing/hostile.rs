@@ -308,7 +308,7 @@ impl Hostile {
 
 /// A server that lies has its store's credential all the same: this one, which stands in a file.
 static TRUSTED: LazyLock<(tempfile::TempDir, Credential)> = LazyLock::new(|| {
-    let (directory, credential) = (tempfile::tempdir().unwrap(), Credential::new_store(STORE).unwrap());
+    let (directory, credential) = (tempfile::tempdir().unwrap(), Credential::new_store(STORE));
     credential.write(&directory.path().join("credential")).unwrap();
     (directory, credential)
 });
@@ -323,7 +323,7 @@ impl Stand {
     fn new(lie: &Lie) -> Stand {
         let start = |map: Option<StoreMap>| {
             let service = Arc::new(Hostile { lie: lie.clone(), map });
-            let gate = Arc::new(Gate::new(&TRUSTED.1, false).unwrap());
+            let gate = Arc::new(Gate::new(&TRUSTED.1).unwrap());
             serve(TcpListener::bind("127.0.0.1:0").unwrap(), service, ServeOptions::new("hostile", "here", gate)).unwrap()
         };
         let io = start(None);

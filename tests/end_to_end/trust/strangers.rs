@@ -69,10 +69,10 @@ fn who_has_no_credential_of_the_store_gets_one_clear_error_and_is_counted_in_one
     let (store, here) = (Store::start(&[]), scratch());
     let root = format!("{}/", store.address);
     let other = here.path().join("other");
-    Credential::new_store(store.number()).unwrap().write(&other).unwrap();
+    Credential::new_store(store.number()).write(&other).unwrap();
     let wrong = "does not prove that it is of store";
     let elsewhere = here.path().join("elsewhere");
-    Credential::new_store(7).unwrap().write(&elsewhere).unwrap();
+    Credential::new_store(7).write(&elsewhere).unwrap();
     let old = derived(&store.own(), "ana", Some(1), here.path().join("old"));
     refused(client(Some(&other), &["ls", &root]), &[wrong]);
     refused(client(Some(&elsewhere), &["ls", &root]), &["0000000000000007", &format!("{:016x}", store.number())]);

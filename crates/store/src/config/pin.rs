@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Fingerprint;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 
 /// What is known of the server at an address, and so how it is spoken to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +13,22 @@ pub enum Pin {
     Plain,
     /// `#FINGERPRINT`: encrypted, with this key.
     Key(Fingerprint),
+}
+
+impl Pin {
+    /// Whether a server at this address is spoken to encrypted, to begin with.
+    pub(crate) fn encrypts(self, at: IpAddr) -> bool {
+        match self {
+            Pin::Plain => false,
+            Pin::Key(_) => true,
+            Pin::None => !at.to_canonical().is_loopback(),
+        }
+    }
+
+    /// The key that it is to have.
+    pub(crate) fn key(self) -> Option<Fingerprint> {
+        if let Pin::Key(key) = self { Some(key) } else { None }
+    }
 }
 
 /// `HOST:PORT` with what is known of the server there.

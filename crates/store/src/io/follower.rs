@@ -299,8 +299,8 @@ mod tests {
     fn a_service_that_cannot_be_asked_is_an_error_in_bounded_time_for_all_who_ask() {
         // A listener that accepts nobody's hello.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-        let credential = Credential::new_store(7).unwrap();
-        let gate = Arc::new(Gate::new(&credential, false).unwrap());
+        let credential = Credential::new_store(7);
+        let gate = Arc::new(Gate::new(&credential).unwrap());
         let mut options = IoServerOptions::new("io0", "here", &credential, &gate);
         options.metadata = silent.local_addr().unwrap().to_string();
         let follower = Follower::new(&options);

@@ -99,9 +99,9 @@ mod tests {
     fn what_was_revoked_is_refused_after_a_start_without_the_service_and_a_damaged_list_refuses_to_start() {
         let directory = tempfile::tempdir().unwrap();
         let target = Target::initialise(directory.path(), 7, TargetId(0)).unwrap();
-        let store = Credential::new_store(7).unwrap();
+        let store = Credential::new_store(7);
         let ana = store.derive("ana", Rights::Write, None).unwrap().identity;
-        let gate = || Arc::new(Gate::new(&store, false).unwrap());
+        let gate = || Arc::new(Gate::new(&store).unwrap());
         let (before, after) = (gate(), gate());
         KnownRevoked::new(&before).learn(&Revoked { revision: 3, ids: vec![ana.id] }, std::iter::once(&target)).unwrap();
         assert!(before.still(&ana).is_err() && after.still(&ana).is_ok());

@@ -434,8 +434,8 @@ mod tests {
 
     #[test]
     fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
-        let credential = Credential::new_store(7).unwrap();
-        let gate = Arc::new(Gate::new(&credential, false).unwrap());
+        let credential = Credential::new_store(7);
+        let gate = Arc::new(Gate::new(&credential).unwrap());
         let options = IoServerOptions::new("io0", "here", &credential, &gate);
         let server = Arc::new(IoServer {
             follower: Follower::new(&options),

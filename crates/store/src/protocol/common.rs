@@ -16,15 +16,7 @@ impl BootVerifier {
 
 /// 64 random bits from the kernel.
 pub fn random_u64() -> u64 {
-    let mut bytes = [0_u8; 8];
-    loop {
-        // SAFETY: the kernel writes at most `len` bytes to a buffer of that length, which outlives the call.
-        let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-        if got == bytes.len() as isize {
-            break;
-        }
-    }
-    u64::from_le_bytes(bytes)
+    u64::from_le_bytes(crate::random::bytes())
 }
 
 /// Which service a server offers.

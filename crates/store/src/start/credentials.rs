@@ -19,7 +19,7 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
         if let Some(directory) = path.parent() {
             std::fs::create_dir_all(directory).map_err(|e| Error::system(directory.display(), e))?;
         }
-        if Credential::new_store(config.store)?.write_new(path)? {
+        if Credential::new_store(config.store).write_new(path)? {
             note = Some(format!("{shown} opens this store: only its owner can read it"));
         }
     }
@@ -60,18 +60,20 @@ pub(super) fn key_of(credential: &Credential, server: &str) -> Result<ServerKey>
     ServerKey::from_seed(&root.server_seed(server))
 }
 
-/// Fills in the fingerprints of the servers that encrypt: those whose addresses are beyond loopback.
+/// Fills in the fingerprints of those servers among the `needed` that encrypt: all whose addresses are not known to be loopback.
 ///
 /// # Errors
 /// The library's.
-pub(super) fn pin_servers(config: &mut StoreConfig, credential: &Credential) -> Result<()> {
-    let (plain, is_beyond) = (config.plain, |address: &str| resolve(address).is_ok_and(|a| !a.ip().is_loopback()));
+pub(super) fn pin_servers(config: &mut StoreConfig, credential: &Credential, needed: impl Fn(&str) -> bool) -> Result<()> {
+    let plain = config.plain;
     let key = |name: &str, address: &str| -> Result<Option<Fingerprint>> {
-        let encrypts = !plain && is_beyond(address);
+        let encrypts = !plain && !resolve(address).is_ok_and(|address| address.ip().is_loopback());
         encrypts.then(|| key_of(credential, name).map(|key| key.fingerprint())).transpose()
     };
-    config.metadata.key = key(METADATA_NAME, &config.metadata.address)?;
-    config.servers.iter_mut().try_for_each(|server| {
+    if needed(METADATA_NAME) {
+        config.metadata.key = key(METADATA_NAME, &config.metadata.address)?;
+    }
+    config.servers.iter_mut().filter(|server| needed(&server.name)).try_for_each(|server| {
         server.key = key(&server.name, &server.address)?;
         Ok(())
     })
@@ -107,7 +109,7 @@ mod tests {
         assert_eq!(find(&config, true).unwrap(), (first.clone(), None));
         assert_eq!(Credential::read(&directory.path().join(READ_ONLY)).unwrap(), first.read_only().unwrap());
         assert_eq!(init(&config).unwrap_err().kind(), ErrorKind::Exists);
-        for wrong in [first.read_only().unwrap(), Credential::new_store(9).unwrap()] {
+        for wrong in [first.read_only().unwrap(), Credential::new_store(9)] {
             wrong.write(&config.credential).unwrap();
             assert_eq!(find(&config, true).unwrap_err().kind(), ErrorKind::Invalid);
         }

@@ -19,7 +19,7 @@ use crate::metadata::service::{MetadataOptions, MetadataService};
 use crate::protocol::common::{Witnessed, random_u64};
 use crate::protocol::metadata::{Owner, ServerEntry, TargetId};
 use crate::trust::{Credential, Credentials, Gate, Published};
-use crate::wire::{Connect, Connection, Running, ServeOptions, ServerTls, serve as serve_on};
+use crate::wire::{Connect, Connection, Fingerprint, Running, ServeOptions, ServerTls, serve as serve_on};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -231,7 +231,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         listeners.push(listener);
     }
     config.plain = start.plain;
-    let mut store = RunningStore::of(&config, true, metadata.local_addr().is_ok_and(|a| !a.ip().is_loopback()))?;
+    let mut store = RunningStore::of(&config, true, |_| true)?;
     store.publish();
     for (server, listener) in config.servers.iter().zip(listeners) {
         store.start_io(server, listener, start)?;
@@ -254,7 +254,9 @@ pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<Ru
     }
     let address = if name == METADATA_NAME { &config.metadata.address } else { &config.server(name)?.address };
     let listener = listen(address)?;
-    let mut store = RunningStore::of(config, start.initialise, listener.local_addr().is_ok_and(|a| !a.ip().is_loopback()))?;
+    // Who serves names says where all others are; the others need to know where the names are.
+    let needs = |server: &str| name == METADATA_NAME || server == METADATA_NAME || server == name;
+    let mut store = RunningStore::of(config, start.initialise, needs)?;
     if name == METADATA_NAME {
         store.publish();
         store.start_metadata(listener, start)?;
@@ -337,20 +339,19 @@ fn same_parts(found: &StoreConfig, planned: &StoreConfig) -> Result<()> {
 }
 
 impl RunningStore {
-    /// Nothing of it runs yet. `makes`: a credential where there is none. `beyond`: it listens beyond loopback.
-    fn of(config: &StoreConfig, makes: bool, beyond: bool) -> Result<RunningStore> {
+    /// Nothing of it runs yet. `makes`: a credential where there is none. `needs`: the servers whose keys have to be known here.
+    fn of(config: &StoreConfig, makes: bool, needs: impl Fn(&str) -> bool) -> Result<RunningStore> {
         let (credential, note) = credentials::find(config, makes)?;
-        let gate = Arc::new(Gate::new(&credential, beyond && !config.plain)?);
+        let gate = Arc::new(Gate::new(&credential)?);
         let notes = note.into_iter().collect();
         let mut config = config.clone();
-        credentials::pin_servers(&mut config, &credential)?;
+        credentials::pin_servers(&mut config, &credential, needs)?;
         Ok(RunningStore { config, metadata: None, io: Vec::new(), notes, credential, gate, published: None })
     }
 
-    /// A server's part in encrypting, if bytes are encrypted here.
-    fn tls(&self, server: &str) -> Result<Option<ServerTls>> {
-        let encrypts = self.gate.encrypts();
-        encrypts.then(|| ServerTls::new(&credentials::key_of(&self.credential, server)?)).transpose()
+    /// A server's part in encrypting, if it is to have this key.
+    fn tls(&self, server: &str, key: Option<Fingerprint>) -> Result<Option<ServerTls>> {
+        key.map(|_| ServerTls::new(&credentials::key_of(&self.credential, server)?)).transpose()
     }
 
     /// Puts the credential where the user who starts the store finds it without a flag.
@@ -381,7 +382,7 @@ impl RunningStore {
         let mut options = IoServerOptions::new(&server.name, &server.node, &self.credential, &self.gate);
         options.metadata = self.config.service();
         options.serve.beyond_loopback = start.beyond_loopback;
-        options.serve.tls = self.tls(&server.name)?;
+        options.serve.tls = self.tls(&server.name, self.config.server(&server.name)?.key)?;
         self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
         Ok(())
     }
@@ -423,7 +424,7 @@ impl RunningStore {
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node, Arc::clone(&self.gate));
             serving.beyond_loopback = start.beyond_loopback;
-            serving.tls = self.tls(METADATA_NAME)?;
+            serving.tls = self.tls(METADATA_NAME, config.metadata.key)?;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
             if !service.namespace().accepted().is_empty() {
                 // Until they go on from here, they refuse clients.

@@ -15,9 +15,10 @@
 
 use super::hex;
 use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
-use super::secret::{self, Secret};
+use super::secret::Secret;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::random;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Write};
@@ -54,11 +55,8 @@ struct Written {
 
 impl Credential {
     /// A new store's own.
-    ///
-    /// # Errors
-    /// When the system has no random bytes.
-    pub fn new_store(store: u64) -> Result<Credential> {
-        Ok(Credential { store, identity: Identity::store(), secret: Secret::random()? })
+    pub fn new_store(store: u64) -> Credential {
+        Credential { store, identity: Identity::store(), secret: Secret::random() }
     }
 
     /// One for an owner, derived from the store's own.
@@ -67,7 +65,7 @@ impl Credential {
     /// [`ErrorKind::Access`] where this is not the store's own; [`ErrorKind::Invalid`] for a name that cannot be.
     pub fn derive(&self, owner: &str, rights: Rights, until_s: Option<u64>) -> Result<Credential> {
         check_name(owner)?;
-        let id = CredentialId(secret::random()?);
+        let id = CredentialId(random::bytes());
         self.derived(Identity { id, owner: owner.to_owned(), rights, until_s })
     }
 
@@ -205,7 +203,7 @@ impl Credential {
         let draft = path.with_file_name(format!(
             ".{}.{}",
             path.file_name().unwrap_or_default().to_string_lossy(),
-            hex::to_hex(&secret::random::<8>()?)
+            hex::to_hex(&random::bytes::<8>())
         ));
         let written = || -> std::io::Result<()> {
             let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
@@ -238,7 +236,7 @@ mod tests {
     fn a_credential_is_written_for_its_owner_alone_and_reads_back_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        let store = Credential::new_store(7).unwrap();
+        let store = Credential::new_store(7);
         let ana = store.derive("ana", Rights::Write, Some(12)).unwrap();
         for credential in [&store, &ana, &store.read_only().unwrap()] {
             credential.write(&path).unwrap();
@@ -256,7 +254,7 @@ mod tests {
     fn a_credential_that_others_can_read_is_refused_with_the_command_that_mends_it() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("c");
-        Credential::new_store(7).unwrap().write(&path).unwrap();
+        Credential::new_store(7).write(&path).unwrap();
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o640)).unwrap();
         let error = Credential::read(&path).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Access);
@@ -275,7 +273,7 @@ mod tests {
 
     #[test]
     fn what_is_wrong_with_a_file_is_named_without_its_secret() {
-        let store = Credential::new_store(7).unwrap();
+        let store = Credential::new_store(7);
         let (text, secret) = (store.text().unwrap(), store.secret.reveal());
         for wrong in [
             text.replace("rights = \"store\"", "rights = \"write\""),

@@ -182,7 +182,7 @@ mod tests {
         let path = directory.path().join("none");
         let error = Credentials::file(&path).for_store(0xabc).unwrap_err();
         assert!(error.message().contains(&path.display().to_string()) && error.message().contains("credential create"), "{error}");
-        let one = Credential::new_store(0xabc).unwrap();
+        let one = Credential::new_store(0xabc);
         one.write(&path).unwrap();
         let found = Credentials::of(Source::Search(None)).near(&path).for_store(0xabc).unwrap();
         assert_eq!(*found, one);

@@ -24,7 +24,6 @@ pub(crate) enum Refused {
 pub struct Gate {
     store: u64,
     root: Secret,
-    encrypts: bool,
     revoked: Mutex<BTreeSet<CredentialId>>,
     /// Grows with each change of what is revoked.
     changes: AtomicU64,
@@ -51,32 +50,23 @@ impl std::fmt::Debug for Gate {
 }
 
 impl Gate {
-    /// Of the store whose own credential this is. `encrypts`: who comes in clear is refused.
+    /// Of the store whose own credential this is.
     ///
     /// # Errors
     /// When it is not the store's own.
-    pub fn new(credential: &Credential, encrypts: bool) -> Result<Gate> {
+    pub fn new(credential: &Credential) -> Result<Gate> {
         let root = credential.root().cloned().ok_or_else(|| {
             let problem = format!("a server needs the store's own credential, and this one is of `{}`", credential.identity.owner);
             Error::new(ErrorKind::Access, problem)
         })?;
         let (revoked, line, notified) = (Mutex::default(), Mutex::default(), Mutex::default());
-        Ok(Gate {
-            store: credential.store,
-            root,
-            encrypts,
-            revoked,
-            changes: AtomicU64::new(0),
-            refused: AtomicU64::new(0),
-            line,
-            notified,
-        })
+        Ok(Gate { store: credential.store, root, revoked, changes: AtomicU64::new(0), refused: AtomicU64::new(0), line, notified })
     }
 
     /// Of a store whose credential nobody has.
     #[cfg(test)]
     pub(crate) fn of_nobody() -> Gate {
-        Gate::new(&Credential::new_store(7).expect("random bytes"), false).expect("a store's own")
+        Gate::new(&Credential::new_store(7)).expect("a store's own")
     }
 
     pub(crate) fn store(&self) -> u64 {
@@ -85,10 +75,6 @@ impl Gate {
 
     pub(crate) fn root(&self) -> &Secret {
         &self.root
-    }
-
-    pub(crate) fn encrypts(&self) -> bool {
-        self.encrypts
     }
 
     /// These are refused from now on, on connections that are open too.
@@ -177,7 +163,7 @@ mod tests {
 
     #[test]
     fn strangers_are_counted_and_reported_in_one_line_for_many() {
-        let gate = Gate::new(&Credential::new_store(7).unwrap(), false).unwrap();
+        let gate = Gate::new(&Credential::new_store(7)).unwrap();
         let lines = Arc::new(Mutex::new(Vec::new()));
         let theirs = Arc::clone(&lines);
         gate.on_refused(move |line| theirs.lock().push(line.to_owned()));
@@ -188,8 +174,8 @@ mod tests {
 
     #[test]
     fn only_the_stores_own_credential_makes_a_gate() {
-        let store = Credential::new_store(7).unwrap();
-        assert!(Gate::new(&store.derive("ana", Rights::Write, None).unwrap(), false).is_err());
-        assert!(Gate::new(&store.read_only().unwrap(), false).is_err());
+        let store = Credential::new_store(7);
+        assert!(Gate::new(&store.derive("ana", Rights::Write, None).unwrap()).is_err());
+        assert!(Gate::new(&store.read_only().unwrap()).is_err());
     }
 }

@@ -22,6 +22,7 @@ use super::gate::{Gate, Refused};
 use super::identity::Identity;
 use super::secret::{self, CLAIMS_BYTES, SECRET_BYTES, Secret};
 use crate::error::{Error, ErrorKind, Result};
+use crate::random;
 use std::sync::Arc;
 
 /// The first bytes of every message here; the last one is the version of the proof.
@@ -106,7 +107,7 @@ impl Client {
     fn begin(&mut self, store: Option<u64>) -> Result<()> {
         self.proving = store.map(|store| self.credentials.for_store(store)).transpose()?.map(|c| (Arc::clone(&c), c.proving()));
         self.first[..8].copy_from_slice(&MAGIC);
-        self.first[8 + 8 + CLAIMS_BYTES..].copy_from_slice(&secret::random::<SECRET_BYTES>()?);
+        self.first[8 + 8 + CLAIMS_BYTES..].copy_from_slice(&random::bytes::<SECRET_BYTES>());
         if let Some((credential, _)) = &self.proving {
             self.first[8..16].copy_from_slice(&credential.store.to_le_bytes());
             self.first[16..16 + CLAIMS_BYTES].copy_from_slice(&secret::encode(&credential.identity));
@@ -215,26 +216,24 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Reads a first message: what is to be answered, and whose proof is to follow. `Err`: the peer is to be refused with the answer.
-    pub(crate) fn begin(gate: &Gate, first: &[u8; FIRST_BYTES], binding: &Binding) -> (Result<[u8; ANSWER_BYTES]>, Option<Server>) {
+    /// Reads a first message: what is to be answered, and whose proof is to follow; `None`: the peer is refused with the answer. `encrypts`:
+    /// who comes in clear is.
+    pub(crate) fn begin(gate: &Gate, encrypts: bool, first: &[u8; FIRST_BYTES], binding: &Binding) -> ([u8; ANSWER_BYTES], Option<Server>) {
         let mut answer = [0; ANSWER_BYTES];
         answer[..8].copy_from_slice(&MAGIC);
         answer[16..24].copy_from_slice(&gate.store().to_le_bytes());
-        let judged = judge(gate, first, binding.is_some());
+        let judged = judge(gate, first, encrypts && binding.is_none());
         answer[8] = judged.as_ref().map_or_else(|status| *status, |_| Status::Accepted) as u8;
         let identity = match judged {
             Ok(identity) => identity,
-            Err(_) => return (Ok(answer), None),
+            Err(_) => return (answer, None),
         };
-        match secret::random::<SECRET_BYTES>() {
-            Ok(nonce) => answer[24..24 + SECRET_BYTES].copy_from_slice(&nonce),
-            Err(error) => return (Err(error), None),
-        }
+        answer[24..24 + SECRET_BYTES].copy_from_slice(&random::bytes::<SECRET_BYTES>());
         let secret = gate.root().of(&identity);
         let (said, proof) = answer.split_at_mut(ANSWER_BYTES - SECRET_BYTES);
         proof.copy_from_slice(&secret.sign(OF_SERVER, &[first, said, bound(binding)]));
         let said = [&first[..], &answer[..]].concat();
-        (Ok(answer), Some(Server { identity, secret, said }))
+        (answer, Some(Server { identity, secret, said }))
     }
 
     /// Reads the client's proof: the verdict to send, and who it is, if it is right.
@@ -265,11 +264,11 @@ pub(crate) fn asks_again(answer: &[u8; ANSWER_BYTES]) -> bool {
     answer[8] == Status::Which as u8
 }
 
-fn judge(gate: &Gate, first: &[u8; FIRST_BYTES], encrypted: bool) -> std::result::Result<Identity, Status> {
+fn judge(gate: &Gate, first: &[u8; FIRST_BYTES], is_in_clear: bool) -> std::result::Result<Identity, Status> {
     if first[..8] != MAGIC {
         return Err(Status::Version);
     }
-    if gate.encrypts() && !encrypted {
+    if is_in_clear {
         return Err(Status::NotTls);
     }
     let store = u64::from_le_bytes(array(first, 8));
@@ -293,17 +292,20 @@ mod tests {
     use crate::trust::Rights;
 
     fn gate() -> (Gate, Credential) {
-        let credential = Credential::new_store(7).unwrap();
-        (Gate::new(&credential, false).unwrap(), credential)
+        let credential = Credential::new_store(7);
+        (Gate::new(&credential).unwrap(), credential)
     }
 
     /// Who is let in when this client meets this server; and what went over the wire.
     fn meet(gate: &Gate, client: &mut Client, bindings: [Binding; 2]) -> Result<(Option<Identity>, Vec<Vec<u8>>)> {
+        meet_at(gate, false, client, bindings)
+    }
+
+    fn meet_at(gate: &Gate, encrypts: bool, client: &mut Client, bindings: [Binding; 2]) -> Result<(Option<Identity>, Vec<Vec<u8>>)> {
         let mut wire = Vec::new();
         loop {
             wire.push(client.first().to_vec());
-            let (answer, server) = Server::begin(gate, client.first(), &bindings[1]);
-            let answer = answer?;
+            let (answer, server) = Server::begin(gate, encrypts, client.first(), &bindings[1]);
             wire.push(answer.to_vec());
             match client.answered(&answer, &bindings[0])? {
                 Next::Again => assert!(asks_again(&answer)),
@@ -339,11 +341,11 @@ mod tests {
     #[test]
     fn wrong_missing_revoked_and_expired_credentials_are_refused_with_the_reason() {
         let (gate, store) = gate();
-        let stranger = Credential::new_store(7).unwrap();
+        let stranger = Credential::new_store(7);
         let ana = store.derive("ana", Rights::Write, None).unwrap();
         let old = store.derive("bob", Rights::Write, Some(1)).unwrap();
         gate.revoke(&[ana.identity.id]);
-        let elsewhere = Credential::new_store(8).unwrap();
+        let elsewhere = Credential::new_store(8);
         for (credential, reason) in
             [(stranger, "does not prove that it is of store"), (ana, "revoked"), (old, "is over"), (elsewhere, "another store took over")]
         {
@@ -359,17 +361,17 @@ mod tests {
         let new = || Client::new(&Credentials::given(store.clone()), None).unwrap();
         let (_, wire) = meet(&gate, &mut new(), [None, None]).unwrap();
         // Replay: the same first message and proof.
-        let (_, server) = Server::begin(&gate, &array(&wire[0], 0), &None);
+        let (_, server) = Server::begin(&gate, false, &array(&wire[0], 0), &None);
         let (verdict, who) = server.unwrap().prove(&array(&wire[2], 0), &None);
         assert_eq!((verdict[8], who), (Status::Wrong as u8, None));
         // The server's answer of another connection.
         assert_eq!(new().answered(&array(&wire[1], 0), &None).err().unwrap().kind(), ErrorKind::Access);
         // Reflection: the server's own proof sent back.
         let client = new();
-        let (answer, server) = Server::begin(&gate, client.first(), &None);
+        let (answer, server) = Server::begin(&gate, false, client.first(), &None);
         let mut reflected = [0; PROOF_BYTES];
         reflected[..8].copy_from_slice(&MAGIC);
-        reflected[8..].copy_from_slice(&answer.unwrap()[ANSWER_BYTES - SECRET_BYTES..]);
+        reflected[8..].copy_from_slice(&answer[ANSWER_BYTES - SECRET_BYTES..]);
         assert_eq!(server.unwrap().prove(&reflected, &None).1, None);
         // Somebody between two sessions.
         assert!(meet(&gate, &mut new(), [Some([1; 32]), Some([2; 32])]).is_err());
@@ -384,8 +386,8 @@ mod tests {
             let mut client = Client::new(&Credentials::given(store.clone()), None).unwrap();
             let mut first = *client.first();
             first[at] ^= 1;
-            let (answer, server) = Server::begin(&gate, &first, &None);
-            let accepted = client.answered(&answer.unwrap(), &None);
+            let (answer, server) = Server::begin(&gate, false, &first, &None);
+            let accepted = client.answered(&answer, &None);
             let in_spite = match (accepted, server) {
                 (Ok(Next::Prove(proof)), Some(server)) => server.prove(&proof, &None).1,
                 _ => None,
@@ -394,8 +396,8 @@ mod tests {
         }
         for at in 0..ANSWER_BYTES {
             let mut client = Client::new(&Credentials::given(store.clone()), None).unwrap();
-            let (answer, _) = Server::begin(&gate, client.first(), &None);
-            let mut answer = answer.unwrap();
+            let (answer, _) = Server::begin(&gate, false, client.first(), &None);
+            let mut answer = answer;
             answer[at] ^= 1;
             assert!(client.answered(&answer, &None).is_err(), "byte {at} of the answer");
         }
@@ -403,9 +405,9 @@ mod tests {
 
     #[test]
     fn a_server_that_encrypts_refuses_who_speaks_in_clear() {
-        let store = Credential::new_store(7).unwrap();
-        let gate = Gate::new(&store, true).unwrap();
-        let error = meet(&gate, &mut Client::new(&Credentials::given(store), None).unwrap(), [None, None]).err().unwrap();
+        let store = Credential::new_store(7);
+        let gate = Gate::new(&store).unwrap();
+        let error = meet_at(&gate, true, &mut Client::new(&Credentials::given(store), None).unwrap(), [None, None]).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Encrypted);
     }
 }

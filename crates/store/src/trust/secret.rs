@@ -2,9 +2,8 @@
 
 use super::hex::{from_hex, to_hex};
 use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
-use crate::error::{Error, ErrorKind, Result};
+use crate::random;
 use ring::hmac;
-use ring::rand::{SecureRandom, SystemRandom};
 
 /// Length of a secret, a nonce and a proof.
 pub(crate) const SECRET_BYTES: usize = 32;
@@ -29,24 +28,10 @@ impl Drop for Secret {
     }
 }
 
-/// Random bytes.
-///
-/// # Errors
-/// When the system has none.
-pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
-    let mut bytes = [0; N];
-    let none = |_| Error::new(ErrorKind::Io, "the system gives no random bytes");
-    SystemRandom::new().fill(&mut bytes).map_err(none)?;
-    Ok(bytes)
-}
-
 impl Secret {
     /// A new one.
-    ///
-    /// # Errors
-    /// When the system has no random bytes.
-    pub(crate) fn random() -> Result<Secret> {
-        Ok(Secret(random()?))
+    pub(crate) fn random() -> Secret {
+        Secret(random::bytes())
     }
 
     /// From 64 hexadecimal digits.
@@ -169,7 +154,7 @@ mod tests {
 
     #[test]
     fn every_claim_changes_the_secret_and_a_secret_is_never_printed() {
-        let root = Secret::random().unwrap();
+        let root = Secret::random();
         let mut seen = std::collections::HashSet::new();
         let one = Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Read, until_s: None };
         let changed = [

@@ -94,17 +94,12 @@ impl Pipe {
     /// # Errors
     /// When the address is none, or the system refuses at once.
     pub(crate) fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
-        let failed = |e: std::io::Error| Error::system(format!("connecting to {address}"), e).at_server(name);
         let (place, pin) = split_pin(address)?;
+        let failed = |e: std::io::Error| Error::system(format!("connecting to {place}"), e).at_server(name);
         let resolved = place.to_socket_addrs().map_err(failed)?.next();
-        let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{address}: no such host")))?;
-        let encrypts = match pin {
-            Pin::Plain => false,
-            Pin::Key(_) => true,
-            Pin::None => !to.ip().to_canonical().is_loopback(),
-        };
-        let expected = if let Pin::Key(key) = pin { Some(key) } else { None };
-        let channel = connecting(to, encrypts.then_some(expected)).map_err(|e| e.at_server(name))?;
+        let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{place}: no such host")))?;
+        let encrypts = pin.encrypts(to.ip());
+        let channel = connecting(to, encrypts.then_some(pin.key())).map_err(|e| e.at_server(name))?;
         let proving = Client::new(&options.credentials, options.store).map_err(|e| e.at_server(name))?;
         let mut pipe = Pipe {
             channel,
@@ -113,7 +108,7 @@ impl Pipe {
             or_encrypted: (!encrypts && pin == Pin::None).then_some(to),
             held: Vec::new(),
             name: name.to_owned(),
-            address: address.to_owned(),
+            address: place.to_owned(),
             timeout,
             hello: None,
             counter: 0,

@@ -34,12 +34,8 @@ pub(super) fn open(address: &str, options: &Connect, timeout: Duration) -> Resul
         Ok(stream)
     };
     let stream = reach()?;
-    let encrypts = match pin {
-        Pin::Plain => false,
-        Pin::Key(_) => true,
-        Pin::None => !stream.peer_addr().is_ok_and(|peer| peer.ip().to_canonical().is_loopback()),
-    };
-    if !encrypts {
+    // (An address that cannot be found out is no loopback.)
+    if !stream.peer_addr().map_or(pin != Pin::Plain, |peer| pin.encrypts(peer.ip())) {
         let mut channel = Channel::plain(stream);
         match prove(&mut channel, options, timeout) {
             Ok(proven) => return Ok((channel, proven)),
@@ -47,9 +43,9 @@ pub(super) fn open(address: &str, options: &Connect, timeout: Duration) -> Resul
             Err(error) if error.kind() == ErrorKind::Encrypted && pin == Pin::None => {}
             Err(error) => return Err(error),
         }
-        return encrypted(reach()?, place, pin, options, timeout);
+        return encrypted(reach()?, pin, options, timeout);
     }
-    encrypted(stream, place, pin, options, timeout)
+    encrypted(stream, pin, options, timeout)
 }
 
 /// A channel to a server whose ends have proven their credentials, and on which nothing was said: for those who speak the protocol badly, on
@@ -63,9 +59,8 @@ pub fn proven(address: &str, options: &Connect) -> Result<Channel> {
     Ok(channel)
 }
 
-fn encrypted(stream: TcpStream, place: &str, pin: Pin, options: &Connect, timeout: Duration) -> Result<(Channel, Proven)> {
-    let expected = if let Pin::Key(key) = pin { Some(key) } else { None };
-    let mut channel = Channel::client(stream, client_tls()?, expected, Instant::now() + timeout).map_err(|e| in_clear(e, place))?;
+fn encrypted(stream: TcpStream, pin: Pin, options: &Connect, timeout: Duration) -> Result<(Channel, Proven)> {
+    let mut channel = Channel::client(stream, client_tls()?, pin.key(), Instant::now() + timeout)?;
     let proven = prove(&mut channel, options, timeout)?;
     Ok((channel, proven))
 }
@@ -80,15 +75,6 @@ pub(super) fn client_tls() -> Result<&'static ClientTls> {
             Ok(TLS.get_or_init(|| tls))
         }
     }
-}
-
-/// What to do about a server that speaks in clear and should not.
-pub(super) fn in_clear(error: Error, place: &str) -> Error {
-    if error.kind() != ErrorKind::Access || !error.message().contains("clear") {
-        return error;
-    }
-    let problem = format!("{}. If its store runs with --plain, and the network is trusted, say so: thal://{place}#plain", error.message());
-    Error::new(ErrorKind::Access, problem)
 }
 
 /// Proves the client's credential, once the server has proven its own.
@@ -157,8 +143,7 @@ pub(super) fn meet(channel: &mut Channel, gate: &Gate, tls: Option<&ServerTls>, 
             return Ok(Met::Stranger(error));
         }
         channel.receive_by(rest, by).map_err(lost)?;
-        let (answer, server) = Server::begin(gate, &first, &binding);
-        let answer = answer?;
+        let (answer, server) = Server::begin(gate, tls.is_some(), &first, &binding);
         channel.send_pieces(&mut [IoSlice::new(&answer)]).map_err(lost)?;
         let Some(server) = server else {
             if proof::asks_again(&answer) {

@@ -27,7 +27,7 @@ pub const STORE: u64 = 7;
 static CREDENTIAL: LazyLock<Credential> = LazyLock::new(|| {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("credential");
-    Credential::new_store(STORE).unwrap().write(&path).unwrap();
+    Credential::new_store(STORE).write(&path).unwrap();
     let text = std::fs::read_to_string(&path).unwrap();
     let (before, _) = text.split_once("secret").unwrap();
     std::fs::write(&path, format!("{before}secret = \"{}\"\n", "5e".repeat(32))).unwrap();
@@ -42,7 +42,7 @@ pub fn connect() -> Connect {
 /// How a server serves that has it.
 #[allow(dead_code, reason = "examples serve stores")]
 pub fn serving(name: &str) -> ServeOptions {
-    ServeOptions::new(name, "here", Arc::new(Gate::new(&CREDENTIAL, false).unwrap()))
+    ServeOptions::new(name, "here", Arc::new(Gate::new(&CREDENTIAL).unwrap()))
 }
 
 /// Servers in this process.

@@ -108,7 +108,9 @@ impl<'a> Served<'a> {
         // An error: a handshake that fails, half a proof, or silence.
         let why = match met.unwrap_or(Met::Refused("it ended before it proved a credential")) {
             Met::Client(identity) => {
-                self.shared.of.lock().insert(self.number, identity.id);
+                if let Some(open) = self.shared.open().get_mut(&self.number) {
+                    open.of = Some(identity.id);
+                }
                 self.who = Some(Arc::new(identity));
                 return Ok(true);
             }
@@ -287,7 +289,6 @@ impl<'a> Served<'a> {
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        self.shared.of.lock().remove(&self.number);
         for number in &self.started {
             self.shared.sessions.stop(*number);
         }

@@ -15,7 +15,7 @@ pub use service::{ServeOptions, Service, Session};
 pub use sessions::Budget;
 
 use self::connection::Served;
-use self::service::Shared;
+use self::service::{Open, Shared};
 use super::channel::Channel;
 use super::descriptors::{self, Shares};
 use crate::error::{Error, ErrorKind, Result};
@@ -97,9 +97,9 @@ impl Running {
             .shared
             .open()
             .values_mut()
-            .filter_map(|(stream, thread)| {
-                let _ = stream.shutdown(Shutdown::Read);
-                thread.take()
+            .filter_map(|open| {
+                let _ = open.stream.shutdown(Shutdown::Read);
+                open.thread.take()
             })
             .collect();
         for thread in threads {
@@ -143,7 +143,7 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
     // In the table before the thread runs, so that the thread can take itself out of it.
-    shared.open().insert(number, (Arc::clone(&stream), None));
+    shared.open().insert(number, Open { stream: Arc::clone(&stream), thread: None, of: None });
     let thread = spawn(&format!("{} serve", shared.options.name), {
         let shared = Arc::clone(shared);
         move || {
@@ -166,7 +166,7 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
     match thread {
         Ok(thread) => {
             if let Some(entry) = shared.open().get_mut(&number) {
-                entry.1 = Some(thread);
+                entry.thread = Some(thread);
             }
             Ok(())
         }

@@ -80,8 +80,14 @@ impl ServeOptions {
     }
 }
 
-/// All connections, by number: a handle to shut each down, and its thread.
-type Open = HashMap<u64, (Arc<TcpStream>, Option<JoinHandle<()>>)>;
+/// A connection, as others see it.
+pub(super) struct Open {
+    /// A handle to shut it down.
+    pub stream: Arc<TcpStream>,
+    pub thread: Option<JoinHandle<()>>,
+    /// Whose it is, once that is proven.
+    pub of: Option<CredentialId>,
+}
 
 /// What the connections of a server share.
 pub(super) struct Shared {
@@ -90,12 +96,11 @@ pub(super) struct Shared {
     pub stopping: AtomicBool,
     pub sessions: Sessions,
     pub next: AtomicU64,
-    open: Mutex<Open>,
+    /// All connections, by number.
+    open: Mutex<HashMap<u64, Open>>,
     pub failure: Failure,
     pub newcomers: Newcomers,
     pub clients: Clients,
-    /// Whose connections these are.
-    pub of: Mutex<HashMap<u64, CredentialId>>,
     _counted: Counted,
 }
 
@@ -111,20 +116,20 @@ impl Shared {
             failure: Failure::default(),
             newcomers: Newcomers::default(),
             clients: Clients::default(),
-            of: Mutex::default(),
             _counted: Counted::server(),
         }
     }
 
-    pub(super) fn open(&self) -> MutexGuard<'_, Open> {
+    pub(super) fn open(&self) -> MutexGuard<'_, HashMap<u64, Open>> {
         self.open.lock()
     }
 
     /// Ends the connections of these credentials, once what is being worked on is answered.
     pub(super) fn end_of(&self, ids: &[CredentialId]) {
-        let theirs: Vec<u64> = self.of.lock().iter().filter(|(_, id)| ids.contains(id)).map(|(number, _)| *number).collect();
         let open = self.open();
-        theirs.iter().filter_map(|number| open.get(number)).for_each(|(stream, _)| drop(stream.shutdown(Shutdown::Read)));
+        let theirs = open.values().filter(|open| open.of.is_some_and(|of| ids.contains(&of)));
+        // An error means that the peer has closed it already.
+        theirs.for_each(|open| _ = open.stream.shutdown(Shutdown::Read));
     }
 
     /// A request panicked: what its client is answered.

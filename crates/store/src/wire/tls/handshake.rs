@@ -176,11 +176,12 @@ impl Handshake {
         match (&self.end, is_ours) {
             (Shaking::Client { .. }, true) => Error::new(
                 ErrorKind::Access,
-                "the server answers in clear, and TLS was expected: it is another one than the address says, or was started with --plain",
+                "the server answers in clear, and TLS was expected: it is another one than the address says, or was started with --plain. If its \
+                 store runs with --plain, and the network is trusted, say so: thal://HOST:PORT#plain",
             ),
             (Shaking::Client { .. }, false) => protocol(format!("the server does not speak TLS ({})", error.message())),
             (Shaking::Server { .. }, true) => {
-                Error::new(ErrorKind::Access, "this server speaks TLS only: use its address with the fingerprint (thal://HOST:PORT/#...)")
+                Error::new(ErrorKind::Access, "this server speaks TLS only: use its address with the fingerprint (thal://HOST:PORT#...)")
             }
             (Shaking::Server { .. }, false) => protocol(format!("this server speaks TLS only ({})", error.message())),
         }
