@@ -25,13 +25,24 @@ pub(crate) fn write(text: &str, draft: &Path, path: &Path) -> Result<()> {
     publish(&file, draft, path)
 }
 
+/// Makes a file of this text in a directory that no other process writes to, in place of what has its name.
+pub(crate) fn replace(text: &str, path: &Path) -> Result<()> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    write(text, &path.with_file_name(format!(".{name}.{}", std::process::id())), path)
+}
+
+/// Whether a file has this text already: what is there takes no room on a disk that has none.
+pub(crate) fn is_there(text: &str, path: &Path) -> bool {
+    std::fs::read_to_string(path).is_ok_and(|there| there == text)
+}
+
 /// Makes names that were made and removed in a directory durable.
 pub(crate) fn sync_directory(directory: &Path) -> Result<()> {
     File::open(directory)?.sync_all()
 }
 
 /// The same for the directory that a file is in.
-fn sync_parent(path: &Path) -> Result<()> {
+pub(crate) fn sync_parent(path: &Path) -> Result<()> {
     let parent = path.parent().filter(|parent| !parent.as_os_str().is_empty());
     sync_directory(parent.unwrap_or(Path::new(".")))
 }

@@ -79,16 +79,6 @@ pub(crate) fn now_ns() -> i64 {
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
 }
 
-/// A level's name.
-pub(crate) fn level_text(level: Level) -> &'static str {
-    match level {
-        Level::Own => "own",
-        Level::Kernel => "kernel",
-        Level::Ballast => "ballast",
-        Level::Admission => "admission",
-    }
-}
-
 /// What a level promises against other programs.
 pub(crate) fn level_meaning(level: Level) -> &'static str {
     match level {
@@ -147,7 +137,7 @@ impl Lot {
             until: listing::time_text(lot.until_ns),
             left_s: lot.until_ns.saturating_sub(now_ns()).div_euclid(1_000_000_000),
             elastic: lot.elastic,
-            level: level_of(report).map(level_text),
+            level: level_of(report).map(Level::name),
         }
     }
 }

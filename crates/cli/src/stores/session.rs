@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::sync::Arc;
 use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
-use thalweg_store::config::{StoreAddress, without_pin};
+use thalweg_store::config::{StoreAddress, is_plain, without_pin};
 use thalweg_store::copy::{TreeStore, umask};
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{
@@ -90,7 +90,7 @@ impl Session {
 
     /// Whether bytes go in clear to a server beyond loopback.
     pub(crate) fn is_in_clear(&self) -> bool {
-        self.map().servers.iter().any(|server| server.address.ends_with("#plain"))
+        self.map().servers.iter().any(|server| is_plain(&server.address))
     }
 
     /// Puts what is made from now on in a directory into a lot; it keeps its default layout. Whether it has names already.

@@ -32,6 +32,7 @@ use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use crate::protocol::names::is_label;
 use crate::wire::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -223,8 +224,7 @@ impl StoreConfig {
                 .collect(),
         };
         let text = toml::to_string(&written).map_err(|e| Error::new(ErrorKind::Invalid, format!("{}: {e}", self.path.display())))?;
-        // What is there already takes no room on a disk that has none.
-        if std::fs::read_to_string(&self.path).is_ok_and(|there| there == text) {
+        if durable::is_there(&text, &self.path) {
             return Ok(());
         }
         let draft = self.path.with_extension("toml.partial");
@@ -340,8 +340,7 @@ impl Checker<'_> {
 
     fn label(&self, field: &str, value: &toml::Spanned<String>) -> Result<String> {
         let label = value.get_ref();
-        let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        if label.is_empty() || label.len() > 64 || !label.chars().all(plain) {
+        if !is_label(label, 64) {
             return Err(self.error(value, field, "expected 1 to 64 letters, digits, `.`, `_` and `-`"));
         }
         Ok(label.clone())

@@ -186,9 +186,8 @@ impl Epoch {
             Some(file) => file,
             empty => {
                 if std::fs::metadata(&path).map_or(0, |there| there.len()) < LINES * LINE as u64 {
-                    let draft = self.directory.join(format!(".{WITNESS}.{}", std::process::id()));
                     let empty = format!("{}\n", " ".repeat(LINE - 1));
-                    durable::write(&empty.repeat(LINES as usize), &draft, &path)?;
+                    durable::replace(&empty.repeat(LINES as usize), &path)?;
                 }
                 empty.insert(File::options().write(true).open(&path)?)
             }
@@ -217,7 +216,7 @@ fn write(directory: &Path, service: ServiceStart) -> Result<()> {
     let start = (service.start != 0).then(|| format!("{:016x}", service.start));
     let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
     let path = directory.join(NAME);
-    durable::write(&text, &directory.join(format!(".{NAME}.{}", std::process::id())), &path).map_err(|e| Error::system(path.display(), e))
+    durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))
 }
 
 /// A line of the witness: text, so that a person can read it, and a checksum.

@@ -75,12 +75,11 @@ impl KnownRevoked {
 }
 
 fn keep(directory: &Path, text: &str) -> Result<()> {
-    let (path, draft) = (directory.join(NAME), directory.join(format!(".{NAME}.{}", std::process::id())));
-    // What is there already takes no room on a disk that has none.
-    if std::fs::read_to_string(&path).is_ok_and(|there| there == text) {
+    let path = directory.join(NAME);
+    if durable::is_there(text, &path) {
         return Ok(());
     }
-    durable::write(text, &draft, &path).map_err(|e| Error::system(path.display(), e))
+    durable::replace(text, &path).map_err(|e| Error::system(path.display(), e))
 }
 
 fn read(text: &str) -> std::result::Result<Vec<CredentialId>, String> {

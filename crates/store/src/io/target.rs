@@ -166,8 +166,8 @@ impl Target {
                 Epoch::make(directory)?;
                 // The identity comes last: what has one is whole.
                 let text = toml::to_string(&wanted).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-                let (path, draft) = (directory.join(IDENTITY), directory.join(format!(".{IDENTITY}.{}", std::process::id())));
-                durable::write(&text, &draft, &path).map_err(|e| Error::system(path.display(), e))?;
+                let path = directory.join(IDENTITY);
+                durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))?;
                 is_new = true;
             }
         }

@@ -20,6 +20,18 @@ pub enum Level {
     Own,
 }
 
+impl Level {
+    /// As it is shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Level::Admission => "admission",
+            Level::Ballast => "ballast",
+            Level::Kernel => "kernel",
+            Level::Own => "own",
+        }
+    }
+}
+
 /// A share of a lot, as its target keeps it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LotShare {

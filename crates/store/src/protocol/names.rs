@@ -21,6 +21,11 @@ pub(crate) fn split(path: &[u8]) -> Result<Vec<&[u8]>> {
     path.split(|b| *b == b'/').filter(|name| !name.is_empty()).map(|name| check(name).map(|()| name)).collect()
 }
 
+/// Whether this is a label: 1 to `most` letters, digits, `.`, `_` and `-`. Names of servers, nodes, owners and lots are.
+pub(crate) fn is_label(name: &str, most: usize) -> bool {
+    (1..=most).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
 /// A name or path for a person: bytes that are not UTF-8 are replaced.
 pub(crate) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()

@@ -18,6 +18,7 @@ use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
 use super::secret::Secret;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::protocol::names::is_label;
 use crate::random;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
@@ -131,12 +132,8 @@ impl Credential {
         let written: Written =
             toml::from_str(text).map_err(|_| "expected store, owner, rights, id and secret, as `credential create` writes them")?;
         let store = u64::from_str_radix(&written.store, 16).map_err(|_| "store: expected 16 hexadecimal digits")?;
-        let rights = match written.rights.as_str() {
-            "read" => Rights::Read,
-            "write" => Rights::Write,
-            "store" => Rights::Store,
-            _ => return Err("rights: expected read, write or store"),
-        };
+        let rights =
+            Rights::ALL.into_iter().find(|rights| rights.name() == written.rights).ok_or("rights: expected read, write or store")?;
         let id = CredentialId(hex::from_hex(&written.id).ok_or("id: expected 32 hexadecimal digits")?);
         let secret = Secret::parse(&written.secret).ok_or("secret: expected 64 hexadecimal digits")?;
         check_name(&written.owner).map_err(|_| "owner: expected 1 to 63 of A-Z a-z 0-9 . _ -")?;
@@ -149,15 +146,10 @@ impl Credential {
     }
 
     fn text(&self) -> Result<String> {
-        let rights = match self.identity.rights {
-            Rights::Read => "read",
-            Rights::Write => "write",
-            Rights::Store => "store",
-        };
         let written = Written {
             store: format!("{:016x}", self.store),
             owner: self.identity.owner.clone(),
-            rights: rights.to_owned(),
+            rights: self.identity.rights.name().to_owned(),
             id: self.identity.id.to_string(),
             until: self.identity.until_s,
             secret: self.secret.reveal(),
@@ -172,7 +164,7 @@ impl Credential {
     /// The file system's.
     pub fn write(&self, path: &Path) -> Result<()> {
         let text = self.text()?;
-        if std::fs::read_to_string(path).is_ok_and(|there| there == text) && Credential::read(path).is_ok() {
+        if durable::is_there(&text, path) && Credential::read(path).is_ok() {
             return Ok(());
         }
         self.put(path, &text, |file, draft| durable::publish(file, draft, path))
@@ -193,8 +185,7 @@ impl Credential {
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => is_new = false,
                 other => other?,
             }
-            path.parent()
-                .map_or(Ok(()), |parent| durable::sync_directory(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }))
+            durable::sync_parent(path)
         })?;
         Ok(is_new)
     }
@@ -218,8 +209,7 @@ impl Credential {
 /// # Errors
 /// Says what was expected.
 pub fn check_name(name: &str) -> Result<()> {
-    let fits = (1..=NAME_BYTES).contains(&name.len()) && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"._-".contains(&b));
-    if fits && !name.starts_with('-') {
+    if is_label(name, NAME_BYTES) && !name.starts_with('-') {
         return Ok(());
     }
     let problem =

@@ -37,6 +37,20 @@ pub enum Rights {
     Store,
 }
 
+impl Rights {
+    /// All there are.
+    pub(crate) const ALL: [Rights; 3] = [Rights::Read, Rights::Write, Rights::Store];
+
+    /// As it is written in credentials, and shown.
+    pub fn name(self) -> &'static str {
+        match self {
+            Rights::Read => "read",
+            Rights::Write => "write",
+            Rights::Store => "store",
+        }
+    }
+}
+
 /// What a credential says of its owner. Fixed when it is made: its secret is derived from this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {

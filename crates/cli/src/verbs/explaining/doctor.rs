@@ -5,6 +5,7 @@
 
 use crate::failure::Failure;
 use crate::output;
+use crate::session::IN_CLEAR;
 use serde::Serialize;
 use std::time::Duration;
 use thalweg_record::probe::{self, Finding, State, good, less};
@@ -117,8 +118,7 @@ fn store(address: &str) -> Finding {
     match reached() {
         Err(problem) => less(name, State::Absent, problem, "verbs that need the store fail", "start it, or give its credential"),
         Ok(addresses) if addresses.iter().any(|address| is_plain(address)) => {
-            let costs = "bytes are in clear: who sees the network sees names and data, and can change them";
-            less(name, State::Limited, format!("{address} answers, and runs with --plain"), costs, "start it without --plain")
+            less(name, State::Limited, format!("{address} answers, and runs with --plain"), IN_CLEAR, "start it without --plain")
         }
         Ok(addresses) => good(name, format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1)),
     }

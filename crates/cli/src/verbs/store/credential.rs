@@ -3,11 +3,11 @@
 //! The secret of a new credential is derived here, from the store's own: it goes nowhere but into the file.
 
 use crate::operand::StoreFlags;
-use crate::{failure::Failure, listing, output, session::Session};
+use crate::{failure::Failure, listing, lots, output, session::Session};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 use thalweg_store::config::StoreConfig;
 use thalweg_store::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
 use thalweg_store::start::init_credential;
@@ -122,7 +122,7 @@ fn ask(session: &Session, operation: CredentialOperation) -> Result<CredentialBo
 fn make(create: &Create) -> Result<(), Failure> {
     let (session, own) = reach(&create.store)?;
     let rights = if create.read_only { Rights::Read } else { Rights::Write };
-    let until_s = create.until.map(|time| now_s().saturating_add(time.as_secs()));
+    let until_s = create.until.map(|time| u64::try_from(lots::now_ns() / 1_000_000_000).unwrap_or(0).saturating_add(time.as_secs()));
     let made = own.derive(&create.name, rights, until_s).map_err(Failure::failed)?;
     let path = create.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.credential", create.name)));
     // The file first: what is registered can then be revoked, and what is not was given to nobody.
@@ -190,13 +190,9 @@ fn row(entry: &CredentialEntry) -> Row {
     Row {
         id: entry.identity.id.to_string(),
         owner: entry.identity.owner.clone(),
-        rights: if entry.identity.rights == Rights::Read { "read" } else { "write" },
+        rights: entry.identity.rights.name(),
         created: time(entry.created_s),
         until: entry.identity.until_s.map(time),
         revoked: entry.revoked_s.map(time),
     }
-}
-
-fn now_s() -> u64 {
-    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }

@@ -133,7 +133,7 @@ fn targets(session: &Session) -> (Vec<Target>, Vec<String>) {
             total_bytes: found.map(|s| s.total_bytes),
             free_bytes: found.map(|s| s.available_bytes),
             promised_bytes: found.map(|s| s.promised_bytes),
-            level: found.map(|s| lots::level_text(s.level)),
+            level: found.map(|s| s.level.name()),
         }
     };
     (map.targets.iter().map(target).collect(), silent.iter().map(ToString::to_string).collect())

@@ -102,8 +102,8 @@ impl Kept {
     /// Puts it on stable storage.
     pub(super) fn write(&self, directory: &Path) -> Result<()> {
         let text = toml::to_string(self).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
-        let (path, draft) = (directory.join(NAME), directory.join(format!(".{NAME}.{}", std::process::id())));
-        durable::write(&text, &draft, &path).map_err(|e| Error::system(path.display(), e))
+        let path = directory.join(NAME);
+        durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))
     }
 }
 

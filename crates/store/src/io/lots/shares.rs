@@ -306,28 +306,18 @@ impl Lots {
     fn level_for(&self, least: Option<Level>, kept: Option<Level>) -> Result<(Level, Option<Level>)> {
         let least = least.or(kept);
         let level = self.volume.level();
-        if level == Level::Own || least.is_none_or(|least| least <= level) {
-            return Ok((level, least));
+        let Some(wanted) = least.filter(|wanted| level != Level::Own && *wanted > level) else { return Ok((level, least)) };
+        if wanted == Level::Kernel {
+            self.volume.reserve.prepare(&self.directory, self.volume.device())?;
+            return Ok((Level::Kernel, least));
         }
-        match least {
-            Some(Level::Kernel) => {
-                self.volume.reserve.prepare(&self.directory, self.volume.device())?;
-                Ok((Level::Kernel, least))
-            }
-            _ => {
-                let why = match least {
-                    Some(Level::Own) => "others have files on its file system",
-                    _ => "its file system does not keep what is preallocated",
-                };
-                let problem = format!(
-                    "no level {:?} at target {} ({}): {why}; {level:?} is what it has",
-                    least,
-                    self.target,
-                    self.directory.display()
-                );
-                Err(Error::new(ErrorKind::Unsupported, problem.replace("Some(", "").replace(") at", " at")))
-            }
-        }
+        let why = match wanted {
+            Level::Own => "others have files on its file system",
+            _ => "its file system does not keep what is preallocated",
+        };
+        let (target, directory) = (self.target, self.directory.display());
+        let problem = format!("no level {wanted:?} at target {target} ({directory}): {why}; {level:?} is what it has");
+        Err(Error::new(ErrorKind::Unsupported, problem))
     }
 
     /// Has ballast and reserve hold what is promised at their levels.

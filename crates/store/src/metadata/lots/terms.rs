@@ -5,6 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::lots::Lot;
 use crate::protocol::metadata::TargetId;
+use crate::protocol::names::is_label;
 use crate::trust::NAME_BYTES;
 use thalweg_trace::numbers::size;
 
@@ -20,8 +21,7 @@ fn invalid<T>(problem: String) -> Result<T> {
 /// # Errors
 /// [`ErrorKind::Invalid`] with what is expected.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"._-".contains(&byte);
-    if name.is_empty() || name.len() > NAME_BYTES || !name.bytes().all(is_plain) {
+    if !is_label(name, NAME_BYTES) {
         let shown: String = name.chars().take(NAME_BYTES).collect();
         return invalid(format!("`{shown}` is no name of {what}: 1 to {NAME_BYTES} letters, digits, dots, dashes and underscores are"));
     }

@@ -94,7 +94,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut text = report::line(&lots::Lot::of(&report)) + "\n";
     if let Some(level) = lots::level_of(&report) {
-        text.push_str(&format!("level {}: {}\n", lots::level_text(level), lots::level_meaning(level)));
+        text.push_str(&format!("level {}: {}\n", level.name(), lots::level_meaning(level)));
     }
     if let Some(pid) = watcher {
         text.push_str(&format!("process {pid} ends it with {}\n", what(arguments)));

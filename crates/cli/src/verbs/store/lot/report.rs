@@ -161,7 +161,7 @@ impl Document {
                 share_bytes: *share_bytes,
                 used_bytes: at.map(|at| report.uses[at].used_bytes),
                 promised_bytes: at.map(|at| lots::unused_bytes(report, at)),
-                level: at.map(|at| lots::level_text(report.uses[at].level)),
+                level: at.map(|at| report.uses[at].level.name()),
             }
         };
         Document {
@@ -211,7 +211,7 @@ fn text(report: &LotReport, map: &StoreMap) -> String {
     say("promised", format!("{}, not used yet", shown(lot.promised_bytes)));
     say("until", until(&lot));
     match lots::level_of(report) {
-        Some(level) => say("level", format!("{}: {}", lots::level_text(level), lots::level_meaning(level))),
+        Some(level) => say("level", format!("{}: {}", level.name(), lots::level_meaning(level))),
         None => say("level", "?".to_owned()),
     }
     say("beyond", if lot.elastic { "best effort, while there is room (elastic)" } else { "refused (EDQUOT)" }.to_owned());
