@@ -1,42 +1,17 @@
 //! Mounting and taking away, as the command does it: processes of their own, people without privilege, processes that are killed.
 
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
-use crate::common::{CREDENTIAL, Running, Said, Servers, Up, content, credential_of, run, scratch, text, thalweg, wait_until};
+use crate::common::{
+    CREDENTIAL, Mounted, Running, Said, Servers, Up, can_mount, content, credential_of, listed, run, scratch, text, thalweg, wait_until,
+};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Whether a store can be mounted here; otherwise says why not.
-pub fn can_mount() -> bool {
-    let can = fs::File::options().read(true).write(true).open("/dev/fuse").is_ok() && rustix::process::geteuid().is_root();
-    if !can {
-        println!("SKIPPED: a store cannot be mounted here (needs root and /dev/fuse)");
-    }
-    can
-}
-
-/// A mount, taken away with its owner.
-pub struct Mounted(PathBuf);
-
 impl Mounted {
-    /// At this directory, which is made.
-    pub fn new(store: &Up, at: &Path, more: &[&str]) -> Mounted {
-        fs::create_dir_all(at).unwrap();
-        let mounted = Mounted(at.to_owned());
-        run([&["mount", &store.address, text(at)], more].concat()).done();
-        mounted
-    }
-    /// A path in it.
-    pub fn at(&self, name: &str) -> PathBuf {
-        self.0.join(name)
-    }
-    /// Takes it away.
-    pub fn umount(&self) -> Said {
-        run(["umount", text(&self.0)])
-    }
     /// Something that it counts, by its place in the document of counters.
     fn counter(&self, place: &str) -> u64 {
         let mut value = vec![0; 64 << 10];
@@ -51,20 +26,6 @@ impl Mounted {
         let document: serde_json::Value = serde_json::from_slice(&value[..length]).unwrap();
         document["pid"].as_i64().unwrap() as i32
     }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if listed(&self.0).is_some() {
-            let _ = run(["umount", "--lazy", text(&self.0)]);
-        }
-    }
-}
-
-/// Its line of /proc/mounts, if it is mounted.
-fn listed(at: &Path) -> Option<String> {
-    let mounts = fs::read_to_string("/proc/mounts").unwrap();
-    mounts.lines().find(|line| line.split(' ').nth(1) == Some(text(at))).map(str::to_owned)
 }
 
 fn kill(pid: i32, signal: i32) {

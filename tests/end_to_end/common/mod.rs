@@ -3,12 +3,14 @@
 //! Everything started here is ended here, by its own process id, when its owner is dropped.
 
 mod disk;
+mod mounts;
 mod network;
 mod process;
 mod servers;
 
 pub use crate::content::content;
 pub use disk::SmallDisk;
+pub use mounts::{Mounted, can_mount, listed};
 pub use network::{Network, description};
 pub use process::{Running, Said, THALWEG, run, thalweg};
 pub use servers::{Servers, Up};

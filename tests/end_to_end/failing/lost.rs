@@ -1,7 +1,9 @@
 //! Parts of a store that are gone, cut off, or older than the rest: nobody is told that all is well, and nothing reads as zeros.
 
 use crate::bounded::Bounded;
-use crate::common::{Running, Said, Servers, THALWEG, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until};
+use crate::common::{
+    Mounted, Running, Said, Servers, THALWEG, can_mount, content, file, is_root, run, scratch, skipped, text, thalweg, wait_until,
+};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -279,19 +281,10 @@ fn a_file_that_was_not_synced_before_power_was_lost_is_an_error_and_one_that_was
     assert!(fs::read(&back).unwrap() == content(5, 2 * MIB));
 }
 
-/// A store's mount, taken away with its owner.
-struct Mounted(PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = run(["umount", "--lazy", text(&self.0)]);
-    }
-}
-
 #[test]
 fn a_file_that_has_lost_bytes_is_eio_on_a_mount_keeps_its_size_and_can_be_removed() {
-    if !is_root() || fs::File::options().read(true).write(true).open("/dev/fuse").is_err() {
-        return skipped("a store cannot be mounted here (needs root and /dev/fuse)");
+    if !can_mount() {
+        return;
     }
     let mut servers = Servers::start(2);
     let (here, servers_store) = (scratch(), servers.store.clone());

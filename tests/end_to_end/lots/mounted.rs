@@ -2,8 +2,7 @@
 
 use super::{credential_of, make, used};
 use crate::bounded::Bounded;
-use crate::common::{Up, content, run, scratch, text, wait_until};
-use crate::mount::{Mounted, can_mount};
+use crate::common::{Mounted, Up, can_mount, content, run, scratch, text, wait_until};
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
 use rustix::io::Errno;
 use std::path::Path;

@@ -1,17 +1,13 @@
 //! `explain -- COMMAND` of a program on a mounted store: its mount and its servers are found, recorded and named, unless they are to be left out.
 
-use crate::common::{Said, Up, content, run, scratch, skipped, text};
+use crate::common::{Mounted, Said, Up, can_mount, content, run, scratch, text};
 use serde_json::Value;
-use std::path::{Path, PathBuf};
-
-/// A mount, taken away with its owner.
-struct Mounted(PathBuf);
+use std::path::Path;
 
 impl Mounted {
     /// Of this store, with a file in it that its caches do not have; `None` where nothing can be mounted.
     fn with_file(store: &Up, at: &Path, bytes: &[u8]) -> Option<Mounted> {
-        if std::fs::File::options().read(true).write(true).open("/dev/fuse").is_err() || !rustix::process::geteuid().is_root() {
-            skipped("a store cannot be mounted here (needs root and /dev/fuse)");
+        if !can_mount() {
             return None;
         }
         std::fs::create_dir_all(at).unwrap();
@@ -21,12 +17,6 @@ impl Mounted {
         let mounted = Mounted(at.to_owned());
         run(["mount", &store.address, text(at)]).done();
         Some(mounted)
-    }
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        let _ = run(["umount", "--lazy", text(&self.0)]);
     }
 }
 

@@ -8,7 +8,6 @@ mod read_only;
 mod secrets;
 mod strangers;
 
-use crate::common::{is_root, run, text};
 use std::path::{Path, PathBuf};
 
 /// Something that is looked for, and what it is.
@@ -55,22 +54,6 @@ fn files(directory: &Path) -> Vec<PathBuf> {
         }
     }
     all
-}
-
-/// Whether a store can be mounted here.
-fn can_mount() -> bool {
-    is_root() && std::fs::File::options().read(true).write(true).open("/dev/fuse").is_ok()
-}
-
-/// A mount, taken away with its owner.
-struct Mounted(PathBuf);
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            let _ = run(["umount", "--lazy", text(&self.0)]);
-        }
-    }
 }
 
 /// Another credential of the store whose own is in this file.

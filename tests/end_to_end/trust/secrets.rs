@@ -1,8 +1,8 @@
 //! Where a secret is: in the files of credentials, and in the memory of those who use them; nowhere else.
 
-use super::{Mounted, Needle, can_mount, derived, files, found};
+use super::{Needle, derived, files, found};
 use crate::bounded::{Bounded, BoundedChild, rest};
-use crate::common::{Running, content, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{Mounted, Running, can_mount, content, file, run, scratch, text, thalweg, wait_until};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

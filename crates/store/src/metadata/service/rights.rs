@@ -13,7 +13,6 @@ use crate::protocol::metadata::*;
 use crate::sync::Mutex;
 use crate::trust::{Identity, Rights};
 use std::sync::Arc;
-use std::time::Duration;
 
 struct World {
     service: Arc<MetadataService>,
@@ -25,14 +24,7 @@ impl World {
         let disks: Arc<Mutex<Disks>> = Arc::default();
         let servers = Arc::new(Servers { disks: Arc::clone(&disks), fuse: Arc::new(Fuse::endless()) });
         let namespace = Arc::new(Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &Seen::default()).unwrap());
-        let options = MetadataOptions {
-            gate: Arc::new(crate::trust::Gate::of_nobody()),
-            name: "metadata".into(),
-            node: "n".into(),
-            directory: "/tmp".into(),
-            grace: Duration::ZERO,
-            boot_id: "one".into(),
-        };
+        let options = MetadataOptions::of_a_test("one");
         World { service: Arc::new(MetadataService::new(namespace, servers, options).unwrap()), disks }
     }
 

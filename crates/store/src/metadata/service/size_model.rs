@@ -17,7 +17,6 @@ use crate::sync::{Mutex, MutexGuard};
 use crate::{Error, ErrorKind, Result};
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
 use thalweg_layout::{Distribution, Layout, Spec};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
@@ -290,14 +289,7 @@ impl World {
         self.database = Arc::new(self.database.start_again());
         let database = Arc::clone(&self.database) as _;
         let namespace = Arc::new(Namespace::open(database, map(), OWNER, &Seen::default()).unwrap());
-        let options = MetadataOptions {
-            gate: Arc::new(crate::trust::Gate::of_nobody()),
-            name: "metadata".into(),
-            node: "n".into(),
-            directory: "/tmp".into(),
-            grace: Duration::ZERO,
-            boot_id: format!("service {}", self.boot),
-        };
+        let options = MetadataOptions::of_a_test(format!("service {}", self.boot));
         let servers = Arc::new(Servers(Arc::clone(&self.bytes)));
         self.service = Some(Arc::new(MetadataService::new(namespace, servers, options).unwrap()));
     }

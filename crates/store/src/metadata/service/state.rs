@@ -37,6 +37,21 @@ pub(crate) struct MetadataOptions {
     pub gate: Arc<Gate>,
 }
 
+#[cfg(test)]
+impl MetadataOptions {
+    /// Without a grace, in this start of the machine.
+    pub(super) fn of_a_test(boot_id: impl Into<String>) -> MetadataOptions {
+        MetadataOptions {
+            name: "metadata".into(),
+            node: "n".into(),
+            directory: "/tmp".into(),
+            grace: Duration::ZERO,
+            boot_id: boot_id.into(),
+            gate: Arc::new(Gate::of_nobody()),
+        }
+    }
+}
+
 /// The metadata service of one store.
 pub(crate) struct MetadataService {
     pub(super) namespace: Arc<Namespace>,

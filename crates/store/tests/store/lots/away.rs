@@ -9,13 +9,19 @@ fn share_at(client: &Client, target: u32) -> Option<u64> {
     report.uses.iter().find(|used| used.target.0 == target).map(|used| used.share.share_bytes)
 }
 
+/// Servers of their own process each, with a lot of this size for what is made in `/run`.
+fn with_a_lot(directory: &Path, size_bytes: u64) -> (Processes, Client) {
+    let processes = Processes::start(directory);
+    let client = processes.connect();
+    let lot = client.create("run", size_bytes, HOUR_NS).unwrap().lot.id;
+    client.directory("/run", lot).unwrap();
+    (processes, client)
+}
+
 #[test]
 fn use_is_exact_when_two_targets_were_away() {
     let directory = tempfile::tempdir().unwrap();
-    let mut processes = Processes::start(directory.path());
-    let client = processes.connect();
-    let lot = client.create("run", 64 * MIB, HOUR_NS).unwrap().lot.id;
-    client.directory("/run", lot).unwrap();
+    let (mut processes, client) = with_a_lot(directory.path(), 64 * MIB);
     for n in 0..8 {
         fill(&client.laid_out(&format!("/run/{n}"), on_target(n % 4)).unwrap(), 1 << 16, MIB);
     }
@@ -40,10 +46,7 @@ fn use_is_exact_when_two_targets_were_away() {
 #[test]
 fn a_list_of_shares_that_is_gone_or_older_is_put_right_when_its_server_comes_back() {
     let directory = tempfile::tempdir().unwrap();
-    let mut processes = Processes::start(directory.path());
-    let client = processes.connect();
-    let lot = client.create("run", 16 * MIB, HOUR_NS).unwrap().lot.id;
-    client.directory("/run", lot).unwrap();
+    let (mut processes, client) = with_a_lot(directory.path(), 16 * MIB);
     let list = directory.path().join("io1/thalweg-lots.toml");
     let older = std::fs::read(&list).unwrap();
     // Its promise moves away, and the lot becomes larger.
@@ -76,10 +79,7 @@ fn a_list_of_shares_that_is_gone_or_older_is_put_right_when_its_server_comes_bac
 #[test]
 fn what_was_written_to_a_share_that_was_too_large_is_covered_by_what_others_have_left() {
     let directory = tempfile::tempdir().unwrap();
-    let mut processes = Processes::start(directory.path());
-    let client = processes.connect();
-    let lot = client.create("run", 16 * MIB, HOUR_NS).unwrap().lot.id;
-    client.directory("/run", lot).unwrap();
+    let (mut processes, client) = with_a_lot(directory.path(), 16 * MIB);
     let list = directory.path().join("io1/thalweg-lots.toml");
     let older = std::fs::read(&list).unwrap();
     let file = client.laid_out("/run/f", on_target(1)).unwrap();
