@@ -343,6 +343,9 @@ pub struct Gaps {
     pub period_bytes: Option<u64>,
     /// The gaps by what the critical path was charged to within them; most time first.
     pub groups: Vec<GapGroup>,
+    /// The same time without regard to which gap it was in: what gaps are made of; most time first.
+    #[serde(default)]
+    pub parts: Vec<GapPart>,
     /// Single gaps in order of time; the longest [`MAX_GAPS`] where there are more.
     pub longest: Vec<Gap>,
 }
@@ -366,6 +369,19 @@ pub struct GapGroup {
     /// How many bytes apart they are, when they recur.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub period_bytes: Option<u64>,
+}
+
+/// What one cause has of all gaps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GapPart {
+    /// What the critical path was charged to.
+    pub cause: Cause,
+    /// In how many gaps.
+    pub gaps: u64,
+    /// All together.
+    pub total_s: f64,
+    /// The median of those gaps' parts.
+    pub median_s: f64,
 }
 
 /// One gap.

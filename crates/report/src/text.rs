@@ -6,7 +6,7 @@ use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wr
 use crate::page::{Ink, Page, TextOptions};
 use crate::waits;
 use std::fmt::Write;
-use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, Status};
+use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// Entries smaller than this share of the wall time are put together.
@@ -17,6 +17,8 @@ const MAX_ROWS: usize = 8;
 const MAX_COMMAND_LINES: usize = 3;
 /// So many groups of gaps are named.
 const MAX_GAP_GROUPS: usize = 5;
+/// A part of gaps is worth a word from this share of them on.
+const GAP_PART: f64 = 0.1;
 
 /// The explanation as text, ending in a newline.
 pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
@@ -209,8 +211,19 @@ impl Page {
             let each = if group.count == 1 { String::new() } else { format!(", median {}{period}", duration(group.median_s)) };
             self.hanging(2, 6, &format!("{many}{}{each}", duration(group.total_s)), Ink::Plain);
         }
+        self.gap_parts(&c.gaps);
         if let Some(more) = c.gaps.groups.len().checked_sub(MAX_GAP_GROUPS).filter(|n| *n > 0) {
             self.hanging(2, 6, &format!("and {more} more kinds of gap"), Ink::Dim);
+        }
+    }
+
+    /// What gaps are made of, where they are of more than one thing.
+    fn gap_parts(&mut self, gaps: &Gaps) {
+        let worth: Vec<&GapPart> = gaps.parts.iter().filter(|p| p.total_s >= GAP_PART * gaps.total_s).collect();
+        if worth.len() > 1 {
+            let said: Vec<String> =
+                worth.iter().map(|p| format!("{} {} in {}", p.cause.name(), duration(p.median_s), count(p.gaps))).collect();
+            self.hanging(2, 6, &format!("what they are made of, at the median: {}", said.join(", ")), Ink::Plain);
         }
     }
 

@@ -5,6 +5,7 @@ pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 mod evidence;
 mod file_counts;
+mod gaps;
 pub(crate) mod hottest;
 pub(crate) mod notes;
 pub(crate) mod parts;
@@ -19,10 +20,9 @@ mod why;
 use crate::cause::Cause;
 use crate::document::*;
 use crate::limits::assemble as limits;
-use crate::observe::channels::{Gathered, Idle, period_of};
+use crate::observe::channels::Idle;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::Way;
-use crate::observe::quantile::of_sorted;
 use crate::rule::RuleId;
 use crate::walk::ledger::{Entry, Place, Run};
 use carried::Carried;
@@ -239,69 +239,6 @@ impl Parts<'_> {
         }
     }
 
-    fn gaps(&self, gathered: &Gathered, charges: &Charges) -> Gaps {
-        let mut groups: HashMap<Cause, (Vec<&Idle>, HashMap<usize, i64>)> = HashMap::new();
-        let mut causes = Vec::with_capacity(gathered.gaps.len());
-        for gap in &gathered.gaps {
-            let charged = self.charged_within(gap.start, gap.end, charges);
-            let mut by_cause: HashMap<Cause, i64> = HashMap::new();
-            charged.iter().for_each(|(&c, &ns)| *by_cause.entry(charges.list[c].cause).or_default() += ns);
-            let cause = by_cause.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map_or(Cause::Unknown, |(&c, _)| c);
-            let group = groups.entry(cause).or_default();
-            group.0.push(gap);
-            charged.iter().filter(|(c, _)| charges.list[**c].cause == cause).for_each(|(&c, &ns)| *group.1.entry(c).or_default() += ns);
-            causes.push(cause);
-        }
-        let carried = |gap: &Idle| gathered.bytes - gap.bytes_after;
-        let mut groups: Vec<GapGroup> = groups
-            .into_iter()
-            .map(|(cause, (gaps, places))| {
-                let (total_s, median_s, p99_s) = lengths(gaps.iter().copied());
-                let place = places.iter().max_by_key(|&(&c, &ns)| (ns, std::cmp::Reverse(c))).map(|(&c, _)| charges.list[c].place.clone());
-                let places_of: Vec<(i64, u64)> = gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
-                GapGroup {
-                    cause,
-                    place: place.unwrap_or_else(|| "nowhere recorded".to_owned()),
-                    count: gaps.len() as u64,
-                    total_s,
-                    median_s: median_s.unwrap_or(0.0),
-                    p99_s: p99_s.unwrap_or(0.0),
-                    period_bytes: period_of(&places_of),
-                }
-            })
-            .collect();
-        groups.sort_by(|a, b| b.total_s.total_cmp(&a.total_s).then(a.cause.cmp(&b.cause)));
-        let (total_s, median_s, p99_s) = lengths(gathered.gaps.iter());
-        let mut longest: Vec<(&Idle, Cause)> = gathered.gaps.iter().zip(causes).collect();
-        longest.sort_by_key(|(g, _)| std::cmp::Reverse(g.end - g.start));
-        longest.truncate(MAX_GAPS);
-        longest.sort_by_key(|(g, _)| g.start);
-        let gap =
-            |(g, cause): (&Idle, Cause)| Gap { start_s: self.seconds(g.start), end_s: self.seconds(g.end), after_bytes: carried(g), cause };
-        let all: Vec<(i64, u64)> = gathered.gaps.iter().map(|g| (g.end - g.start, carried(g))).collect();
-        Gaps {
-            count: gathered.gaps.len() as u64,
-            total_s,
-            median_s,
-            p99_s,
-            period_bytes: period_of(&all),
-            groups,
-            longest: longest.into_iter().map(gap).collect(),
-        }
-    }
-
-    /// What the path was charged to within an interval, by charge.
-    fn charged_within(&self, start: i64, end: i64, charges: &Charges) -> HashMap<usize, i64> {
-        let path = &self.ledger.path;
-        let first = path.partition_point(|r| r.start >= end);
-        let mut charged = HashMap::new();
-        for run in path[first..].iter().take_while(|r| r.end > start) {
-            let ns = run.end.min(end) - run.start.max(start);
-            *charged.entry(charges.of_entry[run.entry as usize]).or_default() += ns;
-        }
-        charged
-    }
-
     /// Phases of the way that moved most.
     pub(crate) fn phases(&self) -> Vec<Phase> {
         let Some(&way) = self.ways().first() else { return Vec::new() };
@@ -352,14 +289,6 @@ fn role_name(role: Role) -> &'static str {
 
 fn elsewhere(cause: Cause) -> String {
     format!("{} in many small places", cause.name().split('.').next().unwrap_or("time"))
-}
-
-/// Sum, median and 99th percentile of gaps, in seconds.
-fn lengths<'a>(gaps: impl Iterator<Item = &'a Idle>) -> (f64, Option<f64>, Option<f64>) {
-    let mut sorted: Vec<u64> = gaps.map(|g| (g.end - g.start) as u64).collect();
-    sorted.sort_unstable();
-    let s = |ns: u64| ns as f64 / 1e9;
-    (s(sorted.iter().sum()), of_sorted(&sorted, 0.5).map(s), of_sorted(&sorted, 0.99).map(s))
 }
 
 /// How much of each entry's part of the path (latest first) lay within these intervals (earliest first).

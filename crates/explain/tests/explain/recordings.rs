@@ -78,6 +78,18 @@ fn the_gaps_of_a_real_serial_copy_recur_with_its_requests() {
 }
 
 #[test]
+fn what_gaps_are_made_of_adds_up_to_them() {
+    let e = explained("serial");
+    let gaps = &e.channels.iter().find(|c| c.aggregate).unwrap().gaps;
+    let parts_s: f64 = gaps.parts.iter().map(|p| p.total_s).sum();
+    assert!((parts_s - gaps.total_s).abs() < 0.01 * gaps.total_s, "{parts_s} of {} s: {:#?}", gaps.total_s, gaps.parts);
+    assert!(gaps.parts.iter().all(|p| p.gaps <= gaps.count && p.median_s <= p.total_s));
+    assert!(gaps.parts.windows(2).all(|w| w[0].total_s >= w[1].total_s));
+    let most = gaps.groups.iter().max_by(|a, b| a.total_s.total_cmp(&b.total_s)).unwrap();
+    assert_eq!(gaps.parts[0].cause, most.cause, "{gaps:#?}");
+}
+
+#[test]
 fn a_stopped_server_is_what_a_copy_waited_for() {
     for name in ["stopped-in-receive", "stopped-in-write"] {
         let e = explained(name);
