@@ -175,13 +175,22 @@ impl<'a> Composer<'a> {
 
     /// The panel of a few requests. Lanes that were empty in the whole are left out here too.
     pub(crate) fn enlarged(&mut self, plan: &Plan, whole: &Panel, panel: &Panel, start_s: f64, end_s: f64) {
-        self.y += 22.0;
         let heading =
             format!("Enlarged: {} from {} on (marked black above)", numbers::duration(end_s - start_s), numbers::duration(start_s),);
-        self.canvas.text(MARGIN, self.y, &heading, Lettering::of(13.0).bold());
+        self.close_up(plan, panel, shown_lanes(plan, whole), &heading);
+    }
+
+    /// The panel of a part, where there is no whole above it. Lanes on which nothing is in that part are left out.
+    pub(crate) fn part(&mut self, plan: &Plan, panel: &Panel, (start_s, end_s): (f64, f64)) {
+        let [from, to, all] = [start_s, end_s, self.explanation.wall_s].map(numbers::duration);
+        self.close_up(plan, panel, shown_lanes(plan, panel), &format!("From {from} to {to}, of {all}"));
+    }
+
+    fn close_up(&mut self, plan: &Plan, panel: &Panel, mut shown: Vec<usize>, heading: &str) {
+        self.y += 22.0;
+        self.canvas.text(MARGIN, self.y, heading, Lettering::of(13.0).bold());
         self.y += 10.0;
         let top = self.y;
-        let mut shown = shown_lanes(plan, whole);
         if shown.len() > MANY_LANES {
             shown.retain(|&lane| plan.lanes[lane].kind != LaneKind::Connection);
         }

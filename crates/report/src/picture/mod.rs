@@ -34,11 +34,13 @@ pub struct PictureOptions {
     pub max_lanes: usize,
     /// Whether a few requests are shown enlarged too.
     pub enlarged: bool,
+    /// Only from this second to that one, counted from the recording's start; the whole without.
+    pub window: Option<(f64, f64)>,
 }
 
 impl Default for PictureOptions {
     fn default() -> PictureOptions {
-        PictureOptions { width_px: 1400.0, max_lanes: 40, enlarged: true }
+        PictureOptions { width_px: 1400.0, max_lanes: 40, enlarged: true, window: None }
     }
 }
 
@@ -52,6 +54,14 @@ pub fn svg(source: &dyn Source, explanation: &Explanation, options: &PictureOpti
     let plan = Plan::new(source, explanation, options.max_lanes);
     let mut composer = Composer::new(options.width_px.max(700.0), explanation);
     let width = composer.plot_width();
+    if let Some((start_s, end_s)) = options.window {
+        let mut panels = vec![Panel::new(&plan, explanation, start_s, end_s, width)];
+        fill(source, &plan, &mut panels)?;
+        composer.head(&panels);
+        composer.part(&plan, &panels[0], (start_s, end_s));
+        composer.foot(&plan, &panels[0]);
+        return Ok(composer.finish());
+    }
     let mut panels = vec![Panel::new(&plan, explanation, 0.0, explanation.wall_s, width)];
     // Of a job of ranks, what goes on between them is the picture, and no request stands for the others.
     let of_ranks = source.objects().iter().any(|object| object.kind == ObjectKind::Communicator);

@@ -106,6 +106,18 @@ fn every_gap_is_shaded() {
 }
 
 #[test]
+fn a_part_is_drawn_without_the_rest() {
+    let (source, explanation) = made_up(Copy::SERIAL);
+    let gap = explanation.channels[0].gaps.longest[3].clone();
+    let options = PictureOptions { window: Some((gap.start_s - 0.001, gap.end_s + 0.001)), ..PictureOptions::default() };
+    let picture = svg(&source, &explanation, &options).unwrap();
+    well_formed(&picture);
+    assert_eq!(picture.matches(r#"fill-opacity="0.16""#).count(), 1, "one gap lies in it");
+    assert!(words(&picture).contains("From ") && !picture.contains("Enlarged"));
+    assert!(picture.len() < svg(&source, &explanation, &PictureOptions::default()).unwrap().len());
+}
+
+#[test]
 fn what_is_left_out_is_said() {
     let wide = words(&drawn(Copy::WIDE));
     assert!(wide.contains("threads and 88 of 100 connections are folded into the lanes named “more”"));

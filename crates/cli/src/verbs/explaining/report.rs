@@ -3,6 +3,9 @@
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+use thalweg_report::PictureOptions;
+use thalweg_trace::numbers;
 
 /// Arguments of `thalweg report`.
 #[derive(clap::Args)]
@@ -12,6 +15,39 @@ pub(crate) struct Arguments {
     /// The file to write: FILE.svg for a picture, FILE.html for a page with tables
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Draw only from this time on, counted from the recording's start, like 250ms
+    #[arg(long, value_name = "TIME", value_parser = numbers::parse_duration)]
+    from: Option<Duration>,
+    /// ... and until this time (default: the end)
+    #[arg(long, value_name = "TIME", value_parser = numbers::parse_duration)]
+    to: Option<Duration>,
+    /// Leave out the close-up of a few requests
+    #[arg(long, conflicts_with_all = ["from", "to"])]
+    no_close_up: bool,
+    /// At most so many threads and connections; the others are put together
+    #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(8..=1000))]
+    lanes: u16,
+    /// Width of the picture in pixels
+    #[arg(long, value_name = "PIXELS", default_value_t = 1400, value_parser = clap::value_parser!(u16).range(700..=10000))]
+    width: u16,
+}
+
+impl Arguments {
+    /// What they say of the picture of a recording of this length.
+    fn options(&self, wall_s: f64) -> Result<PictureOptions, Failure> {
+        let window = (self.from.is_some() || self.to.is_some()).then(|| {
+            let end_s = self.to.map_or(wall_s, |to| to.as_secs_f64().min(wall_s));
+            (self.from.map_or(0.0, |from| from.as_secs_f64()), end_s)
+        });
+        if let Some((start_s, end_s)) = window
+            && start_s >= end_s
+        {
+            let [from, to, all] = [start_s, end_s, wall_s].map(numbers::duration);
+            return Err(Failure::usage(format!("--from {from} --to {to}: expected a part of the recording, which is {all} long")));
+        }
+        let max_lanes = usize::from(self.lanes);
+        Ok(PictureOptions { width_px: f64::from(self.width), max_lanes, enlarged: !self.no_close_up, window })
+    }
 }
 
 /// Draws, and writes the file in one piece.
@@ -22,7 +58,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Err(Failure::usage(format!("{what}: expected a name that ends with .svg or .html")));
     }
     let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
-    let options = thalweg_report::PictureOptions::default();
+    let options = arguments.options(explanation.wall_s)?;
     let drawn = match kind {
         "svg" => thalweg_report::svg(&recording, &explanation, &options),
         _ => thalweg_report::html(&recording, &explanation, &options),
