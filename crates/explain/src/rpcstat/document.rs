@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The name and version of this document.
 pub(crate) const SCHEMA: &str = "thalweg.rpcstat/1";
 
-/// At most this many bins in [`Series`].
+/// At most this many bins in [`Series`], unless more are asked for.
 pub(crate) const MAX_BINS: usize = 256;
 /// At most this many entries in [`Stalls::longest`].
 pub(crate) const MAX_STALLS: usize = 100;
@@ -66,6 +66,13 @@ pub struct RpcStat {
     /// The beginning, where it was slower than what followed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub slow_start: Option<SlowStart>,
+    /// When nothing moved, by whom everyone waited for, in order of time. Intervals of one kind that nearly touch are one, and what is too short to
+    /// be seen is left out.
+    #[serde(default)]
+    pub waits: Vec<WaitInterval>,
+    /// Parts that show what goes on, call by call: a typical drain cycle, the longest stall, the slow beginning, where there are such.
+    #[serde(default)]
+    pub close_ups: Vec<CloseUp>,
     /// All of it over time.
     pub series: Series,
     /// Where calls carry answers and no data: how many were one after the other, and what that is for each entry of a walk.
@@ -294,8 +301,121 @@ pub enum Who {
     Network,
 }
 
-/// Intervals in which nothing is sent while pending calls complete.
+/// An interval in which nothing moved.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct WaitInterval {
+    /// When it began.
+    pub start_s: f64,
+    /// When it ended.
+    pub end_s: f64,
+    /// Whom everyone waited for.
+    pub waited_for: WaitedFor,
+}
+
+/// Whom everyone waited for while nothing moved, and how that shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WaitedFor {
+    /// The queue was full: the server.
+    ServerQueueFull,
+    /// The queue was partly full, and a reply came next: the server.
+    ServerQueuePartly,
+    /// The queue was partly full, and a call came next: the client.
+    ClientQueuePartly,
+    /// The queue was empty: the client.
+    ClientQueueEmpty,
+    /// TCP sent again what the network had lost.
+    Network,
+}
+
+/// A part of the time, call by call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CloseUp {
+    /// What it shows.
+    pub kind: CloseUpKind,
+    /// Where it begins, some time before what it shows.
+    pub start_s: f64,
+    /// Where it ends.
+    pub end_s: f64,
+    /// Where what it shows begins.
+    pub from_s: f64,
+    /// Where that ends.
+    pub to_s: f64,
+    /// What it shows, in one plain sentence.
+    pub sentence: String,
+    /// Calls under way in it, in order of their start.
+    pub calls: Vec<CallBar>,
+    /// Calls under way in it that are not listed: they are shorter than those that are.
+    pub left_out: u64,
+}
+
+/// What a close-up shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum CloseUpKind {
+    /// The drain cycle whose length is nearest to the median.
+    DrainCycle,
+    /// The longest stall.
+    Stall,
+    /// The first part of a slow beginning.
+    Beginning,
+}
+
+/// One call.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CallBar {
+    /// Its procedure.
+    pub procedure: String,
+    /// Its bytes, of call and reply.
+    pub bytes: u64,
+    /// When it was sent; before the close-up's start where it was under way then.
+    pub start_s: f64,
+    /// When its reply was there.
+    pub end_s: f64,
+    /// What became of it.
+    pub outcome: Outcome,
+}
+
+/// What became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outcome {
+    /// It was answered.
+    Answered,
+    /// It was answered with an error.
+    Error,
+    /// It was unanswered when the recording or its connection ended.
+    Unanswered,
+    /// Its head or its reply was not captured.
+    NotCaptured,
+}
+
+/// One drain cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Drain {
+    /// When it began.
+    pub start_s: f64,
+    /// How long it lasted.
+    pub length_s: f64,
+    /// Calls pending at its start.
+    pub pending_at_start: u64,
+    /// ... and at its end.
+    pub pending_at_end: u64,
+}
+
+/// How many are so long.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LengthBin {
+    /// From this length on.
+    pub from_s: f64,
+    /// To below this one.
+    pub to_s: f64,
+    /// How many.
+    pub count: u64,
+}
+
+/// Intervals in which nothing is sent while pending calls complete.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DrainCycles {
     /// How many.
     pub count: u64,
@@ -309,6 +429,12 @@ pub struct DrainCycles {
     pub pending_at_start: u64,
     /// ... and at their end.
     pub pending_at_end: u64,
+    /// In order of time; the longest 400 where there are more.
+    #[serde(default)]
+    pub longest: Vec<Drain>,
+    /// How many are how long: at most 24 bins of one width, which touch.
+    #[serde(default)]
+    pub lengths: Vec<LengthBin>,
 }
 
 /// The beginning was slower than what followed.
@@ -345,6 +471,15 @@ pub struct Series {
     /// Mean response time of the replies in the bin; absent where there are none.
     pub response_mean_s: Vec<Option<f64>>,
     pub response_max_s: Vec<Option<f64>>,
+    /// Their median.
+    #[serde(default)]
+    pub response_median_s: Vec<Option<f64>>,
+    /// How many calls the client lets itself have pending, where it says so itself; absent in packets.
+    #[serde(default)]
+    pub window: Vec<Option<u64>>,
+    /// The clients' TCP congestion window, the most; absent where it was not recorded.
+    #[serde(default)]
+    pub cwnd_bytes: Vec<Option<u64>>,
     pub retransmissions: Vec<u64>,
     pub timeouts: Vec<u64>,
     pub tcp_retransmissions: Vec<u64>,

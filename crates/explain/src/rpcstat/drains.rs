@@ -98,6 +98,8 @@ impl Drains {
             total_s,
             pending_at_start: median_of(&|d| d.pending_at_start),
             pending_at_end: median_of(&|d| d.pending_at_end),
+            longest: Vec::new(),
+            lengths: Vec::new(),
         })
     }
 }

@@ -200,6 +200,8 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         stalls,
         drain_cycles: seen.drains.finish(seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS)),
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
+        waits: Vec::new(),
+        close_ups: Vec::new(),
         series: seen.over_time.series(),
         round_trips: None,
         connections,

@@ -68,7 +68,7 @@ impl<'a> Composer<'a> {
 
     /// The finished picture.
     pub(crate) fn finish(self) -> String {
-        self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
+        self.canvas.finish(self.width, self.y + MARGIN, sentence(self.explanation))
     }
 
     fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
@@ -82,9 +82,10 @@ impl<'a> Composer<'a> {
     /// Title, what was done, legends.
     pub(crate) fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
-        let long = e.verdict.sentence.chars().count() > 170;
+        let sentence = sentence(e);
+        let long = sentence.chars().count() > 170;
         let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
-        self.paragraph(&e.verdict.sentence, Lettering { size, ..TITLE }, line_height);
+        self.paragraph(sentence, Lettering { size, ..TITLE }, line_height);
         self.y += 4.0;
         let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
         let size = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", numbers::size(bytes)));
@@ -446,6 +447,11 @@ struct Chip {
 
 /// Height of a group's heading.
 const GROUP_HEIGHT: f64 = 24.0;
+
+/// The one plain sentence: the short text's, which names things as a reader would, or the verdict's where there is no such.
+fn sentence(e: &Explanation) -> &str {
+    if e.summary.sentence.is_empty() { &e.verdict.sentence } else { &e.summary.sentence }
+}
 
 fn cause_fill(cause: Cause) -> Fill {
     Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause), thin: false }
