@@ -1,0 +1,1 @@
+"""The profile of `pvfs2-cp`, 2007."""

@@ -1,0 +1,1 @@
+"""The study of NFS clients with `rpcstat`, 2001."""
