@@ -66,6 +66,11 @@ impl Credential {
     /// [`ErrorKind::Access`] where this is not the store's own; [`ErrorKind::Invalid`] for a name that cannot be.
     pub fn derive(&self, owner: &str, rights: Rights, until_s: Option<u64>) -> Result<Credential> {
         check_name(owner)?;
+        // What belongs to the store's own owner is the store's: a credential of that name would act for it.
+        if owner == super::STORE_OWNER {
+            let problem = format!("`{owner}` is the owner's name in the store's own credential: choose another name");
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
         let id = CredentialId(random::bytes());
         self.derived(Identity { id, owner: owner.to_owned(), rights, until_s })
     }
@@ -219,6 +224,7 @@ pub fn check_name(name: &str) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::STORE_OWNER;
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
@@ -238,6 +244,12 @@ mod tests {
         assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1, "no draft is left");
         assert_eq!(store.read_only().unwrap(), store.read_only().unwrap());
         assert_eq!(ana.derive("bob", Rights::Write, None).unwrap_err().kind(), ErrorKind::Access);
+    }
+
+    #[test]
+    fn nobody_is_given_a_credential_in_the_name_of_the_store_itself() {
+        let error = Credential::new_store(7).derive(STORE_OWNER, Rights::Write, None).unwrap_err();
+        assert!(error.kind() == ErrorKind::Invalid && error.message().contains("choose another name"), "{error}");
     }
 
     #[test]

@@ -1,0 +1,1 @@
+"""Distributions, hints and their measurement, 2005."""

@@ -1,0 +1,1 @@
+"""GridFTP and NeST, 2004."""

@@ -1,0 +1,9 @@
+"""The section."""
+
+
+def text(lines):
+    return ""
+
+
+def questions(lines):
+    return []

@@ -1,0 +1,1 @@
+"""The traversal of directories, 2011."""
