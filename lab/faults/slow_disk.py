@@ -7,10 +7,12 @@ from testbed.units import seconds, size_bytes
 
 
 class SlowDisk(Fault):
-    """`disk` (source, sink, server) gives `rate` bytes per second to `operation` (read, write, both); `latency` for each request."""
+    """`disk` (source, sink, server) gives `rate` bytes per second to `operation` (read, write, both); `latency` for each request. `lasts`: only
+    for so long after the command was started."""
 
-    def __init__(self, disk, operation, rate="0", latency="0s"):
+    def __init__(self, disk, operation, rate="0", latency="0s", lasts=None):
         self.disk = disk
+        self.lasts_s = seconds(lasts) if lasts else None
         operations = ("read", "write") if operation == "both" else (operation,)
         self.speed = {**dict.fromkeys(operations, size_bytes(rate)), "latency": int(seconds(latency) * 1e9)}
 
@@ -22,3 +24,8 @@ class SlowDisk(Fault):
             yield
         finally:
             disk.slow(**dict.fromkeys(self.speed, 0))
+
+    def during(self, fixture, run):
+        if self.lasts_s and not run.over.wait(self.lasts_s):
+            fixture.disk(self.disk).slow(**dict.fromkeys(self.speed, 0))
+            run.notes.append(f"as fast as memory from {self.lasts_s} s on")

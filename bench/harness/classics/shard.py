@@ -41,6 +41,24 @@ class Shard:
         """The runs that have no line."""
         return [one for one in self.runs() if self.key(*one) not in lines]
 
+    def measure(self, context, table, say):
+        """Make the runs that are left, and keep a line of each."""
+        left = self.left(table.all())
+        if context.quick:
+            left = [one for one in left if one[1] == 0]
+        if not left:
+            return
+        common = {"study": self.study, "shard": self.name, "build": paths.build(context.program)}
+        with self.make(context) as world:
+            common["machine"] = machine.describe(world.directory)
+            for at, (setting, number) in enumerate(left):
+                begun, busy = time.monotonic(), machine.busy_share(0.3)
+                figures = world.run(setting, number)
+                took = time.monotonic() - begun
+                say(f"{at + 1}/{len(left)} {setting} {number}: {took:.1f} s")
+                line = {**common, "setting": setting, "number": number, "measured": results.now(), "busy_before": busy, "took_s": took, **figures}
+                table.put({"run": self.key(setting, number), **line})
+
 
 @dataclass(frozen=True)
 class Context:
@@ -49,23 +67,3 @@ class Context:
     program: str
     relay: str
     quick: bool = False
-
-
-def measure(shard, context, table, say):
-    """Make the runs that are left, and keep a line of each."""
-    left = shard.left(table.all())
-    if context.quick:
-        left = [one for one in left if one[1] == 0]
-    if not left:
-        return 0
-    common = {"study": shard.study, "shard": shard.name, "build": paths.build(context.program)}
-    with shard.make(context) as world:
-        common["machine"] = machine.describe(world.directory)
-        for at, (setting, number) in enumerate(left):
-            begun, busy = time.monotonic(), machine.busy_share(0.3)
-            figures = world.run(setting, number)
-            took = time.monotonic() - begun
-            say(f"{at + 1}/{len(left)} {setting} {number}: {took:.1f} s")
-            line = {**common, "setting": setting, "number": number, "measured": results.now(), "busy_before": busy, "took_s": took, **figures}
-            table.put({"run": shard.key(setting, number), **line})
-    return len(left)

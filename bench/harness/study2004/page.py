@@ -82,7 +82,7 @@ def write(table, path=PAGE):
 def text(lines):
     """All of it."""
     found = list(conclusions.verdicts(lines))
-    parts = [PREFACE, _measured(lines), _conclusions(found), _lots(lines), _advice(lines), METHOD, _curves(lines), _profiles(), NOT_MEASURED]
+    parts = [PREFACE, _measured(lines), _conclusions(found), lots(lines), _advice(lines), METHOD, _curves(lines), profiles(), NOT_MEASURED]
     return "".join(parts)
 
 
@@ -109,7 +109,7 @@ def _conclusions(found):
     return "\n".join(out) + "\n\n"
 
 
-def _lots(lines):
+def lots(lines, level=2):
     """NeST's column beside ours: what a guarantee of space costs who writes."""
     line = lines.get("store-lots")
     if not line or line["state"] != "done":
@@ -121,7 +121,7 @@ def _lots(lines):
         return ""
     shown = {lots: f"{rate.middle / MIB:,.0f} MiB/s ({rate.low / MIB:,.0f} to {rate.high / MIB:,.0f})" for lots, rate in rates.items()}
     costs = {lots: interval(figures.server_cost(one)) for lots, one in runs.items()}
-    out = ["## Lots on, lots off\n", LOTS, "| | NeST, 2004 | our store |", "|---|--:|--:|"]
+    out = ["#" * level + " Lots on, lots off\n", LOTS, "| | NeST, 2004 | our store |", "|---|--:|--:|"]
     out.append(f"| write rate, lots on / lots off | {conclusions.NEST_WITH_LOTS:.2f} | {interval(conclusions.lots_ratio(at))} |")
     out += [f"| write rate, lots {lots} | | {shown[lots]} |" for lots in shown]
     out += [f"| ns of server a byte, lots {lots} | | {costs[lots]} |" for lots in costs]
@@ -222,13 +222,13 @@ def _table(line):
     return [*out, ""]
 
 
-def _profiles():
+def profiles(level=2):
     """The tables of whole servers, which bench/profile has measured."""
     lines = {line["name"]: line for line in Results(PROFILES, "name", "thalweg.bench-profile/1").all().values() if line["state"] == "done"}
     known = [name for name in SERVERS if name in lines]
     if not known:
         return ""
-    out = ["## Profiles of the servers\n", "Percent of processor time of the machine, by `bench/profile` ([PROFILE.md](PROFILE.md) has how, and its errors): copies of 1 GiB, one after the other.\n"]
+    out = ["#" * level + " Profiles of the servers\n", "Percent of processor time of the machine, by `bench/profile` ([PROFILE.md](PROFILE.md) has how, and its errors): copies of 1 GiB, one after the other.\n"]
     out += [f"| | {' | '.join(SERVERS[name] for name in known)} |", "|---|" + "--:|" * len(known)]
     for key, title in CLASSES.items():
         shares = [lines[name]["classes"].get(key) for name in known]

@@ -26,6 +26,7 @@ pub mod numbers;
 mod recording;
 mod sink;
 mod source;
+mod tcp_info;
 mod time;
 mod tracer;
 mod waited;
@@ -42,6 +43,7 @@ pub use mount_description::{MountDescription, MountedServer, MountedTarget};
 pub use recording::{Ending, Recording, RecordingWriter, TableColumn, write_table};
 pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
+pub use tcp_info::TcpInfo;
 pub use time::Time;
 pub use tracer::{OpenSpan, SpanFields, TraceHandle, Tracer};
 

@@ -4,6 +4,8 @@
 //! ahead; where the kernel does not say how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
 
 use crate::{Host, HostId};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 
 /// The environment variable that labels this machine as a node.
 pub const NODE_VARIABLE: &str = "THALWEG_NODE";
@@ -19,6 +21,15 @@ pub fn host_name() -> String {
 /// The label of this machine: `THALWEG_NODE`, else the host name.
 pub fn node() -> String {
     std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
+}
+
+/// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row. `None` where the file cannot be asked, or its
+/// file system has no device of its own, as tmpfs and overlays.
+pub fn device_of(path: &Path) -> Option<String> {
+    let number = std::fs::metadata(path).ok()?.dev();
+    let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
+    let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
+    Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
 impl Host {

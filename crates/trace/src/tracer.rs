@@ -78,6 +78,14 @@ impl TraceHandle {
         }
     }
 
+    /// Hands a batch on; `batch` is empty afterwards.
+    pub fn events(&self, batch: &mut Vec<Event>) {
+        match &self.inner {
+            Some(inner) if !batch.is_empty() => inner.sink.take(batch),
+            _ => batch.clear(),
+        }
+    }
+
     /// Names an object; `None` when off.
     pub fn object(&self, kind: crate::ObjectKind, name: &str, attributes: &[(&str, String)]) -> Option<ObjectId> {
         let inner = self.inner.as_ref()?;

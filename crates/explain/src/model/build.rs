@@ -268,7 +268,9 @@ impl Builder<'_> {
             let object = self.tables.objects.get(wait.row.object as usize)?;
             object.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
         };
-        let name = by.or_else(|| attribute("device")).unwrap_or_else(|| "a disk".to_owned());
+        // Of a disk that nobody named it is known only whose it is. Were it one with the other end's, nothing would read here while there is written.
+        let unnamed = if actor.end == End::Server { "the server's disk" } else { "a disk" };
+        let name = by.or_else(|| attribute("device")).unwrap_or_else(|| unnamed.to_owned());
         let device = Device { machine: actor.machine, name };
         let ended_it = self.ended_it(&device, wait);
         // A fault on a mapped file within a write is a read.

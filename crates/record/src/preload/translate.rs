@@ -2,7 +2,7 @@
 
 use super::shared::{LISTEN, OBJECT, OpenRun, RUN, Record, SPAN, TCP, known};
 use super::sharing::Sharing;
-use crate::proc::diagnostics::{TcpInfo, plain};
+use crate::proc::diagnostics::plain;
 use crate::proc::files::{Objects, Opened};
 use crate::proc::listeners::datagrams_to;
 use crate::proc::processes::started_at;
@@ -13,7 +13,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::PoisonError;
 use thalweg_trace::WakerContext;
 use thalweg_trace::{
-    Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind,
+    Event, HostId, Mark, MarkKind, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, TcpInfo, Time, TraceHandle, Track, TrackId,
+    TrackKind,
 };
 
 /// The context of a wait for what another thread had.

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, Time};
+use thalweg_trace::TcpInfo;
 
 /// The kernel's `TCP_LISTEN`.
 pub(crate) const LISTEN: u8 = 10;
@@ -24,115 +24,12 @@ const UNIX_ANSWER_BYTES: usize = 16;
 const UDIAG_SHOW_PEER: u32 = 4;
 const UNIX_DIAG_PEER: u16 = 2;
 
-/// What TCP keeps of a connection; fields that this kernel does not have are `None`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub(crate) struct TcpInfo {
-    pub timeouts: u8,
-    pub segment_bytes: u32,
-    pub unacked_segments: u32,
-    pub sacked_segments: u32,
-    pub lost_segments: u32,
-    pub retransmitted_segments: u32,
-    pub srtt_us: u32,
-    pub ssthresh_segments: u32,
-    pub cwnd_segments: u32,
-    pub total_retransmits: u32,
-    /// Bytes that the other end has acknowledged; its own SYN counts as one at the end that connected.
-    pub acked_bytes: Option<u64>,
-    /// Bytes that arrived in order.
-    pub received_bytes: Option<u64>,
-    pub unsent_bytes: Option<u32>,
-    pub min_rtt_us: Option<u32>,
-    pub busy_us: Option<u64>,
-    pub receive_window_limited_us: Option<u64>,
-    pub send_buffer_limited_us: Option<u64>,
-    /// Bytes sent, those sent again included.
-    pub sent_bytes: Option<u64>,
-    pub retransmitted_bytes: Option<u64>,
-    pub peer_window_bytes: Option<u32>,
-    /// How often the retransmission timer expired.
-    pub total_timeouts: Option<u16>,
-}
-
 fn u16_at(bytes: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> Option<u32> {
     Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> Option<u64> {
-    Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?))
-}
-
-impl TcpInfo {
-    /// Parses the kernel's `struct tcp_info`, as long as this kernel's is.
-    pub(crate) fn parse(bytes: &[u8]) -> Option<TcpInfo> {
-        let word = |at: usize| u32_at(bytes, at);
-        Some(TcpInfo {
-            timeouts: *bytes.get(2)?,
-            segment_bytes: word(16)?,
-            unacked_segments: word(24)?,
-            sacked_segments: word(28)?,
-            lost_segments: word(32)?,
-            retransmitted_segments: word(36)?,
-            srtt_us: word(68)?,
-            ssthresh_segments: word(76)?,
-            cwnd_segments: word(80)?,
-            total_retransmits: word(100)?,
-            acked_bytes: u64_at(bytes, 120),
-            received_bytes: u64_at(bytes, 128),
-            unsent_bytes: word(144),
-            min_rtt_us: word(148).filter(|us| *us != u32::MAX),
-            busy_us: u64_at(bytes, 168),
-            receive_window_limited_us: u64_at(bytes, 176),
-            send_buffer_limited_us: u64_at(bytes, 184),
-            sent_bytes: u64_at(bytes, 200),
-            retransmitted_bytes: u64_at(bytes, 208),
-            peer_window_bytes: word(228),
-            total_timeouts: u16_at(bytes, 240),
-        })
-    }
-
-    /// Bytes sent and not acknowledged.
-    pub(crate) fn in_flight_bytes(&self) -> u64 {
-        let out = u64::from(self.unacked_segments) + u64::from(self.retransmitted_segments);
-        let settled = u64::from(self.sacked_segments) + u64::from(self.lost_segments);
-        out.saturating_sub(settled) * u64::from(self.segment_bytes)
-    }
-
-    /// Adds a row for each counter that is known.
-    pub(crate) fn counters(
-        &self,
-        object: ObjectId,
-        at: Time,
-        send_buffer_bytes: Option<u32>,
-        unread_bytes: Option<u32>,
-        out: &mut Vec<Event>,
-    ) {
-        let segments = |many: u32| i64::from(many) * i64::from(self.segment_bytes);
-        let wide = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
-        // An initial threshold is "infinite": no value to draw.
-        let ssthresh = (self.ssthresh_segments < 0x7fff_ffff).then(|| segments(self.ssthresh_segments));
-        let values = [
-            (CounterName::TcpCwndBytes, Some(segments(self.cwnd_segments))),
-            (CounterName::TcpSsthreshBytes, ssthresh),
-            (CounterName::TcpSrttUs, Some(i64::from(self.srtt_us))),
-            (CounterName::TcpInFlightBytes, Some(wide(self.in_flight_bytes()))),
-            (CounterName::TcpReceiveWindowBytes, self.peer_window_bytes.map(i64::from)),
-            (CounterName::TcpSendBufferBytes, send_buffer_bytes.map(i64::from)),
-            (CounterName::TcpUnsentBytes, self.unsent_bytes.map(i64::from)),
-            (CounterName::TcpUnreadBytes, unread_bytes.map(i64::from)),
-            (CounterName::TcpMinRttUs, self.min_rtt_us.map(i64::from)),
-            (CounterName::TcpBusyUs, self.busy_us.map(wide)),
-            (CounterName::TcpReceiveWindowLimitedUs, self.receive_window_limited_us.map(wide)),
-            (CounterName::TcpSendBufferLimitedUs, self.send_buffer_limited_us.map(wide)),
-        ];
-        let of = CounterOf::Object(object);
-        out.extend(values.into_iter().filter_map(|(name, value)| Some(Event::Counter(Counter { of, name, at, value: value? }))));
-    }
 }
 
 /// One TCP socket.
@@ -392,12 +289,5 @@ mod tests {
             let (client, server) = both_ends(bytes);
             assert_eq!((client.accepted(), server.accepted()), (Some(false), Some(true)), "{bytes}: {client:?} {server:?}");
         }
-    }
-
-    #[test]
-    fn an_older_kernels_shorter_answer_leaves_fields_out() {
-        let info = TcpInfo::parse(&[0; 104]).expect("parsed");
-        assert_eq!((info.sent_bytes, info.min_rtt_us), (None, None));
-        assert_eq!(TcpInfo::parse(&[0; 50]), None);
     }
 }

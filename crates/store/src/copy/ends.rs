@@ -14,9 +14,11 @@ use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
 use crate::sync::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_layout::FlowBuffer;
+use thalweg_trace::machine::device_of;
 use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 
 /// Where bytes come from.
@@ -90,6 +92,9 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
     let named = |size: Option<u64>| {
         let mut attributes = vec![("to", sink_name(&job.sink))];
         attributes.extend(size.map(|size| ("size_bytes", size.to_string())));
+        if let Source::Local(path) = &job.source {
+            attributes.extend(on_device(mode, path));
+        }
         mode.object(ObjectKind::File, &name, &attributes)
     };
     let plain = 0o666;
@@ -128,12 +133,19 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
     })
 }
 
+/// The device that a local file is on, for its row; nothing is asked where nothing is recorded.
+fn on_device(mode: &TraceHandle, path: &Path) -> Option<(&'static str, String)> {
+    Some(("device", mode.is_on().then(|| device_of(path))??))
+}
+
 /// Opens the sink under its `.partial` name.
 pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, tracer: &mut Tracer, look_first: bool) -> Result<To> {
     Ok(match &job.sink {
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
-            sink.object = mode.object(ObjectKind::File, &path.display().to_string(), &[]);
+            let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+            let attributes: Vec<_> = on_device(mode, above).into_iter().collect();
+            sink.object = mode.object(ObjectKind::File, &path.display().to_string(), &attributes);
             To::Local(Arc::new(sink))
         }
         Sink::Null => To::Null(Arc::new(NullSink)),

@@ -139,6 +139,7 @@ impl Recorder {
     pub fn finish(mut self, end: Time, exit_code: i32, mut attributes: Vec<(String, String)>) -> Result<PathBuf> {
         let mut dropped_events = 0;
         self.align();
+        self.end_links();
         let writer = Arc::clone(&self.writer);
         let mut take = |mut page: Vec<Event>| writer.take(&mut page);
         for (name, mut connection, session) in std::mem::take(&mut self.sessions) {
@@ -167,12 +168,16 @@ impl Recorder {
     }
 }
 
+impl Recorder {
+    /// Connections are not recorded any more; what was kept of them is handed on.
+    fn end_links(&self) {
+        self.stores.iter().flat_map(|store| store.data.links()).for_each(|link| link.set_recording(None));
+        crate::wire::flush_counters();
+    }
+}
+
 impl Drop for Recorder {
     fn drop(&mut self) {
-        for store in &self.stores {
-            for link in store.data.links() {
-                link.set_recording(None);
-            }
-        }
+        self.end_links();
     }
 }

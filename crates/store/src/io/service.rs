@@ -17,6 +17,7 @@ use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_bulk::{crc32c, resize};
+use thalweg_trace::machine::device_of;
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
 
 /// Serves datafiles of one or more targets.
@@ -397,12 +398,14 @@ impl IoSession {
         if self.objects.len() >= NAMED {
             self.objects.clear();
         }
-        let attributes = [
+        let mut attributes = vec![
             ("server", self.server.options.name.clone()),
             ("target", id.target.to_string()),
             ("file", id.file.to_string()),
             ("datafile", id.index.to_string()),
         ];
+        // (A datafile that is about to be made is not there yet, and its directory is.)
+        attributes.extend(datafile.path().ancestors().find_map(device_of).map(|device| ("device", device)));
         let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
         self.objects.insert(id, (session, object));
         Some(object)

@@ -177,7 +177,7 @@ impl Connection {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
-        self.recording = Recorded::new(mode, session, &name, &self.hello.server);
+        self.recording = Recorded::new(mode, session, &name, &self.hello.server, Some(self.channel.socket()));
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.
@@ -230,6 +230,14 @@ impl Connection {
         Ok((body, payload))
     }
 
+    /// What was awaited has come.
+    fn came(&mut self) {
+        self.progress = Instant::now();
+        if let Some(counted) = self.recording.as_ref().and_then(|r| r.counted.as_ref()) {
+            counted.came();
+        }
+    }
+
     /// Receives a reply's payload; `buffer` is as long as the header says.
     ///
     /// # Errors
@@ -237,7 +245,7 @@ impl Connection {
     pub fn receive_payload(&mut self, header: &Header, buffer: &mut [u8]) -> Result<()> {
         debug_assert_eq!(buffer.len() as u64, header.payload_bytes);
         let received = self.channel.receive_payload(buffer, self.timeout);
-        self.progress = Instant::now();
+        self.came();
         received.map_err(|e| self.failed("its reply was received", e))
     }
 
@@ -248,7 +256,7 @@ impl Connection {
     pub fn receive_pieces(&mut self, header: &Header, pieces: &mut [IoSliceMut<'_>]) -> Result<()> {
         debug_assert_eq!(pieces.iter().map(|p| p.len() as u64).sum::<u64>(), header.payload_bytes);
         let received = self.channel.receive_pieces(pieces, self.timeout);
-        self.progress = Instant::now();
+        self.came();
         received.map_err(|e| self.failed("its reply was received", e))
     }
 
@@ -275,6 +283,9 @@ impl Connection {
         let mut all = Vec::with_capacity(pieces.len() + 1);
         all.push(IoSlice::new(&self.scratch));
         all.extend_from_slice(pieces);
+        if let Some(counted) = self.recording.as_ref().and_then(|r| r.counted.as_ref()) {
+            counted.sending(tracer);
+        }
         let sent = self.channel.send_pieces(&mut all);
         if let Err(error) = sent {
             return Err(self.why_sending_failed(error));
@@ -335,6 +346,7 @@ impl Connection {
         let mut bytes = [0_u8; HEADER_BYTES];
         let came = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
         came.map_err(|e| self.failed("its reply was awaited", e))?;
+        self.came();
         let received = Header::decode(&bytes).and_then(|header| {
             self.scratch.resize(header.body_bytes as usize, 0);
             self.channel.receive_exact(&mut self.scratch).map_err(|e| socket::failure("its reply was received", e, self.timeout))?;
@@ -356,7 +368,6 @@ impl Connection {
             self.broken = true;
             error.at_server(&self.hello.server)
         })?;
-        self.progress = Instant::now();
         self.has_answered = true;
         let request = self.recording.as_ref().filter(|_| tracer.is_on()).and_then(|_| RequestId::new(header.request));
         let size_bytes = Some((HEADER_BYTES + self.scratch.len()) as u64);

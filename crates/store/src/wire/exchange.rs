@@ -1,6 +1,7 @@
 //! One request on a server: its body and payload in, one reply out.
 
 use super::channel::Channel;
+use super::counted::Counted;
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::socket;
 use crate::error::{Error, ErrorKind, Result};
@@ -23,6 +24,8 @@ pub struct Exchange<'a> {
     /// Traces the connection's thread; off unless the request is recorded.
     pub tracer: &'a mut Tracer,
     pub(super) mode: Option<&'a TraceHandle>,
+    /// TCP's counters of the connection, where the request is recorded.
+    pub(super) counted: Option<&'a Counted>,
     /// The connection, for traces.
     pub object: Option<ObjectId>,
     /// The request's `rpc.serve`, to be the parent of what it consists of.
@@ -70,6 +73,9 @@ impl Exchange<'_> {
             .receive_payload(buffer, limits::SERVER_SILENCE)
             .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
         self.payload_left -= buffer.len() as u64;
+        if let Some(counted) = self.counted {
+            counted.came();
+        }
         Ok(())
     }
 
@@ -128,6 +134,9 @@ impl Exchange<'_> {
         encode(header, body, self.scratch)?;
         self.replied = true;
         let mut pieces = [IoSlice::new(self.scratch), IoSlice::new(payload)];
+        if let Some(counted) = self.counted {
+            counted.sending(self.tracer);
+        }
         self.channel.send_pieces(&mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
         let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
         let about = SpanFields { object: self.object, size_bytes, ..self.about() };

@@ -12,6 +12,7 @@
 mod channel;
 mod connect;
 mod connection;
+mod counted;
 pub(crate) mod descriptors;
 mod exchange;
 mod header;
@@ -26,6 +27,7 @@ mod tls;
 pub use channel::Channel;
 pub use connect::Connect;
 pub use connection::{Connection, Reply, unexpected};
+pub(crate) use counted::flush as flush_counters;
 pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};

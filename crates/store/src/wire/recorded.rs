@@ -1,5 +1,8 @@
 //! A connection whose requests are recorded: in which session of the server's, and under which numbers.
 
+use super::counted::Counted;
+use std::net::TcpStream;
+use std::sync::Arc;
 use thalweg_trace::{ObjectId, ObjectKind, TraceHandle, Tracer};
 
 /// What requests of a recorded connection belong to.
@@ -9,15 +12,18 @@ pub(super) struct Recorded {
     pub session: u32,
     /// The connection's row in the recording.
     pub object: Option<ObjectId>,
+    /// TCP's counters of it; `None`: they are not recorded.
+    pub counted: Option<Counted>,
 }
 
 impl Recorded {
-    /// A connection called `name` to a server; `None`: nothing is recorded.
-    pub(super) fn new(mode: &TraceHandle, session: u32, name: &str, server: &str) -> Option<Recorded> {
-        mode.is_on().then(|| Recorded {
-            mode: mode.clone(),
-            session,
-            object: mode.object(ObjectKind::Connection, name, &[("server", server.to_owned())]),
+    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are.
+    pub(super) fn new(mode: &TraceHandle, session: u32, name: &str, server: &str, socket: Option<&Arc<TcpStream>>) -> Option<Recorded> {
+        let attributes = [("server", server.to_owned()), ("end", "client".to_owned())];
+        mode.is_on().then(|| {
+            let object = mode.object(ObjectKind::Connection, name, &attributes);
+            let counted = socket.and_then(|socket| Counted::new(mode, object, socket));
+            Recorded { mode: mode.clone(), session, object, counted }
         })
     }
 

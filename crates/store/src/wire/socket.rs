@@ -7,6 +7,7 @@ use std::io::{IoSlice, IoSliceMut, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, AsRawFd};
 use std::time::{Duration, Instant};
+use thalweg_trace::TcpInfo;
 
 /// Buffers from here on are received as large things are.
 pub(super) const LARGE_BYTES: usize = limits::WAKE_BYTES / 4;
@@ -228,6 +229,22 @@ fn set_wake_bytes(stream: &TcpStream, bytes: usize) {
             size_of::<libc::c_int>() as libc::socklen_t,
         );
     }
+}
+
+/// What TCP says of the connection now.
+pub(super) fn tcp_info(stream: &TcpStream) -> Option<TcpInfo> {
+    // More than any kernel's structure has.
+    let mut bytes = [0_u8; 512];
+    let mut length = bytes.len() as libc::socklen_t;
+    // SAFETY: at most `length` bytes are written, which the buffer has.
+    let done =
+        unsafe { libc::getsockopt(stream.as_raw_fd(), libc::IPPROTO_TCP, libc::TCP_INFO, bytes.as_mut_ptr().cast(), &raw mut length) };
+    if done == 0 { TcpInfo::parse(bytes.get(..length as usize)?) } else { None }
+}
+
+/// Its send buffer, as the kernel counts it.
+pub(super) fn send_buffer_bytes(stream: &TcpStream) -> Option<u32> {
+    socket2::SockRef::from(stream).send_buffer_size().ok()?.try_into().ok()
 }
 
 /// Waits until something can be received, or for so long.

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::trust::Identity;
 use crate::wire::channel::Channel;
+use crate::wire::counted::Counted;
 use crate::wire::exchange::{Exchange, request_header};
 use crate::wire::header::{HEADER_BYTES, Header, Kind};
 use crate::wire::proving::{self, Met};
@@ -48,6 +49,7 @@ struct Recording {
     session: Arc<RecordingSession>,
     tracer: Tracer,
     object: Option<ObjectId>,
+    counted: Option<Counted>,
 }
 
 /// What became of the connection.
@@ -152,6 +154,9 @@ impl<'a> Served<'a> {
             true => self.channel.receive_by(&mut bytes, self.hello_by).map_err(no_hello)?,
             false => self.wait_for_header(&mut bytes)?,
         };
+        if let Some(counted) = self.recording.as_ref().and_then(|r| r.counted.as_ref()) {
+            counted.came();
+        }
         if let Err(error) = self.still() {
             self.last_words(&error)?;
             self.linger();
@@ -231,9 +236,9 @@ impl<'a> Served<'a> {
             self.choose_recording(header.session);
         }
         let mut off = Tracer::off();
-        let (tracer, object, session) = match &mut self.recording {
-            Some(r) => (&mut r.tracer, r.object, Some(Arc::clone(&r.session))),
-            None => (&mut off, None, None),
+        let (tracer, object, session, counted) = match &mut self.recording {
+            Some(r) => (&mut r.tracer, r.object, Some(Arc::clone(&r.session)), r.counted.as_ref()),
+            None => (&mut off, None, None, None),
         };
         let working = session.as_ref().map(RecordingSession::working);
         let request = RequestId::new(header.request);
@@ -251,6 +256,7 @@ impl<'a> Served<'a> {
             scratch: &mut self.scratch,
             tracer,
             mode: session.as_ref().map(|s| &s.mode),
+            counted,
             object,
             span: serving.id(),
         };
@@ -281,8 +287,9 @@ impl<'a> Served<'a> {
         let session = (number != 0).then(|| self.shared.sessions.get(number)).flatten();
         self.recording = session.map(|session| {
             let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
-            let object = session.mode.object(ObjectKind::Connection, &self.name, &[]);
-            Recording { number, session, tracer, object }
+            let object = session.mode.object(ObjectKind::Connection, &self.name, &[("end", "server".to_owned())]);
+            let counted = Counted::new(&session.mode, object, self.channel.socket());
+            Recording { number, session, tracer, object, counted }
         });
     }
 }

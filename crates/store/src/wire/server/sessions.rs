@@ -247,6 +247,7 @@ impl RecordingSession {
             self.idle.wait_for(&mut busy, left);
         }
         drop(busy);
+        crate::wire::flush_counters();
         self.kept.page()
     }
 }
