@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-profile bench-study lab corpus corpus-record gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-profile bench-study studies lab corpus corpus-record gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -38,6 +38,9 @@ bench-ls:       ## what a listing costs with each mechanism, at round trips of 0
 
 bench-profile:  ## profiles beside perf and beside programs that count themselves, and what they cost (root; 12 minutes; a quiet machine); writes docs/PROFILE.md
 	@tools/setup bench && tools/build --release && bench/profile/run
+
+studies:        ## the five classic studies made again: the next shard of STUDY=NAME (root; at most 25 minutes; a quiet machine); writes docs/STUDIES.md
+	@tools/setup bench && tools/setup lab && tools/setup mpi && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && $(MAKE) -s -C mpi && bench/studies $(STUDY)
 
 bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--shard $(SHARD))
