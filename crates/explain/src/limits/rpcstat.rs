@@ -19,7 +19,19 @@ pub(crate) const LEAST_DRAINS: usize = 3;
 pub(crate) const TIMES_RESPONSE: f64 = 2.0;
 /// Calls that are made alone, at the end of a drain. A client that refills sends more at once than this. Instead: the client's own limit.
 pub(crate) const MOST_ALONE: u32 = 2;
-/// Bound: drains that are kept.
+/// Calls are pending for this part of a drain at least. What lasts because the client does nothing is no drain. Instead: what the client
+/// waited for.
+pub(crate) const DRAIN_WAITS: f64 = 0.5;
+/// Drains that take less than this part of the time are no cycle: nobody would look for them. Instead: nothing; it is wording.
+pub(crate) const DRAIN_PART: f64 = 0.01;
+/// Two groups of pauses are apart where little lies between: up to so many times the middle of the two, either way ... A spread of one group
+/// has a tail that Otsu's split cuts off. Instead: what the client waited for.
+pub(crate) const VALLEY_WIDTH: f64 = 1.4;
+/// ... there is at most this part of the smaller group's time. Instead: what the client waited for.
+pub(crate) const VALLEY_PART: f64 = 0.25;
+/// Bound: bins of lengths, as many as a small picture shows. Instead: nothing; it is a picture.
+pub(crate) const LENGTH_BINS: usize = 24;
+/// Bound: drains that are kept; of more, the longer half.
 pub(crate) const KEPT_DRAINS: usize = 1 << 16;
 /// With fewer pending there is no queue to drain. Instead: the client's own limit.
 pub(crate) const DRAIN_PENDING: u64 = 3;

@@ -176,6 +176,8 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let unsent = unsent::unsent(source, &mut seen, &connections)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
     let (quiet, stalls, whose) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let (usual_ns, nearly_all_ns) = (seen.responses.quantile_ns(0.5), seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS));
+    let (drain_cycles, _two_parts) = seen.drains.finish(start_ns, &seen.over_time, usual_ns, nearly_all_ns);
     let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
     let mut document = RpcStat {
         schema: document::SCHEMA.to_owned(),
@@ -198,7 +200,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         bursts: bursts(&seen.sent, &seen.received),
         quiet,
         stalls,
-        drain_cycles: seen.drains.finish(seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS)),
+        drain_cycles,
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
         waits: Vec::new(),
         close_ups: Vec::new(),

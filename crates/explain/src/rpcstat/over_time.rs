@@ -41,6 +41,11 @@ impl OverTime {
         OverTime { start_ns, end_ns, width_ns, bins: vec![Bin::default(); limits::FINE_BINS], sent: curve(), received: curve() }
     }
 
+    /// How long all of it is.
+    pub(super) fn wall_s(&self) -> f64 {
+        (self.end_ns - self.start_ns) as f64 / 1e9
+    }
+
     /// The bin of an instant; the nearest of one outside.
     pub(super) fn index(&self, at_ns: i64) -> usize {
         let after = at_ns.saturating_sub(self.start_ns).max(0) as f64;
