@@ -90,3 +90,19 @@ pub(crate) const NAMED_PART: f64 = 0.05;
 
 /// Bound: spans looked through for messages beside the calls.
 pub(crate) const LAST_SPANS: usize = 100_000;
+
+// waits.rs
+
+/// A wait too short to be seen by itself adds to what is shown where it is so many times as long as the median quiet interval ... In a fast transfer nearly all the time is pauses between
+/// packets, some for the server, some for the client: to show these as waits for one would claim what is not so. Instead: what the ends did
+/// meanwhile.
+pub(crate) const TIMES_USUAL_WAIT: i64 = 4;
+/// ... and at least so long, as are those that are seen. A scheduler's turn and an interrupt that is put off are shorter. Instead: what the ends did meanwhile.
+pub(crate) const LEAST_WAIT_NS: i64 = 1_000_000;
+/// Waits of one kind are drawn as one where they are closer than one in so many of the whole: nobody sees the space between. Instead: nothing;
+/// it is a picture.
+pub(crate) const WAITS_NEAR: i64 = 1000;
+/// What stays shorter than one in so many of the whole is left out: it is less than a place on the picture. Instead: nothing; it is a picture.
+pub(crate) const WAITS_SHOWN: i64 = 1500;
+/// What is drawn as a wait for one is that for this part of it at least. Instead: each by itself, which is too many.
+pub(crate) const MOST_OF_IT: f64 = 0.75;

@@ -17,6 +17,7 @@ mod responses;
 mod sentence;
 mod sweep;
 mod unsent;
+mod waits;
 
 pub use document::RpcStat;
 pub use live::Interval;
@@ -31,7 +32,7 @@ use crate::observe::overlap::Overlap;
 use document::{Bursts, Connection, MAX_CONNECTIONS, Pending, SlowStart};
 use drains::Drains;
 use over_time::OverTime;
-use quiet::QuietIntervals;
+use quiet::{QuietIntervals, Summary};
 use responses::Responses;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
@@ -175,7 +176,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let connections = connections(source, &mut seen)?;
     let unsent = unsent::unsent(source, &mut seen, &connections)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
-    let (quiet, stalls, whose) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let Summary { quiet, stalls, waits, whose } = seen.quiet.finish(start_ns, &seen.over_time, &marks);
     let (usual_ns, nearly_all_ns) = (seen.responses.quantile_ns(0.5), seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS));
     let (drain_cycles, _two_parts) = seen.drains.finish(start_ns, &seen.over_time, usual_ns, nearly_all_ns);
     let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
@@ -202,7 +203,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         stalls,
         drain_cycles,
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
-        waits: Vec::new(),
+        waits,
         close_ups: Vec::new(),
         series: seen.over_time.series(),
         round_trips: None,
