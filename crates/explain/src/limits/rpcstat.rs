@@ -1,5 +1,10 @@
 //! Recordings of packets.
 
+// calls_within.rs
+
+/// Bound: calls of a close-up that are drawn; the longest. Instead: all, which nobody sees apart.
+pub(crate) const CALL_BARS: usize = 60;
+
 // charge.rs
 
 /// The window is what limits from this part of it in flight on. What is in flight is sampled between packets, and a window is rarely seen
@@ -7,6 +12,19 @@
 pub(crate) const AT_WINDOW: f64 = 0.8;
 /// Bound: fine bins for each step of the path.
 pub(crate) const BINS_PER_STEP: usize = 4;
+
+// close_ups.rs
+
+/// A drain cycle is shown with as much again before and after it, so that one sees the client send. Instead: nothing; it is a picture.
+pub(crate) const DRAIN_MARGIN: f64 = 1.0;
+/// A stall is shown with a quarter of it on both sides: it is long. Instead: nothing; it is a picture.
+pub(crate) const STALL_MARGIN: f64 = 0.25;
+/// This part of a slow beginning is shown ... Single calls are seen in a third of it. Instead: nothing; it is a picture.
+pub(crate) const BEGINNING_PART: f64 = 1.0 / 3.0;
+/// ... or so many of its stalls, where that is less. Instead: nothing; it is a picture.
+pub(crate) const BEGINNING_GAPS: usize = 10;
+/// Procedures that a sentence names. Instead: nothing; it is wording.
+pub(crate) const NAMED_PROCEDURES: usize = 2;
 
 // drains.rs
 
@@ -56,6 +74,8 @@ pub(crate) const NEARLY_ALL_CALLS: f64 = 0.9;
 
 /// Bound: bins of what the analysis needs; a whole number of them is one of the document's.
 pub(crate) const FINE_BINS: usize = 4096;
+/// Bound: bins of a series, as many as a wide picture has places.
+pub(crate) const MOST_BINS: usize = 1024;
 /// The most that was pending over so many completions is taken for the window, if they are more than twice as many as that. Instead: the
 /// client's own limit.
 pub(crate) const WINDOW_COMPLETIONS: u64 = 16;
