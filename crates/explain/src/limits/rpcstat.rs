@@ -17,6 +17,8 @@ pub(crate) const BINS_PER_STEP: usize = 4;
 
 /// A drain cycle is shown with as much again before and after it, so that one sees the client send. Instead: nothing; it is a picture.
 pub(crate) const DRAIN_MARGIN: f64 = 1.0;
+/// Lengths that differ from the median by less than this part of it are equally typical. Instead: nothing; it is a picture.
+pub(crate) const NEAR_MEDIAN: f64 = 0.02;
 /// A stall is shown with a quarter of it on both sides: it is long. Instead: nothing; it is a picture.
 pub(crate) const STALL_MARGIN: f64 = 0.25;
 /// This part of a slow beginning is shown ... Single calls are seen in a third of it. Instead: nothing; it is a picture.

@@ -26,8 +26,9 @@ pub(super) fn close_ups(source: &dyn Source, document: &RpcStat, two_parts: Opti
     };
     let mut shown: Vec<(Shown, Part)> = Vec::new();
     if let Some(cycles) = &document.drain_cycles {
-        let off = |length_s: f64| (length_s - cycles.median_s).abs();
-        if let Some(drain) = cycles.longest.iter().min_by(|a, b| off(a.length_s).total_cmp(&off(b.length_s))) {
+        // To within a step: of equals the last, so that the second pass ends sooner.
+        let off = |length_s: f64| ((length_s - cycles.median_s).abs() / (limits::NEAR_MEDIAN * cycles.median_s)).floor();
+        if let Some(drain) = cycles.longest.iter().rev().min_by(|a, b| off(a.length_s).total_cmp(&off(b.length_s))) {
             let part = around(ns(drain.start_s), ns(drain.start_s + drain.length_s), limits::DRAIN_MARGIN);
             shown.push((Shown::Drain, part));
         }
@@ -46,8 +47,8 @@ pub(super) fn close_ups(source: &dyn Source, document: &RpcStat, two_parts: Opti
         }
     }
     if let Some(slow) = &document.slow_start {
-        let gaps = document.stalls.longest.iter().map(|s| s.start_s + s.length_s).filter(|&end_s| end_s < slow.until_s);
-        let some_gaps_s = gaps.skip(limits::BEGINNING_GAPS - 1).next().unwrap_or(f64::MAX);
+        let mut gaps = document.stalls.longest.iter().map(|s| s.start_s + s.length_s).filter(|&end_s| end_s < slow.until_s);
+        let some_gaps_s = gaps.nth(limits::BEGINNING_GAPS - 1).unwrap_or(f64::MAX);
         let to_ns = ns((slow.until_s * limits::BEGINNING_PART).min(some_gaps_s));
         shown.push((Shown::Beginning, around(axis_ns, to_ns, 0.0)));
     }
@@ -94,15 +95,13 @@ fn drain(length_s: f64, within: &Within) -> String {
         }
         (Some((name, takes_s)), alone) => {
             let before = completes.map_or_else(String::new, |c| format!("{c}, then "));
-            let others = match alone {
-                1 => String::new(),
-                2 => " beside 1 short call".to_owned(),
-                n => format!(" beside {} short calls", n - 1),
+            let article = if name.starts_with(['A', 'E', 'I', 'O', 'a', 'e', 'i', 'o']) { "an" } else { "a" };
+            let takes = match alone {
+                1 => format!("alone takes {}", duration(*takes_s)),
+                2 => format!("takes {}, beside 1 shorter call", duration(*takes_s)),
+                n => format!("takes {}, beside {} shorter calls", duration(*takes_s), count(n - 1)),
             };
-            format!(
-                "Nothing else is sent for {length}: {before}1 {name} alone{others} takes {}; then the client sends again.",
-                duration(*takes_s)
-            )
+            format!("Nothing else is sent for {length}: {before}{article} {name} {takes}; then the client sends again.")
         }
     }
 }
@@ -136,10 +135,12 @@ fn stall(stall: &Stall) -> String {
     }
 }
 
+/// From a half to a tenth.
+const PARTS: [&str; 9] = ["half", "a third", "a quarter", "a fifth", "a sixth", "a seventh", "an eighth", "a ninth", "a tenth"];
+
 fn beginning(document: &RpcStat) -> String {
     let Some(slow) = &document.slow_start else { return String::new() };
     let part = slow.bytes_per_s / slow.later_bytes_per_s.max(f64::MIN_POSITIVE);
-    const PARTS: [&str; 9] = ["half", "a third", "a quarter", "a fifth", "a sixth", "a seventh", "an eighth", "a ninth", "a tenth"];
     let nearest = (1.0 / part.max(f64::MIN_POSITIVE)).round();
     let part = match nearest as usize {
         n @ 2..=10 if (part * nearest - 1.0).abs() <= limits::NAMED_PART * 2.0 => PARTS[n - 2].to_owned(),
