@@ -319,14 +319,18 @@ fn connections(source: &dyn Source, seen: &mut Gathered) -> Result<Vec<Connectio
         let value = counter.value.max(0) as u64;
         bin.receive_window = Some(bin.receive_window.map_or(value, |least| least.min(value)));
     }
-    for counter in source.counters(CounterName::TcpCwndBytes)?.iter().filter(|c| of_client(c).is_some()) {
-        let bin = seen.over_time.at(counter.at.ns());
-        bin.cwnd = bin.cwnd.max(Some(counter.value.max(0) as u64));
+    // Packets show no congestion window, and of the RPC window an estimate; to look for them takes a read of all counters each.
+    if !packets_alone(source) {
+        for counter in source.counters(CounterName::TcpCwndBytes)?.iter().filter(|c| of_client(c).is_some()) {
+            let bin = seen.over_time.at(counter.at.ns());
+            bin.cwnd = bin.cwnd.max(Some(counter.value.max(0) as u64));
+        }
     }
-    // Of packets the window is an estimate; a client's own recording says it.
-    for counter in source.counters(CounterName::RpcWindow)?.iter().filter(|_| !sent_only(source)) {
-        let bin = seen.over_time.at(counter.at.ns());
-        bin.window = bin.window.max(Some(counter.value.max(0) as u64));
+    if !sent_only(source) {
+        for counter in source.counters(CounterName::RpcWindow)? {
+            let bin = seen.over_time.at(counter.at.ns());
+            bin.window = bin.window.max(Some(counter.value.max(0) as u64));
+        }
     }
     let mut srtt: HashMap<&str, i64> = HashMap::new();
     for counter in &source.counters(CounterName::TcpSrttUs)? {

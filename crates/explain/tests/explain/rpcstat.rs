@@ -495,6 +495,17 @@ fn the_document_is_bounded_whatever_the_run() {
 #[test]
 fn the_congestion_window_is_the_clients_and_an_estimated_rpc_window_is_left_out() {
     let mut client = committing(3);
+    // A recorder of the client's threads, besides the packets.
+    let track = Track {
+        track: TrackId::new(2).unwrap(),
+        host: HostId(0),
+        kind: TrackKind::Thread,
+        role: Role::Client,
+        pid: None,
+        tid: None,
+        name: "cp".to_owned(),
+    };
+    client.events.push(Event::Track(track));
     let of = CounterOf::Object(ObjectId::new(CONNECTION).unwrap());
     for (name, value) in [(CounterName::TcpCwndBytes, 14_480), (CounterName::RpcWindow, 8)] {
         client.events.push(Event::Counter(Counter { of, name, at: Time::from_monotonic_ns(50 * MS), value }));
