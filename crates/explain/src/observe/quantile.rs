@@ -34,8 +34,17 @@ impl Lengths {
         }
         self.counts[bucket(ns)] += 1;
         self.count += 1;
-        self.total_ns += ns;
+        self.total_ns = self.total_ns.saturating_add(ns);
         self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    /// Adds all of another.
+    pub(crate) fn add_all(&mut self, other: &Lengths) {
+        self.counts.resize(self.counts.len().max(other.counts.len()), 0);
+        self.counts.iter_mut().zip(&other.counts).for_each(|(count, more)| *count += more);
+        self.count += other.count;
+        self.total_ns = self.total_ns.saturating_add(other.total_ns);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 
     /// The length below which this part of them lies; 0 of none.

@@ -3,11 +3,16 @@
 //! A client that keeps its window full sends a call for each reply. Where it stops (for a commit, for a lock, because its
 //! flusher sleeps), the queue drains. What it then does alone (the commit) belongs to the drain. One such interval is an accident;
 //! some of them, at distances, are a cycle. A client that sends in bursts lets its queue run empty after each, for as long as
-//! calls take to be answered: that is no drain.
+//! calls take to be answered: that is no drain. Where such pauses fall into two groups well apart, the longer ones are the drains.
 
-use super::document::DrainCycles;
+use super::document::{Drain as Listed, DrainCycles, LengthBin};
+use super::over_time::OverTime;
 use super::sweep::{Edge, State};
+use crate::limits::observe::GROUPS_APART;
 use crate::limits::rpcstat as limits;
+
+/// At most this many entries in [`DrainCycles::longest`].
+const MAX_LISTED: usize = 400;
 
 #[derive(Clone, Copy, Debug)]
 struct Drain {
@@ -15,6 +20,18 @@ struct Drain {
     to_ns: i64,
     pending_at_start: u64,
     pending_at_end: u64,
+    replies: u64,
+}
+
+impl Drain {
+    fn ns(&self) -> i64 {
+        self.to_ns - self.from_ns
+    }
+
+    /// Whether a queue drained: it had some calls, and more than one was answered.
+    fn is_of_queue(&self) -> bool {
+        self.pending_at_start >= limits::DRAIN_PENDING && self.replies >= limits::DRAIN_REPLIES
+    }
 }
 
 /// A pause in sending, seen from its end.
@@ -25,6 +42,19 @@ struct Pause {
     replies: u64,
     /// Calls made alone within it.
     alone: u32,
+    /// How long anything was pending after it.
+    waited_after_ns: i64,
+}
+
+/// A pause in sending of two parts: calls complete, and then nothing is pending.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct TwoParts {
+    /// The last byte of the call before it.
+    pub from_ns: i64,
+    /// Where nothing is pending any more.
+    pub empty_from_ns: i64,
+    /// The first byte of the call after it.
+    pub to_ns: i64,
 }
 
 /// Gathers them, backward in time.
@@ -32,74 +62,231 @@ struct Pause {
 pub(super) struct Drains {
     pause: Option<Pause>,
     /// A pause after a call that was made alone.
-    after_alone: Option<Pause>,
+    after_alone: Option<(Drain, Pause)>,
     drains: Vec<Drain>,
+    /// Shorter ones are not kept.
+    least_ns: i64,
+    /// Where the last event was, going backward; and how long anything was pending after it.
+    at_ns: Option<i64>,
+    waited_ns: i64,
+    /// The end of the pause that goes on, whatever was alone; and where its last reply came, if nothing was pending after it.
+    sends_again: Option<(i64, Option<i64>)>,
+    two_parts: Option<TwoParts>,
 }
 
 impl Drains {
     /// An event, and the state it leads to.
     pub(super) fn edge(&mut self, at_ns: i64, edge: Edge, after: State) {
+        let later_ns = self.at_ns.replace(at_ns).unwrap_or(at_ns);
+        self.waited_ns += if after.pending > 0 { later_ns - at_ns } else { 0 };
         match edge {
-            Edge::SendBegins if after.sending == 1 => {
-                // Nothing was pending when the call was sent that was then waited for alone: the pause before it is a part of the same.
-                let joined = self.after_alone.take().filter(|_| after.pending == 0).map(|later| Pause { alone: later.alone + 1, ..later });
-                self.pause = joined.or(Some(Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0, alone: 0 }));
-            }
+            Edge::SendBegins if after.sending == 1 => self.begins(at_ns, after),
             Edge::Replied => {
                 if let Some(pause) = &mut self.pause {
                     pause.replies += 1;
                 }
-            }
-            Edge::SendEnds if after.sending == 0 => {
-                // The call whose sending ends here is pending from here on.
-                let pending_at_start = after.pending + 1;
-                if let Some(pause) = self.pause.take() {
-                    if pending_at_start == 1 && pause.pending_at_end == 0 && pause.alone < limits::MOST_ALONE {
-                        self.after_alone = Some(pause);
-                        return;
-                    }
-                    let fell = pause.pending_at_end as f64 <= limits::FALL * pending_at_start as f64;
-                    if pending_at_start >= limits::DRAIN_PENDING
-                        && pause.replies >= limits::DRAIN_REPLIES
-                        && fell
-                        && self.drains.len() < limits::KEPT_DRAINS
-                    {
-                        let Pause { to_ns, pending_at_end, .. } = pause;
-                        self.drains.push(Drain { from_ns: at_ns, to_ns, pending_at_start, pending_at_end });
-                    }
+                if let Some((_, emptied @ None)) = &mut self.sends_again
+                    && after.pending == 0
+                {
+                    *emptied = Some(at_ns);
                 }
             }
+            Edge::SendEnds if after.sending == 0 => self.ends(at_ns, after),
             _ => {}
         }
     }
 
-    /// What they come to, if they recur. `response_ns`: what nearly all calls took at most.
-    pub(super) fn finish(mut self, response_ns: u64) -> Option<DrainCycles> {
-        let least_ns = (limits::TIMES_RESPONSE * response_ns as f64) as i64;
-        self.drains.retain(|d| d.to_ns - d.from_ns >= least_ns);
-        if self.drains.len() < limits::LEAST_DRAINS {
-            return None;
+    /// A pause ends where a call begins.
+    fn begins(&mut self, at_ns: i64, after: State) {
+        self.sends_again = Some((at_ns, None));
+        let mut pause = Pause { to_ns: at_ns, pending_at_end: after.pending, replies: 0, alone: 0, waited_after_ns: self.waited_ns };
+        if let Some((later, alone)) = self.after_alone.take() {
+            // Nothing was pending when the call was sent that was then waited for alone: the pause before it is a part of the same.
+            if after.pending == 0 {
+                pause = Pause { alone: alone.alone + 1, ..alone };
+            } else {
+                self.keep(later, alone);
+            }
+        }
+        self.pause = Some(pause);
+    }
+
+    /// A pause begins where a call's last byte was sent.
+    fn ends(&mut self, at_ns: i64, after: State) {
+        if let Some((to_ns, Some(empty_from_ns))) = self.sends_again.take() {
+            self.two_parts(TwoParts { from_ns: at_ns, empty_from_ns, to_ns });
+        }
+        let Some(pause) = self.pause.take() else { return };
+        // The call whose sending ends here is pending from here on.
+        let pending_at_start = after.pending + 1;
+        let Pause { to_ns, pending_at_end, replies, .. } = pause;
+        let fell = pending_at_end as f64 <= limits::FALL * pending_at_start as f64;
+        let drain = Drain { from_ns: at_ns, to_ns, pending_at_start, pending_at_end, replies };
+        if pending_at_start == 1 && pending_at_end == 0 && pause.alone < limits::MOST_ALONE {
+            self.after_alone = Some((drain, pause));
+        } else if fell && replies > 0 {
+            self.keep(drain, pause);
+        }
+    }
+
+    fn keep(&mut self, drain: Drain, pause: Pause) {
+        // What lasts because the client does nothing is no drain.
+        let waited_ns = self.waited_ns - pause.waited_after_ns;
+        if (waited_ns as f64) < limits::DRAIN_WAITS * drain.ns() as f64 || drain.ns() < self.least_ns {
+            return;
+        }
+        self.drains.push(drain);
+        if self.drains.len() >= limits::KEPT_DRAINS {
+            let mut lengths: Vec<i64> = self.drains.iter().map(Drain::ns).collect();
+            let (_, median, _) = lengths.select_nth_unstable(limits::KEPT_DRAINS / 2);
+            self.least_ns = *median + 1;
+            self.drains.retain(|d| d.ns() >= self.least_ns);
+        }
+    }
+
+    /// Of pauses of two parts, that whose shorter part is the longest.
+    fn two_parts(&mut self, found: TwoParts) {
+        let shorter_ns = |t: &TwoParts| (t.to_ns - t.empty_from_ns).min(t.empty_from_ns - t.from_ns);
+        if self.two_parts.is_none_or(|before| shorter_ns(&before) < shorter_ns(&found)) {
+            self.two_parts = Some(found);
+        }
+    }
+
+    /// What they come to, if they recur; and the pause of two parts that stands out most. `usual_ns`, `nearly_all_ns`: what half of all calls
+    /// took at most, and what nearly all did.
+    pub(super) fn finish(
+        mut self,
+        start_ns: i64,
+        over_time: &OverTime,
+        usual_ns: u64,
+        nearly_all_ns: u64,
+    ) -> (Option<DrainCycles>, Option<TwoParts>) {
+        if let Some((later, pause)) = self.after_alone.take() {
+            self.keep(later, pause);
         }
         self.drains.reverse();
-        let mut lengths: Vec<i64> = self.drains.iter().map(|d| d.to_ns - d.from_ns).collect();
-        let mut periods: Vec<i64> = self.drains.windows(2).map(|w| w[1].from_ns - w[0].from_ns).collect();
-        let median_of = |of: &dyn Fn(&Drain) -> u64| {
-            let mut all: Vec<u64> = self.drains.iter().map(of).collect();
-            all.sort_unstable();
-            all[all.len() / 2]
+        let times = |response_ns: u64| (limits::TIMES_RESPONSE * response_ns as f64) as i64;
+        let longer = longer_group(&self.drains).map(|least_ns| least_ns.max(times(usual_ns)));
+        let drains: Vec<Drain> = match longer {
+            Some(least_ns) if over_time.queue().window_median >= limits::DRAIN_PENDING => {
+                self.drains.iter().filter(|d| d.ns() >= least_ns).copied().collect()
+            }
+            _ => self.drains.iter().filter(|d| d.ns() >= times(nearly_all_ns) && d.is_of_queue()).copied().collect(),
         };
-        let total_s = lengths.iter().sum::<i64>() as f64 / 1e9;
-        lengths.sort_unstable();
-        periods.sort_unstable();
-        Some(DrainCycles {
-            count: self.drains.len() as u64,
-            median_s: lengths[lengths.len() / 2] as f64 / 1e9,
-            period_s: periods[periods.len() / 2] as f64 / 1e9,
-            total_s,
-            pending_at_start: median_of(&|d| d.pending_at_start),
-            pending_at_end: median_of(&|d| d.pending_at_end),
-            longest: Vec::new(),
-            lengths: Vec::new(),
-        })
+        let cycles = cycles(&drains, start_ns).filter(|c| c.total_s >= limits::DRAIN_PART * over_time.wall_s());
+        (cycles, self.two_parts)
+    }
+}
+
+/// From which length on pauses are of the longer of two groups: where the logarithms of lengths, each weighed by its length, fall apart best.
+fn longer_group(drains: &[Drain]) -> Option<i64> {
+    let mut lengths: Vec<i64> = drains.iter().map(|d| d.ns().max(1)).collect();
+    lengths.sort_unstable();
+    let weighed = |of: &[i64]| of.iter().fold((0.0, 0.0), |(n, sum), &l| (n + l as f64, sum + l as f64 * (l as f64).ln()));
+    let (all, total) = weighed(&lengths);
+    let (mut n0, mut below, mut best) = (0.0, 0.0, (0.0, 0, 0.0));
+    for (at, pair) in lengths.windows(2).enumerate() {
+        n0 += pair[0] as f64;
+        below += pair[0] as f64 * (pair[0] as f64).ln();
+        let n1 = all - n0;
+        let means = (below / n0, (total - below) / n1);
+        let apart = means.1 - means.0;
+        let variance = n0 * n1 * apart * apart;
+        if pair[0] < pair[1] && apart >= GROUPS_APART && variance > best.0 {
+            best = (variance, at + 1, ((means.0 + means.1) / 2.0).exp());
+        }
+    }
+    let (_, split, middle) = best;
+    // Between two groups there is little.
+    let ((low, _), (high, _)) = (weighed(&lengths[..split]), weighed(&lengths[split..]));
+    let between = |l: &&i64| (**l as f64 >= middle / limits::VALLEY_WIDTH) && (**l as f64 <= middle * limits::VALLEY_WIDTH);
+    let valley: i64 = lengths.iter().filter(between).sum();
+    (split > 0 && valley as f64 <= limits::VALLEY_PART * low.min(high)).then(|| lengths[split])
+}
+
+/// What drains in order of time come to.
+fn cycles(drains: &[Drain], start_ns: i64) -> Option<DrainCycles> {
+    if drains.len() < limits::LEAST_DRAINS {
+        return None;
+    }
+    let mut lengths: Vec<i64> = drains.iter().map(Drain::ns).collect();
+    let mut periods: Vec<i64> = drains.windows(2).map(|w| w[1].from_ns - w[0].from_ns).collect();
+    let median_of = |of: &dyn Fn(&Drain) -> u64| {
+        let mut all: Vec<u64> = drains.iter().map(of).collect();
+        all.sort_unstable();
+        all[all.len() / 2]
+    };
+    lengths.sort_unstable();
+    periods.sort_unstable();
+    let mut longest: Vec<&Drain> = drains.iter().collect();
+    longest.sort_by_key(|d| std::cmp::Reverse(d.ns()));
+    longest.truncate(MAX_LISTED);
+    longest.sort_by_key(|d| d.from_ns);
+    let listed = |d: &&Drain| Listed {
+        start_s: (d.from_ns - start_ns) as f64 / 1e9,
+        length_s: d.ns() as f64 / 1e9,
+        pending_at_start: d.pending_at_start,
+        pending_at_end: d.pending_at_end,
+    };
+    Some(DrainCycles {
+        count: drains.len() as u64,
+        median_s: lengths[lengths.len() / 2] as f64 / 1e9,
+        period_s: periods[periods.len() / 2] as f64 / 1e9,
+        total_s: lengths.iter().sum::<i64>() as f64 / 1e9,
+        pending_at_start: median_of(&|d| d.pending_at_start),
+        pending_at_end: median_of(&|d| d.pending_at_end),
+        longest: longest.iter().map(listed).collect(),
+        lengths: histogram(&lengths),
+    })
+}
+
+/// How many of sorted lengths are how long: in bins of a width of 1, 2 or 5 times a power of ten, from 0 on, or from the least where that is
+/// more than half of the longest.
+fn histogram(sorted: &[i64]) -> Vec<LengthBin> {
+    let (Some(&least), Some(&longest)) = (sorted.first(), sorted.last()) else { return Vec::new() };
+    let from = if least > longest / 2 { least } else { 0 };
+    let widths = (0..18).flat_map(|power| [1, 2, 5].map(|n| n * 10_i64.pow(power)));
+    let bins_of = |width: i64| (longest / width - from / width) as usize + 1;
+    let Some(width) = widths.into_iter().find(|&width| bins_of(width) <= limits::LENGTH_BINS) else { return Vec::new() };
+    let first = from / width;
+    let mut bins: Vec<LengthBin> = (0..bins_of(width) as i64)
+        .map(|n| LengthBin { from_s: ((first + n) * width) as f64 / 1e9, to_s: ((first + n + 1) * width) as f64 / 1e9, count: 0 })
+        .collect();
+    for length in sorted {
+        bins[(length / width - first) as usize].count += 1;
+    }
+    bins
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bins_of_lengths_are_few_touch_and_hold_them_all() {
+        for lengths in [
+            vec![1],
+            vec![20_000_000, 21_000_000, 22_500_000, 23_999_999],
+            (0..1000).map(|n| n * n * 1_431).collect(),
+            vec![7, 9_000_000_000],
+        ] {
+            let bins = histogram(&lengths);
+            assert!((1..=limits::LENGTH_BINS).contains(&bins.len()), "{bins:?}");
+            assert_eq!(bins.iter().map(|b| b.count).sum::<u64>(), lengths.len() as u64);
+            assert!(bins.windows(2).all(|w| w[0].to_s == w[1].from_s), "{bins:?}");
+            let (least, longest) = (lengths[0] as f64 / 1e9, lengths[lengths.len() - 1] as f64 / 1e9);
+            assert!(bins[0].from_s <= least && longest < bins[bins.len() - 1].to_s, "{bins:?}");
+        }
+    }
+
+    #[test]
+    fn a_few_long_pauses_are_a_group_however_many_short_ones_there_are() {
+        let drain = |ns| Drain { from_ns: 0, to_ns: ns, pending_at_start: 4, pending_at_end: 0, replies: 4 };
+        // Most last 0.2 to 0.9 ms, some 1 to 3 ms, eight 320 ms.
+        let mut drains: Vec<Drain> = (0..40_000).map(|n| drain(200_000 + n % 700 * 1000)).collect();
+        drains.extend((0..260).map(|n| drain(1_000_000 + n * 8_000)));
+        assert_eq!(longer_group(&drains), None, "short ones alone are one group");
+        drains.extend((0..8).map(|n| drain(320_000_000 + n * 1_000_000)));
+        assert_eq!(longer_group(&drains), Some(320_000_000));
     }
 }

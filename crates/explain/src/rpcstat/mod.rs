@@ -7,7 +7,9 @@
 //!
 //! A recording of connections only, without threads, is explained here too ([`charge`]): by who was waited for.
 
+mod calls_within;
 pub(crate) mod charge;
+mod close_ups;
 pub mod document;
 mod drains;
 mod live;
@@ -17,6 +19,7 @@ mod responses;
 mod sentence;
 mod sweep;
 mod unsent;
+mod waits;
 
 pub use document::RpcStat;
 pub use live::Interval;
@@ -31,7 +34,7 @@ use crate::observe::overlap::Overlap;
 use document::{Bursts, Connection, MAX_CONNECTIONS, Pending, SlowStart};
 use drains::Drains;
 use over_time::OverTime;
-use quiet::QuietIntervals;
+use quiet::{QuietIntervals, Summary};
 use responses::Responses;
 use std::collections::{BTreeSet, HashMap, HashSet};
 use sweep::{Edge, Passing, State, Watcher};
@@ -83,6 +86,7 @@ impl Gathered {
             bin.replies += 1;
             bin.response_total_ns = bin.response_total_ns.saturating_add(ns);
             bin.response_max_ns = bin.response_max_ns.max(ns);
+            self.over_time.response(span.end_ns, ns);
         }
     }
 }
@@ -119,7 +123,16 @@ impl Watcher for Gathered {
 
 /// What the RPCs of a recording say.
 pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
-    Ok(read(source)?.0)
+    rpcstat_in_bins(source, document::MAX_BINS)
+}
+
+/// The same with so many bins in its series: the largest power of two up to `bins`, and at most 1,024.
+pub fn rpcstat_in_bins(source: &dyn Source, bins: usize) -> Result<RpcStat, ExplainError> {
+    let (mut document, times) = read(source)?;
+    document.series = times.over_time.series(bins);
+    let two_parts = times.two_parts;
+    document.close_ups = close_ups::close_ups(source, &document, two_parts)?;
+    Ok(document)
 }
 
 /// Whether calls count from when they were sent: packets show no others.
@@ -175,7 +188,9 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     let connections = connections(source, &mut seen)?;
     let unsent = unsent::unsent(source, &mut seen, &connections)?;
     let count = |kind: MarkKind| marks.iter().filter(|m| m.kind == kind).count() as u64;
-    let (quiet, stalls, whose) = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let Summary { quiet, stalls, waits, whose } = seen.quiet.finish(start_ns, &seen.over_time, &marks);
+    let (usual_ns, nearly_all_ns) = (seen.responses.quantile_ns(0.5), seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS));
+    let (drain_cycles, two_parts) = seen.drains.finish(start_ns, &seen.over_time, usual_ns, nearly_all_ns);
     let bytes = |gatherer: &Gatherer| Some(gatherer.bytes).filter(|b| *b > 0);
     let mut document = RpcStat {
         schema: document::SCHEMA.to_owned(),
@@ -198,11 +213,11 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         bursts: bursts(&seen.sent, &seen.received),
         quiet,
         stalls,
-        drain_cycles: seen.drains.finish(seen.responses.quantile_ns(limits::NEARLY_ALL_CALLS)),
+        drain_cycles,
         slow_start: slow_start(&seen.over_time, &seen.sent, &seen.received, start_ns, end_ns),
-        waits: Vec::new(),
+        waits,
         close_ups: Vec::new(),
-        series: seen.over_time.series(),
+        series: document::Series::default(),
         round_trips: None,
         connections,
         recorded: recorded(source),
@@ -211,7 +226,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
     document.sentence = sentence::sentence(&document);
     document.round_trips = round_trips(&document, &seen.asking);
     let Gathered { over_time, sent, received, moving, .. } = seen;
-    Ok((document, Times { start_ns, end_ns, over_time, whose, moving, sent, received }))
+    Ok((document, Times { start_ns, end_ns, over_time, whose, two_parts, moving, sent, received }))
 }
 
 /// From when to when. Of packets, RPCs say it: what else was captured began and ended anyhow.
@@ -264,6 +279,7 @@ struct Times {
     end_ns: i64,
     over_time: OverTime,
     whose: quiet::Whose,
+    two_parts: Option<drains::TwoParts>,
     moving: Curve,
     sent: Gatherer,
     received: Gatherer,
@@ -302,6 +318,19 @@ fn connections(source: &dyn Source, seen: &mut Gathered) -> Result<Vec<Connectio
         let bin = seen.over_time.at(counter.at.ns());
         let value = counter.value.max(0) as u64;
         bin.receive_window = Some(bin.receive_window.map_or(value, |least| least.min(value)));
+    }
+    // Packets show no congestion window, and of the RPC window an estimate; to look for them takes a read of all counters each.
+    if !packets_alone(source) {
+        for counter in source.counters(CounterName::TcpCwndBytes)?.iter().filter(|c| of_client(c).is_some()) {
+            let bin = seen.over_time.at(counter.at.ns());
+            bin.cwnd = bin.cwnd.max(Some(counter.value.max(0) as u64));
+        }
+    }
+    if !sent_only(source) {
+        for counter in source.counters(CounterName::RpcWindow)? {
+            let bin = seen.over_time.at(counter.at.ns());
+            bin.window = bin.window.max(Some(counter.value.max(0) as u64));
+        }
     }
     let mut srtt: HashMap<&str, i64> = HashMap::new();
     for counter in &source.counters(CounterName::TcpSrttUs)? {

@@ -4,6 +4,7 @@ use super::document::{MAX_BINS, Pending, Series};
 use super::sweep::State;
 use crate::limits::rpcstat as limits;
 use crate::observe::curve::Curve;
+use crate::observe::quantile::Lengths;
 
 /// One fine bin.
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,6 +22,8 @@ pub(super) struct Bin {
     pub in_flight: Option<u64>,
     pub receive_window: Option<u64>,
     pub unsent: Option<u64>,
+    pub cwnd: Option<u64>,
+    pub window: Option<u64>,
 }
 
 /// The bins.
@@ -32,13 +35,28 @@ pub(super) struct OverTime {
     pub bins: Vec<Bin>,
     pub sent: Curve,
     pub received: Curve,
+    /// Response times; each of the narrowest bins that a series can have.
+    responses: Vec<Lengths>,
 }
 
 impl OverTime {
     pub(super) fn new(start_ns: i64, end_ns: i64) -> OverTime {
         let width_ns = ((end_ns - start_ns) as f64 / limits::FINE_BINS as f64).max(1.0);
         let curve = || Curve::new(start_ns, end_ns, limits::FINE_BINS);
-        OverTime { start_ns, end_ns, width_ns, bins: vec![Bin::default(); limits::FINE_BINS], sent: curve(), received: curve() }
+        OverTime {
+            start_ns,
+            end_ns,
+            width_ns,
+            bins: vec![Bin::default(); limits::FINE_BINS],
+            sent: curve(),
+            received: curve(),
+            responses: vec![Lengths::default(); limits::MOST_BINS],
+        }
+    }
+
+    /// How long all of it is.
+    pub(super) fn wall_s(&self) -> f64 {
+        (self.end_ns - self.start_ns) as f64 / 1e9
     }
 
     /// The bin of an instant; the nearest of one outside.
@@ -50,6 +68,12 @@ impl OverTime {
     pub(super) fn at(&mut self, at_ns: i64) -> &mut Bin {
         let index = self.index(at_ns);
         &mut self.bins[index]
+    }
+
+    /// A reply at this instant, and how long its call took.
+    pub(super) fn response(&mut self, at_ns: i64, ns: u64) {
+        let index = self.index(at_ns) / (limits::FINE_BINS / limits::MOST_BINS);
+        self.responses[index].add(ns.min(1 << 50));
     }
 
     /// What was pending between two instants.
@@ -105,9 +129,11 @@ impl OverTime {
         }
     }
 
-    /// The document's series: at most [`MAX_BINS`] bins.
-    pub(super) fn series(&self) -> Series {
-        let step = limits::FINE_BINS / MAX_BINS;
+    /// The document's series in as many bins as the largest power of two up to `bins`.
+    pub(super) fn series(&self, bins: usize) -> Series {
+        let count = 1 << bins.clamp(1, limits::MOST_BINS).ilog2();
+        let step = limits::FINE_BINS / count;
+        let each = limits::MOST_BINS / count;
         let bin_s = self.width_ns * step as f64 / 1e9;
         let mut series = Series { bin_s, ..Series::default() };
         for (index, bins) in self.bins.chunks(step).enumerate() {
@@ -125,6 +151,11 @@ impl OverTime {
             let total_ns = bins.iter().map(|b| b.response_total_ns as f64).sum::<f64>();
             series.response_mean_s.push(seconds(total_ns / replies.max(1) as f64));
             series.response_max_s.push(seconds(most(&|b| b.response_max_ns) as f64));
+            let mut responses = Lengths::default();
+            self.responses[index * each..(index + 1) * each].iter().for_each(|more| responses.add_all(more));
+            series.response_median_s.push(seconds(responses.quantile_ns(0.5) as f64));
+            series.window.push(bins.iter().filter_map(|b| b.window).max());
+            series.cwnd_bytes.push(bins.iter().filter_map(|b| b.cwnd).max());
             series.retransmissions.push(sum(&|b| b.retransmissions));
             series.timeouts.push(sum(&|b| b.timeouts));
             series.tcp_retransmissions.push(sum(&|b| b.tcp_retransmissions));

@@ -5,9 +5,10 @@
 //! message stopped on its way, it is what stopped it: a receiver that closed its window, a network that lost a part of it,
 //! or its sender. A stall is such an interval that is long against the others.
 
-use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, Who};
+use super::document::{EndedBy, MAX_STALLS, Queue, Quiet, Stall, Stalls, StallsBy, WaitInterval, Who};
 use super::over_time::OverTime;
 use super::sweep::{Edge, State};
+use super::waits::{Waits, waited_for};
 use crate::limits::rpcstat as limits;
 use crate::observe::curve::Curve;
 use crate::observe::quantile::of_sorted;
@@ -49,6 +50,16 @@ pub(super) struct QuietIntervals {
     rest_call_ns: u64,
     /// Whose all of it was, over time.
     pub whose: Whose,
+    waits: Waits,
+}
+
+/// What quiet intervals come to.
+#[derive(Debug)]
+pub(super) struct Summary {
+    pub quiet: Quiet,
+    pub stalls: Stalls,
+    pub waits: Vec<WaitInterval>,
+    pub whose: Whose,
 }
 
 /// Quiet time over time, by whose it was.
@@ -85,6 +96,7 @@ impl QuietIntervals {
             rest_reply_ns: 0,
             rest_call_ns: 0,
             whose: Whose { server: curve(), client: curve(), network: curve() },
+            waits: Waits::new(start_ns, end_ns),
         }
     }
 
@@ -134,6 +146,7 @@ impl QuietIntervals {
 
     fn close(&mut self) {
         let Some(interval) = self.open.take().filter(|i| i.to_ns > i.from_ns) else { return };
+        self.waits.length(interval.ns());
         if interval.ns() < self.least_ns {
             return self.sum_up(interval);
         }
@@ -150,17 +163,18 @@ impl QuietIntervals {
     }
 
     fn sum_up(&mut self, interval: Interval) {
-        let (sum, who) = match (interval.pending, interval.ended_by) {
-            (0, _) => (&mut self.rest_empty_ns, Who::Client),
-            (_, EndedBy::Call) => (&mut self.rest_call_ns, Who::Client),
-            _ => (&mut self.rest_reply_ns, Who::Server),
+        let (sum, who, queue) = match (interval.pending, interval.ended_by) {
+            (0, _) => (&mut self.rest_empty_ns, Who::Client, Queue::Empty),
+            (_, EndedBy::Call) => (&mut self.rest_call_ns, Who::Client, Queue::Between),
+            _ => (&mut self.rest_reply_ns, Who::Server, Queue::Between),
         };
         *sum += interval.ns();
+        self.waits.sum_up(interval.from_ns, interval.to_ns, waited_for(who, queue, interval.ended_by, false));
         self.whose.spread(who, &interval);
     }
 
     /// What they come to. `marks` by time.
-    pub(super) fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> (Quiet, Stalls, Whose) {
+    pub(super) fn finish(mut self, start_ns: i64, over_time: &OverTime, marks: &[Mark]) -> Summary {
         self.close();
         self.kept.reverse();
         let mut quiet = Quiet {
@@ -191,13 +205,14 @@ impl QuietIntervals {
                 (Queue::Between, _) => quiet.between_then_reply_s += seconds,
             }
             self.whose.spread(stall.who, interval);
+            self.waits.add(interval.from_ns, interval.to_ns, waited_for(stall.who, queue, interval.ended_by, interval.within_message));
             // Before the first call and after the last reply nobody stalls.
             let whole = interval.ended_by != EndedBy::End && interval.from_ns > start_ns;
             if whole && interval.ns() >= least_ns {
                 stalls.push(stall);
             }
         }
-        (quiet, summed_up(stalls, least_ns), self.whose)
+        Summary { quiet, stalls: summed_up(stalls, least_ns), waits: self.waits.finish(), whose: self.whose }
     }
 
     fn least_stall_ns(&self) -> u64 {

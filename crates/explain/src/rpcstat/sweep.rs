@@ -130,7 +130,8 @@ fn has_messages(source: &dyn Source, servers: &[u64]) -> Result<bool, SourceErro
     Ok(false)
 }
 
-fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<Passing> {
+/// The RPC or message in a row, unless a server recorded it.
+pub(super) fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<Passing> {
     let kind = batch.kind[row];
     let counts = match kind {
         SpanKind::RpcCall => true,

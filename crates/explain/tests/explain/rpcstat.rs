@@ -1,7 +1,7 @@
 //! The stories of RPCs, made up with known figures, and what the analysis must say of each.
 
-use thalweg_explain::rpcstat::document::{EndedBy, Queue, RpcStat, Who};
-use thalweg_explain::rpcstat::rpcstat;
+use thalweg_explain::rpcstat::document::{CloseUpKind, EndedBy, Queue, RpcStat, WaitedFor, Who};
+use thalweg_explain::rpcstat::{rpcstat, rpcstat_in_bins};
 use thalweg_explain::{Options, explain};
 use thalweg_trace::*;
 
@@ -407,4 +407,111 @@ fn a_callback_is_listed_and_not_waited_for_as_the_servers() {
     assert!(stat.quiet.empty_s > 0.4, "{:?}", stat.quiet);
     let listed = stat.procedures.iter().find(|p| p.callback).expect("it is listed");
     assert_eq!((listed.server.as_str(), listed.answered), ("10.0.0.1:700", 1));
+}
+
+/// A client that keeps a few calls pending, and commits alone, for 20 ms, after every 200.
+fn committing(times: i64) -> Client {
+    let mut client = Client::new();
+    let mut at = MS;
+    for _ in 0..times {
+        let end = client.steady(at, 200, 4, 800_000);
+        client.call(end + MS, end + 21 * MS);
+        at = end + 21 * MS + 100_000;
+    }
+    client.steady(at, 200, 4, 800_000);
+    client
+}
+
+#[test]
+fn a_client_that_commits_now_and_then_drains_its_queue_each_time() {
+    let stat = committing(30).stat();
+    let drains = stat.drain_cycles.as_ref().expect("the queue drains");
+    assert_eq!((drains.count, drains.longest.len()), (30, 30), "{drains:?}");
+    assert!(near(drains.median_s, 0.021, 0.05) && near(drains.period_s, 0.0611, 0.02), "{drains:?}");
+    assert!(drains.longest.windows(2).all(|w| w[0].start_s + w[0].length_s <= w[1].start_s), "in order of time");
+    assert_eq!(drains.lengths.iter().map(|b| b.count).sum::<u64>(), 30);
+}
+
+#[test]
+fn a_close_up_shows_the_calls_under_way_in_its_window_and_no_others() {
+    let stat = committing(30).stat();
+    let drain = stat.close_ups.iter().find(|c| c.kind == CloseUpKind::DrainCycle).expect("a drain cycle is shown");
+    assert!(drain.start_s <= drain.from_s && drain.from_s < drain.to_s && drain.to_s <= drain.end_s, "{drain:?}");
+    assert!(drain.calls.len() <= 60 && drain.calls.len() as u64 + drain.left_out > 60, "{}", drain.left_out);
+    for close_up in &stat.close_ups {
+        assert!(!close_up.calls.is_empty());
+        assert!(close_up.calls.iter().all(|c| c.start_s < close_up.end_s && c.end_s > close_up.start_s), "{close_up:?}");
+        assert!(close_up.calls.windows(2).all(|w| w[0].start_s <= w[1].start_s), "{close_up:?}");
+    }
+    let sentence = &drain.sentence;
+    assert!(sentence.contains("a WRITE alone takes 20.0 ms; then the client sends again."), "{sentence}");
+}
+
+#[test]
+fn a_gap_in_sending_of_two_parts_is_first_the_servers_and_then_the_clients() {
+    let mut client = Client::new();
+    let end = client.steady(MS, 2000, 8, 4 * MS);
+    // Four stay pending and are answered after 200 ms; then nothing is pending for 700 ms.
+    for i in 0..4 {
+        client.call(end + i * 30_000, end + 200 * MS + i * MS);
+    }
+    client.steady(end + 904 * MS, 2000, 8, 4 * MS);
+    let stat = client.stat();
+    let shown = stat.close_ups.iter().find(|c| c.kind == CloseUpKind::Stall).expect("it is shown");
+    assert!(near(shown.to_s - shown.from_s, 0.904, 0.01), "{shown:?}");
+    assert!(shown.sentence.contains("first the server, then the client"), "{}", shown.sentence);
+    let waits: Vec<_> = stat.waits.iter().filter(|w| w.end_s - w.start_s > 0.1).map(|w| w.waited_for).collect();
+    assert_eq!(waits, [WaitedFor::ServerQueuePartly, WaitedFor::ClientQueueEmpty], "{:?}", stat.waits);
+}
+
+#[test]
+fn waits_add_up_to_no_more_than_quiet_time() {
+    for stat in [committing(30).stat(), committing(3).stat()] {
+        let q = &stat.quiet;
+        let quiet_s = q.full_s + q.empty_s + q.between_then_reply_s + q.between_then_call_s + q.within_messages_s + q.network_s;
+        let waits_s: f64 = stat.waits.iter().map(|w| w.end_s - w.start_s).sum();
+        assert!(waits_s > 0.02 && waits_s <= quiet_s, "{waits_s} of {quiet_s}");
+        assert!(stat.waits.windows(2).all(|w| w[0].end_s <= w[1].start_s), "{:?}", stat.waits);
+    }
+}
+
+#[test]
+fn the_document_is_bounded_whatever_the_run() {
+    let source = committing(1000).source();
+    let stat = rpcstat(&source).expect("there are RPCs");
+    assert!(stat.calls > 200_000, "{}", stat.calls);
+    assert!(stat.waits.len() <= 400 && stat.close_ups.len() <= 4, "{} {}", stat.waits.len(), stat.close_ups.len());
+    let drains = stat.drain_cycles.expect("the queue drains");
+    assert_eq!((drains.count, drains.longest.len()), (1000, 400));
+    assert!(drains.lengths.len() <= 24, "{}", drains.lengths.len());
+    assert_eq!(stat.series.calls.len(), 256);
+    for (asked, bins) in [(0, 1), (1000, 512), (1024, 1024), (1 << 20, 1024)] {
+        let series = rpcstat_in_bins(&source, asked).expect("there are RPCs").series;
+        assert_eq!((series.calls.len(), series.response_median_s.len(), series.window.len()), (bins, bins, bins));
+        assert_eq!(series.calls.iter().sum::<u64>(), stat.calls);
+    }
+}
+
+#[test]
+fn the_congestion_window_is_the_clients_and_an_estimated_rpc_window_is_left_out() {
+    let mut client = committing(3);
+    // A recorder of the client's threads, besides the packets.
+    let track = Track {
+        track: TrackId::new(2).unwrap(),
+        host: HostId(0),
+        kind: TrackKind::Thread,
+        role: Role::Client,
+        pid: None,
+        tid: None,
+        name: "cp".to_owned(),
+    };
+    client.events.push(Event::Track(track));
+    let of = CounterOf::Object(ObjectId::new(CONNECTION).unwrap());
+    for (name, value) in [(CounterName::TcpCwndBytes, 14_480), (CounterName::RpcWindow, 8)] {
+        client.events.push(Event::Counter(Counter { of, name, at: Time::from_monotonic_ns(50 * MS), value }));
+    }
+    let series = client.stat().series;
+    assert_eq!(series.cwnd_bytes.iter().flatten().max(), Some(&14_480));
+    assert!(series.window.iter().all(Option::is_none), "packets show no window");
+    assert!(series.response_median_s.iter().flatten().any(|&s| near(s, 0.0008, 0.06)), "{:?}", series.response_median_s);
 }
