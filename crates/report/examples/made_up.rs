@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let (source, explanation) = made_up::made_up(copy);
         let options = PictureOptions::default();
         std::fs::write(directory.join(format!("{name}.svg")), svg(&source, &explanation, &options)?)?;
-        std::fs::write(directory.join(format!("{name}.html")), html(&source, &explanation, &options)?)?;
+        std::fs::write(directory.join(format!("{name}.html")), html(&source, &explanation, &options, None)?)?;
         print!("{}", text(&explanation, &TextOptions::for_stdout()));
         println!();
     }

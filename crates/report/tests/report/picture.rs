@@ -194,7 +194,7 @@ fn hostile_names_stay_text() {
     let elements = well_formed(&picture);
     assert!(!elements.contains(&"script") && !elements.contains(&"image") && !elements.contains(&"b"));
     assert!(picture.contains("lost 17"), "what was lost is drawn");
-    well_formed_page(&html(&source, &explanation, &PictureOptions::default()).unwrap());
+    well_formed_page(&html(&source, &explanation, &PictureOptions::default(), None).unwrap());
 }
 
 fn well_formed_page(page: &str) {
@@ -207,7 +207,7 @@ fn well_formed_page(page: &str) {
 #[test]
 fn the_page_holds_picture_and_tables_and_asks_for_nothing_else() {
     let (source, explanation) = made_up(Copy::SERIAL);
-    let page = html(&source, &explanation, &PictureOptions::default()).unwrap();
+    let page = html(&source, &explanation, &PictureOptions::default(), None).unwrap();
     well_formed_page(&page);
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href") && !page.contains("@import"));
     assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count());
