@@ -44,7 +44,7 @@ fn rate(d: &RpcStat) -> String {
 }
 
 fn drains(d: &RpcStat) -> String {
-    d.drain_cycles.as_ref().map_or_else(|| "none".to_owned(), |c| format!("{}, {} at the median", count(c.count), duration(c.median_s)))
+    d.drain_cycles.as_ref().map_or_else(|| "none".to_owned(), |c| format!("{} (median {})", count(c.count), duration(c.median_s)))
 }
 
 fn stalls(d: &RpcStat, who: Who) -> String {

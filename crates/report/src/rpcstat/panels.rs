@@ -34,6 +34,8 @@ struct Curve {
     colour: &'static str,
     dash: &'static str,
     is_filled: bool,
+    /// How thick its line is.
+    stroke: f64,
     values: Vec<f64>,
     fold: Fold,
     /// Its own axis, at the right side.
@@ -52,7 +54,7 @@ struct Panel {
 pub(super) fn height(scales: &Scales) -> f64 {
     let panel = HEAD + HEIGHT + BELOW;
     let or_text = |there: bool| if there { panel } else { LEFT_OUT };
-    3.0 * panel + or_text(scales.tcp.is_some()) + or_text(scales.response.is_some())
+    3.0 * panel + or_text(scales.tcp.is_some()) + or_text(scales.response.is_some()) - BELOW
 }
 
 /// Draws all panels from `top` on.
@@ -95,7 +97,7 @@ impl Panel {
                 canvas.veil(&path, curve.colour, 0.5);
             } else {
                 path.step_line(&steps);
-                canvas.stroke(&path, curve.colour, 1.3, curve.dash);
+                canvas.stroke(&path, curve.colour, curve.stroke, curve.dash);
             }
             if curve.own.is_some() {
                 for (value, said) in scale.ticks().iter().filter(|(value, _)| *value > 0.0) {
@@ -123,7 +125,7 @@ impl Panel {
             (unit, _) => format!("{}, {unit}", self.name),
         };
         canvas.text(axis.left, baseline, &name, Lettering::of(12.0).bold());
-        let mut x = axis.left + (text_width(&name, 12.0) + 14.0).max(190.0);
+        let mut x = axis.left + (text_width(&name, 12.0) + 14.0).max(170.0);
         for curve in &self.curves {
             if curve.is_filled {
                 canvas.rectangle(x, baseline - 9.0, 16.0, 10.0, curve.colour, 0.5);
@@ -138,7 +140,7 @@ impl Panel {
 
 impl Curve {
     fn line(said: String, colour: &'static str, values: Vec<f64>, fold: Fold) -> Curve {
-        Curve { said, colour, dash: "", is_filled: false, values, fold, own: None }
+        Curve { said, colour, dash: "", is_filled: false, stroke: 1.3, values, fold, own: None }
     }
 
     fn steps(&self, d: &RpcStat, axis: &TimeAxis, y: impl Fn(f64) -> f64) -> Vec<Step> {
@@ -165,9 +167,10 @@ fn throughput(d: &RpcStat, scales: &Scales) -> Panel {
     let curve = |name: &str, values: &[f64], bytes: Option<u64>, colour, is_more: bool| {
         let mean = bytes.map_or_else(String::new, |bytes| format!("{} at the mean, ", bit_rate(bytes as f64 / d.wall_s)));
         let own = if is_more { None } else { scales.lesser };
-        let axis = if own.is_some() { ", on its own axis at the right" } else { "" };
+        let axis = if own.is_some() { ", own axis at the right" } else { "" };
         let said = format!("{name}: {mean}{} at most{axis}", bit_rate(most_of(values)));
-        Curve { is_filled: is_more, own, ..Curve::line(said, colour, values.to_vec(), Fold::Mean) }
+        let dash = if own.is_some() { "2 1.5" } else { "" };
+        Curve { is_filled: is_more, own, dash, ..Curve::line(said, colour, values.to_vec(), Fold::Mean) }
     };
     let sent = curve("sent (calls)", &s.sent_bytes_per_s, d.sent_bytes, SENT, scales.sent_is_more);
     let received = curve("received (replies)", &s.received_bytes_per_s, d.received_bytes, BACK, !scales.sent_is_more);
@@ -183,8 +186,8 @@ fn calls(d: &RpcStat, scales: &Scales) -> Panel {
     let said = |name: &str, values: &[f64]| format!("{name}: {} at most", count(most_of(values).round() as u64));
     let hint = format!("Calls sent and completed in each {}; {} calls", duration(s.bin_s), count(d.calls));
     let curves = vec![
-        Curve::line(said("sent", &sent), SENT, sent, Fold::Mean),
-        Curve { dash: "3 1.5", ..Curve::line(said("completed", &completed), BACK, completed, Fold::Mean) },
+        Curve { stroke: 2.4, ..Curve::line(said("sent", &sent), "#6CC5A8", sent, Fold::Mean) },
+        Curve { stroke: 1.0, ..Curve::line(said("completed", &completed), BACK, completed, Fold::Mean) },
     ];
     Panel { name: "Calls per second".to_owned(), scale: scales.calls, curves, hint }
 }
@@ -192,11 +195,13 @@ fn calls(d: &RpcStat, scales: &Scales) -> Panel {
 fn pending(d: &RpcStat, scales: &Scales) -> Panel {
     let (s, p) = (&d.series, &d.pending);
     let most: Vec<f64> = s.pending_max.iter().map(|n| *n as f64).collect();
+    // Where more was pending for a while, the window was larger then.
+    let at_the_median = if p.max > p.window_median { " at the median of intervals" } else { "" };
     let known = s.window.iter().any(Option::is_some);
     let window = match (known, p.sent_only) {
         (true, _) => "RPC window, as the client says".to_owned(),
-        (false, true) => format!("RPC window: at least {}", count(p.window_median)),
-        (false, false) => format!("RPC window: about {}", count(p.window_median)),
+        (false, true) => format!("RPC window: at least {}{}", count(p.window_median), at_the_median),
+        (false, false) => format!("RPC window: about {}{}", count(p.window_median), at_the_median),
     };
     let values = if known { optional(&s.window) } else { vec![p.window_median as f64; most.len()] };
     let hint = format!("Pending calls: {:.1} at the mean, {} at most; {window}", p.mean, count(p.max));
@@ -213,7 +218,7 @@ fn tcp(d: &RpcStat, scale: Scale) -> Panel {
         ("congestion window", BOUND, "", Fold::Most),
         ("in flight", SENT, "", Fold::Most),
         ("receive window", SECOND, "6 3", Fold::Least),
-        ("waiting in the client's sockets", "#8C7A00", "2 1.5", Fold::Most),
+        ("held in sockets", "#8C7A00", "2 1.5", Fold::Most),
     ];
     let (mut curves, mut missing) = (Vec::new(), Vec::new());
     for ((name, colour, dash, fold), values) in looks.into_iter().zip(tcp_curves(&d.series)) {
@@ -229,7 +234,7 @@ fn tcp(d: &RpcStat, scale: Scale) -> Panel {
         };
         curves.push(Curve { dash, ..Curve::line(said, colour, optional(values), fold) });
     }
-    missing.retain(|name| *name != "waiting in the client's sockets");
+    missing.retain(|name| *name != "held in sockets");
     let mut hint = format!("TCP: {}", curves.iter().map(|c| c.said.as_str()).collect::<Vec<_>>().join("; "));
     if !missing.is_empty() {
         let said = format!("{} not recorded", missing.join(", "));

@@ -22,12 +22,12 @@ const LEFT: f64 = 112.0;
 /// Room at their right for a second axis.
 const RIGHT: f64 = 64.0;
 /// The title's size.
-const TITLE: f64 = 16.0;
+const TITLE: f64 = 15.5;
 /// A line of it.
-const TITLE_LINE: f64 = 22.0;
-/// Columns of the title and of headings, of letters that are narrower than the widest.
-const TITLE_COLUMNS: usize = 136;
-const HEADING_COLUMNS: usize = 150;
+const TITLE_LINE: f64 = 21.0;
+/// Columns of the title and of headings: bold letters of a wide font fit.
+const TITLE_COLUMNS: usize = 120;
+const HEADING_COLUMNS: usize = 132;
 /// The row of who was waited for.
 const WAITED: f64 = 15.0;
 /// Room for the axis of time.
@@ -39,6 +39,8 @@ const MAX_CLOSE_UPS: usize = 4;
 struct Axes {
     scales: Scales,
     rows: Rows,
+    /// Whether any says when everything waited for whom.
+    waits: bool,
     lengths: Option<Lengths>,
     to_s: f64,
 }
@@ -46,7 +48,13 @@ struct Axes {
 impl Axes {
     fn of(documents: &[&RpcStat]) -> Axes {
         let to_s = documents.iter().map(|d| d.wall_s).filter(|s| s.is_finite()).fold(1e-9, f64::max);
-        Axes { scales: Scales::of(documents), rows: Rows::of(documents), lengths: Lengths::of(documents), to_s }
+        Axes {
+            scales: Scales::of(documents),
+            rows: Rows::of(documents),
+            waits: documents.iter().any(|d| !d.waits.is_empty()),
+            lengths: Lengths::of(documents),
+            to_s,
+        }
     }
 }
 
@@ -101,16 +109,17 @@ fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) ->
     }
     canvas.text(MARGIN, y, &fitted(&subtitle(d), 12.0, (WIDTH - 2.0 * MARGIN) * 1.1), Lettering::of(12.0).in_colour(FAINT));
     y += 22.0;
-    canvas.text(MARGIN, y, "Nothing moves:", Lettering::of(super::axes::SMALL).bold());
     y = shades::legend(canvas, d, LEFT, WIDTH - MARGIN, y);
-    let above = axes.rows.height();
-    let panels_top = y + WAITED + 6.0 + above;
+    let waited = if axes.waits { WAITED + 6.0 } else { 0.0 };
+    let panels_top = y + waited + axes.rows.height();
     let bottom = panels_top + panels::height(&axes.scales);
-    shades::behind(canvas, &d.waits, &axis, y + WAITED, bottom);
-    axis.draw(canvas, y + WAITED, bottom);
-    rows::name(canvas, &axis, y + 1.0, "waited for");
-    shades::row(canvas, &d.waits, &axis, y, WAITED);
-    axes.rows.draw(canvas, d, &axis, y + WAITED + 6.0);
+    shades::behind(canvas, &d.waits, &axis, y, bottom);
+    axis.draw(canvas, y, bottom);
+    if axes.waits {
+        rows::name(canvas, &axis, y + 1.0, "waited for");
+        shades::row(canvas, &d.waits, &axis, y, WAITED);
+    }
+    axes.rows.draw(canvas, d, &axis, y + waited);
     panels::draw(canvas, d, &axes.scales, &axis, panels_top);
     let end = axis.x(d.wall_s);
     if axis.right() - end > 120.0 {

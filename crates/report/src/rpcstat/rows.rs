@@ -15,7 +15,7 @@ const HEIGHT: f64 = 12.0;
 /// At most so many of a row can be pointed at.
 const MAX_HINTS: usize = 150;
 /// ... and they are at least so wide.
-const HINT_WIDTH: f64 = 2.5;
+const HINT_WIDTH: f64 = 2.0;
 
 /// Which rows there are, in one document or in any of several that are to be compared.
 #[derive(Clone, Copy, Debug)]

@@ -31,11 +31,11 @@ const NETWORK: [&str; 2] = ["#882255", "#E3C3D3"];
 
 /// All of them, in the order of the legend.
 pub(super) const LOOKS: [Look; 5] = [
-    look(WaitedFor::ServerQueueFull, "S", "queue full: the server", SERVER, false),
-    look(WaitedFor::ServerQueuePartly, "s", "queue partly full, a reply came next: the server", SERVER, true),
-    look(WaitedFor::ClientQueuePartly, "c", "queue partly full, a call came next: the client", CLIENT, true),
-    look(WaitedFor::ClientQueueEmpty, "C", "queue empty: the client", CLIENT, false),
-    look(WaitedFor::Network, "N", "TCP sent again: the network", NETWORK, false),
+    look(WaitedFor::ServerQueueFull, "S", "the server, queue full", SERVER, false),
+    look(WaitedFor::ServerQueuePartly, "s", "the server, queue partly full (a reply came next)", SERVER, true),
+    look(WaitedFor::ClientQueuePartly, "c", "the client, queue partly full (a call came next)", CLIENT, true),
+    look(WaitedFor::ClientQueueEmpty, "C", "the client, queue empty", CLIENT, false),
+    look(WaitedFor::Network, "N", "the network (TCP sent again)", NETWORK, false),
 ];
 
 /// How long it was all together.
@@ -49,6 +49,10 @@ pub(super) fn seconds(quiet: &Quiet, kind: WaitedFor) -> f64 {
     }
 }
 
+/// From one line of the legend to the next.
+const LINE: f64 = 17.0;
+/// What is a smaller part of the time is not in the legend.
+const LEAST_SHARE: f64 = 0.000_5;
 /// More intervals than this are put together where they are narrow.
 const MANY: usize = 800;
 /// So wide is what they are put together in.
@@ -124,24 +128,35 @@ pub(super) fn row(canvas: &mut Canvas, waits: &[WaitInterval], axis: &TimeAxis, 
             canvas.text(x, top + height - 3.0, look.letter, Lettering::of(SMALL).in_colour("#ffffff").bold().held("middle"));
         }
         let length = duration(wait.end_s - wait.start_s);
-        canvas.hint(left, top, right - left, height, &format!("{}: {length} from {}", look.name, duration(wait.start_s)));
+        canvas.hint(left, top, right - left, height, &format!("Waiting for {}: {length} from {}", look.name, duration(wait.start_s)));
     }
 }
 
 /// What the shades mean and how much of the time they are; returns where it ends.
 pub(super) fn legend(canvas: &mut Canvas, d: &RpcStat, left: f64, right: f64, top: f64) -> f64 {
-    let (mut x, mut y) = (left, top);
-    for look in LOOKS.iter().filter(|look| seconds(&d.quiet, look.kind) > 0.0) {
-        let share = seconds(&d.quiet, look.kind) / d.wall_s.max(1e-12);
+    let share = |look: &Look| seconds(&d.quiet, look.kind) / d.wall_s.max(1e-12);
+    let shown: Vec<&Look> = LOOKS.iter().filter(|look| share(look) >= LEAST_SHARE).collect();
+    if shown.is_empty() {
+        canvas.text(left, top, "Bytes move nearly all of the time", Lettering::of(SMALL).in_colour(FAINT));
+        return top + LINE;
+    }
+    let head = match d.waits.is_empty() {
+        true => "While nothing moves, everything waits for (when that is, is not known, or each time is too short to be drawn):",
+        false => "Shaded: nothing moves, and everything waits for",
+    };
+    canvas.text(left, top, head, Lettering::of(SMALL).in_colour(FAINT));
+    let (mut x, mut y) = (left, top + LINE);
+    for look in shown {
+        let share = share(look);
         let drawn: f64 = d.waits.iter().filter(|wait| wait.waited_for == look.kind).map(|wait| wait.end_s - wait.start_s).sum();
         let drawn = drawn / d.wall_s.max(1e-12);
-        let mut text = format!("{}, {} of the time", look.name, percent(share));
+        let mut text = format!("{}: {} of the time", look.name, percent(share));
         if share >= 0.01 && drawn < 0.8 * share && !d.waits.is_empty() {
-            text += &format!(" ({} drawn, the rest too short to see)", whole_percent(drawn));
+            text += &format!(", {} in parts long enough to draw", whole_percent(drawn));
         }
         let width = 22.0 + text_width(&text, SMALL) * 0.84 + 18.0;
         if x > left && x + width > right {
-            (x, y) = (left, y + 17.0);
+            (x, y) = (left, y + LINE);
         }
         canvas.rectangle(x, y - 10.0, 16.0, 12.0, look.strong, 1.0);
         if look.is_hatched {
@@ -152,13 +167,5 @@ pub(super) fn legend(canvas: &mut Canvas, d: &RpcStat, left: f64, right: f64, to
         canvas.text(x + 22.0, y, &text, Lettering::of(SMALL));
         x += width;
     }
-    if d.waits.is_empty() {
-        let none = LOOKS.iter().all(|look| seconds(&d.quiet, look.kind) <= 0.0);
-        let text = if none { "Bytes moved all the time" } else { "When that was is not known, or each time is too short to be seen" };
-        if x > left {
-            (x, y) = (left, y + 17.0);
-        }
-        canvas.text(x, y, text, Lettering::of(SMALL).in_colour(FAINT));
-    }
-    y + 17.0
+    y + LINE
 }
