@@ -5,7 +5,7 @@ use super::rows::RED;
 use crate::columns::{clean, width, wrap};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, text_width};
 use thalweg_explain::rpcstat::document::{CallBar, CloseUp, CloseUpKind, Outcome};
-use thalweg_trace::numbers::{duration, size};
+use thalweg_trace::numbers::{count, duration, size};
 
 /// At most so many bars.
 const MAX_BARS: usize = 60;
@@ -83,7 +83,7 @@ impl<'a> Drawn<'a> {
         let more = match self.left_out {
             0 => String::new(),
             1 => "; 1 call more, shorter than these, is not drawn".to_owned(),
-            n => format!("; {n} calls more, shorter than these, are not drawn"),
+            n => format!("; {} calls more, shorter than these, are not drawn", count(n)),
         };
         let text = format!("{zero}. A bar is a call, from when it was sent to its reply (the dark end){more}");
         canvas.text(left, bottom + 32.0, &text, Lettering::of(SMALL).in_colour(FAINT));
@@ -120,7 +120,8 @@ impl<'a> Drawn<'a> {
         if goes_on {
             arrows.polygon(&[(right, y), (right + 6.0, y + height / 2.0), (right, y + height)]);
         } else {
-            canvas.rectangle(right - 2.0, y, 2.0, height, if call.outcome == Outcome::Error { RED } else { INK }, 1.0);
+            let mark = if right - left < 5.0 { 1.0 } else { 2.0 };
+            canvas.rectangle(right - mark, y, mark, height, if call.outcome == Outcome::Error { RED } else { INK }, 1.0);
         }
         if !arrows.is_empty() {
             canvas.veil(&arrows, colour, 0.8);

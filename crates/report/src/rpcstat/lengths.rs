@@ -2,7 +2,7 @@
 
 use super::axes::{Quantity, SMALL, Scale, TimeAxis};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE};
-use thalweg_explain::rpcstat::document::{DrainCycles, RpcStat};
+use thalweg_explain::rpcstat::document::DrainCycles;
 use thalweg_trace::numbers::{count, duration};
 
 const WIDTH: f64 = 420.0;
@@ -11,7 +11,7 @@ const HEAD: f64 = 22.0;
 /// How high all of it is.
 pub(super) const HEIGHT: f64 = HEAD + PLOT + 34.0;
 
-/// Its axes, of one document or of several that are to be compared; absent where none has lengths.
+/// Its axes; absent where there are no lengths.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Lengths {
     from_s: f64,
@@ -20,19 +20,16 @@ pub(super) struct Lengths {
 }
 
 impl Lengths {
-    /// Axes on which all of these fit.
-    pub(super) fn of(documents: &[&RpcStat]) -> Option<Lengths> {
-        let bins = documents.iter().filter_map(|d| d.drain_cycles.as_ref()).flat_map(|cycles| &cycles.lengths);
+    /// Axes on which all bins fit.
+    pub(super) fn of(cycles: &DrainCycles) -> Option<Lengths> {
+        let all = cycles.lengths.iter();
         let all =
-            bins.fold((f64::INFINITY, 0.0_f64, 0), |(from, to, most), bin| (bin.from_s.min(from), bin.to_s.max(to), bin.count.max(most)));
+            all.fold((f64::INFINITY, 0.0_f64, 0), |(from, to, most), bin| (bin.from_s.min(from), bin.to_s.max(to), bin.count.max(most)));
         (all.1 > all.0).then_some(Lengths { from_s: all.0, to_s: all.1, most: all.2 })
     }
 
     /// Draws it from `top` on.
-    pub(super) fn draw(&self, canvas: &mut Canvas, d: &RpcStat, left: f64, top: f64) {
-        let Some(cycles) = &d.drain_cycles else {
-            return canvas.text(left, top + HEAD - 8.0, "No drain cycles", Lettering::of(12.0).bold());
-        };
+    pub(super) fn draw(&self, canvas: &mut Canvas, cycles: &DrainCycles, left: f64, top: f64) {
         canvas.text(left, top + HEAD - 8.0, "How long drain cycles are", Lettering::of(12.0).bold());
         let axis = TimeAxis { left, width: WIDTH, from_s: self.from_s, to_s: self.to_s, zero_s: 0.0 };
         let scale = Scale::linear(self.most as f64, Quantity::Count);

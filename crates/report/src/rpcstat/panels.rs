@@ -25,7 +25,7 @@ const BELOW: f64 = 10.0;
 /// The height of what says that a panel is left out.
 const LEFT_OUT: f64 = 24.0;
 /// A panel has no more columns than this.
-const MAX_COLUMNS: usize = 1_000;
+const MAX_COLUMNS: usize = 1_024;
 
 /// One curve of a panel.
 struct Curve {
@@ -169,8 +169,8 @@ fn throughput(d: &RpcStat, scales: &Scales) -> Panel {
         let own = if is_more { None } else { scales.lesser };
         let axis = if own.is_some() { ", own axis at the right" } else { "" };
         let said = format!("{name}: {mean}{} at most{axis}", bit_rate(most_of(values)));
-        let dash = if own.is_some() { "2 1.5" } else { "" };
-        Curve { is_filled: is_more, own, dash, ..Curve::line(said, colour, values.to_vec(), Fold::Mean) }
+        let stroke = if own.is_some() { 0.9 } else { 1.3 };
+        Curve { is_filled: is_more, own, stroke, ..Curve::line(said, colour, values.to_vec(), Fold::Mean) }
     };
     let sent = curve("sent (calls)", &s.sent_bytes_per_s, d.sent_bytes, SENT, scales.sent_is_more);
     let received = curve("received (replies)", &s.received_bytes_per_s, d.received_bytes, BACK, !scales.sent_is_more);

@@ -14,6 +14,9 @@ use crate::picture::canvas::{Canvas, FAINT, Lettering, fitted};
 use thalweg_explain::rpcstat::document::RpcStat;
 use thalweg_trace::numbers::{bit_rate, count, duration, size};
 
+/// A document that is to be drawn has so many bins: one for each pixel or two.
+pub const RPCSTAT_BINS: usize = 1_024;
+
 const WIDTH: f64 = 1200.0;
 /// Where text begins.
 const MARGIN: f64 = 20.0;
@@ -41,20 +44,13 @@ struct Axes {
     rows: Rows,
     /// Whether any says when everything waited for whom.
     waits: bool,
-    lengths: Option<Lengths>,
     to_s: f64,
 }
 
 impl Axes {
     fn of(documents: &[&RpcStat]) -> Axes {
         let to_s = documents.iter().map(|d| d.wall_s).filter(|s| s.is_finite()).fold(1e-9, f64::max);
-        Axes {
-            scales: Scales::of(documents),
-            rows: Rows::of(documents),
-            waits: documents.iter().any(|d| !d.waits.is_empty()),
-            lengths: Lengths::of(documents),
-            to_s,
-        }
+        Axes { scales: Scales::of(documents), rows: Rows::of(documents), waits: documents.iter().any(|d| !d.waits.is_empty()), to_s }
     }
 }
 
@@ -126,9 +122,10 @@ fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) ->
         canvas.text(end + 5.0, bottom - 3.0, &format!("ends after {}", duration(d.wall_s)), Lettering::of(11.0).in_colour(FAINT));
     }
     let y = bottom + AXIS;
-    match &axes.lengths {
-        Some(lengths) => {
-            lengths.draw(canvas, d, LEFT, y);
+    // Bins are as wide as the lengths of one recording ask for: their numbers are not to be compared.
+    match d.drain_cycles.as_ref().and_then(|cycles| Some((cycles, Lengths::of(cycles)?))) {
+        Some((cycles, lengths)) => {
+            lengths.draw(canvas, cycles, LEFT, y);
             y + lengths::HEIGHT + 16.0
         }
         None => y + 10.0,

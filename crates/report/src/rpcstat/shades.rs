@@ -152,7 +152,10 @@ pub(super) fn legend(canvas: &mut Canvas, d: &RpcStat, left: f64, right: f64, to
         let drawn = drawn / d.wall_s.max(1e-12);
         let mut text = format!("{}: {} of the time", look.name, percent(share));
         if share >= 0.01 && drawn < 0.8 * share && !d.waits.is_empty() {
-            text += &format!(", {} in parts long enough to draw", whole_percent(drawn));
+            text += &match drawn < 0.005 {
+                true => ", in parts too short to draw".to_owned(),
+                false => format!(", {} in parts long enough to draw", whole_percent(drawn)),
+            };
         }
         let width = 22.0 + text_width(&text, SMALL) * 0.84 + 18.0;
         if x > left && x + width > right {

@@ -74,8 +74,7 @@ fn rows(d: &RpcStat, columns: usize) -> Vec<Line> {
     ];
     waits.sort_by(|a, b| b.0.total_cmp(&a.0));
     let moving = (1.0 - waits.iter().map(|wait| wait.0).sum::<f64>()).clamp(0.0, 1.0);
-    let rate = d.bursts.burst_bytes_per_s.map_or_else(String::new, |rate| format!("{} then", bit_rate(rate)));
-    let all = waits.into_iter().chain([(moving, "bytes move", rate)]).filter(|row| row.0 >= LEAST_SHARE);
+    let all = waits.into_iter().chain([(moving, "bytes move", String::new())]).filter(|row| row.0 >= LEAST_SHARE);
     let all: Vec<(f64, &str, String)> = all.collect();
     let names = all.iter().map(|(_, name, _)| width(name)).max().unwrap_or(0);
     let line = |(share, name, figure): &(f64, &str, String)| {
@@ -144,6 +143,7 @@ fn remarks(d: &RpcStat) -> Vec<String> {
         let window = count(d.pending.window_median);
         remarks.push(format!("RPC window at least {window}: packets do not show calls that the client has not sent yet"));
     }
-    remarks.extend(d.notes.iter().map(|note| format!("note: {note}")));
+    // What to do about it stands behind the first sentence, in the full text.
+    remarks.extend(d.notes.iter().map(|note| format!("note: {}", note.split_once(". ").map_or(note.as_str(), |(first, _)| first))));
     remarks
 }

@@ -135,34 +135,39 @@ fn calls(numbers: &mut Numbers, n: usize, start_s: f64, end_s: f64) -> Vec<CallB
     calls
 }
 
+/// Everything over time, none of it alike.
+fn series(numbers: &mut Numbers, bins: usize, wall_s: f64) -> Series {
+    let noise = |numbers: &mut Numbers, scale: f64| (0..bins).map(|_| scale * numbers.next()).collect::<Vec<f64>>();
+    let whole = |numbers: &mut Numbers, scale: f64| noise(numbers, scale).into_iter().map(|v| v as u64).collect::<Vec<u64>>();
+    let some = |numbers: &mut Numbers, scale: f64| whole(numbers, scale).into_iter().map(Some).collect::<Vec<Option<u64>>>();
+    Series {
+        bin_s: wall_s / bins as f64,
+        sent_bytes_per_s: noise(numbers, 110e6),
+        received_bytes_per_s: noise(numbers, 0.5e6),
+        calls: whole(numbers, 200.0),
+        replies: whole(numbers, 200.0),
+        pending_mean: noise(numbers, 12.0),
+        pending_max: whole(numbers, 17.0),
+        response_mean_s: noise(numbers, 5e-3).into_iter().map(Some).collect(),
+        response_max_s: noise(numbers, 0.4).into_iter().map(|v| Some(v + 5e-3)).collect(),
+        response_median_s: noise(numbers, 4e-3).into_iter().map(Some).collect(),
+        window: vec![None; bins],
+        cwnd_bytes: some(numbers, 900e3),
+        retransmissions: (0..bins).map(|i| u64::from(i % 3 == 0)).collect(),
+        timeouts: (0..bins).map(|i| u64::from(i % 9 == 0)).collect(),
+        tcp_retransmissions: (0..bins).map(|i| u64::from(i % 2 == 0)).collect(),
+        in_flight_bytes: some(numbers, 300e3),
+        receive_window_bytes: some(numbers, 3e6),
+        unsent_bytes: some(numbers, 40e3),
+    }
+}
+
 /// With everything a document can have, as much of it as it may: `bins` bins, 4,000 waits, 400 drain cycles, close-ups of 60 calls.
 pub fn full(bins: usize) -> RpcStat {
     let mut numbers = Numbers::new(7);
     let wall_s = 20.0;
     let mut d = plain();
-    let noise = |numbers: &mut Numbers, scale: f64| (0..bins).map(|_| scale * numbers.next()).collect::<Vec<f64>>();
-    let whole = |numbers: &mut Numbers, scale: f64| noise(numbers, scale).into_iter().map(|v| v as u64).collect::<Vec<u64>>();
-    let some = |numbers: &mut Numbers, scale: f64| whole(numbers, scale).into_iter().map(Some).collect::<Vec<Option<u64>>>();
-    d.series = Series {
-        bin_s: wall_s / bins as f64,
-        sent_bytes_per_s: noise(&mut numbers, 110e6),
-        received_bytes_per_s: noise(&mut numbers, 0.5e6),
-        calls: whole(&mut numbers, 200.0),
-        replies: whole(&mut numbers, 200.0),
-        pending_mean: noise(&mut numbers, 12.0),
-        pending_max: whole(&mut numbers, 17.0),
-        response_mean_s: noise(&mut numbers, 5e-3).into_iter().map(Some).collect(),
-        response_max_s: noise(&mut numbers, 0.4).into_iter().map(|v| Some(v + 5e-3)).collect(),
-        response_median_s: noise(&mut numbers, 4e-3).into_iter().map(Some).collect(),
-        window: vec![None; bins],
-        cwnd_bytes: some(&mut numbers, 900e3),
-        retransmissions: (0..bins).map(|i| u64::from(i % 3 == 0)).collect(),
-        timeouts: (0..bins).map(|i| u64::from(i % 9 == 0)).collect(),
-        tcp_retransmissions: (0..bins).map(|i| u64::from(i % 2 == 0)).collect(),
-        in_flight_bytes: some(&mut numbers, 300e3),
-        receive_window_bytes: some(&mut numbers, 3e6),
-        unsent_bytes: some(&mut numbers, 40e3),
-    };
+    d.series = series(&mut numbers, bins, wall_s);
     (d.retransmissions, d.timeouts, d.tcp_retransmissions, d.tcp_timeouts) = (60, 20, 120, 8);
     let kinds = [
         WaitedFor::ServerQueueFull,

@@ -126,14 +126,14 @@ fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result
             return Err(Failure::usage(format!("{}: is a recording; --port and --output NAME.thw are for captures", file.display())));
         }
         let recording = Recording::open(file).map_err(Failure::failed)?;
-        return analysed(&recording, file, &[]);
+        return analysed(&recording, file, &[], outputs);
     }
     let capture = Capture::open(file)?;
     let kept = Kept::at(outputs.recording, &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
     let options = Options { ports: arguments.port.clone(), ..Options::default() };
     let sink: Arc<dyn Sink> = Arc::clone(&kept.writer) as Arc<dyn Sink>;
     let summary = capture.read(&options, &sink).map_err(Failure::failed)?;
-    analysed(&kept.finish(&summary)?, file, &summary.notes)
+    analysed(&kept.finish(&summary)?, file, &summary.notes, outputs)
 }
 
 /// Draws and prints one.
@@ -190,9 +190,13 @@ fn names(files: [&PathBuf; 2]) -> [String; 2] {
     if own[0] == own[1] { files.map(|file| file.display().to_string()) } else { own }
 }
 
-fn analysed(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, Failure> {
+fn analysed(recording: &Recording, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<RpcStat, Failure> {
     let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
-    thalweg_explain::rpcstat::rpcstat(recording).map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
+    let document = match outputs.pictures.len() + outputs.pages.len() {
+        0 => thalweg_explain::rpcstat::rpcstat(recording),
+        _ => thalweg_explain::rpcstat::rpcstat_in_bins(recording, thalweg_report::RPCSTAT_BINS),
+    };
+    document.map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
 }
 
 /// The recording that is made: where it was asked for, or in a temporary directory that goes with it.
@@ -271,7 +275,7 @@ fn live(arguments: &Arguments, outputs: &Outputs<'_>, interface: &str) -> Result
     }
     let summary = live.finish().map_err(Failure::failed)?;
     let of = Path::new(interface);
-    let document = analysed(&kept.finish(&summary)?, of, &summary.notes)?;
+    let document = analysed(&kept.finish(&summary)?, of, &summary.notes, outputs)?;
     // Nobody can capture the same again: what shows more is the recording, where one was kept.
     hand_over(&document, outputs, arguments, outputs.recording.unwrap_or(Path::new("NAME.thw")))
 }
