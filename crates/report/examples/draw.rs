@@ -19,7 +19,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let bytes = picture.len();
     eprintln!("{} tracks, {bytes} bytes of SVG in {:.2} s", source.tracks().len(), begun.elapsed().as_secs_f64());
     std::fs::write(directory.join(format!("{name}.svg")), picture)?;
-    std::fs::write(directory.join(format!("{name}.html")), html(&source, &explanation, &PictureOptions::default())?)?;
+    std::fs::write(directory.join(format!("{name}.html")), html(&source, &explanation, &PictureOptions::default(), None)?)?;
     print!("{}", text(&explanation, &TextOptions::for_stdout()));
     Ok(())
 }

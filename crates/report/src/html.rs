@@ -5,44 +5,38 @@ use crate::columns::rounded_to_sum;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
+use crate::plot::sections;
+use crate::rpcstat::rpcstat_sections;
+use crate::style::STYLE;
 use crate::text::text;
 use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
+use thalweg_explain::rpcstat::RpcStat;
 use thalweg_trace::{Source, numbers};
 
 /// How long the line of a stack may be on a page.
 const WAIT_COLUMNS: usize = 160;
+/// The recorder of packets.
+const PACKETS: &str = "capture";
 
-pub(crate) const STYLE: &str = "
-:root { color-scheme: light dark; --paper: #fff; --ink: #1b2430; --faint: #5a6573; --rule: #d8dce2 }
-@media (prefers-color-scheme: dark) { :root { --paper: #14181d; --ink: #e4e8ec; --faint: #9aa5b1; --rule: #343c46 } }
-body { margin: 0 auto; max-width: 1440px; padding: 24px; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, sans-serif }
-h1 { font-size: 1.45rem; line-height: 1.35; max-width: 60em; margin: 0 0 .4em }
-h2 { font-size: 1.05rem; margin: 2em 0 .5em }
-p { margin: .3em 0; max-width: 60em }
-.faint { color: var(--faint) }
-.picture { background: #fff; border: 1px solid var(--rule); border-radius: 6px; margin: 1.4em 0; overflow-x: auto }
-.picture svg { display: block; width: 100%; min-width: 900px; height: auto }
-.tables { overflow-x: auto }
-table { border-collapse: collapse }
-th, td { text-align: left; padding: .3em 1.2em .3em 0; border-bottom: 1px solid var(--rule); vertical-align: top }
-th { font-weight: 600 }
-td.n, th.n { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap }
-code, pre { font: 13px/1.45 ui-monospace, monospace }
-pre { overflow-x: auto; padding: 1em; border: 1px solid var(--rule); border-radius: 6px }
-";
-
-/// One self-contained page: the verdict, the picture, the tables, and the text as a terminal shows it.
-pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions) -> Result<String> {
-    let picture = svg(source, explanation, options)?;
+/// One self-contained page: the verdict, the picture, the tables, and the text as a terminal shows it. What its RPCs say stands after the main
+/// picture; of a recording of packets alone it is the main picture.
+pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOptions, rpcs: Option<&RpcStat>) -> Result<String> {
+    let picture = format!("<div class=\"picture\">\n{}</div>\n", svg(source, explanation, options)?);
+    let pictures = match rpcs {
+        None => picture,
+        Some(rpcs) if rpcs.recorder == PACKETS => {
+            format!("{}<h2>The same by connections</h2>\n{picture}", sections(&rpcstat_sections(rpcs)))
+        }
+        Some(rpcs) => format!("{picture}<h2>RPCs</h2>\n<p>{}</p>\n{}", escape(&rpcs.sentence), sections(&rpcstat_sections(rpcs))),
+    };
     let sentence = escape(&explanation.verdict.sentence);
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{sentence}</title>\n\
          <style>{STYLE}</style>\n</head>\n<body>\n<h1>{sentence}</h1>\n<p class=\"faint\"><code>{}</code></p>\n\
-         <div class=\"picture\">\n{picture}</div>\n",
+         {pictures}",
         escape(&explanation.command.join(" ")),
     );
     charges(&mut page, explanation);

@@ -15,6 +15,7 @@ pub mod plot;
 mod profile;
 mod rpcstat;
 mod short;
+mod style;
 pub mod sweep;
 mod text;
 mod waits;
@@ -25,6 +26,9 @@ pub use html::html;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
-pub use rpcstat::{live_heads, live_line, rpcstat};
+pub use rpcstat::{
+    RPCSTAT_BINS, live_heads, live_line, rpcstat, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture,
+    rpcstat_short,
+};
 pub use short::{MAX_LINES, short};
 pub use text::{Prediction, predicted_against_achieved, text};

@@ -5,9 +5,9 @@
 //! vertical bar is the interval, a short flat line beside a mark what was expected there. Each mark has a text that is shown when it
 //! is pointed at.
 
-use crate::html::STYLE;
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, escape, fitted};
+use crate::style::STYLE;
 use std::fmt::Write;
 
 /// A picture of curves.
@@ -265,7 +265,15 @@ pub fn page(page: &Page) -> String {
     for text in &page.lead {
         let _ = writeln!(out, "<p class=\"faint\">{}</p>", escape(text));
     }
-    for section in &page.sections {
+    out += &sections(&page.sections);
+    out.push_str("</body>\n</html>\n");
+    out
+}
+
+/// Parts of a page, as they stand in its body.
+pub(crate) fn sections(sections: &[Section]) -> String {
+    let mut out = String::new();
+    for section in sections {
         match section {
             Section::Heading(text) => {
                 let _ = writeln!(out, "<h2>{}</h2>", escape(text));
@@ -286,7 +294,6 @@ pub fn page(page: &Page) -> String {
             Section::Table(heads, rows) => table(&mut out, heads, rows),
         }
     }
-    out.push_str("</body>\n</html>\n");
     out
 }
 

@@ -13,13 +13,13 @@ use thalweg_trace::numbers::{duration, whole_percent};
 pub const MAX_LINES: usize = 15;
 
 /// It is set for at most so many columns, however wide the terminal is.
-const COLUMNS: usize = 80;
+pub(crate) const COLUMNS: usize = 80;
 
 /// A command is not cut to fewer columns, whatever is said of it.
 const LEAST_TITLE: usize = 24;
 
 /// Rows below this share of the wall time are put together.
-const SMALL_SHARE: f64 = 0.05;
+pub(crate) const SMALL_SHARE: f64 = 0.05;
 /// What is less than this together is not worth a row.
 const LEAST_SHARE: f64 = 0.005;
 /// So many rows stand on their own.
@@ -56,7 +56,8 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     page.into_text()
 }
 
-type Line = (String, Ink);
+/// A line, and how it is inked.
+pub(crate) type Line = (String, Ink);
 
 /// What follows the sentence, in at most so many lines: rows with who is innocent, and changes with remarks.
 fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> Vec<Vec<Line>> {
@@ -162,9 +163,14 @@ fn figures(row: &SummaryRow, room: usize) -> String {
 
 /// Who is innocent, as many as one line holds.
 fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
+    not_the_limit(e.summary.innocent.iter().map(|innocent| (innocent.what.as_str(), innocent.figure.as_str())), columns)
+}
+
+/// What is not the limit, each with its figure: as many as one line holds.
+pub(crate) fn not_the_limit<'a>(what: impl IntoIterator<Item = (&'a str, &'a str)>, columns: usize) -> Option<Line> {
     let mut line = String::new();
-    for innocent in &e.summary.innocent {
-        let one = format!("{} ({})", clean(&innocent.what), clean(&innocent.figure));
+    for (what, figure) in what {
+        let one = format!("{} ({})", clean(what), clean(figure));
         let longer = if line.is_empty() { format!("  not the limit: {one}") } else { format!("{line}, {one}") };
         if width(&longer) <= columns {
             line = longer;
@@ -269,15 +275,17 @@ fn remarks(e: &Explanation, columns: usize) -> Vec<Vec<Line>> {
         remarks.push(reason);
     }
     remarks.extend(hottest(e, columns - 4));
-    let lines = |remark: &String| {
-        let mut lines = wrap(&clean(remark), columns - 4);
-        if lines.len() > 2 {
-            let rest = lines.split_off(1).join(" ");
-            lines.push(cut_end(&rest, columns - 4));
-        }
-        lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
-    };
-    remarks.iter().map(lines).collect()
+    remarks.iter().map(|remark| remark_lines(remark, columns)).collect()
+}
+
+/// A remark in two lines at most.
+pub(crate) fn remark_lines(remark: &str, columns: usize) -> Vec<Line> {
+    let mut lines = wrap(&clean(remark), columns - 4);
+    if lines.len() > 2 {
+        let rest = lines.split_off(1).join(" ");
+        lines.push(cut_end(&rest, columns - 4));
+    }
+    lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
 }
 
 /// The functions in which the largest charge to a processor ran, in one line, where the recording has a profile.

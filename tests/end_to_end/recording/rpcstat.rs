@@ -95,13 +95,13 @@ fn a_capture_is_shown_kept_and_explained() {
     let here = scratch();
     let kept = here.path().join("kept.thw");
     let file = capture("nfs3.pcapng");
-    let said = run(["rpcstat", text(&file), "-o", text(&kept)]).done().out;
+    let said = run(["rpcstat", "-v", text(&file), "-o", text(&kept)]).done().out;
     assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
     for expected in ["37 calls", "nfs3 COMMIT", "mount3 MNT", "1 answered with an error", "queue empty: the client", "Over time"] {
         assert!(said.contains(expected), "expected `{expected}` in: {said}");
     }
     // The recording says the same.
-    let again = run(["rpcstat", text(&kept)]).done().out;
+    let again = run(["rpcstat", "-v", text(&kept)]).done().out;
     assert_eq!(again, said);
     let document = run(["explain", "--json", text(&kept)]).done().json();
     let shares: f64 = document["critical_path"].as_array().unwrap().iter().filter_map(|c| c["share"].as_f64()).sum();
@@ -109,6 +109,66 @@ fn a_capture_is_shown_kept_and_explained() {
     let causes: Vec<&str> = document["critical_path"].as_array().unwrap().iter().filter_map(|c| c["cause"].as_str()).collect();
     assert!(causes.contains(&"server.unknown"), "{causes:?}");
     run(["export", text(&kept), "--to", "perfetto", "-o", text(&here.path().join("trace"))]).done();
+}
+
+#[test]
+fn the_default_is_short_and_says_how_to_see_more() {
+    let said = run(["rpcstat", text(&capture("nfs3.pcapng"))]).done().out;
+    assert!(said.lines().count() <= 15 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    for expected in ["37 calls in", "waiting for the client", "more: rpcstat -v"] {
+        assert!(said.contains(expected), "expected `{expected}` in: {said}");
+    }
+}
+
+#[test]
+fn a_capture_is_drawn_beside_being_kept() {
+    let here = scratch();
+    let [kept, picture, page] = ["kept.thw", "rpcs.svg", "rpcs.html"].map(|name| here.path().join(name));
+    let file = capture("nfs3.pcapng");
+    run(["rpcstat", text(&file), "-o", text(&kept), "-o", text(&picture), "-o", text(&page)]).done();
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    assert!(svg.starts_with("<svg") && svg.contains("role=\"img\"") && svg.contains("Throughput") && !svg.contains("NaN"), "{svg}");
+    let html = std::fs::read_to_string(&page).expect("a page");
+    assert!(html.contains("<svg") && html.contains("Procedures") && html.contains("<pre>") && !html.contains("<script"), "{html}");
+    // report draws the same of what was kept, and a part of it by connections.
+    let again = here.path().join("again.svg");
+    run(["report", text(&kept), "-o", text(&again)]).done();
+    assert_eq!(std::fs::read_to_string(&again).expect("a picture"), svg);
+    run(["report", text(&kept), "--to", "10ms", "-o", text(&again)]).done();
+    assert!(!std::fs::read_to_string(&again).expect("a picture").contains("Pending calls"));
+    run(["report", text(&kept), "-o", text(&page)]).done();
+    let html = std::fs::read_to_string(&page).expect("a page");
+    let (rpcs, others) = (html.find("Pending calls"), html.find("The same by connections"));
+    assert!(rpcs.is_some() && rpcs < others, "what RPCs say stands first: {rpcs:?} {others:?}");
+}
+
+#[test]
+fn two_are_compared_on_equal_axes() {
+    let here = scratch();
+    let (a, b) = (capture("nfs3.pcapng"), capture("nfs4.pcapng"));
+    let picture = here.path().join("both.svg");
+    let said = run(["rpcstat", text(&a), text(&b), "-o", text(&picture)]).done().out;
+    for expected in ["nfs3.pcapng", "nfs4.pcapng", "total time", "stalls of the server", "response time, median"] {
+        assert!(said.contains(expected), "expected `{expected}` in: {said}");
+    }
+    let svg = std::fs::read_to_string(&picture).expect("a picture");
+    assert!(svg.contains("A, nfs3.pcapng:") && svg.contains("B, nfs4.pcapng:"), "{svg}");
+    let document = run(["rpcstat", "--json", text(&a), text(&b)]).done().json();
+    assert_eq!(document["schema"], "thalweg.rpcstat-pair/1");
+    assert_eq!((&document["a"]["calls"], &document["b"]["calls"]), (&Value::from(37), &Value::from(25)));
+}
+
+#[test]
+fn what_cannot_be_written_is_refused_by_its_name() {
+    let here = scratch();
+    let file = capture("nfs3.pcapng");
+    let at = |name: &str| here.path().join(name);
+    let expected = ["FILE.svg", "FILE.html", "NAME.thw"];
+    run(["rpcstat", text(&file), "-o", text(&at("rpcs.png"))]).failed(2, &[&["rpcs.png"], &expected[..]].concat());
+    run(["rpcstat", text(&file), "-o", text(&at("a.thw")), "-o", text(&at("b.thw"))]).failed(2, &["b.thw", "once"]);
+    run(["rpcstat", text(&file), text(&file), "-o", text(&at("a.thw"))]).failed(2, &["a.thw", "each by itself"]);
+    run(["rpcstat", "-", "-"]).failed(2, &["standard input"]);
+    assert!(std::fs::read_dir(here.path()).expect("the directory").next().is_none(), "nothing was written");
 }
 
 #[test]
@@ -142,7 +202,7 @@ fn what_is_no_capture_is_told() {
     // A file that ends in the middle is used as far as it goes.
     let whole = std::fs::read(capture("nfs3.pcapng")).unwrap();
     std::fs::write(&not, &whole[..whole.len() - 2000]).unwrap();
-    let said = run(["rpcstat", text(&not)]).done();
+    let said = run(["rpcstat", "-v", text(&not)]).done();
     // Wherever its lines are broken.
     let words: Vec<&str> = said.out.split_whitespace().collect();
     assert!(words.join(" ").contains("in the middle of the packet"), "{}", said.out);

@@ -115,6 +115,61 @@ impl Path {
     }
 }
 
+/// A step: from this x to that one, at this y; absent where there is nothing to draw.
+pub(crate) type Step = (f64, f64, Option<f64>);
+
+/// Writes steps as relative moves, rounded so that errors do not add up.
+fn step_moves(out: &mut String, at: &mut (f64, f64), x: f64, y: f64) {
+    let round = |v: f64| if v.is_finite() { (v * 10.0).round() / 10.0 } else { 0.0 };
+    let (x, y) = (round(x), round(y));
+    if y != at.1 {
+        let _ = write!(out, "v{}", number(y - at.1));
+    }
+    if x != at.0 {
+        let _ = write!(out, "h{}", number(x - at.0));
+    }
+    *at = (x, y);
+}
+
+impl Path {
+    /// Adds a line of steps that touch; it is interrupted where a value is absent.
+    pub(crate) fn step_line(&mut self, steps: &[Step]) {
+        let mut at: Option<(f64, f64)> = None;
+        for (i, (left, right, y)) in steps.iter().enumerate() {
+            let Some(y) = *y else {
+                at = None;
+                continue;
+            };
+            let mut from = at.unwrap_or_else(|| {
+                let _ = write!(self.0, "M{} {}", number(*left), number(y));
+                ((left * 10.0).round() / 10.0, (y * 10.0).round() / 10.0)
+            });
+            let goes_on = |next: &Step| next.2.is_some_and(|next| (next - y).abs() < 0.05);
+            if !steps.get(i + 1).is_some_and(goes_on) {
+                step_moves(&mut self.0, &mut from, *right, y);
+            }
+            at = Some(from);
+        }
+    }
+
+    /// Adds the area between steps that touch and a level.
+    pub(crate) fn step_area(&mut self, steps: &[Step], level: f64) {
+        for run in steps.split(|step| step.2.is_none()) {
+            let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
+            let _ = write!(self.0, "M{} {}", number(first.0), number(level));
+            let mut at = ((first.0 * 10.0).round() / 10.0, (level * 10.0).round() / 10.0);
+            for (i, (_, right, y)) in run.iter().enumerate() {
+                let y = y.unwrap_or(level);
+                if !run.get(i + 1).is_some_and(|next| next.2.is_some_and(|next| (next - y).abs() < 0.05)) {
+                    step_moves(&mut self.0, &mut at, *right, y);
+                }
+            }
+            step_moves(&mut self.0, &mut at, last.1, level);
+            self.0.push('z');
+        }
+    }
+}
+
 /// The picture as it is written.
 #[derive(Debug, Default)]
 pub(crate) struct Canvas {
@@ -125,6 +180,17 @@ impl Canvas {
     /// Draws a path with its origin at (x, y).
     pub(crate) fn path(&mut self, x: f64, y: f64, path: &Path, fill: &str) {
         let _ = writeln!(self.body, r#"<path transform="translate({} {})" fill="{fill}" d="{}"/>"#, number(x), number(y), path.0);
+    }
+
+    /// Fills a path with its origin at 0 so that what is behind it shows.
+    pub(crate) fn veil(&mut self, path: &Path, fill: &str, opacity: f64) {
+        let _ = writeln!(self.body, r#"<path fill="{fill}" fill-opacity="{opacity}" d="{}"/>"#, path.0);
+    }
+
+    /// Draws a path as a line, with its origin at 0; `dash` is SVG's dash pattern, or empty.
+    pub(crate) fn stroke(&mut self, path: &Path, colour: &str, width: f64, dash: &str) {
+        let dash = if dash.is_empty() { String::new() } else { format!(r#" stroke-dasharray="{dash}""#) };
+        let _ = writeln!(self.body, r#"<path fill="none" stroke="{colour}" stroke-width="{}"{dash} d="{}"/>"#, number(width), path.0);
     }
 
     /// Draws a rectangle.
@@ -205,6 +271,16 @@ mod tests {
         canvas.text(1.04, 2.0, "a<b>&\"\u{1}", Lettering::of(10.0));
         let svg = canvas.finish(10.0, 10.0, "t");
         assert!(svg.contains("<text x=\"1\" y=\"2\" font-size=\"10\" fill=\"#1B2430\">a&lt;b&gt;&amp;&quot;\u{fffd}</text>"), "{svg}");
+    }
+
+    #[test]
+    fn a_line_of_steps_is_interrupted_where_nothing_is_known() {
+        let mut path = Path::default();
+        path.step_line(&[(0.0, 1.0, Some(3.0)), (1.0, 2.5, Some(3.0)), (2.5, 3.0, Some(5.0)), (3.0, 4.0, None), (4.0, 5.0, Some(1.0))]);
+        assert_eq!(path.0, "M0 3h2.5v2h0.5M4 1h1");
+        let mut path = Path::default();
+        path.step_area(&[(0.0, 1.0, Some(3.0)), (1.0, 2.0, None), (2.0, 3.0, Some(8.0))], 9.0);
+        assert_eq!(path.0, "M0 9v-6h1v6zM2 9v-1h1v1z");
     }
 
     #[test]

@@ -5,7 +5,9 @@
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
 mod made_up;
+mod made_up_rpcs;
 mod picture;
 mod profile;
+mod rpcstat;
 mod short;
 mod text;

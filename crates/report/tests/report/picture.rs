@@ -14,7 +14,7 @@ fn drawn(copy: Copy) -> String {
 
 /// Checks that the text is well-formed XML as far as we write it (elements, quoted attributes, the five
 /// entities), and returns the names of its elements.
-fn well_formed(xml: &str) -> Vec<&str> {
+pub(crate) fn well_formed(xml: &str) -> Vec<&str> {
     let mut open: Vec<&str> = Vec::new();
     let mut seen = Vec::new();
     let mut rest = xml;
@@ -46,7 +46,7 @@ fn well_formed(xml: &str) -> Vec<&str> {
 }
 
 /// What stands in the picture, lines of a paragraph put together.
-fn words(svg: &str) -> String {
+pub(crate) fn words(svg: &str) -> String {
     let between_tags = svg.split('>').filter_map(|piece| piece.split('<').next());
     between_tags.map(str::trim).filter(|t| !t.is_empty()).collect::<Vec<_>>().join(" ")
 }
@@ -194,10 +194,10 @@ fn hostile_names_stay_text() {
     let elements = well_formed(&picture);
     assert!(!elements.contains(&"script") && !elements.contains(&"image") && !elements.contains(&"b"));
     assert!(picture.contains("lost 17"), "what was lost is drawn");
-    well_formed_page(&html(&source, &explanation, &PictureOptions::default()).unwrap());
+    well_formed_page(&html(&source, &explanation, &PictureOptions::default(), None).unwrap());
 }
 
-fn well_formed_page(page: &str) {
+pub(crate) fn well_formed_page(page: &str) {
     // HTML's void elements and its declaration are what XML does not know.
     let xml = page.replace("<!doctype html>\n", "").replace("<meta charset=\"utf-8\">", "");
     let xml = xml.replace("<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">", "");
@@ -207,7 +207,7 @@ fn well_formed_page(page: &str) {
 #[test]
 fn the_page_holds_picture_and_tables_and_asks_for_nothing_else() {
     let (source, explanation) = made_up(Copy::SERIAL);
-    let page = html(&source, &explanation, &PictureOptions::default()).unwrap();
+    let page = html(&source, &explanation, &PictureOptions::default(), None).unwrap();
     well_formed_page(&page);
     assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("href") && !page.contains("@import"));
     assert_eq!(page.matches("http").count(), page.matches("http://www.w3.org/2000/svg").count());

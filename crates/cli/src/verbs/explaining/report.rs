@@ -1,11 +1,12 @@
-//! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper.
+//! `thalweg report RECORDING -o FILE.svg|FILE.html`: the still picture, self-contained, for a ticket or a paper. Of packets it is what the RPCs
+//! say over time; where RPCs were recorded beside threads, that stands on the page too.
 
 use crate::failure::Failure;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_report::PictureOptions;
-use thalweg_trace::numbers;
+use thalweg_trace::{Source, numbers};
 
 /// Arguments of `thalweg report`.
 #[derive(clap::Args)]
@@ -59,9 +60,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let (recording, explanation) = crate::recordings::explained::explained(&arguments.recording)?;
     let options = arguments.options(explanation.wall_s)?;
-    let drawn = match kind {
-        "svg" => thalweg_report::svg(&recording, &explanation, &options),
-        _ => thalweg_report::html(&recording, &explanation, &options),
+    // A part of the time is drawn by threads and connections. A recording without RPCs is no error here.
+    let wanted = options.window.is_none() && (kind == "html" || recording.meta().recorder == "capture");
+    let rpcs = if wanted { thalweg_explain::rpcstat::rpcstat_in_bins(&recording, thalweg_report::RPCSTAT_BINS).ok() } else { None };
+    let drawn = match (kind, &rpcs) {
+        ("svg", Some(rpcs)) => Ok(thalweg_report::rpcstat_picture(rpcs)),
+        ("svg", _) => thalweg_report::svg(&recording, &explanation, &options),
+        _ => thalweg_report::html(&recording, &explanation, &options, rpcs.as_ref()),
     };
     write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)
 }

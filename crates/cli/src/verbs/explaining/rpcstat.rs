@@ -1,5 +1,6 @@
-//! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say.
+//! `thalweg rpcstat`: what the RPCs in a capture, on an interface, or in a recording say, as text and as pictures; of two, on equal axes.
 
+use super::report::write_whole;
 use crate::interrupt::Interrupt;
 use crate::recordings::temporary::Temporary;
 use crate::{failure::Failure, output};
@@ -21,9 +22,9 @@ const LINES_PER_HEAD: u64 = 20;
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw
-    #[arg(conflicts_with = "interface")]
-    file: Option<PathBuf>,
+    /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw; two are compared
+    #[arg(value_name = "CAPTURE|RECORDING", num_args = 0..=2, conflicts_with = "interface")]
+    files: Vec<PathBuf>,
     /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
     #[arg(short, long, value_name = "IF")]
     interface: Option<String>,
@@ -36,12 +37,58 @@ pub(crate) struct Arguments {
     /// Bytes to capture of each packet (default: of large ones their heads, for speed; 262144 is all of all)
     #[arg(long, value_name = "BYTES", requires = "interface")]
     snaplen: Option<u32>,
-    /// Print the figures as JSON (thalweg.rpcstat/1)
+    /// Print the figures as JSON (thalweg.rpcstat/1; of two thalweg.rpcstat-pair/1)
     #[arg(long)]
     json: bool,
-    /// Keep the recording, for `thalweg explain` and the like
-    #[arg(short, long, value_name = "NAME.thw")]
-    output: Option<PathBuf>,
+    /// Print all that is known: procedures, everything over time, each long stall
+    #[arg(short, long, conflicts_with = "json")]
+    verbose: bool,
+    /// Draw everything over time (FILE.svg, FILE.html), or keep a capture's recording (NAME.thw). May be repeated
+    #[arg(short, long, value_name = "FILE.svg|FILE.html|NAME.thw")]
+    output: Vec<PathBuf>,
+}
+
+/// What is to be written besides the text.
+#[derive(Default)]
+struct Outputs<'a> {
+    /// Where the recording is kept.
+    recording: Option<&'a Path>,
+    pictures: Vec<&'a Path>,
+    pages: Vec<&'a Path>,
+}
+
+impl<'a> Outputs<'a> {
+    fn of(paths: &'a [PathBuf]) -> Result<Outputs<'a>, Failure> {
+        let mut outputs = Outputs::default();
+        for path in paths {
+            match path.extension().and_then(|ending| ending.to_str()) {
+                Some("svg") => outputs.pictures.push(path),
+                Some("html") => outputs.pages.push(path),
+                Some("thw") if outputs.recording.is_none() => outputs.recording = Some(path),
+                Some("thw") => return Err(Failure::usage(format!("{}: the recording is kept once: give one NAME.thw", path.display()))),
+                _ => {
+                    let expected = "expected FILE.svg for a picture, FILE.html for a page, or NAME.thw to keep the recording";
+                    return Err(Failure::usage(format!("{}: {expected}", path.display())));
+                }
+            }
+        }
+        Ok(outputs)
+    }
+
+    /// Draws what was asked for.
+    fn draw(&self, picture: impl Fn() -> String, page: impl Fn() -> String) -> Result<(), Failure> {
+        self.pictures.iter().try_for_each(|path| write_whole(path, &picture()))?;
+        self.pages.iter().try_for_each(|path| write_whole(path, &page()))
+    }
+}
+
+/// Two documents.
+#[derive(serde::Serialize)]
+struct Pair<'a> {
+    /// Always `thalweg.rpcstat-pair/1`.
+    schema: &'static str,
+    a: &'a RpcStat,
+    b: &'a RpcStat,
 }
 
 /// Seconds, or a number with s, m or h.
@@ -56,43 +103,100 @@ fn duration(text: &str) -> Result<Duration, String> {
     seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time like 30s, 5m or 1h".to_owned())
 }
 
-/// Reads, or captures; prints.
+/// Reads, or captures; prints and draws.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let outputs = Outputs::of(&arguments.output)?;
     if let Some(interface) = &arguments.interface {
-        return live(arguments, interface);
+        return live(arguments, &outputs, interface);
     }
-    let file =
-        arguments.file.as_deref().ok_or_else(|| Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF"))?;
+    match &arguments.files[..] {
+        [] => Err(Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF")),
+        [file] => {
+            let document = document(arguments, &outputs, file)?;
+            hand_over(&document, &outputs, arguments, file)
+        }
+        [a, b, ..] => pair(arguments, &outputs, [a, b]),
+    }
+}
+
+/// What a capture or a recording says.
+fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<RpcStat, Failure> {
     if file.join("meta.json").exists() {
-        if arguments.output.is_some() || !arguments.port.is_empty() {
-            return Err(Failure::usage(format!("{}: is a recording; --port and --output are for captures", file.display())));
+        if outputs.recording.is_some() || !arguments.port.is_empty() {
+            return Err(Failure::usage(format!("{}: is a recording; --port and --output NAME.thw are for captures", file.display())));
         }
         let recording = Recording::open(file).map_err(Failure::failed)?;
-        return print(&analysed(&recording, file, &[])?, arguments.json);
+        return analysed(&recording, file, &[], outputs);
     }
     let capture = Capture::open(file)?;
-    let kept = Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
+    let kept = Kept::at(outputs.recording, &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
     let options = Options { ports: arguments.port.clone(), ..Options::default() };
     let sink: Arc<dyn Sink> = Arc::clone(&kept.writer) as Arc<dyn Sink>;
     let summary = capture.read(&options, &sink).map_err(Failure::failed)?;
-    finish(&kept, &summary, file, arguments)
+    analysed(&kept.finish(&summary)?, file, &summary.notes, outputs)
 }
 
-fn finish(kept: &Kept, summary: &Summary, of: &Path, arguments: &Arguments) -> Result<(), Failure> {
-    let recording = kept.finish(summary)?;
-    print(&analysed(&recording, of, &summary.notes)?, arguments.json)
-}
-
-fn print(document: &RpcStat, json: bool) -> Result<(), Failure> {
-    match json {
-        true => output::line(&document.to_json()),
-        false => output::result(&thalweg_report::rpcstat(document, &TextOptions::for_stdout())),
+/// Draws and prints one.
+fn hand_over(document: &RpcStat, outputs: &Outputs<'_>, arguments: &Arguments, of: &Path) -> Result<(), Failure> {
+    outputs.draw(|| thalweg_report::rpcstat_picture(document), || thalweg_report::rpcstat_page(document))?;
+    let options = TextOptions::for_stdout();
+    match (arguments.json, arguments.verbose) {
+        (true, _) => output::line(&document.to_json()),
+        (false, true) => output::result(&thalweg_report::rpcstat(document, &options)),
+        (false, false) => output::result(&thalweg_report::rpcstat_short(document, &options, &more_of(of))),
     }
 }
 
-fn analysed(recording: &Recording, of: &Path, notes: &[String]) -> Result<RpcStat, Failure> {
+/// How to see more of it.
+fn more_of(file: &Path) -> String {
+    // A name that leaves no room for the rest is the reader's to put in.
+    const ROOM: usize = 24;
+    let name = file.to_str().filter(|name| name.len() <= ROOM).unwrap_or("FILE");
+    format!("rpcstat -v {name} | rpcstat {name} -o rpcs.svg")
+}
+
+/// Draws two on equal axes, and prints the figures that are compared.
+fn pair(arguments: &Arguments, outputs: &Outputs<'_>, files: [&PathBuf; 2]) -> Result<(), Failure> {
+    if let Some(recording) = outputs.recording {
+        let expected = "of two captures no recording is kept: keep each by itself";
+        return Err(Failure::usage(format!("{}: {expected}", recording.display())));
+    }
+    if files.iter().all(|file| file.as_os_str() == "-") {
+        return Err(Failure::usage("-: standard input is one capture: give the other one's name"));
+    }
+    let [a, b] = [document(arguments, outputs, files[0])?, document(arguments, outputs, files[1])?];
+    let [first, second] = names(files);
+    let both = [(first.as_str(), &a), (second.as_str(), &b)];
+    outputs.draw(|| thalweg_report::rpcstat_pair_picture(both), || thalweg_report::rpcstat_pair_page(both))?;
+    match (arguments.json, arguments.verbose) {
+        (true, _) => {
+            let pair = Pair { schema: "thalweg.rpcstat-pair/1", a: &a, b: &b };
+            output::line(&serde_json::to_string_pretty(&pair).map_err(Failure::failed)?)
+        }
+        (false, verbose) => {
+            let options = TextOptions::for_stdout();
+            let mut text = thalweg_report::rpcstat_pair(both, &options);
+            for (name, document) in both.iter().filter(|_| verbose) {
+                text += &format!("\n{name}\n\n{}", thalweg_report::rpcstat(document, &options));
+            }
+            output::result(&text)
+        }
+    }
+}
+
+/// The files' own names, or whole paths where those are the same.
+fn names(files: [&PathBuf; 2]) -> [String; 2] {
+    let own = files.map(|file| file.file_name().map_or_else(|| file.display().to_string(), |name| name.to_string_lossy().into_owned()));
+    if own[0] == own[1] { files.map(|file| file.display().to_string()) } else { own }
+}
+
+fn analysed(recording: &Recording, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<RpcStat, Failure> {
     let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
-    thalweg_explain::rpcstat::rpcstat(recording).map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
+    let document = match outputs.pictures.len() + outputs.pages.len() {
+        0 => thalweg_explain::rpcstat::rpcstat(recording),
+        _ => thalweg_explain::rpcstat::rpcstat_in_bins(recording, thalweg_report::RPCSTAT_BINS),
+    };
+    document.map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
 }
 
 /// The recording that is made: where it was asked for, or in a temporary directory that goes with it.
@@ -147,12 +251,11 @@ impl Sink for Looking {
     }
 }
 
-fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
+fn live(arguments: &Arguments, outputs: &Outputs<'_>, interface: &str) -> Result<(), Failure> {
     let options = LiveOptions { interface: interface.to_owned(), snaplen: arguments.snaplen };
     let interrupt = Interrupt::listen()?;
     let mut live = Live::open(&options, &arguments.port)?;
-    let kept =
-        Kept::at(arguments.output.as_deref(), &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
+    let kept = Kept::at(outputs.recording, &["rpcstat".to_owned(), "--interface".to_owned(), interface.to_owned()], live.start())?;
     let looking = Arc::new(Looking { to: Arc::clone(&kept.writer), seen: Mutex::default() });
     live.begin(&Options { ports: arguments.port.clone(), ..Options::default() }, &(Arc::clone(&looking) as Arc<dyn Sink>));
     let begun = Instant::now();
@@ -171,5 +274,8 @@ fn live(arguments: &Arguments, interface: &str) -> Result<(), Failure> {
         output::note(&thalweg_report::live_line(&passed, begun.elapsed().as_secs_f64(), seconds));
     }
     let summary = live.finish().map_err(Failure::failed)?;
-    finish(&kept, &summary, Path::new(interface), arguments)
+    let of = Path::new(interface);
+    let document = analysed(&kept.finish(&summary)?, of, &summary.notes, outputs)?;
+    // Nobody can capture the same again: what shows more is the recording, where one was kept.
+    hand_over(&document, outputs, arguments, outputs.recording.unwrap_or(Path::new("NAME.thw")))
 }

@@ -1,11 +1,12 @@
 //! What the RPCs of a recording say, as text: one plain sentence, the procedures, everything over time as small bars, who was
 //! waited for, and the stalls. It fits 80 columns and any width from 60.
 
+use super::bins::{Fold, bins_within, folded};
 use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
 use thalweg_explain::rpcstat::Interval;
-use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Series, Stall, Who};
+use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Stall, Who};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// So many procedures have a line.
@@ -278,37 +279,6 @@ fn procedure_name(p: &Procedure, with_server: bool) -> String {
 /// A line of what was over time: its name, its bins, how they become columns, and how its largest value is written.
 type Row<'a> = (&'a str, Vec<f64>, Fold, &'a dyn Fn(f64) -> String);
 
-/// How bins become one column.
-#[derive(Clone, Copy)]
-enum Fold {
-    Mean,
-    Most,
-    Least,
-}
-
-/// The bins that lie within the time recorded.
-fn bins_within(series: &Series, wall_s: f64) -> usize {
-    ((wall_s / series.bin_s.max(1e-12)).ceil() as usize).clamp(1, series.calls.len().max(1))
-}
-
-/// `values` in `columns` columns, or fewer; what is absent is no number.
-fn folded(values: &[f64], columns: usize, fold: Fold) -> Vec<f64> {
-    let columns = columns.min(values.len()).max(1);
-    let column = |i: usize| {
-        let (from, to) = (i * values.len() / columns, ((i + 1) * values.len() / columns).max(i * values.len() / columns + 1));
-        let there: Vec<f64> = values.get(from..to.min(values.len())).unwrap_or(&[]).iter().copied().filter(|v| v.is_finite()).collect();
-        if there.is_empty() {
-            return f64::NAN;
-        }
-        match fold {
-            Fold::Mean => there.iter().sum::<f64>() / there.len() as f64,
-            Fold::Most => there.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-            Fold::Least => there.iter().copied().fold(f64::INFINITY, f64::min),
-        }
-    };
-    (0..columns).map(column).collect()
-}
-
 /// A bar for each value: a space for what is absent or 0.
 fn bars(values: &[f64], most: f64) -> String {
     const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
@@ -361,8 +331,5 @@ mod tests {
     #[test]
     fn bars_show_what_is_there_and_leave_out_what_is_not() {
         assert_eq!(bars(&[0.0, 1.0, 4.0, 8.0, f64::NAN], 8.0), " ▁▄█ ");
-        assert_eq!(folded(&[1.0, 3.0, f64::NAN, f64::NAN], 2, Fold::Mean)[0], 2.0);
-        assert!(folded(&[1.0, 3.0, f64::NAN, f64::NAN], 2, Fold::Most)[1].is_nan());
-        assert_eq!(folded(&[5.0], 40, Fold::Least), [5.0]);
     }
 }

@@ -1,0 +1,37 @@
+//! The picture, the sentence, the tables and the text on one page that needs nothing else.
+
+use super::pair::{rows, rpcstat_pair};
+use super::picture::rpcstat_pair_picture;
+use super::section::{rpcstat_sections, table, tables};
+use super::text::rpcstat;
+use crate::page::TextOptions;
+use crate::plot::{Page, Section, page};
+use thalweg_explain::rpcstat::document::RpcStat;
+
+/// The text on a page is set for so many columns.
+const TEXT: TextOptions = TextOptions { width: 100, colour: false };
+
+/// What the RPCs of a recording say, on one page without a script.
+pub fn rpcstat_page(document: &RpcStat) -> String {
+    let mut sections = rpcstat_sections(document);
+    sections.extend(as_text(rpcstat(document, &TEXT)));
+    page(&Page { title: document.sentence.clone(), lead: Vec::new(), sections })
+}
+
+/// Two of them, on equal axes. Each has a name.
+pub fn rpcstat_pair_page(documents: [(&str, &RpcStat); 2]) -> String {
+    let [(a, first), (b, second)] = documents;
+    let cells = rows([first, second]).into_iter().map(|row| vec![row.name.to_owned(), row.a, row.b]).collect();
+    let mut sections = vec![Section::Picture(rpcstat_pair_picture(documents))];
+    sections.extend(table("Both", &["", &format!("A: {a}"), &format!("B: {b}")], cells));
+    for (letter, (name, document)) in ["A", "B"].iter().zip(documents) {
+        sections.extend([Section::Heading(format!("{letter}: {name}")), Section::Text(document.sentence.clone())]);
+        sections.extend(tables(document));
+    }
+    sections.extend(as_text(rpcstat_pair(documents, &TEXT)));
+    page(&Page { title: format!("{a} and {b}"), lead: Vec::new(), sections })
+}
+
+fn as_text(text: String) -> [Section; 2] {
+    [Section::Heading("The same as text".to_owned()), Section::Preformatted(text)]
+}

@@ -1,0 +1,148 @@
+//! The picture: self-contained SVG. Everything over one axis of time: who was waited for, the slow beginning, drain cycles, what was
+//! sent again, and panels of throughput, calls, the pending queue, TCP and response times; below them parts of it, call by call.
+//!
+//! Its size depends on its width, not on how long the recording is. Two documents are drawn on equal axes.
+
+use super::axes::TimeAxis;
+use super::close_up::Drawn;
+use super::lengths::{self, Lengths};
+use super::rows::{self, Rows};
+use super::scales::Scales;
+use super::{panels, shades};
+use crate::columns::{clean, wrap};
+use crate::picture::canvas::{Canvas, FAINT, Lettering, fitted};
+use thalweg_explain::rpcstat::document::RpcStat;
+use thalweg_trace::numbers::{bit_rate, count, duration, size};
+
+/// A document that is to be drawn has so many bins: one for each pixel or two.
+pub const RPCSTAT_BINS: usize = 1_024;
+
+const WIDTH: f64 = 1200.0;
+/// Where text begins.
+const MARGIN: f64 = 20.0;
+/// Where plots begin.
+const LEFT: f64 = 112.0;
+/// Room at their right for a second axis.
+const RIGHT: f64 = 64.0;
+/// The title's size.
+const TITLE: f64 = 15.5;
+/// A line of it.
+const TITLE_LINE: f64 = 21.0;
+/// Columns of the title and of headings: bold letters of a wide font fit.
+const TITLE_COLUMNS: usize = 120;
+const HEADING_COLUMNS: usize = 132;
+/// The row of who was waited for.
+const WAITED: f64 = 15.0;
+/// Room for the axis of time.
+const AXIS: f64 = 30.0;
+/// At most so many close-ups.
+const MAX_CLOSE_UPS: usize = 4;
+
+/// What all pictures on equal axes share.
+struct Axes {
+    scales: Scales,
+    rows: Rows,
+    /// Whether any says when everything waited for whom.
+    waits: bool,
+    to_s: f64,
+}
+
+impl Axes {
+    fn of(documents: &[&RpcStat]) -> Axes {
+        let to_s = documents.iter().map(|d| d.wall_s).filter(|s| s.is_finite()).fold(1e-9, f64::max);
+        Axes { scales: Scales::of(documents), rows: Rows::of(documents), waits: documents.iter().any(|d| !d.waits.is_empty()), to_s }
+    }
+}
+
+/// Draws what the RPCs of a recording say.
+pub fn rpcstat_picture(document: &RpcStat) -> String {
+    let mut canvas = Canvas::default();
+    let mut y = whole(&mut canvas, document, &Axes::of(&[document]), "", 0.0);
+    for close_up in document.close_ups.iter().take(MAX_CLOSE_UPS) {
+        let drawn = Drawn::new(close_up, HEADING_COLUMNS);
+        drawn.draw(&mut canvas, (LEFT, WIDTH - LEFT - RIGHT), MARGIN, y);
+        y += drawn.height() + 18.0;
+    }
+    canvas.finish(WIDTH, y, &document.sentence)
+}
+
+/// Draws two, one above the other, on equal axes: the same seconds per pixel, the same scale in each panel. Each has a name.
+pub fn rpcstat_pair_picture(documents: [(&str, &RpcStat); 2]) -> String {
+    let axes = Axes::of(&documents.map(|(_, document)| document));
+    let mut canvas = Canvas::default();
+    let mut y = 0.0;
+    for ((name, document), letter) in documents.into_iter().zip(["A", "B"]) {
+        y = whole(&mut canvas, document, &axes, &format!("{letter}, {}: ", clean(name)), y);
+    }
+    let table = super::pair::rows(documents.map(|(_, document)| document));
+    y = draw_table(&mut canvas, &table, y);
+    canvas.finish(WIDTH, y, &format!("{}: {} {}: {}", documents[0].0, documents[0].1.sentence, documents[1].0, documents[1].1.sentence))
+}
+
+fn draw_table(canvas: &mut Canvas, table: &[super::pair::Row], top: f64) -> f64 {
+    let columns = [LEFT, LEFT + 340.0, LEFT + 660.0];
+    let mut y = top + 16.0;
+    for (x, head) in columns.iter().zip(["Both on equal axes", "A", "B"]) {
+        canvas.text(*x, y, head, Lettering::of(13.0).bold());
+    }
+    for row in table {
+        y += 19.0;
+        canvas.line((LEFT, y - 14.0), (WIDTH - RIGHT, y - 14.0), crate::picture::canvas::RULE, "");
+        for (x, cell) in columns.iter().zip([row.name, &row.a, &row.b]) {
+            canvas.text(*x, y, &fitted(cell, 12.0, 310.0), Lettering::of(12.0));
+        }
+    }
+    y + 20.0
+}
+
+/// One document over its whole time; returns where it ends.
+fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) -> f64 {
+    let axis = TimeAxis { left: LEFT, width: WIDTH - LEFT - RIGHT, from_s: 0.0, to_s: axes.to_s, zero_s: 0.0 };
+    let mut y = top + 28.0;
+    for line in wrap(&clean(&format!("{name}{}", d.sentence)), TITLE_COLUMNS) {
+        canvas.text(MARGIN, y, &line, Lettering::of(TITLE).bold());
+        y += TITLE_LINE;
+    }
+    canvas.text(MARGIN, y, &fitted(&subtitle(d), 12.0, (WIDTH - 2.0 * MARGIN) * 1.1), Lettering::of(12.0).in_colour(FAINT));
+    y += 22.0;
+    y = shades::legend(canvas, d, LEFT, WIDTH - MARGIN, y);
+    let waited = if axes.waits { WAITED + 6.0 } else { 0.0 };
+    let panels_top = y + waited + axes.rows.height();
+    let bottom = panels_top + panels::height(&axes.scales);
+    shades::behind(canvas, &d.waits, &axis, y, bottom);
+    axis.draw(canvas, y, bottom);
+    if axes.waits {
+        rows::name(canvas, &axis, y + 1.0, "waited for");
+        shades::row(canvas, &d.waits, &axis, y, WAITED);
+    }
+    axes.rows.draw(canvas, d, &axis, y + waited);
+    panels::draw(canvas, d, &axes.scales, &axis, panels_top);
+    let end = axis.x(d.wall_s);
+    if axis.right() - end > 120.0 {
+        canvas.text(end + 5.0, bottom - 3.0, &format!("ends after {}", duration(d.wall_s)), Lettering::of(11.0).in_colour(FAINT));
+    }
+    let y = bottom + AXIS;
+    // Bins are as wide as the lengths of one recording ask for: their numbers are not to be compared.
+    match d.drain_cycles.as_ref().and_then(|cycles| Some((cycles, Lengths::of(cycles)?))) {
+        Some((cycles, lengths)) => {
+            lengths.draw(canvas, cycles, LEFT, y);
+            y + lengths::HEIGHT + 16.0
+        }
+        None => y + 10.0,
+    }
+}
+
+/// How long, how much, by which recorder.
+fn subtitle(d: &RpcStat) -> String {
+    let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
+    for (name, bytes) in [("sent", d.sent_bytes), ("received", d.received_bytes)] {
+        if let Some(bytes) = bytes {
+            said += &format!("; {name} {} ({})", size(bytes), bit_rate(bytes as f64 / d.wall_s));
+        }
+    }
+    if d.retransmissions + d.tcp_retransmissions == 0 {
+        said += "; nothing was sent again";
+    }
+    let server = d.procedures.first().map(|p| format!("; server {}", p.server)).unwrap_or_default();
+    format!("{said}{server}; recorder: {}; each bin {}", d.recorder, duration(d.series.bin_s))
+}
