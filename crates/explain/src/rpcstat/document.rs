@@ -12,6 +12,10 @@ pub(crate) const SCHEMA: &str = "thalweg.rpcstat/1";
 pub(crate) const MAX_BINS: usize = 256;
 /// At most this many entries in [`Stalls::longest`].
 pub(crate) const MAX_STALLS: usize = 100;
+/// At most this many entries in [`RpcStat::waits`].
+pub(crate) const MAX_WAITS: usize = 400;
+/// At most this many entries in [`DrainCycles::longest`].
+pub(crate) const MAX_DRAINS: usize = 400;
 /// At most this many entries in [`RpcStat::connections`].
 pub(crate) const MAX_CONNECTIONS: usize = 64;
 

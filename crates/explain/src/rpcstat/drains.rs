@@ -5,14 +5,11 @@
 //! some of them, at distances, are a cycle. A client that sends in bursts lets its queue run empty after each, for as long as
 //! calls take to be answered: that is no drain. Where such pauses fall into two groups well apart, the longer ones are the drains.
 
-use super::document::{Drain as Listed, DrainCycles, LengthBin};
+use super::document::{Drain as Listed, DrainCycles, LengthBin, MAX_DRAINS};
 use super::over_time::OverTime;
 use super::sweep::{Edge, State};
 use crate::limits::observe::GROUPS_APART;
 use crate::limits::rpcstat as limits;
-
-/// At most this many entries in [`DrainCycles::longest`].
-const MAX_LISTED: usize = 400;
 
 #[derive(Clone, Copy, Debug)]
 struct Drain {
@@ -220,7 +217,7 @@ fn cycles(drains: &[Drain], start_ns: i64) -> Option<DrainCycles> {
     periods.sort_unstable();
     let mut longest: Vec<&Drain> = drains.iter().collect();
     longest.sort_by_key(|d| std::cmp::Reverse(d.ns()));
-    longest.truncate(MAX_LISTED);
+    longest.truncate(MAX_DRAINS);
     longest.sort_by_key(|d| d.from_ns);
     let listed = |d: &&Drain| Listed {
         start_s: (d.from_ns - start_ns) as f64 / 1e9,
@@ -245,7 +242,7 @@ fn cycles(drains: &[Drain], start_ns: i64) -> Option<DrainCycles> {
 fn histogram(sorted: &[i64]) -> Vec<LengthBin> {
     let (Some(&least), Some(&longest)) = (sorted.first(), sorted.last()) else { return Vec::new() };
     let from = if least > longest / 2 { least } else { 0 };
-    let widths = (0..18).flat_map(|power| [1, 2, 5].map(|n| n * 10_i64.pow(power)));
+    let widths = (0..18).flat_map(|power| [1, 2, 5].map(|n| n * i64::pow(10, power)));
     let bins_of = |width: i64| (longest / width - from / width) as usize + 1;
     let Some(width) = widths.into_iter().find(|&width| bins_of(width) <= limits::LENGTH_BINS) else { return Vec::new() };
     let first = from / width;

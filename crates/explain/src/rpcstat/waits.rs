@@ -3,12 +3,9 @@
 //! Most of a fast transfer is short waits between packets, now for one, now for the other. Only what is long against these is shown. Intervals
 //! shorter than a place on the picture are shown where most of such a place is of one kind.
 
-use super::document::{EndedBy, Queue, WaitInterval, WaitedFor, Who};
+use super::document::{EndedBy, MAX_WAITS, Queue, WaitInterval, WaitedFor, Who};
 use crate::limits::rpcstat as limits;
 use crate::observe::quantile::Lengths;
-
-/// At most this many entries in [`super::document::RpcStat::waits`].
-const MAX_WAITS: usize = 400;
 
 /// An interval in which everyone waited for one.
 #[derive(Clone, Copy, Debug, PartialEq)]
