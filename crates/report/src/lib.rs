@@ -27,8 +27,8 @@ pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
 pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
 pub use rpcstat::{
-    RPCSTAT_BINS, live_heads, live_line, rpcstat, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture,
-    rpcstat_short,
+    live_heads, live_line, rpcstat, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture, rpcstat_short,
+    rpcstat_to_draw,
 };
 pub use short::{MAX_LINES, short};
 pub use text::{Prediction, predicted_against_achieved, text};

@@ -17,7 +17,7 @@ mod text;
 
 pub use page::{rpcstat_page, rpcstat_pair_page};
 pub use pair::rpcstat_pair;
-pub use picture::{RPCSTAT_BINS, rpcstat_pair_picture, rpcstat_picture};
+pub use picture::{rpcstat_pair_picture, rpcstat_picture, rpcstat_to_draw};
 pub(crate) use section::rpcstat_sections;
 pub use short::rpcstat_short;
 pub use text::{live_heads, live_line, rpcstat};

@@ -11,11 +11,17 @@ use super::scales::Scales;
 use super::{panels, shades};
 use crate::columns::{clean, wrap};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, fitted};
-use thalweg_explain::rpcstat::document::RpcStat;
+use thalweg_explain::ExplainError;
+use thalweg_explain::rpcstat::{RpcStat, rpcstat_in_bins};
+use thalweg_trace::Source;
 use thalweg_trace::numbers::{bit_rate, count, duration, size};
 
-/// A document that is to be drawn has so many bins: one for each pixel or two.
-pub const RPCSTAT_BINS: usize = 1_024;
+/// A document that is to be drawn has at most so many bins: one for each pixel or two.
+const MOST_BINS: usize = 1_024;
+/// ... and so many at least, however few calls there are.
+const LEAST_BINS: u64 = 128;
+/// With fewer calls in a bin, rates jump from bin to bin by a call more or less.
+const CALLS_PER_BIN: u64 = 8;
 
 const WIDTH: f64 = 1200.0;
 /// Where text begins.
@@ -52,6 +58,14 @@ impl Axes {
         let to_s = documents.iter().map(|d| d.wall_s).filter(|s| s.is_finite()).fold(1e-9, f64::max);
         Axes { scales: Scales::of(documents), rows: Rows::of(documents), waits: documents.iter().any(|d| !d.waits.is_empty()), to_s }
     }
+}
+
+/// What the RPCs of a recording say, in as many bins as a picture can show.
+pub fn rpcstat_to_draw(source: &dyn Source) -> Result<RpcStat, ExplainError> {
+    let document = rpcstat_in_bins(source, MOST_BINS)?;
+    let bins = (document.calls / CALLS_PER_BIN).max(LEAST_BINS) as usize;
+    // A recording that is read twice has few calls.
+    if bins < MOST_BINS { rpcstat_in_bins(source, bins) } else { Ok(document) }
 }
 
 /// Draws what the RPCs of a recording say.

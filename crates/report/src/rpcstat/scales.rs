@@ -6,7 +6,7 @@ use thalweg_explain::rpcstat::document::{RpcStat, Series};
 /// Where the lesser direction is below this part of the other, its line would lie on the ground.
 const MUCH_SMALLER: f64 = 0.05;
 /// Where TCP's curves are further apart than this, their axis is logarithmic.
-const FAR_APART: f64 = 12.0;
+const FAR_APART: f64 = 4.0;
 
 /// The axis of each panel; absent where nothing was recorded.
 #[derive(Clone, Copy, Debug)]

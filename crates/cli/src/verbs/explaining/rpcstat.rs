@@ -194,7 +194,7 @@ fn analysed(recording: &Recording, of: &Path, notes: &[String], outputs: &Output
     let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
     let document = match outputs.pictures.len() + outputs.pages.len() {
         0 => thalweg_explain::rpcstat::rpcstat(recording),
-        _ => thalweg_explain::rpcstat::rpcstat_in_bins(recording, thalweg_report::RPCSTAT_BINS),
+        _ => thalweg_report::rpcstat_to_draw(recording),
     };
     document.map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
 }
