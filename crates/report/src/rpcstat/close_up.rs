@@ -147,7 +147,7 @@ fn precise(seconds: f64) -> String {
 fn title(kind: CloseUpKind) -> &'static str {
     match kind {
         CloseUpKind::DrainCycle => "Close-up of a typical drain cycle",
-        CloseUpKind::Stall => "Close-up of the longest stall",
+        CloseUpKind::Stall => "Close-up of a long stall",
         CloseUpKind::Beginning => "Close-up of the beginning",
     }
 }

@@ -112,11 +112,12 @@ fn drains(canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, y: f64) {
         canvas.text(axis.left, y + HEIGHT - 2.0, &format!("{n} times, {median} at the median, one every {period}"), Lettering::of(SMALL));
         return;
     }
-    let mut path = Path::default();
+    let (mut path, mut inside) = (Path::default(), Path::default());
     for drain in &cycles.longest {
         let (left, right) = ends(drain, axis);
         // A bracket where there is room for one, else a stroke.
         if right - left >= 4.0 {
+            inside.rectangle(left, y + 4.0, right - left, HEIGHT - 4.0);
             path.rectangle(left, y + 2.0, right - left, 2.0);
             path.rectangle(left, y + 2.0, 1.2, HEIGHT - 2.0);
             path.rectangle(right - 1.2, y + 2.0, 1.2, HEIGHT - 2.0);
@@ -124,6 +125,7 @@ fn drains(canvas: &mut Canvas, d: &RpcStat, axis: &TimeAxis, y: f64) {
             path.rectangle(left, y + 2.0, (right - left).max(1.0), HEIGHT - 2.0);
         }
     }
+    canvas.veil(&inside, INK, 0.15);
     canvas.path(0.0, 0.0, &path, INK);
     let wide = cycles.longest.iter().filter(|drain| ends(drain, axis).1 - ends(drain, axis).0 >= HINT_WIDTH);
     for drain in wide.take(MAX_HINTS) {
