@@ -235,9 +235,9 @@ def shard(name, title, settings, repeat):
 
 
 SHARDS = [
-    shard("volumes", "2,000 MB to a volume of two disks, of six, and again", VOLUMES, 2),
-    shard("cycles", "Drain cycles of a server that answers from memory, and from its disk", CYCLES, 3),
-    shard("stalls", "A gap of two stalls, and a slow beginning", STALLS, 2),
-    shard("recorders", "A recorder that spins, ours, and none", RECORDERS, 5),
-    shard("layers", "Where processors' time goes: is the RPC layer the bottleneck?", LAYERS, 3),
+    shard("volumes", "2,000 MB to a volume of two disks, of six, and again", VOLUMES, 1),
+    shard("cycles", "Drain cycles of a server that answers from memory, and from its disk", CYCLES, 1),
+    shard("stalls", "A gap of two stalls, and a slow beginning", STALLS, 1),
+    shard("recorders", "A recorder that spins, ours, and none", RECORDERS, 3),
+    shard("layers", "Where processors' time goes: is the RPC layer the bottleneck?", LAYERS, 1),
 ]

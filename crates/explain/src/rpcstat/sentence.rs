@@ -30,24 +30,32 @@ pub(super) fn sentence(d: &RpcStat) -> String {
         parts.push(format!("The pending queue drained {times} times, for {each} about every {period}."));
     }
     if d.timeouts > 0 {
-        parts.push(format!("{} calls timed out and were sent again.", count(d.timeouts)));
+        parts.push(format!("{} timed out and {} sent again.", calls(d.timeouts), was(d.timeouts)));
     } else if d.retransmissions > 0 {
-        parts.push(format!("{} calls were sent again.", count(d.retransmissions)));
+        parts.push(format!("{} {} sent again.", calls(d.retransmissions), was(d.retransmissions)));
     }
     if d.unanswered > 0 {
-        parts.push(format!("{} calls were unanswered when the recording ended.", count(d.unanswered)));
+        parts.push(format!("{} {} unanswered when the recording ended.", calls(d.unanswered), was(d.unanswered)));
     }
     parts.join(" ")
+}
+
+fn calls(many: u64) -> String {
+    if many == 1 { "1 call".to_owned() } else { format!("{} calls", count(many)) }
+}
+
+fn was(many: u64) -> &'static str {
+    if many == 1 { "was" } else { "were" }
 }
 
 fn first(d: &RpcStat) -> String {
     let main = d.procedures.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name.as_str());
     let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
     let (bytes, way) = if received > sent { (received, "from") } else { (sent, "to") };
-    let calls = count(d.calls);
+    let all = count(d.calls);
     match bytes {
-        0 => format!("{calls} calls, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),
-        _ => format!("{calls} calls ({main} most), {} {way} the server.", bit_rate(bytes as f64 / d.wall_s)),
+        0 => format!("{all} calls, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),
+        _ => format!("{all} calls ({main} most), {} {way} the server.", bit_rate(bytes as f64 / d.wall_s)),
     }
 }
 

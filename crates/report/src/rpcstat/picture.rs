@@ -17,7 +17,7 @@ use thalweg_trace::Source;
 use thalweg_trace::numbers::{bit_rate, count, duration, size};
 
 /// A document that is to be drawn has at most so many bins: one for each pixel or two.
-const MOST_BINS: usize = 1_024;
+const MOST_BINS: usize = 512;
 /// ... and so many at least, however few calls there are.
 const LEAST_BINS: u64 = 128;
 /// With fewer calls in a bin, rates jump from bin to bin by a call more or less.
