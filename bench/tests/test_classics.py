@@ -83,7 +83,7 @@ class Page(unittest.TestCase):
         for picture in PICTURE.findall(page.text(STUDIES)):
             path = os.path.join(REPOSITORY, "docs", picture)
             self.assertTrue(os.path.exists(path), path)
-            self.assertLessEqual(os.path.getsize(path), kept.MOST_BYTES, path)
+            self.assertLessEqual(os.path.getsize(path), kept.MOST_OF_TWO, path)
 
     def test_no_picture_is_left_that_the_page_does_not_show(self):
         shown = {os.path.basename(path) for path in PICTURE.findall(page.text(STUDIES))}

@@ -18,7 +18,7 @@ tables, curves and reasons; in short:
 
 SET_UP = [
     ["servers", "GridFTP, NeST", "globus-gridftp-server 13, our store in the place of NeST, which is no longer to be had"],
-    ["network", "Ethernet of 100 Mb/s and 1 Gb/s; WAN of 10 ms", "network namespaces: as fast as the processors, 1 Gb/s, 400 Mb/s at 10 ms"],
+    ["network", "LAN; WAN of 10 ms", "network namespaces: as fast as the processors, 1 Gb/s, 400 Mb/s at 10 ms"],
     ["profiler", "OProfile", "`thalweg profile`, held against `perf`"],
     ["hardware counters", "level-2 data-TLB misses", "none in this virtual machine: *cannot be told here*"],
 ]

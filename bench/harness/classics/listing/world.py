@@ -18,7 +18,7 @@ from testbed.store import Store
 WORDS = ["--round-trips", "1", "--no-nfs", "--"]
 SETTINGS = {
     "12000": [*WORDS, "--only", "grid", "--files", "12000", "--repeat", "5"],
-    "400000": [*WORDS, "--only", "items", "--items", "400000x1,400000x4", "--repeat", "2"],
+    "400000": [*WORDS, "--only", "items", "--items", "400000x1", "--repeat", "2"],
 }
 FILES = 4000
 DATAFILES = (1, 32)

@@ -2,7 +2,7 @@
 
 Client and server are network namespaces. Both disks are the testbed's, whose requests take as long as asked: the source's is set so that
 10 MiB are read in 17.5 ms, the server's (mounted `sync`, so that a write is done when its disk has it) so that the last byte of a
-request is answered 11 ms after it was sent. What else there is, such as how long a system call takes, is the machine's, so the two rates are found by trying.
+request is answered about 11 ms after it was sent. What else there is, such as how long a system call takes, is the machine's, so the two rates are found by trying.
 """
 
 import json
@@ -158,7 +158,7 @@ class World:
         figures = {"wall_s": said["elapsed_s"], "source_disk_bytes_per_s": self.near_rate, "server_disk_bytes_per_s": self.far_rate}
         if how:
             figures["explained"] = kept.explained(self.program, recording)
-            if of[1] == 0 and self.is_calibrated:
+            if of[1] == 0 and how == "kernel" and self.is_calibrated:
                 draw(self.program, recording, of[0], figures["explained"])
             files.remove(recording)
         return figures

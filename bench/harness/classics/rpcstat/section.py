@@ -35,7 +35,7 @@ def _set_up():
         ["server", "a filer with NVRAM; a Linux server", "NFS-Ganesha 4 on ext4"],
         ["disks", "two, then six", "a paced disk with the rate of two, of six"],
         ["written", "2,000 MB", "2,000 MiB"],
-        ["watched by", "a kernel module and a poller of 0.15 ms", "packets at the client; the kernel's recorder at both ends"],
+        ["watched by", "`rpcstat`, which polled every 0.15 ms", "packets at the client; the kernel's recorder at both ends"],
     ]
     return table(["", "2001", "here"], rows, right=3)
 
@@ -81,6 +81,7 @@ def _volumes(lines):
     both = kept.runs(lines, "volumes", "two-disks-both-ends")
     said = "**Two disks, then six.** The story is the study's: with two, calls time out, each while everything has stopped; with six, none does.\n\n" + table(HEADS, rows) + "\n"
     said += picture("rpcstat-volumes", "Two disks above, six below, on equal axes: throughput, calls, the pending queue, response times; what is shaded is waiting, by whom") + "\n"
+    said += picture("rpcstat-two-disks", "Two disks by themselves: below, a typical drain cycle and the longest stall, call by call: everything waits for one COMMIT") + "\n"
     said += "From packets, `thalweg rpcstat` says of one of the runs with two disks:\n\n" + quote(kept.runs(lines, "volumes", "two-disks")[0]["text"])
     if both:
         said += "\n**Why does one timeout stop everything?** Not the timeout does. Recorded at both ends, the server's threads are in dirty throttling and in the sync of a COMMIT when the timer "
@@ -107,7 +108,8 @@ def _cycles(lines):
     said = "**Drain cycles.** The client sends nothing until all of 8 MiB are answered and a COMMIT is, 125 times in 1,000 MiB:\n\n"
     said += table(["", "2001", "cycles", "length, median", "one every"], rows)
     said += "\nThe server whose disk must have the bytes drains for as long as its disk takes for 8 MiB; the one that answers from memory for a few hundredths of that, where the filer of 2001 took 24 ms.\n\n"
-    return said + picture("rpcstat-cycles", "Answered from memory above, from the disk below, on equal axes; a typical drain cycle enlarged, call by call") + "\n"
+    said += picture("rpcstat-cycles", "Answered from memory above, from the disk below, on equal axes") + "\n"
+    return said + picture("rpcstat-disk", "From the disk by itself: below, how long cycles are, and a typical one, call by call") + "\n"
 
 
 def _stalls(lines):

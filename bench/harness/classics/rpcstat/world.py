@@ -80,6 +80,8 @@ RECORDERS = {
     "none": Setting(BUSY, how="none", size="500Mi", dirty=None),
 }
 LAYERS = {"classes": Setting(["--stable", "unstable"], disks=0, how="profile", size="2000Mi", dirty=None)}
+# Those of which the page has a picture by themselves, with close-ups.
+DRAWN = ("two-disks", "disk", "two-stalls", "slow-beginning")
 SETTINGS = VOLUMES | CYCLES | STALLS | RECORDERS | LAYERS
 
 
@@ -190,7 +192,8 @@ class World:
         document = json.loads(kept.output([self.program, "rpcstat", "--json", recording]))
         text = kept.output([self.program, "rpcstat", recording])
         if number == 0:
-            kept.rpcstat(self.program, [recording], f"rpcstat-{name}")
+            if name in DRAWN:
+                kept.rpcstat(self.program, [recording], f"rpcstat-{name}")
             self.keep(recording, name)
         return {"client": json.loads(client), "rpcstat": kept.of_rpcstat(document), "text": text}
 
