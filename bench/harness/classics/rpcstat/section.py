@@ -107,7 +107,7 @@ def _cycles(lines):
         return ""
     said = "**Drain cycles.** The client sends nothing until all of 8 MiB are answered and a COMMIT is, 125 times in 1,000 MiB:\n\n"
     said += table(["", "2001", "cycles", "length, median", "one every"], rows)
-    said += "\nThe server whose disk must have the bytes drains for as long as its disk takes for 8 MiB; the one that answers from memory for a few hundredths of that, where the filer of 2001 took 24 ms.\n\n"
+    said += "\nThe server whose disk must have the bytes drains for as long as its disk takes for 8 MiB; the one that answers from memory for a fraction of that, where the filer of 2001 took 24 ms.\n\n"
     said += picture("rpcstat-cycles", "Answered from memory above, from the disk below, on equal axes") + "\n"
     return said + picture("rpcstat-disk", "From the disk by itself: below, how long cycles are, and a typical one, call by call") + "\n"
 
