@@ -103,7 +103,7 @@ servers do. The explanation of the run says so, and names the disk nowhere:
         said += f"names `{fast['explanation']['cause']}`. So the control run agrees with the explanation.\n"
     own = linked[("varstrip-local", "write")]
     said += f"\n**What is lost on writing is not in the layout.** Varstrip on each node's own disk reaches {_of_local(own)} of the disk writing here and {_of_local(linked[('varstrip-local', 'read')])} reading, "
-    said += f"and what it waits for is the disk (`{own['explanation']['cause']}`, {percent(own['explanation']['share'])}). A layout that puts bytes where they are written costs nothing; where 20 % went in 2005 cannot be told from here. "
+    said += f"and what it waits for is the disk (`{own['explanation']['cause']}`, {percent(own['explanation']['share'])}). A layout that puts bytes where they are written costs nothing; where 20 % went in 2005 cannot be seen from here. "
     said += "Strips fitted to the parts reached 75 and 80 % in 2005. A strip does not know who writes it: here every part is on the next node's disk, and all of it crosses a link.\n\n"
     return said
 
@@ -156,7 +156,7 @@ def questions(lines):
         ),
         (
             "2005: PVFS2 loses performance on writing. To what?",
-            "Not to the layout: the same layout loses nothing here. What PVFS2's server did in 2005 *cannot be told here*.",
+            "Not to the layout: the same layout loses nothing here. What PVFS2's server did in 2005 *not measurable here*.",
             f"varstrip on each node's own disk: {_of_local(linked[('varstrip-local', 'write')])} writing, waiting for the disk",
         ),
     ]

@@ -20,7 +20,7 @@ SET_UP = [
     ["servers", "GridFTP, NeST", "globus-gridftp-server 13, our store in the place of NeST, which is no longer to be had"],
     ["network", "LAN; WAN of 10 ms", "network namespaces: as fast as the processors, 1 Gb/s, 400 Mb/s at 10 ms"],
     ["profiler", "OProfile", "`thalweg profile`, held against `perf`"],
-    ["hardware counters", "level-2 data-TLB misses", "none in this virtual machine: *cannot be told here*"],
+    ["hardware counters", "level-2 data-TLB misses", "none in this virtual machine: *not measurable here*"],
 ]
 
 END = """
@@ -41,21 +41,26 @@ def _found():
     return list(conclusions.verdicts(kept.table().all()))
 
 
+def _word(found):
+    """What became of a conclusion."""
+    return "not measurable here" if "cannot" in found.verdict else found.verdict
+
+
 def text(_lines):
     """The section."""
-    rows = [[one.claim, f"**{one.verdict}**"] for one in _found()]
+    rows = [[one.claim, f"**{_word(one)}**"] for one in _found()]
     return INTRODUCTION + table(["", "2004", "here"], SET_UP, right=3) + "\n" + table(["conclusion of 2004", "today"], rows, right=2) + "\n" + page.lots(kept.table().all(), 3) + page.profiles(3) + END
 
 
 def questions(_lines):
     """Rows of the last table."""
     found = _found()
-    many = Counter(one.verdict for one in found)
+    many = Counter(map(_word, found))
     said = ", ".join(f"{count} {verdict}" for verdict, count in many.most_common())
     overlap = next((one for one in found if "overlap" in one.claim), None)
     return [
         ("2004: do its conclusions hold on today's machines?", f"Of {len(found)}: {said}.", "each with its interval and the cause at each point"),
         ("2004: why are reads with large blocks slower?", "Disk and network take turns: with 16 MiB blocks the server's read is waited for, then the network.", overlap.why if overlap else ""),
-        ("2004: what do larger pages give (TLB misses)?", "*Cannot be told here*.", "this machine has no hardware counters"),
+        ("2004: what do larger pages give (TLB misses)?", "*Not measurable here*.", "this machine has no hardware counters"),
         ("2004: can it be tuned online, by itself?", "Yes: `thalweg tune`, and `thalweg cp --tune` while it copies.", "[TUNE.md](TUNE.md)"),
     ]

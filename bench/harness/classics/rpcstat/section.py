@@ -197,5 +197,5 @@ def questions(lines):
         part = percent(kept.middle([share(run["explained"]["charges"], "recorder") for run in spinning]))
         rows.append(("2001: why does nothing complete while requests are sent?", "The recorder had the processor.", f"a recorder that spins: cause `recorder`, {part}"))
     if kept.runs(lines, "layers", "classes"):
-        rows.append(("2001: is the RPC layer itself a bottleneck?", "Not in user space: copying and TCP/IP have most. The kernel's RPC layer *cannot be told here*.", "`profile` of both ends"))
+        rows.append(("2001: is the RPC layer itself a bottleneck?", "Not in user space: copying and TCP/IP have most. The kernel's RPC layer *not measurable here*.", "`profile` of both ends"))
     return rows
