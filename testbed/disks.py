@@ -8,6 +8,7 @@ people meet in containers; after every pause it gives the first tenth of a secon
 import mmap
 import os
 import struct
+from contextlib import contextmanager
 
 from testbed import files, shell
 from testbed.errors import NotRun
@@ -87,6 +88,31 @@ class Disk:
             raise NotRun("with control groups of version 2 the client or the server must be in one of ours")
         for group in self.groups:
             group.set_io(f"{self.number} {new}={rate or 'max'}")
+
+    @property
+    def has_own_limit(self):
+        """Whether what is unwritten can be limited for this disk alone (max_bytes with strict_limit of its backing device)."""
+        return os.path.exists(f"/sys/class/bdi/{self.number}/strict_limit")
+
+    @contextmanager
+    def unwritten_at_most(self, limit_bytes):
+        """So much may be written and not be on the disk yet; where the kernel has no limit for one disk, the whole machine's is set, and restored."""
+        device = f"/sys/class/bdi/{self.number}"
+        if self.has_own_limit:
+            settings = [(f"{device}/strict_limit", 1), (f"{device}/max_bytes", limit_bytes)]
+            restored = [(f"{device}/max_ratio", 100), (f"{device}/strict_limit", 0)]
+        else:
+            settings = [("/proc/sys/vm/dirty_background_bytes", limit_bytes // 2), ("/proc/sys/vm/dirty_bytes", limit_bytes)]
+            names = ("dirty_background_ratio", "dirty_ratio", "dirty_background_bytes", "dirty_bytes")
+            kept = [(f"/proc/sys/vm/{name}", shell.read(f"/proc/sys/vm/{name}")) for name in names]
+            restored = [(path, value) for path, value in kept if value != "0"]
+        try:
+            for path, value in settings:
+                shell.write(path, value)
+            yield
+        finally:
+            for path, value in restored:
+                shell.write(path, value)
 
     def empty(self):
         """Remove all files on it."""

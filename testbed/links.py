@@ -108,6 +108,17 @@ class Pair:
                 host.run("ip", "address", "add", f"{host.address}/24", "dev", DEVICE)
                 host.run("ip", "link", "set", DEVICE, "up")
 
+    def shape(self, bits_per_s, queue_s):
+        """Have both hosts send at this rate at the most."""
+        for host in self.hosts:
+            shape(host, token_bucket(bits_per_s, queue_s))
+
+    def use_todays_congestion_control(self):
+        """What the machine allows everybody is a namespace's too, but for congestion control, which `make` sets to the textbook's. This is what machines
+        of today have."""
+        for host in self.hosts:
+            host.run("sysctl", "-q", "net.ipv4.tcp_congestion_control=cubic", check=False)
+
     def start_relay(self, parameters):
         """For `relay`: join the hosts with these parameters (`delay`, `rate`, `loss`, ...), which may differ from run to run."""
         if self.link != "relay":

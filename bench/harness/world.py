@@ -13,7 +13,7 @@ from testbed import files
 from testbed.cgroups import Group
 from testbed.disks import Disk
 from testbed.errors import NotRun
-from testbed.links import Pair, shape, token_bucket
+from testbed.links import Pair
 from testbed.packages import install
 from testbed.paths import PROGRAMS, REPOSITORY
 from testbed.scratch import Scratch
@@ -83,12 +83,9 @@ class World:
         if kind == "relay":
             pair.start_relay(self._relay_options())
         elif wanted.bits_per_s:
-            for host in pair.hosts:
-                shape(host, token_bucket(wanted.bits_per_s, QUEUE_S))
-        # What the machine allows everybody is a namespace's too, but for congestion control, which the testbed sets to the textbook's. Long
-        # paths are for what machines of today have.
-        for host in pair.hosts:
-            host.run("sysctl", "-q", "net.ipv4.tcp_congestion_control=cubic", check=False)
+            pair.shape(wanted.bits_per_s, QUEUE_S)
+        # Long paths are for what machines of today have.
+        pair.use_todays_congestion_control()
 
     def _relay_options(self):
         delay = f"{self.wanted.round_trip_ms / 2:g}ms"

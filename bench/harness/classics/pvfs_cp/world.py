@@ -8,15 +8,13 @@ request is answered about 11 ms after it was sent. What else there is, such as h
 import json
 import os
 import subprocess
-from contextlib import ExitStack
 
 from bench.harness.classics import kept
+from bench.harness.classics.linked import Linked
 from bench.harness.classics.shard import Shard
 from testbed import files, shell
 from testbed.disks import Disk
-from testbed.errors import Broken, NotRun
-from testbed.links import Pair, shape, token_bucket
-from testbed.scratch import Scratch
+from testbed.errors import Broken
 from testbed.store import Store
 
 PREFIX = "thalweg-pvfs-cp"
@@ -24,7 +22,6 @@ MIB = 1 << 20
 SIZE = 256 * MIB
 REQUESTS = 26
 LINK_BITS = 2e9
-QUEUE_S = 0.05
 # What the profile of 2007 shows between two transfers, and from the last send to the reply.
 READ_S = 0.0175
 FINISH_S = 0.011
@@ -52,43 +49,20 @@ SETTINGS["as-2007-own"] = (*SETTINGS["as-2007"][:3], "own")
 REPEATS = {name: 3 if how else 7 for name, (_, _, _, how) in SETTINGS.items()}
 
 
-class World:
+class World(Linked):
     """Entered, the link, the disks and the store are there, and the disks' rates are known."""
 
     def __init__(self, context):
-        if os.geteuid() != 0:
-            raise NotRun("only root may make network namespaces and disks")
-        self.program = context.program
-        self.relay = context.relay
-        self.scratch = Scratch(PREFIX)
-        self.directory = self.scratch.directory
-        self.undo = ExitStack()
-        self.near = self.far = self.store = self.client = None
+        super().__init__(context, PREFIX, LINK_BITS)
+        self.near, self.far = Disk("near", self.directory), Disk("far", self.directory)
+        self.source = self.store = None
         self.near_rate = 420 * MIB
         self.far_rate = 330 * MIB
         self.copies = 0
         self.is_calibrated = False
 
-    def __enter__(self):
-        with ExitStack() as undo:
-            self._set_up(undo)
-            self._calibrate()
-            self.undo = undo.pop_all()
-        return self
-
-    def __exit__(self, *_):
-        self.undo.close()
-
-    def _set_up(self, undo):
-        undo.enter_context(self.scratch)
-        pair = Pair("veth", self.scratch.name, {"client": None, "server": None}, self.relay, self.directory)
-        undo.callback(pair.remove)
-        pair.make()
-        for host in pair.hosts:
-            shape(host, token_bucket(LINK_BITS, QUEUE_S))
-            host.run("sysctl", "-q", "net.ipv4.tcp_congestion_control=cubic", check=False)
-        self.client = pair.client
-        self.near, self.far = Disk("near", self.directory), Disk("far", self.directory)
+    def set_up(self, undo):
+        """The disks and the store."""
         for disk in (self.near, self.far):
             undo.callback(disk.remove)
             disk.make()
@@ -99,7 +73,8 @@ class World:
         shell.run("tune2fs", "-O", "^has_journal", self.far.device)
         shell.run("mount", "-o", "noatime", self.far.device, self.far.path)
         log = os.path.join(self.directory, "up.log")
-        self.store = undo.enter_context(Store(self.program, [os.path.join(self.far.path, "store")], log, pair.server, ["--plain"]))
+        self.store = undo.enter_context(Store(self.program, [os.path.join(self.far.path, "store")], log, self.server, ["--plain"]))
+        self._calibrate()
 
     def _calibrate(self):
         """Find the two rates: so long as a median of gaps is not what the profile of 2007 shows, change the rate by as much as it is off."""

@@ -11,23 +11,22 @@ import signal
 import subprocess
 import threading
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager, nullcontext
 
 from bench.harness.classics import kept
+from bench.harness.classics.linked import Linked
 from bench.harness.classics.shard import Shard
-from testbed import files, shell
+from testbed import files
 from testbed.disks import Disk
 from testbed.errors import Broken, NotRun
-from testbed.links import DEVICE, Pair, shape, token_bucket
+from testbed.links import DEVICE
 from testbed.paths import PROGRAMS
 from testbed.processes import Process
-from testbed.scratch import Scratch
 from testbed.servers.nfs_ganesha import NfsGanesha
 
 PREFIX = "thalweg-rpcstat"
 MIB = 1 << 20
 LINK_BITS = 1e9
-QUEUE_S = 0.05
 IMAGE_BYTES = 3 << 30
 # What one disk writes, and what the server lets itself have unwritten.
 DISK_RATE = 21 * MIB
@@ -85,41 +84,25 @@ DRAWN = ("two-disks", "disk", "two-stalls", "slow-beginning")
 SETTINGS = VOLUMES | CYCLES | STALLS | RECORDERS | LAYERS
 
 
-class World:
-    """Entered, the link, the disk and the server are there."""
+class World(Linked):
+    """Entered, the link, the disk and the NFS server are there."""
 
     def __init__(self, context):
-        if os.geteuid() != 0:
-            raise NotRun("only root may make network namespaces and disks")
-        self.program = context.program
-        self.relay = context.relay
-        self.scratch = Scratch(PREFIX)
-        self.directory = self.scratch.directory
-        self.undo = ExitStack()
-        self.disk = self.server = self.client = None
+        super().__init__(context, PREFIX, LINK_BITS)
+        self.disk = Disk("volume", self.directory, image_bytes=IMAGE_BYTES)
+        self.nfs = None
         self.writes = 0
 
-    def __enter__(self):
-        with ExitStack() as undo:
-            undo.enter_context(self.scratch)
-            pair = Pair("veth", self.scratch.name, {"client": None, "server": None}, self.relay, self.directory)
-            undo.callback(pair.remove)
-            pair.make()
-            for host in pair.hosts:
-                shape(host, token_bucket(LINK_BITS, QUEUE_S))
-                host.run("sysctl", "-q", "net.ipv4.tcp_congestion_control=cubic", check=False)
-            self.client = pair.client
-            self.disk = Disk("volume", self.directory, image_bytes=IMAGE_BYTES)
-            undo.callback(self.disk.remove)
-            self.disk.make()
-            root = os.path.join(self.disk.path, "export")
-            self.server = undo.enter_context(NfsGanesha(os.path.join(self.directory, "nfs"), pair.server, root))
-            self.undo = undo.pop_all()
-        return self
+    def set_up(self, undo):
+        """The disk and the NFS server."""
+        undo.callback(self.disk.remove)
+        self.disk.make()
+        root = os.path.join(self.disk.path, "export")
+        self.nfs = undo.enter_context(NfsGanesha(os.path.join(self.directory, "nfs"), self.server, root))
 
     def __exit__(self, *_):
         self.disk.slow(write=0)
-        self.undo.close()
+        super().__exit__()
 
     def run(self, name, number):
         """One transfer."""
@@ -132,31 +115,25 @@ class World:
                 figures = ways.get(setting.how, self._beside_a_recorder)(name, number, setting, self._client(setting, target))
             finally:
                 self.disk.slow(write=0)
-                self.server.remove(target)
+                self.nfs.remove(target)
                 self.disk.sync()
         return figures
 
     @contextmanager
     def _volume(self, setting):
         """The volume as the setting wants it, and what happens to it while it is written to."""
-        device = f"/sys/class/bdi/{self.disk.number}"
-        if not os.path.exists(f"{device}/strict_limit"):
+        if not self.disk.has_own_limit:
             raise NotRun("this kernel has no limit of unwritten bytes for one device")
         over = threading.Event()
         changes = threading.Thread(target=self._change, args=(setting.events, over))
-        try:
-            if setting.dirty:
-                shell.write(f"{device}/strict_limit", 1)
-                shell.write(f"{device}/max_bytes", setting.dirty)
+        with self.disk.unwritten_at_most(setting.dirty) if setting.dirty else nullcontext():
             self.disk.slow(write=setting.rate)
             changes.start()
-            yield
-        finally:
-            over.set()
-            if changes.is_alive():
+            try:
+                yield
+            finally:
+                over.set()
                 changes.join()
-            shell.write(f"{device}/max_ratio", 100)
-            shell.write(f"{device}/strict_limit", 0)
 
     def _change(self, events, over):
         begun = time.monotonic()
@@ -166,7 +143,7 @@ class World:
             self.disk.slow(write=disks * DISK_RATE)
 
     def _client(self, setting, target):
-        return [os.path.join(PROGRAMS, "nfs-client"), "write", self.server.address(target), "--size", setting.size, *CLIENT, *setting.words]
+        return [os.path.join(PROGRAMS, "nfs-client"), "write", self.nfs.address(target), "--size", setting.size, *CLIENT, *setting.words]
 
     def _write(self, argv):
         done = subprocess.run(self.client.argv(argv), capture_output=True, text=True, check=False)
@@ -179,7 +156,7 @@ class World:
         recording, log = os.path.join(self.directory, "packets.thw"), os.path.join(self.directory, "capture.log")
         files.remove(recording)
         files.remove(log)
-        capture = Process([self.program, "rpcstat", "-i", DEVICE, "--port", str(self.server.port), "--snaplen", "262144", "-o", recording, "--json"], log, self.client)
+        capture = Process([self.program, "rpcstat", "-i", DEVICE, "--port", str(self.nfs.port), "--snaplen", "262144", "-o", recording, "--json"], log, self.client)
         try:
             # It says so on a terminal only; the socket is there a moment after the recording is.
             capture.wait_until("the capture", lambda: os.path.isdir(recording), Broken)
