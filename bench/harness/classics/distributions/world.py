@@ -6,11 +6,11 @@ typed hints are MPI jobs of both implementations: rank r sees the mount of node 
 
 import json
 import os
-import shutil
 import subprocess
 from contextlib import ExitStack
 from functools import partial
 
+from bench.harness import ranks
 from bench.harness.classics.made_elsewhere import MadeElsewhere
 from bench.harness.classics.shard import Shard
 from bench.harness.cluster import Cluster
@@ -64,37 +64,24 @@ class Typed:
     def __enter__(self):
         with ExitStack() as undo:
             undo.enter_context(self.cluster)
-            self.here = os.path.join(self.directory, "here")
-            os.makedirs(self.here)
             for host in self.cluster.hosts:
                 path = os.path.join(self.directory, "mounts", host.name)
                 log = os.path.join(self.directory, f"mount-{host.name}.log")
                 flags = ["--store", self.cluster.store, "--node", host.name]
                 undo.enter_context(Mount(self.program, "thal:/", path, log, flags, host))
-            self._compile()
+            self.programs = {mpi: self._compiled(mpi) for mpi in ("mpich", "openmpi")}
+            self.as_rank, self.here = ranks.as_rank(self.directory, os.path.join(self.directory, "mounts"))
             self.undo = undo.pop_all()
         return self
 
     def __exit__(self, *_):
         self.undo.close()
 
-    def _compile(self):
-        """The program, by both; and what puts a rank on its node."""
-        for mpi in ("mpich", "openmpi"):
-            compiler = shutil.which(f"mpicc.{mpi}")
-            if not compiler:
-                raise NotRun(f"there is no mpicc.{mpi}")
-            source = os.path.join(REPOSITORY, "mpi", "patterns", "patterns.c")
-            subprocess.run([compiler, "-O2", "-o", os.path.join(self.directory, f"patterns-{mpi}"), source], check=True)
-        self.as_rank = os.path.join(self.directory, "as_rank")
-        with open(self.as_rank, "w", encoding="utf-8") as text:
-            mounts = os.path.join(self.directory, "mounts")
-            text.write(
-                "#!/bin/sh\nrank=${PMI_RANK:-${OMPI_COMM_WORLD_RANK:-0}}\n"
-                f"export LD_PRELOAD=\"$1\"; shift\nexec unshare --mount --propagation private sh -c 'mount --bind \"$1\" \"$2\"; shift 2; exec \"$@\"' as_rank "
-                f"{mounts}/n$rank {self.here} \"$@\"\n"
-            )
-        os.chmod(self.as_rank, 0o755)
+    def _compiled(self, mpi):
+        program = ranks.compiled(mpi, self.directory)
+        if not program:
+            raise NotRun(f"there is no mpicc.{mpi} that works")
+        return program
 
     def run(self, setting, _number):
         """Write and read, caches emptied between; each rank's rates, and where the bytes are."""
@@ -122,14 +109,13 @@ class Typed:
         library = os.path.join(REPOSITORY, "mpi", "build", f"libthalweg-{mpi}.so")
         if not os.path.exists(library):
             raise NotRun(f"{library} is not built: make mpi")
-        program = os.path.join(self.directory, f"patterns-{mpi}")
-        argv = [f"mpiexec.{mpi}", "-n", str(NODES), self.as_rank, library, program, os.path.join(self.here, name), way, *PATTERN, *hints]
-        root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_rmaps_base_oversubscribe": "1"}
-        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **root}, check=False)
+        program = ["env", f"LD_PRELOAD={library}", self.programs[mpi], os.path.join(self.here, name), way, *PATTERN, *hints]
+        argv = [f"mpiexec.{mpi}", "-n", str(NODES), self.as_rank, *program]
+        done = subprocess.run(argv, capture_output=True, text=True, env={**os.environ, **ranks.ENVIRONMENT}, check=False)
         if done.returncode != 0:
             raise Broken(f"{' '.join(argv[:1])} {name} {way}: {(done.stderr or done.stdout).strip()[-300:]}")
-        ranks = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        return [rank["bytes"] / (rank["transfer_s"] + rank["sync_s"]) for rank in ranks]
+        said = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        return [rank["bytes"] / (rank["transfer_s"] + rank["sync_s"]) for rank in said]
 
     def _empty_caches(self):
         """Of the servers' datafiles; the mounts' own are given back when a file is opened again that another node wrote, which is not enough
