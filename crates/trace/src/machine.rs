@@ -23,10 +23,11 @@ pub fn node() -> String {
     std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
 }
 
-/// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row. `None` where the file cannot be asked, or its
-/// file system has no device of its own, as tmpfs and overlays.
+/// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row; of a file that is not there yet, the one
+/// that its nearest directory is on. `None` where the file system has no device of its own, as tmpfs and overlays.
 pub fn device_of(path: &Path) -> Option<String> {
-    let number = std::fs::metadata(path).ok()?.dev();
+    let here = |path: &Path| std::fs::metadata(if path.as_os_str().is_empty() { Path::new(".") } else { path }).ok();
+    let number = path.ancestors().find_map(here)?.dev();
     let (major, minor) = (rustix::fs::major(number), rustix::fs::minor(number));
     let link = std::fs::read_link(format!("/sys/dev/block/{major}:{minor}")).ok()?;
     Some(link.file_name()?.to_string_lossy().into_owned())
@@ -140,6 +141,15 @@ mod tests {
         for nobodys in ["monotonic:unknown", "monotonic:", "capture:a.pcapng", "monotonic:boot"] {
             assert_eq!(between(nobodys, nobodys), None, "{nobodys}");
         }
+    }
+
+    #[test]
+    fn a_file_in_memory_is_on_no_device_whatever_is_above_its_file_system() {
+        // (procfs is one without a device on every machine.)
+        for path in ["/proc/self/status", "/proc/self/no-such-file", "/proc/no-such-directory/no-such-file"] {
+            assert_eq!(device_of(Path::new(path)), None, "{path}");
+        }
+        assert_eq!(device_of(Path::new("no-such-file")), device_of(Path::new(".")));
     }
 
     #[test]

@@ -143,8 +143,7 @@ pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, 
     Ok(match &job.sink {
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
-            let above = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-            let attributes: Vec<_> = on_device(mode, above).into_iter().collect();
+            let attributes: Vec<_> = on_device(mode, path).into_iter().collect();
             sink.object = mode.object(ObjectKind::File, &path.display().to_string(), &attributes);
             To::Local(Arc::new(sink))
         }

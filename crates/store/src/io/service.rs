@@ -404,8 +404,7 @@ impl IoSession {
             ("file", id.file.to_string()),
             ("datafile", id.index.to_string()),
         ];
-        // (A datafile that is about to be made is not there yet, and its directory is.)
-        attributes.extend(datafile.path().ancestors().find_map(device_of).map(|device| ("device", device)));
+        attributes.extend(device_of(&datafile.path()).map(|device| ("device", device)));
         let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
         self.objects.insert(id, (session, object));
         Some(object)
