@@ -1,12 +1,12 @@
 //! The calls of a few short parts of a recording, one by one: a second pass backward, as far as the earliest of them.
 
-use super::document::{CallBar, Outcome};
-use super::responses::{NOT_CAPTURED, UNANSWERED};
-use super::sweep::{Passing, passing};
+use super::document::CallBar;
+use super::responses::{outcome, procedure_name};
+use super::sweep::{Passing, passing, server_tracks};
 use crate::limits::rpcstat as limits;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use thalweg_trace::{ABSENT_RESULT, Role, Source, SourceError, SpanKind};
+use thalweg_trace::{Object, Source, SourceError, SpanKind};
 
 /// A part of the time, and what lies in its middle.
 #[derive(Clone, Copy, Debug)]
@@ -70,8 +70,7 @@ impl Gathering {
 
 /// The calls under way in each of these parts.
 pub(super) fn calls_within(source: &dyn Source, axis_ns: i64, parts: &[Part]) -> Result<Vec<Within>, SourceError> {
-    let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
-    servers.sort_unstable();
+    let servers = server_tracks(source);
     let mut gathered: Vec<Gathering> = parts.iter().map(|_| Gathering::default()).collect();
     let earliest_ns = parts.iter().map(|p| p.start_ns).min().unwrap_or(i64::MAX);
     let latest_ns = parts.iter().map(|p| p.end_ns).max().unwrap_or(i64::MIN);
@@ -93,17 +92,12 @@ pub(super) fn calls_within(source: &dyn Source, axis_ns: i64, parts: &[Part]) ->
             break;
         }
     }
-    let names = names(source);
-    Ok(gathered.into_iter().map(|g| within(g, axis_ns, &names)).collect())
+    let objects: HashMap<u64, &Object> = source.objects().iter().map(|o| (o.object.number(), o)).collect();
+    Ok(gathered.into_iter().map(|g| within(g, axis_ns, &objects)).collect())
 }
 
-fn names(source: &dyn Source) -> HashMap<u64, String> {
-    let of = |o: &thalweg_trace::Object| o.attributes.iter().find(|(name, _)| name == "procedure").map(|(_, value)| value.clone());
-    source.objects().iter().filter_map(|o| Some((o.object.number(), of(o)?))).collect()
-}
-
-fn within(gathering: Gathering, axis_ns: i64, names: &HashMap<u64, String>) -> Within {
-    let name = |object: u64| names.get(&object).cloned().unwrap_or_else(|| "call".to_owned());
+fn within(gathering: Gathering, axis_ns: i64, objects: &HashMap<u64, &Object>) -> Within {
+    let name = |object: u64| procedure_name(objects.get(&object).copied());
     let mut calls: Vec<Call> = gathering.calls.into_iter().map(|Reverse(call)| call).collect();
     calls.sort_by_key(|c| (c.start_ns, c.end_ns));
     let mut complete: HashMap<String, u64> = HashMap::new();
@@ -118,12 +112,7 @@ fn within(gathering: Gathering, axis_ns: i64, names: &HashMap<u64, String>) -> W
         bytes: c.bytes,
         start_s: seconds(c.start_ns),
         end_s: seconds(c.end_ns),
-        outcome: match c.result {
-            UNANSWERED => Outcome::Unanswered,
-            NOT_CAPTURED => Outcome::NotCaptured,
-            result if result < 0 && result != ABSENT_RESULT => Outcome::Error,
-            _ => Outcome::Answered,
-        },
+        outcome: outcome(c.result),
     };
     Within {
         calls: calls.iter().map(bar).collect(),

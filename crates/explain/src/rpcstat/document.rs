@@ -511,6 +511,12 @@ pub struct Connection {
 }
 
 impl RpcStat {
+    /// Bytes of the direction that carried more, and whether they were sent to servers.
+    pub fn most_bytes(&self) -> (u64, bool) {
+        let (sent, received) = (self.sent_bytes.unwrap_or(0), self.received_bytes.unwrap_or(0));
+        (sent.max(received), sent >= received)
+    }
+
     /// The document as JSON, indented.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).expect("the document has no maps with odd keys and no other way to fail")

@@ -1,5 +1,7 @@
 //! RPCs while they happen: what passed since the last line.
 
+use super::document::Outcome;
+use super::responses::outcome;
 use thalweg_trace::{Event, Mark, MarkKind, Span, SpanKind};
 
 /// Sums over one interval.
@@ -39,14 +41,16 @@ impl Interval {
         match span.kind {
             SpanKind::NetSend => self.sent_bytes += bytes,
             SpanKind::NetReceive => self.received_bytes += bytes,
-            SpanKind::RpcCall if span.result == Some(super::responses::UNANSWERED) => self.unanswered += 1,
-            SpanKind::RpcCall if span.result == Some(super::responses::NOT_CAPTURED) => {}
-            SpanKind::RpcCall => {
-                self.calls += 1;
-                self.errors += u64::from(span.result.is_some_and(|r| r < 0));
-                self.response_total_ns = self.response_total_ns.saturating_add(span.duration_ns);
-                self.response_max_ns = self.response_max_ns.max(span.duration_ns);
-            }
+            SpanKind::RpcCall => match span.result.map_or(Outcome::Answered, outcome) {
+                Outcome::Unanswered => self.unanswered += 1,
+                Outcome::NotCaptured => {}
+                answered => {
+                    self.calls += 1;
+                    self.errors += u64::from(answered == Outcome::Error);
+                    self.response_total_ns = self.response_total_ns.saturating_add(span.duration_ns);
+                    self.response_max_ns = self.response_max_ns.max(span.duration_ns);
+                }
+            },
             _ => {}
         }
     }

@@ -31,7 +31,7 @@ use crate::limits::rpcstat as limits;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::overlap::Overlap;
-use document::{Bursts, Connection, MAX_CONNECTIONS, Pending, SlowStart};
+use document::{Bursts, Connection, MAX_CONNECTIONS, Outcome, Pending, SlowStart};
 use drains::Drains;
 use over_time::OverTime;
 use quiet::{QuietIntervals, Summary};
@@ -80,7 +80,7 @@ impl Gathered {
         let track = self.by_track.entry(span.track).or_default();
         *track = (track.0 + 1, track.1.saturating_add(span.bytes));
         self.over_time.at(span.start_ns).calls += 1;
-        if !matches!(span.result, responses::UNANSWERED | responses::NOT_CAPTURED) {
+        if !matches!(responses::outcome(span.result), Outcome::Unanswered | Outcome::NotCaptured) {
             self.asking.add(span.start_ns, span.end_ns);
             let bin = self.over_time.at(span.end_ns);
             bin.replies += 1;
@@ -123,13 +123,13 @@ impl Watcher for Gathered {
 
 /// What the RPCs of a recording say.
 pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
-    rpcstat_in_bins(source, document::MAX_BINS)
+    rpcstat_in_bins(source, |_| document::MAX_BINS)
 }
 
-/// The same with so many bins in its series: the largest power of two up to `bins`, and at most 1,024.
-pub fn rpcstat_in_bins(source: &dyn Source, bins: usize) -> Result<RpcStat, ExplainError> {
+/// The same with as many bins in its series as `bins` says for so many calls: the largest power of two up to that, and at most 1,024.
+pub fn rpcstat_in_bins(source: &dyn Source, bins: impl FnOnce(u64) -> usize) -> Result<RpcStat, ExplainError> {
     let (mut document, times) = read(source)?;
-    document.series = times.over_time.series(bins);
+    document.series = times.over_time.series(bins(document.calls));
     let two_parts = times.two_parts;
     document.close_ups = close_ups::close_ups(source, &document, two_parts)?;
     Ok(document)
@@ -245,7 +245,7 @@ fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
 fn round_trips(document: &RpcStat, asking: &Overlap) -> Option<RoundTrips> {
     /// Procedures that are asked once for each entry of a walk.
     const OF_ENTRIES: &[&str] = &["lookup", "getattr"];
-    let bytes = document.sent_bytes.unwrap_or(0).max(document.received_bytes.unwrap_or(0));
+    let (bytes, _) = document.most_bytes();
     if bytes / document.calls.max(1) > limits::WALK_BYTES_EACH {
         return None;
     }

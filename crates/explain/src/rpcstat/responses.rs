@@ -1,16 +1,16 @@
 //! Response times by procedure.
 
-use super::document::Procedure;
+use super::document::{Outcome, Procedure};
 use crate::limits::rpcstat as limits;
 use crate::observe::quantile::{Lengths, of_sorted};
 use std::collections::HashMap;
 use thalweg_trace::{ABSENT_RESULT, Object, Source};
 
 /// `result` of a call that was never answered.
-pub(super) const UNANSWERED: i64 = -110;
+const UNANSWERED: i64 = -110;
 
 /// `result` of a call whose head or reply was not captured: how long it took is not known.
-pub(super) const NOT_CAPTURED: i64 = -61;
+const NOT_CAPTURED: i64 = -61;
 
 /// Times of one procedure.
 #[derive(Clone, Debug, Default)]
@@ -73,17 +73,15 @@ impl Responses {
     pub(super) fn call(&mut self, object: u64, ns: u64, bytes: u64, result: i64) {
         let times = self.by_object.entry(object).or_default();
         times.bytes = times.bytes.saturating_add(bytes);
-        if result == NOT_CAPTURED {
-            times.not_captured += 1;
-            return;
+        match outcome(result) {
+            Outcome::NotCaptured => times.not_captured += 1,
+            Outcome::Unanswered => times.unanswered += 1,
+            answered => {
+                self.all.add(ns.min(1 << 50));
+                times.errors += u64::from(answered == Outcome::Error);
+                times.add(ns);
+            }
         }
-        if result == UNANSWERED {
-            times.unanswered += 1;
-            return;
-        }
-        self.all.add(ns.min(1 << 50));
-        times.errors += u64::from(result < 0 && result != ABSENT_RESULT);
-        times.add(ns);
     }
 
     /// A call of this procedure was sent again.
@@ -116,8 +114,27 @@ impl Responses {
     }
 }
 
+/// What a call's result says of it.
+pub(super) fn outcome(result: i64) -> Outcome {
+    match result {
+        UNANSWERED => Outcome::Unanswered,
+        NOT_CAPTURED => Outcome::NotCaptured,
+        result if result < 0 && result != ABSENT_RESULT => Outcome::Error,
+        _ => Outcome::Answered,
+    }
+}
+
+/// What its object says that a call does.
+pub(super) fn procedure_name(object: Option<&Object>) -> String {
+    attribute(object, "procedure").unwrap_or_else(|| "call".to_owned())
+}
+
+fn attribute(object: Option<&Object>, name: &str) -> Option<String> {
+    object?.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone())
+}
+
 fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
-    let attribute = |name: &str| object.and_then(|o| o.attributes.iter().find(|(n, _)| n == name)).map(|(_, value)| value.clone());
+    let attribute = |name: &str| attribute(object, name);
     // Of a connection, the end that serves.
     let server = object.map_or("a server", |o| o.name.rsplit_once(" > ").map_or(o.name.as_str(), |(_, server)| server)).to_owned();
     let mut sorted = times.kept.clone();
@@ -125,7 +142,7 @@ fn procedure(object: Option<&Object>, times: &Times) -> Procedure {
     let total_s = times.total_ns as f64 / 1e9;
     let of_answered = |seconds: f64| (times.answered > 0).then_some(seconds);
     Procedure {
-        name: attribute("procedure").unwrap_or_else(|| "call".to_owned()),
+        name: procedure_name(object),
         program: attribute("program"),
         version: attribute("version"),
         server,

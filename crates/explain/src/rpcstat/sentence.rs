@@ -50,8 +50,8 @@ fn was(many: u64) -> &'static str {
 
 fn first(d: &RpcStat) -> String {
     let main = d.procedures.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name.as_str());
-    let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
-    let (bytes, way) = if received > sent { (received, "from") } else { (sent, "to") };
+    let (bytes, is_sent) = d.most_bytes();
+    let way = if is_sent { "to" } else { "from" };
     let all = count(d.calls);
     match bytes {
         0 => format!("{all} calls, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),

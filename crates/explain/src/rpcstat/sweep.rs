@@ -92,8 +92,7 @@ struct Sweep<'a, W> {
 
 /// Goes through the RPCs of a recording from its end to its start.
 pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64, watcher: &mut W) -> Result<(), SourceError> {
-    let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
-    servers.sort_unstable();
+    let servers = server_tracks(source);
     let is_callback = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, _)| name == "callback");
     let callbacks: HashSet<u64> = source.objects().iter().filter(is_callback).map(|o| o.object.number()).collect();
     let has_messages = has_messages(source, &servers)?;
@@ -110,6 +109,13 @@ pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64,
     sweep.until(i64::MIN);
     sweep.advance(start_ns);
     Ok(())
+}
+
+/// The tracks of servers, in order: their spans are the other end of what clients call.
+pub(super) fn server_tracks(source: &dyn Source) -> Vec<u64> {
+    let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
+    servers.sort_unstable();
+    servers
 }
 
 /// Whether messages' ways over the wire are recorded beside the calls; looked for among the last ones.

@@ -36,10 +36,9 @@ pub(super) fn rows(documents: [&RpcStat; 2]) -> Vec<Row> {
 }
 
 fn rate(d: &RpcStat) -> String {
-    let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
-    match sent.max(received) {
-        0 => format!("{} calls/s", count((d.calls as f64 / d.wall_s).round() as u64)),
-        bytes => format!("{} {}", bit_rate(bytes as f64 / d.wall_s), if sent >= received { "sent" } else { "received" }),
+    match d.most_bytes() {
+        (0, _) => format!("{} calls/s", count((d.calls as f64 / d.wall_s).round() as u64)),
+        (bytes, is_sent) => format!("{} {}", bit_rate(bytes as f64 / d.wall_s), if is_sent { "sent" } else { "received" }),
     }
 }
 

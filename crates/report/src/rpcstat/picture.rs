@@ -17,7 +17,7 @@ use thalweg_trace::Source;
 use thalweg_trace::numbers::{bit_rate, count, duration, size};
 
 /// A document that is to be drawn has at most so many bins: one for each pixel or two.
-const MOST_BINS: usize = 512;
+const MOST_BINS: u64 = 512;
 /// ... and so many at least, however few calls there are.
 const LEAST_BINS: u64 = 128;
 /// With fewer calls in a bin, rates jump from bin to bin by a call more or less.
@@ -62,10 +62,7 @@ impl Axes {
 
 /// What the RPCs of a recording say, in as many bins as a picture can show.
 pub fn rpcstat_to_draw(source: &dyn Source) -> Result<RpcStat, ExplainError> {
-    let document = rpcstat_in_bins(source, MOST_BINS)?;
-    let bins = (document.calls / CALLS_PER_BIN).max(LEAST_BINS) as usize;
-    // A recording that is read twice has few calls.
-    if bins < MOST_BINS { rpcstat_in_bins(source, bins) } else { Ok(document) }
+    rpcstat_in_bins(source, |calls| (calls / CALLS_PER_BIN).clamp(LEAST_BINS, MOST_BINS) as usize)
 }
 
 /// Draws what the RPCs of a recording say.

@@ -45,12 +45,11 @@ pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> S
 
 /// `2,002 calls in 37.2 s: 1.95 GiB sent, 451 Mb/s; server 127.0.0.1:2049`.
 fn heading(d: &RpcStat) -> String {
-    let (sent, received) = (d.sent_bytes.unwrap_or(0), d.received_bytes.unwrap_or(0));
     let calls = format!("{} calls in {}", count(d.calls), duration(d.wall_s));
-    let rate = match sent.max(received) {
-        0 => String::new(),
-        bytes => {
-            let way = if sent >= received { "sent" } else { "received" };
+    let rate = match d.most_bytes() {
+        (0, _) => String::new(),
+        (bytes, is_sent) => {
+            let way = if is_sent { "sent" } else { "received" };
             format!(": {} {way}, {}", size(bytes), bit_rate(bytes as f64 / d.wall_s))
         }
     };
