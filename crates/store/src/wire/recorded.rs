@@ -38,3 +38,17 @@ impl Recorded {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::TcpListener;
+
+    #[test]
+    fn of_a_connection_that_is_not_recorded_tcp_is_asked_nothing() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let socket = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
+        assert!(Recorded::new(&TraceHandle::off(), 0, "a > b", "io0", Some(&socket)).is_none());
+        assert_eq!(Arc::strong_count(&socket), 1, "nobody else has the socket: there is nothing that could ask");
+    }
+}
