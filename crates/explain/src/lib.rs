@@ -6,8 +6,8 @@
 //! read the output.
 //!
 //! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
-//! and the walk (`walk`) follows the critical path by its rules, charging each instant in its ledger. What was gathered and charged becomes
-//! the document (`assemble`); the spans, read once more, become the replay model (`model`).
+//! the rules (`waits`) say what each wait waited for, and the critical path (`path`) follows them, charging each instant in its ledger. What
+//! was gathered and charged becomes the document (`assemble`); the spans, read once more, become the replay model (`model`).
 
 #![warn(unreachable_pub)]
 
@@ -18,11 +18,12 @@ mod error;
 mod limits;
 mod model;
 mod observe;
+mod path;
 pub mod profile;
 pub mod rpcstat;
 pub mod rule;
 mod title;
-mod walk;
+mod waits;
 
 pub use assemble::waiting::waited_in;
 pub use cause::Cause;
@@ -71,13 +72,14 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
-    let facts = walk::Facts { wire, lives, holes };
+    let facts = waits::view::Facts { wire, lives, holes };
     let feed = feed::Feed::new(source, &tables);
-    let mut walk = walk::Walk::new(&mut tables, feed, facts, &mut seen, start, end);
-    walk.ledger.why = options.why.then(walk::why::Why::default);
-    walk.run()?;
-    let (ledger, wire, lives) = (walk.ledger, walk.wire, walk.lives);
-    let (unrecorded, unrecorded_ranks, waits) = (walk.unrecorded, walk.unrecorded_ranks, walk.feed.stacked);
+    let mut path = path::Path::new(&mut tables, feed, facts, &mut seen, start, end);
+    path.ledger.why = options.why.then(path::why::Why::default);
+    path.run()?;
+    let (unrecorded, unrecorded_ranks) = (path.unrecorded, path.unrecorded_ranks());
+    let (ledger, waits) = (path.ledger, path.feed.stacked);
+    let waits::view::Facts { wire, lives, .. } = path.facts;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let (around, on_wire, wire) = (&around, &on_wire, &wire);

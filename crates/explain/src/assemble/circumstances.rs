@@ -9,7 +9,7 @@ use crate::limits::assemble as limits;
 use crate::observe::feed::StackedWait;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
-use crate::walk::ledger::Ledger;
+use crate::path::ledger::Ledger;
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Sample, Source};
 

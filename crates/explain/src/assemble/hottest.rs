@@ -7,8 +7,8 @@ use crate::document::HotFunction;
 use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
+use crate::path::ledger::Ledger;
 use crate::profile::function_of_stacks;
-use crate::walk::ledger::Ledger;
 use std::collections::HashMap;
 use thalweg_trace::{Sample, Source};
 

@@ -23,8 +23,9 @@ use crate::limits::assemble as limits;
 use crate::observe::channels::Idle;
 use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::Way;
+use crate::path::ledger::{Entry, Run};
 use crate::rule::RuleId;
-use crate::walk::ledger::{Entry, Place, Run};
+use crate::waits::place::Place;
 use carried::Carried;
 pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
@@ -50,7 +51,7 @@ impl Parts<'_> {
         let idle = self.ways().first().filter(on_wire).map(|&w| self.carried(w).gathered.gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
-        let names = self.ledger.entries.iter().map(|e| self.ledger.name(self.tables, e.place, |file| named.contains(&file)));
+        let names = self.ledger.entries.iter().map(|e| e.place.name(self.tables, |file| named.contains(&file)));
         let names: Vec<String> = names.collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();

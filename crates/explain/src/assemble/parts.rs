@@ -8,7 +8,7 @@ use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
 use crate::observe::tables::Tables;
 use crate::observe::wire::WireFacts;
-use crate::walk::ledger::Ledger;
+use crate::path::ledger::Ledger;
 use std::collections::HashSet;
 use thalweg_trace::Role;
 

@@ -7,7 +7,7 @@ use crate::document::WaitStack;
 use crate::limits::assemble as limits;
 use crate::observe::feed::StackedWait;
 use crate::observe::tables::Tables;
-use crate::walk::ledger::{Ledger, Run};
+use crate::path::ledger::{Ledger, Run};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_trace::frame::UNKNOWN;
 use thalweg_trace::{Frame, Source};

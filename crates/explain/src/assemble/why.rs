@@ -2,8 +2,8 @@
 
 use super::Parts;
 use crate::observe::index::NONE;
+use crate::path::why::Piece;
 use crate::rule::{Applied, MAX_STRETCHES, RuleId, Stretch};
-use crate::walk::why::Piece;
 
 impl Parts<'_> {
     /// The rules of a charge, the one by which most of it was charged first; none where they were not asked for. `part` of the members' time is the

@@ -8,10 +8,11 @@
 pub(crate) mod assemble;
 pub(crate) mod model;
 pub(crate) mod observe;
+pub(crate) mod path;
 pub(crate) mod profile;
 pub(crate) mod rpcstat;
 pub(crate) mod summary;
-pub(crate) mod walk;
+pub(crate) mod waits;
 
 #[cfg(test)]
 mod tests {
@@ -32,8 +33,8 @@ mod tests {
         "observe/span.rs EAGAIN",
         "rpcstat/responses.rs NOT_CAPTURED",
         "rpcstat/responses.rs UNANSWERED",
-        "walk/connections.rs MANY_BYTES",
-        "walk/ranks.rs EAGAIN",
+        "waits/connections.rs MANY_BYTES",
+        "waits/ranks.rs EAGAIN",
     ];
 
     /// The documents' own lengths are part of their contract.

@@ -8,7 +8,8 @@ use super::rows::Rows;
 use crate::assemble::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::model as limits;
-use crate::walk::ledger::{Entry, Place, What};
+use crate::path::ledger::Entry;
+use crate::waits::place::{Place, What};
 use thalweg_trace::{Meta, SpanKind};
 
 /// Queueing for processors goes with whatever was done before or beside it, if that goes.

@@ -10,7 +10,7 @@ use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::observe::observation::Way;
 use crate::observe::wire::UnderWay;
-use crate::walk::ledger::{Place, What};
+use crate::waits::place::{Place, What};
 use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
 
 /// Who or what a group is about, and its figures.

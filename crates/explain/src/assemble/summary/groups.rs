@@ -5,7 +5,8 @@ use super::names::{device, file, processors, program, stem};
 use crate::cause::{Cause, End};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
-use crate::walk::ledger::{Entry, Place, What};
+use crate::path::ledger::Entry;
+use crate::waits::place::{Place, What};
 use std::collections::HashMap;
 use std::hash::Hash;
 

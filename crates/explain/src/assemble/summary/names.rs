@@ -3,7 +3,7 @@
 use crate::cause::End;
 use crate::observe::tables::{Object, Tables};
 pub(super) use crate::title::base;
-use crate::walk::ledger::Place;
+use crate::waits::place::Place;
 use thalweg_trace::{Meta, ObjectKind};
 
 /// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,

@@ -7,7 +7,7 @@ use super::names::{base, far_end, file_name, program};
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
-use crate::walk::ledger::{Place, What};
+use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, whole_percent};
 

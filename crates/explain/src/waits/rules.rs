@@ -2,7 +2,7 @@
 //! that applies. `MODEL.md` says the same in words.
 
 use crate::cause::Activity;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use crate::observe::span::LiveSpan;
 use crate::rule::RuleId;
 use thalweg_trace::SpanKind;

@@ -2,12 +2,12 @@
 //! that polls at intervals waits for what it polls for.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use crate::observe::feed::NextActions;
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// A wait for anything that its time limit ended: as a wait for what was looked for; `None`: it is charged, or the walk has gone on.
-    pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Result<Option<LiveSpan>, ExplainError> {
+    pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<Option<LiveSpan>> {
         if let Some(looked_for) = self.looked_for_in_vain(span, passed)? {
             // Of locks it is no guess where the thread that gave it at last had been at work.
             if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.tables.wakers_inferred {
@@ -38,7 +38,7 @@ impl Walk<'_, '_> {
     }
 
     /// What a wait that timed out was for, as a wait of that kind; `None`: it was a pause of the thread's own choice.
-    fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &NextActions) -> Result<Option<LiveSpan>, ExplainError> {
+    fn looked_for_in_vain(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<Option<LiveSpan>> {
         let next = passed.receive.0.min(passed.send.0);
         if span.kind == SpanKind::WaitNetwork && next <= passed.wait.0 && next != i64::MAX {
             if passed.send.0 < passed.receive.0 {

@@ -1,15 +1,15 @@
 //! Waits for other threads: to the thread that ended them, or started the thread; and whose time it is while a lock is held.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// Between spans a thread runs; before its first it was not there, and the one it works for is asked.
-    pub(super) fn uncovered(&mut self) -> Result<(), ExplainError> {
+    pub(super) fn uncovered(&mut self) -> Answer<()> {
         let is_there = self.track == self.tables.main || self.was_made() || self.has_begun(self.track)?;
         let before = self.lane().previous().map(|p| p.end);
-        if !is_there && !self.circling() {
+        if !is_there && !self.circling {
             // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
             if let Some(waiting) = self.first_wait()
                 && let Some(send) = self.find_send(&waiting)?
@@ -39,7 +39,7 @@ impl Walk<'_, '_> {
     ///
     /// Only for a little: what was never seen to do anything before did not run for long. Then another thread of its process,
     /// which ran at the time, started it.
-    fn go_to_starter(&mut self) -> Result<(), ExplainError> {
+    fn go_to_starter(&mut self) -> Answer<()> {
         let starter = self.starter();
         self.ensure(self.at)?;
         self.settle(starter);
@@ -83,11 +83,10 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a thread has done anything before the walk's instant.
-    pub(super) fn has_begun(&mut self, track: u32) -> Result<bool, ExplainError> {
+    pub(super) fn has_begun(&mut self, track: u32) -> Answer<bool> {
         self.settle(track);
-        while self.feed.lanes[track as usize].previous().is_none() && !self.cannot_look_further() {
-            self.feed.read(self.tables, self.at, self.observer)?;
-            self.settle(track);
+        if self.feed.lanes[track as usize].previous().is_none() && !self.cannot_look_further() {
+            return self.more();
         }
         Ok(self.feed.lanes[track as usize].previous().is_some())
     }
@@ -100,7 +99,7 @@ impl Walk<'_, '_> {
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn unrecorded_wait(&self, from: i64) -> Option<LiveSpan> {
-        if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling() {
+        if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling {
             return None;
         }
         self.awaits(from).filter(|waiting| waiting.side == End::Server)
@@ -145,12 +144,12 @@ impl Walk<'_, '_> {
         let caller = caller.and_then(|(connection, side)| self.feed.parties[connection as usize][side.other() as usize].first());
         match caller {
             Some(&peer) => peer,
-            _ => self.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
+            _ => self.memory.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
         }
     }
 
     /// A wait: its running end, its runnable middle, and the blocked part, which is followed.
-    pub(super) fn wait(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
+    pub(super) fn wait(&mut self, span: &LiveSpan) -> Answer<()> {
         let (blocked_until, runnable_until) = wait_parts(span);
         let woken = self.woken_from(span, blocked_until)?.unwrap_or(blocked_until);
         let (blocked_until, runnable_until) = (blocked_until.max(woken), runnable_until.max(woken));
@@ -210,7 +209,7 @@ impl Walk<'_, '_> {
     /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
     /// them, or room for them (a relay, a tunnel).
     fn was_relayed(&mut self, span: &mut LiveSpan, passed: &crate::observe::feed::NextActions) {
-        let handed_on = self.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
+        let handed_on = self.memory.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
         let next = next_connection(passed).or_else(|| next_connection(&handed_on?));
         // A server that was woken from outside was woken by a client: the next that spoke.
         let spoke = [Some(*passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
@@ -225,7 +224,7 @@ impl Walk<'_, '_> {
     /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
     /// ended. A thread can queue for a processor before it blocks as well as after it is woken; only totals are known, and
     /// what would lie before this instant lay at the wait's beginning.
-    fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Result<Option<i64>, ExplainError> {
+    fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
         let waker = span.waker;
         if rule(span.kind) != Rule::Thread
             || waker == NONE
@@ -280,7 +279,7 @@ impl Walk<'_, '_> {
 
     /// Blocked on another thread: to the thread that ended the wait, when it did. What ended by a timer was looked for in vain, and is
     /// waited for by the thread that ended the next wait.
-    pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+    pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Answer<()> {
         let span = blocked.span;
         let (in_vain, waker) = (span.timed_out(), span.waker);
         let stranger = self.is_stranger(waker);
@@ -288,7 +287,7 @@ impl Walk<'_, '_> {
             // Whatever its holder did: the lock is what was waited for.
             let (from, until) = (self.piece_start(&span), self.at);
             self.charge_thread(RuleId::LockFile, Activity::Lock, What::Blocked(span.kind), span.object, from);
-            self.ledger.note_holder(waker, until - self.at);
+            self.acts.push(Act::Holder(waker, until - self.at));
             return Ok(());
         }
         if stranger {
@@ -296,8 +295,8 @@ impl Walk<'_, '_> {
             self.charge_unseen(waker, from);
             return Ok(());
         }
-        if !self.is_walkable(waker) || self.circling() {
-            if span.ending_seen() && self.end == End::Server && self.circling() && !self.jumps.is_multiple_of(8) {
+        if !self.is_walkable(waker) || self.circling {
+            if span.ending_seen() && self.end == End::Server && self.circling && !self.jumps.is_multiple_of(8) {
                 // Threads of a pool that only woke each other: they wait for those they serve.
                 let starter = self.starter();
                 if starter != self.track && starter != NONE {
@@ -332,14 +331,9 @@ impl Walk<'_, '_> {
         let waiter = self.track;
         // A mount waits for its users: none of those was started for it.
         if !self.tables.actors[waiter as usize].mount || self.tables.actors[waker as usize].mount {
-            self.came_from.insert(waker, waiter);
+            self.memory.came_from.insert(waker, waiter);
         }
-        self.jump(waker);
-        let (own, other) = (&self.tables.actors[waiter as usize], &self.tables.actors[waker as usize]);
-        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, waker, span.start));
-        self.hold(waiter, waker, &span);
-        self.note_handing(waiter, waker, &span);
+        self.go(Edge::Woke(waker, span));
         Ok(())
     }
 
@@ -369,7 +363,7 @@ impl Walk<'_, '_> {
                 self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
             }
             _ => {
-                if self.circling() {
+                if self.circling {
                     self.infer(from);
                 }
                 let activity = match rule(span.kind) {
@@ -392,37 +386,6 @@ impl Walk<'_, '_> {
         let last = |t: &[crate::observe::feed::Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
         let served = self.feed.traffic.iter().enumerate().filter_map(|(c, t)| last(t).map(|end| (end, c as u32)));
         served.max().map_or(NONE, |(_, connection)| connection)
-    }
-
-    /// A thread that waited for another of its own process may have waited for a lock that this one had: then the holder's
-    /// sleeping and computing are the lock's. Not so where the holder ended with it (it was waited for as a whole), or moves
-    /// data itself; the rest is decided when all of the recording has been seen. A helper (a thread of the kernel's, or the
-    /// recorder's, which was in the way) is followed for as long as it was waited for, and no further.
-    fn hold(&mut self, waiter: u32, holder: u32, span: &LiveSpan) {
-        let (own, other) = (&self.tables.actors[waiter as usize], &self.tables.actors[holder as usize]);
-        let lane = &self.feed.lanes[holder as usize];
-        let helper = matches!(other.role, Role::Kernel | Role::Recorder);
-        let ended = lane.passed.last_end <= self.at;
-        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
-        // A mutex is known, where wakers are seen, from the futex operation; who posts a semaphore or signals a condition held nothing.
-        let on = self.tables.objects.get(span.object as usize);
-        let named = |name: &str| on.is_some_and(|object| object.kind == ObjectKind::Lock && object.name == name);
-        let has_holder = named("mutex") || !self.tables.wakers_inferred && (named("futex") || !self.tables.records_locks);
-        let may_be_lock =
-            has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
-        let followed = helper && span.ending_seen() || may_be_lock;
-        self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
-    }
-
-    /// At the beginning of a wait for a lock: what its holder did before serves itself only, and delayed nobody. The walk goes
-    /// on with who waited. (A thread that works for others is the chain itself, and the walk stays with it.)
-    pub(super) fn back_from_lock(&mut self) -> bool {
-        let Some(held) = self.held.take() else { return false };
-        let back = held.helper || self.feed.lanes[held.holder as usize].known.serves_itself(held.slept);
-        if back {
-            self.jump(held.waiter);
-        }
-        back
     }
 
     /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that

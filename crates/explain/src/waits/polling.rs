@@ -3,8 +3,9 @@
 //! since the last poll in vain is what was waited for.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use crate::observe::lives::Beginning;
+use crate::observe::tables::Tables;
 use std::collections::BTreeSet;
 
 /// The last pauses of a thread that polls at intervals.
@@ -22,10 +23,10 @@ struct Polls {
 /// A process: machine and number.
 type Process = (u32, u32);
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// Stands in a pause: whether the thread polled at intervals for the end of something, and the walk has gone there.
-    pub(super) fn polled(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
-        if self.circling() || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
+    pub(super) fn polled(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        if self.circling || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
             return Ok(false);
         }
         if self.back_to_what_is_polled_for(pause)? {
@@ -43,16 +44,16 @@ impl Walk<'_, '_> {
             self.infer(at);
             self.charge_thread(RuleId::PollWork, Activity::Cpu, What::OwnWork, NONE, at);
         }
-        self.came_from.insert(done, polls.track);
-        self.polled_for = Some((polls.track, done));
+        self.memory.came_from.insert(done, polls.track);
+        self.memory.polled_for = Some((polls.track, done));
         self.jump(done);
         Ok(true)
     }
 
     /// In an earlier pause of the poller: what it polled for had waited for it for a moment (for a lock that polling needs), and works on.
-    fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
-        let Some((polls, done)) = self.polled_for else { return Ok(false) };
-        let made_by = self.lives[self.track as usize].from;
+    fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        let Some((polls, done)) = self.memory.polled_for else { return Ok(false) };
+        let made_by = self.facts.lives[self.track as usize].from;
         let pauses = self.track == polls || matches!(made_by, Some((_, Beginning::Made(by))) if by == polls);
         if !pauses || done == self.track || self.is_outside_its_life(done) {
             return Ok(false);
@@ -62,18 +63,19 @@ impl Walk<'_, '_> {
         let lane = &self.feed.lanes[done as usize];
         let idle = lane.innermost().filter(|s| matches!(rule(s.kind), Rule::Thread | Rule::Receive)).copied();
         // (Of one without a life, nothing may have been recorded yet.)
-        let works = idle.is_none() && (lane.innermost().is_some() || lane.previous().is_some() || self.lives[done as usize].from.is_some());
+        let works =
+            idle.is_none() && (lane.innermost().is_some() || lane.previous().is_some() || self.facts.lives[done as usize].from.is_some());
         if works {
             self.jump(done);
         } else if idle.is_some_and(|wait| wait.waker == polls && wait.start <= pause.start) {
             // It was given something to do by the later poller: before that, pauses were something else.
-            self.polled_for = None;
+            self.memory.polled_for = None;
         }
         Ok(works)
     }
 
     /// The pauses before this one, where they are like it, little was done in between, and this is the last.
-    fn polls(&mut self, pause: &LiveSpan) -> Result<Option<Polls>, ExplainError> {
+    fn polls(&mut self, pause: &LiveSpan) -> Answer<Option<Polls>> {
         // Most pauses are not the last, and that costs nothing to ask.
         let next = self.feed.lanes[self.track as usize].passed.next_pause;
         if next != i64::MAX && next - pause.end <= pause.end - pause.start {
@@ -83,7 +85,7 @@ impl Walk<'_, '_> {
             return Ok(Some(polls));
         }
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
-        let life = self.lives[self.track as usize];
+        let life = self.facts.lives[self.track as usize];
         let Some((made, Beginning::Made(by))) = life.from else { return Ok(None) };
         let (own, maker) = (self.actor(), self.tables.actors.get(by as usize));
         let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
@@ -98,53 +100,51 @@ impl Walk<'_, '_> {
         let alike = |tables: &Tables, s: &LiveSpan| tables.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
         let Some(polls) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
         let soon = pause.end + 2 * (pause.end - pause.start);
-        let again = self.tables.actors.iter().zip(&self.lives).any(|(actor, life)| {
+        let again = self.tables.actors.iter().zip(&self.facts.lives).any(|(actor, life)| {
             actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
         });
         Ok((!again).then_some(polls))
     }
 
     /// A thread's two latest pauses before `before`. `None` if they are not like each other, or more lay in between than a poll.
-    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Result<Option<Polls>, ExplainError> {
+    fn pauses(&mut self, track: u32, before: i64, is_pause: &dyn Fn(&Tables, &LiveSpan) -> bool) -> Answer<Option<Polls>> {
         let length = self.at - before;
         // What is shorter belongs to a poll.
         let shortest = (length / limits::ALIKE_TIMES).max(limits::SHORTEST_PAUSE_NS);
         let oldest = before - limits::FURTHEST_PAUSES_NS.min(length.saturating_mul(limits::EARLIER_PAUSES));
         self.settle(track);
-        loop {
-            let lane = &self.feed.lanes[track as usize];
-            let recent = lane.ahead.iter().take_while(|s| s.end >= oldest);
-            let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.tables, s));
-            let found: Vec<&LiveSpan> = recent.take(limits::MANY_PAUSES).collect();
-            if let [later, earlier, ..] = found[..] {
-                let (one, other) = (later.end - later.start, earlier.end - earlier.start);
-                let between = [(later.end, before), (earlier.end, later.start)];
-                let polls = between.iter().all(|&(from, until)| {
-                    let since = lane.ahead.iter().take_while(|s| s.end >= from);
-                    let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
-                    until - from <= one.max(other) && bytes <= limits::POLL_BYTES
-                });
-                let steady = alike(length, one) && alike(one, other);
-                let often = found.len() == limits::MANY_PAUSES;
-                return Ok((polls && steady).then_some(Polls { track, since: later.end, from: earlier.start, often }));
-            }
-            if self.feed.position < oldest.max(self.lives[track as usize].floor()) || self.cannot_look_further() {
-                return Ok(None);
-            }
-            self.feed.read(self.tables, self.at, self.observer)?;
+        let lane = &self.feed.lanes[track as usize];
+        let recent = lane.ahead.iter().take_while(|s| s.end >= oldest);
+        let recent = recent.filter(|s| s.end <= before && s.end - s.start >= shortest && is_pause(self.tables, s));
+        let found: Vec<&LiveSpan> = recent.take(limits::MANY_PAUSES).collect();
+        if let [later, earlier, ..] = found[..] {
+            let (one, other) = (later.end - later.start, earlier.end - earlier.start);
+            let between = [(later.end, before), (earlier.end, later.start)];
+            let polls = between.iter().all(|&(from, until)| {
+                let since = lane.ahead.iter().take_while(|s| s.end >= from);
+                let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
+                until - from <= one.max(other) && bytes <= limits::POLL_BYTES
+            });
+            let steady = alike(length, one) && alike(one, other);
+            let often = found.len() == limits::MANY_PAUSES;
+            return Ok((polls && steady).then_some(Polls { track, since: later.end, from: earlier.start, often }));
         }
+        if self.feed.position < oldest.max(self.facts.lives[track as usize].floor()) || self.cannot_look_further() {
+            return Ok(None);
+        }
+        self.more()
     }
 
     /// Stands in a pause of which nothing says what it was for, where nobody saw who ended waits: whether it is one of many, alike, between which
     /// somebody was asked, or while all of which another thread that it can poll was at work. Then it may be that for which it paused.
-    pub(super) fn seems_to_poll(&mut self, pause: &LiveSpan) -> Result<bool, ExplainError> {
+    pub(super) fn seems_to_poll(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let length = self.at - pause.start;
         // (Who sleeps with a lock is waited for whatever it polls for.)
-        if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling() {
+        if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
             return Ok(false);
         }
         // The first pauses of a series are like those after them.
-        let goes_on = self.polls_for_unknown.is_some_and(|(track, later, usual)| {
+        let goes_on = self.memory.polls_for_unknown.is_some_and(|(track, later, usual)| {
             track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
         });
         let polls = if goes_on {
@@ -155,7 +155,7 @@ impl Walk<'_, '_> {
                 None => false,
             }
         };
-        self.polls_for_unknown = polls.then_some((self.track, pause.start, length));
+        self.memory.polls_for_unknown = polls.then_some((self.track, pause.start, length));
         Ok(polls)
     }
 
@@ -180,7 +180,7 @@ impl Walk<'_, '_> {
     }
 
     /// Whether a thread of those that are polled was at work, or slept, through all of the pauses.
-    fn somebody_works(&mut self, polls: &Polls) -> Result<bool, ExplainError> {
+    fn somebody_works(&mut self, polls: &Polls) -> Answer<bool> {
         self.ensure(polls.from)?;
         let (processes, _) = self.asked(polls.track);
         for track in 0..self.tables.actors.len() as u32 {
@@ -189,7 +189,7 @@ impl Walk<'_, '_> {
             if !works || track == polls.track || !processes.contains(&(actor.machine, actor.pid)) {
                 continue;
             }
-            let life = self.lives[track as usize];
+            let life = self.facts.lives[track as usize];
             if life.is_before(polls.from) || life.is_over(self.at) {
                 continue;
             }
@@ -213,7 +213,7 @@ impl Walk<'_, '_> {
 
     /// Who came to an end while it was polled for, and when: a thread or a process that this one, or a server that it asked, had made; else
     /// one of theirs that had been at work all the while, and has nothing to do any more.
-    fn looked_for(&mut self, polls: &Polls) -> Result<Option<(u32, i64)>, ExplainError> {
+    fn looked_for(&mut self, polls: &Polls) -> Answer<Option<(u32, i64)>> {
         self.ensure(polls.from)?;
         let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
         for track in 0..self.tables.actors.len() as u32 {
@@ -223,7 +223,7 @@ impl Walk<'_, '_> {
                 continue;
             }
             let leads = actor.leads();
-            let life = self.lives[track as usize];
+            let life = self.facts.lives[track as usize];
             let there = life.from.is_none_or(|(from, _)| from < polls.from);
             let ended = life.until.filter(|&until| there && until > polls.since && until <= self.at);
             let done = match ended {
@@ -270,7 +270,7 @@ impl Walk<'_, '_> {
                     processes.extend(parties[End::Server as usize].iter().filter_map(|&t| process(t)));
                 }
             }
-            for (child, life) in self.lives.iter().enumerate() {
+            for (child, life) in self.facts.lives.iter().enumerate() {
                 if let Some((_, Beginning::Made(by))) = life.from
                     && process(by).is_some_and(|p| processes.contains(&p))
                 {

@@ -5,12 +5,12 @@
 
 use super::*;
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// Stands in a wait for the next request (all of it a pause as far as is known): whether it was dealt with.
-    pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+    pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Answer<bool> {
         let (pid, machine) = (self.actor().pid, self.actor().machine);
         let is_mount = |track: u32, walk: &Self| walk.tables.actors.get(track as usize).is_some_and(|actor| actor.mount);
-        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.tables.main, self) || self.circling() {
+        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.tables.main, self) || self.circling {
             return Ok(false);
         }
         let others = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.mount && a.pid == pid && a.machine == machine);

@@ -1,39 +1,48 @@
 //! Nothing is charged to a thread outside of its life. Before it, the walk goes to who made the thread; of one that was there before it was
 //! recorded, what it did earlier is not known.
 
+use super::view::Facts;
 use super::*;
-use crate::observe::lives::Beginning;
+use crate::observe::lives::{Beginning, Life};
+use crate::observe::tables::Tables;
 
-impl Walk<'_, '_> {
+impl Facts {
+    /// An instant to charge a thread from, no earlier than its life. The command's own is there from the start.
+    pub(crate) fn within_life(&self, tables: &Tables, track: u32, from: i64) -> i64 {
+        let floor = if track == tables.main { i64::MIN } else { self.lives.get(track as usize).map_or(i64::MIN, Life::floor) };
+        from.max(floor)
+    }
+}
+
+impl View<'_, '_, '_> {
     /// Whether an instant of the walk's lies before all that is known of a thread. The command's own is there from the start.
     pub(super) fn is_before_its_life(&self, track: u32) -> bool {
-        track != self.tables.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at))
+        track != self.tables.main && self.facts.lives.get(track as usize).is_some_and(|life| life.is_before(self.at))
     }
 
     /// Whether nothing of a thread can be charged at the walk's instant, since it was not there, or nothing was recorded of it.
     pub(super) fn is_outside_its_life(&self, track: u32) -> bool {
-        track != self.tables.main && self.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
+        track != self.tables.main
+            && self.facts.lives.get(track as usize).is_some_and(|life| life.is_before(self.at) || life.is_over(self.at))
     }
 
     /// Whether it is known that this thread was made, and so was there within its life before it did anything that was recorded.
     pub(super) fn was_made(&self) -> bool {
-        self.lives.get(self.track as usize).is_some_and(|life| matches!(life.from, Some((_, Beginning::Made(_)))))
+        self.facts.lives.get(self.track as usize).is_some_and(|life| matches!(life.from, Some((_, Beginning::Made(_)))))
     }
 
     /// An instant to charge this thread from, no earlier than its life.
     pub(super) fn within_life(&self, from: i64) -> i64 {
-        let floor =
-            if self.track == self.tables.main { i64::MIN } else { self.lives.get(self.track as usize).map_or(i64::MIN, Life::floor) };
-        from.max(floor)
+        self.facts.within_life(self.tables, self.track, from)
     }
 
     /// At the beginning of what is known of this thread: to who made it; else (also past its end) to who waits for it, whose wait until now is
     /// not known.
-    pub(super) fn outside_life(&mut self) -> Result<(), ExplainError> {
-        if let Some((_, Beginning::Made(by))) = self.lives[self.track as usize].from
+    pub(super) fn outside_life(&mut self) -> Answer<()> {
+        if let Some((_, Beginning::Made(by))) = self.facts.lives[self.track as usize].from
             && self.tables.actors.get(by as usize).is_some_and(|a| a.thread)
             && self.is_before_its_life(self.track)
-            && !self.circling()
+            && !self.circling
         {
             self.jump(by);
             return Ok(());
@@ -45,7 +54,7 @@ impl Walk<'_, '_> {
         let waits = self.feed.lanes[waiter as usize].innermost().filter(|s| is_idle_wait(s) && s.end >= self.at);
         // Of a wait that somebody else ended its own end shows it.
         let waits = waits.filter(|s| s.waker == unseen || !self.is_walkable_from(waiter, s.waker)).map(|s| s.start);
-        let from = if self.circling() { Some(self.feed.position) } else { waits };
+        let from = if self.circling { Some(self.feed.position) } else { waits };
         if let Some(from) = from {
             self.charge_unseen(unseen, from);
         }
@@ -57,9 +66,7 @@ impl Walk<'_, '_> {
     pub(super) fn charge_unseen(&mut self, unseen: u32, from: i64) {
         let serves = self.tables.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
         let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
-        let from = from.max(self.start).min(self.at);
-        let place = Place::Unseen { label: self.ledger.label(unseen) };
-        self.ledger.charge(RuleId::Unseen, cause, place, (from, self.at), self.track);
-        self.at = from;
+        let place = Place::Unseen { label: self.labels.label(unseen) };
+        self.charge_at_own(RuleId::Unseen, cause, place, from);
     }
 }

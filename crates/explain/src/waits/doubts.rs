@@ -2,21 +2,21 @@
 //! counts as inferred, so that no cause is named with confidence that may be another.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// Whether the network cannot have taken from `from` until now, as TCP's figures and the connection's addresses say: a machine's own
     /// connections hold nothing back for long.
     pub(super) fn is_no_networks(&self, cause: Cause, (connection, peer): (u32, u32), from: i64) -> bool {
         if !self.tables.wakers_inferred || connection == NONE || !cause.is_network() {
             return false;
         }
-        let round_trips_ns = self.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
+        let round_trips_ns = self.facts.wire.longest_ns(Cause::NetworkLatency, connection, (from, self.at));
         // Who does not read acknowledges late, and makes round trips long that are not: the shortest one shows it.
-        let is_short = self.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
+        let is_short = self.facts.wire.is_no_path(connection).unwrap_or(round_trips_ns.is_none_or(|ns| ns < limits::PATH_NS));
         let no_path = self.tables.is_within_machine(connection) && is_short;
-        let nothing_under_way = self.tables.sampled && self.wire.has_under_way(connection, (from, self.at)) == Some(false);
-        let longest_ns = match self.wire.longest_ns(cause, connection, (from, self.at)) {
+        let nothing_under_way = self.tables.sampled && self.facts.wire.has_under_way(connection, (from, self.at)) == Some(false);
+        let longest_ns = match self.facts.wire.longest_ns(cause, connection, (from, self.at)) {
             _ if cause == Cause::NetworkLoss => i64::MAX,
             _ if no_path && nothing_under_way => 0,
             Some(ns) if no_path => ns.min(limits::WITHIN_MACHINE_NS),
@@ -34,7 +34,7 @@ impl Walk<'_, '_> {
     /// take them had no room.
     pub(super) fn may_be_far_ends(&self, cause: Cause, connection: u32, from: i64) -> bool {
         let own = self.tables.wakers_inferred && connection != NONE && self.tables.is_within_machine(connection);
-        let lost = cause == Cause::NetworkLoss && own && self.wire.is_no_path(connection) == Some(true);
+        let lost = cause == Cause::NetworkLoss && own && self.facts.wire.is_no_path(connection) == Some(true);
         lost || self.is_no_networks(cause, (connection, NONE), from)
     }
 
@@ -45,14 +45,13 @@ impl Walk<'_, '_> {
             return false;
         }
         let kind = if sending { SpanKind::NetSend } else { SpanKind::NetReceive };
-        let place = self.ledger.thread_place(self.track, What::Blocked(kind), NONE);
-        self.ledger.charge(RuleId::NotTheNetwork, Cause::Unknown, place, (from, self.at), self.track);
-        self.at = from;
+        let place = self.labels.thread_place(self.track, What::Blocked(kind), NONE);
+        self.charge_at_own(RuleId::NotTheNetwork, Cause::Unknown, place, from);
         true
     }
 
     /// Blocked in a call on files. What another program or machine serves is not known; what no device was seen to work for may have been a lock.
-    pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Result<(), ExplainError> {
+    pub(super) fn charge_blocked(&mut self, activity: Activity, span: &LiveSpan, from: i64) -> Answer<()> {
         let what = What::Blocked(span.kind);
         let mut rule = in_blocked(activity);
         if self.tables.wakers_inferred && from < self.at {
@@ -94,7 +93,7 @@ impl Walk<'_, '_> {
 
     /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
     /// not among those that were looked at (a file system over several), any of them.
-    fn device_worked(&mut self, object: u32, from: i64) -> Result<bool, ExplainError> {
+    fn device_worked(&mut self, object: u32, from: i64) -> Answer<bool> {
         let named = self.tables.objects.get(object as usize).and_then(|object| object.attribute("device"));
         let is_named = |object: u32| self.tables.objects.get(object as usize).is_some_and(|object| Some(object.name.as_str()) == named);
         let own = self.tables.device_objects.iter().find(|(_, object)| is_named(**object)).map(|(&track, _)| track);
@@ -142,7 +141,7 @@ impl Walk<'_, '_> {
             return false;
         }
         let side = self.feed.side_of(self.tables, self.track, receive.1);
-        self.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
+        self.facts.wire.lay_there(receive.1, side, (span.start, self.at)) == Some(false)
     }
 
     /// Whether a thread is in a wait that ended so soon after now that it may as well have ended before: when waits ended is known to within the
@@ -155,7 +154,7 @@ impl Walk<'_, '_> {
 
     /// When a thread ended, where that was before now and since an instant: by that it ended the wait of who is followed to it.
     pub(super) fn end_of_life(&self, track: u32, since: i64) -> Option<i64> {
-        let until = self.lives.get(track as usize).and_then(|life| life.until);
+        let until = self.facts.lives.get(track as usize).and_then(|life| life.until);
         until.filter(|&until| self.tables.wakers_inferred && until > since && until < self.at)
     }
 

@@ -1,11 +1,9 @@
-//! The rules of the walk: what a thread was doing, and who ended a wait.
+//! The rules of waits: what a thread was doing, and who ended a wait.
 
 // accepting.rs
 
 /// Bound: of the calls on an unaccepted connection only the latest are looked through.
 pub(crate) const LAST_CALLS: usize = 16;
-/// Bound: calls that were not accepted, nested in each other.
-pub(crate) const MOST_CALLS: usize = 16;
 
 // connections.rs
 
@@ -41,17 +39,8 @@ pub(crate) const SAMPLED_WAIT_NS: i64 = 50_000_000;
 /// What ending a stamped wait takes: a turn of the scheduler or two. Instead: the waker.
 pub(crate) const STAMPED_WAIT_NS: i64 = 5_000_000;
 
-// ledger.rs
+// files.rs
 
-/// Bound: runs of the path that are kept exactly.
-pub(crate) const EXACT_RUNS: usize = 1 << 18;
-/// Bound: holders and waiters of one entry that are kept apart.
-pub(crate) const MOST_LABELS: usize = 32;
-
-// mod.rs
-
-/// Bound: jumps without progress, whatever the number of threads; a chain of waits at one instant is shorter.
-pub(crate) const MOST_JUMPS: usize = 256;
 /// A completion and the wait that it ends are stamped by two processors. Instead: the request in the wait (its span's number).
 pub(crate) const COMPLETION_NEAR_NS: i64 = 500_000;
 /// Ten times what makes a thread stand still: no working device is assumed to take a second for one call. Instead:

@@ -6,7 +6,7 @@
 //! of another rank in the same collective: ranks write for each other.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use crate::observe::ranks::{Provider, is_part};
 use crate::observe::span::is_mpi;
 
@@ -18,9 +18,9 @@ enum Others {
     Worked(i64),
 }
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// If the thread is in an MPI call and waits there for another rank, goes there; `false`: any other rule holds.
-    pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+    pub(super) fn in_rank(&mut self, span: &LiveSpan) -> Answer<bool> {
         let Some(call) = self.mpi_call() else { return self.launcher_waits(span) };
         if !is_mpi(span.kind) && !is_idle_wait(span) {
             return Ok(false);
@@ -30,10 +30,10 @@ impl Walk<'_, '_> {
         match provider {
             Provider::Track(track, since) if since > earliest => {
                 if since >= self.at {
-                    if self.circling() {
+                    if self.circling {
                         return Ok(false);
                     }
-                    self.came_from.insert(track, self.track);
+                    self.memory.came_from.insert(track, self.track);
                     self.jump(track);
                     return Ok(true);
                 }
@@ -43,7 +43,7 @@ impl Walk<'_, '_> {
             Provider::Unrecorded(since) if since < self.at => {
                 let from = self.piece_start(span).max(since);
                 let name = self.missing(&operation);
-                *self.unrecorded_ranks.entry(name).or_default() += self.at - from;
+                *self.memory.unrecorded_ranks.entry(name).or_default() += self.at - from;
                 self.charge_thread_as(RuleId::MpiUnrecorded, Cause::Unknown, What::Blocked(operation.kind), NONE, from);
                 Ok(true)
             }
@@ -52,17 +52,17 @@ impl Walk<'_, '_> {
     }
 
     /// The command's own process, where it started ranks, waits for them, by whatever means: for the one that ended last.
-    fn launcher_waits(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
+    fn launcher_waits(&mut self, span: &LiveSpan) -> Answer<bool> {
         let main = &self.tables.actors[self.tables.main as usize];
         let ranks: Vec<u32> = self.feed.ranks.tracks().collect();
         let is_launcher = self.actor().pid == main.pid && main.pid != 0 && !ranks.is_empty() && !ranks.contains(&self.tables.main);
-        if !is_launcher || !is_idle_wait(span) || span.kind == SpanKind::WaitRunqueue || self.circling() {
+        if !is_launcher || !is_idle_wait(span) || span.kind == SpanKind::WaitRunqueue || self.circling {
             return Ok(false);
         }
         // Spans come by descending end: the first that is read of any rank is the end of the one that ended last.
         let last_end = |walk: &Self, rank: u32| walk.feed.lanes[rank as usize].passed.last_end;
-        while ranks.iter().all(|&rank| last_end(self, rank) == i64::MIN) && !self.cannot_look_further() {
-            self.feed.read(self.tables, self.at, self.observer)?;
+        if ranks.iter().all(|&rank| last_end(self, rank) == i64::MIN) && !self.cannot_look_further() {
+            return self.more();
         }
         // Of several that go on, one that does something: the others may wait for each other through the launcher.
         ranks.iter().for_each(|&rank| self.settle(rank));
@@ -86,12 +86,11 @@ impl Walk<'_, '_> {
             lane.innermost().is_some() || lane.previous().is_some()
         };
         self.settle(rank);
-        while !has_begun(self) && self.feed.position >= span.start && !self.cannot_look_further() {
-            self.feed.read(self.tables, self.at, self.observer)?;
-            self.settle(rank);
+        if !has_begun(self) && self.feed.position >= span.start && !self.cannot_look_further() {
+            return self.more();
         }
         if has_begun(self) {
-            self.came_from.insert(rank, self.track);
+            self.memory.came_from.insert(rank, self.track);
             self.jump(rank);
         }
         Ok(has_begun(self))
@@ -114,12 +113,12 @@ impl Walk<'_, '_> {
 
     /// What the call was for: of several messages and collectives, the one that was provided last. A look in vain was for what the
     /// thread got in its next call that got something.
-    fn operation(&mut self, call: &LiveSpan) -> Result<Option<(LiveSpan, Provider)>, ExplainError> {
+    fn operation(&mut self, call: &LiveSpan) -> Answer<Option<(LiveSpan, Provider)>> {
         const EAGAIN: i32 = 11;
         self.ensure(call.start)?;
         self.settle(self.track);
         if call.result == -EAGAIN {
-            let Some(found) = self.looked_for.get(&self.track).copied() else { return Ok(None) };
+            let Some(found) = self.memory.looked_for.get(&self.track).copied() else { return Ok(None) };
             let provider = self.feed.ranks.provider(self.tables, &LiveSpan { start: call.start, ..found });
             return Ok(Some((found, provider)));
         }
@@ -130,7 +129,7 @@ impl Walk<'_, '_> {
             Provider::Nobody => (0, part.start, part.id),
         });
         if let Some((part, _)) = last {
-            self.looked_for.insert(self.track, part);
+            self.memory.looked_for.insert(self.track, part);
         }
         Ok(last)
     }
@@ -146,7 +145,7 @@ impl Walk<'_, '_> {
         if span.kind == SpanKind::WaitRunqueue {
             self.charge_thread(RuleId::MpiRunnable, Activity::Runqueue, What::Runnable, NONE, from);
             if span.waker != NONE {
-                self.ledger.note_holder(span.waker, span.end - from);
+                self.acts.push(Act::Holder(span.waker, span.end - from));
             }
         } else if elsewhere {
             let cause = if operation.bytes() >= limits::MPI_DATA_BYTES { Cause::NetworkBandwidth } else { Cause::NetworkLatency };
@@ -171,7 +170,7 @@ impl Walk<'_, '_> {
         let mut until = i64::MIN;
         let collective = matches!(operation.kind, SpanKind::MpiRead | SpanKind::MpiWrite | SpanKind::MpiIo | SpanKind::MpiCollective)
             && is_part(operation);
-        if self.circling() || !collective {
+        if self.circling || !collective {
             return Others::Worked(until);
         }
         let is_work = |s: &LiveSpan| s.kind.name().starts_with("file.") || s.kind == SpanKind::WaitDisk;

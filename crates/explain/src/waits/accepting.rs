@@ -2,20 +2,13 @@
 //! is with that thread, until the wait began. What it did before the call delayed nobody, and there the walk goes on with the caller.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 
-/// Who called, and since when it waits.
-#[derive(Clone, Copy)]
-pub(super) struct Called {
-    caller: u32,
-    since: i64,
-}
-
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// The thread that was to accept a connection which nobody had accepted by the walk's instant: one that took it later, or else the process'
     /// main one.
     fn acceptor(&self, span: &LiveSpan) -> Option<u32> {
-        let listening = self.wire.not_accepted.get(&span.connection).filter(|_| span.side == End::Client)?;
+        let listening = self.facts.wire.not_accepted.get(&span.connection).filter(|_| span.side == End::Client)?;
         let served = &self.feed.traffic.get(span.connection as usize)?[End::Server as usize];
         if served.party(self.at).is_some() {
             return None;
@@ -28,11 +21,11 @@ impl Walk<'_, '_> {
     }
 
     /// Where nobody had accepted the connection that a wait is for: to who was to accept it. Whether it was so.
-    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
-        let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling()) else { return Ok(false) };
+    pub(super) fn was_to_accept(&mut self, span: &LiveSpan) -> Answer<bool> {
+        let Some(acceptor) = self.acceptor(span).filter(|_| !self.circling) else { return Ok(false) };
         if self.is_outside_its_life(acceptor) {
             let from = self.piece_start(span);
-            let ended = self.lives.get(acceptor as usize).and_then(|life| life.until).filter(|&until| until < self.at);
+            let ended = self.facts.lives.get(acceptor as usize).and_then(|life| life.until).filter(|&until| until < self.at);
             self.charge_unseen(acceptor, ended.map_or(from, |until| until.max(from)));
             return Ok(true);
         }
@@ -41,17 +34,16 @@ impl Walk<'_, '_> {
             let from = self.piece_start(span).max(since);
             match self.kept_from_accepting(span.connection, acceptor, (span.start, since)) {
                 Some((activity, what, object)) => {
-                    let place = self.ledger.thread_place(acceptor, what, object);
+                    let place = self.labels.thread_place(acceptor, what, object);
                     let cause = activity.at(self.tables.actors[acceptor as usize].end);
-                    self.ledger.charge(RuleId::AcceptOther, cause, place, (from, self.at), NONE);
-                    self.at = from;
+                    self.charge_at(RuleId::AcceptOther, cause, place, from);
                 }
                 None => self.charge_wire(RuleId::AcceptDropped, Cause::NetworkLoss, (span.connection, acceptor), true, from),
             }
             return Ok(true);
         }
-        self.came_from.insert(acceptor, self.track);
-        self.call_from(span.start);
+        self.memory.came_from.insert(acceptor, self.track);
+        self.acts.push(Act::Called(span.start));
         self.jump(acceptor);
         Ok(true)
     }
@@ -70,7 +62,7 @@ impl Walk<'_, '_> {
         let length = |s: &LiveSpan| s.end.min(until) - s.start.max(since);
         let within = self.feed.lanes[acceptor as usize].ahead.iter().take_while(|s| s.end > since);
         let within: Vec<&LiveSpan> = within.filter(|s| s.is_activity() && length(s) > 0).collect();
-        let known_since = self.lives.get(acceptor as usize).map_or(since, |life| life.floor().max(since));
+        let known_since = self.facts.lives.get(acceptor as usize).map_or(since, |life| life.floor().max(since));
         if known_since >= until {
             return None;
         }
@@ -92,8 +84,8 @@ impl Walk<'_, '_> {
     }
 
     /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.
-    pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> Result<bool, ExplainError> {
-        if self.wire.not_accepted.is_empty() {
+    pub(super) fn waited_for_acceptance(&mut self, span: &LiveSpan) -> Answer<bool> {
+        if self.facts.wire.not_accepted.is_empty() {
             return Ok(false);
         }
         let used = self.lane().ahead.iter().filter(|s| s.is_activity()).take(limits::LAST_CALLS).map(|s| s.connection).find(|&c| c != NONE);
@@ -102,30 +94,8 @@ impl Walk<'_, '_> {
 
     /// The walk goes from this thread to the one that serves it over a connection that lay in its accept queue.
     pub(super) fn note_call(&mut self, span: &LiveSpan) {
-        if span.side == End::Client && self.wire.not_accepted.contains_key(&span.connection) {
-            self.call_from(span.start);
+        if span.side == End::Client && self.facts.wire.not_accepted.contains_key(&span.connection) {
+            self.acts.push(Act::Called(span.start));
         }
-    }
-
-    fn call_from(&mut self, since: i64) {
-        if self.calls.len() < limits::MOST_CALLS {
-            self.calls.push(Called { caller: self.track, since });
-        }
-    }
-
-    /// Since when the wait lasts because of which the walk is here.
-    pub(super) fn called_since(&self) -> Option<i64> {
-        self.calls.last().map(|called| called.since).filter(|&since| since < self.at)
-    }
-
-    /// At the beginning of the wait, the walk goes on with who waited: of several within each other, the outermost that began here.
-    pub(super) fn back_to_caller(&mut self) -> bool {
-        let Some(first) = self.calls.iter().position(|called| self.at <= called.since) else { return false };
-        let caller = self.calls[first].caller;
-        self.calls.truncate(first);
-        if caller != self.track {
-            self.jump(caller);
-        }
-        true
     }
 }

@@ -1,7 +1,7 @@
 //! Waits for bytes, and for room to send them: to the thread at the other end, across the wire.
 
 use super::*;
-use crate::limits::walk as limits;
+use crate::limits::waits as limits;
 use crate::observe::feed::Carried;
 use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;
@@ -10,12 +10,12 @@ use thalweg_trace::ABSENT;
 /// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
 const MANY_BYTES: u64 = u64::MAX;
 
-impl Walk<'_, '_> {
+impl View<'_, '_, '_> {
     /// Blocked until bytes come: to the send that brought them, where it was recorded.
-    pub(super) fn follow_sender(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+    pub(super) fn follow_sender(&mut self, blocked: Blocked) -> Answer<()> {
         let Some(send) = self.find_send(&blocked.span)? else { return self.follow_connection(blocked) };
         let sender = send.track;
-        if send.end >= self.at || self.circling() {
+        if send.end >= self.at || self.circling {
             return self.meet(blocked, sender);
         }
         if send.end >= blocked.span.start {
@@ -37,11 +37,11 @@ impl Walk<'_, '_> {
         if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
-            let (cause, rule) = self.wire.decided(&way);
+            let (cause, rule) = self.facts.wire.decided(&way);
             self.charge_wire(rule, cause, (connection, sender), false, from);
         }
         if send.end >= blocked.span.start {
-            self.jump(sender);
+            self.go(Edge::Bytes(send));
         }
         Ok(())
     }
@@ -60,42 +60,40 @@ impl Walk<'_, '_> {
     /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are recorded.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
-        !blocked.span.ending_seen() && self.wire.is_stall(way, same_machine)
+        !blocked.span.ending_seen() && self.facts.wire.is_stall(way, same_machine)
     }
 
     /// The send over the span's connection from its other end that ended the wait: where both ends say which bytes, the one that
     /// carried the byte waited for; else the latest that began before the walk's instant, of the same request where both say
     /// which, and not so early that it cannot matter.
-    pub(super) fn find_send(&mut self, receive: &LiveSpan) -> Result<Option<Carried>, ExplainError> {
+    pub(super) fn find_send(&mut self, receive: &LiveSpan) -> Answer<Option<Carried>> {
         if receive.connection == NONE {
             return Ok(None);
         }
         let other = receive.side.other() as usize;
         let awaited = (receive.offset_bytes != ABSENT).then(|| receive.offset_bytes.saturating_add(receive.bytes().max(1) - 1));
-        loop {
-            let traffic = &self.feed.traffic[receive.connection as usize][other];
-            if let Some(send) = awaited.and_then(|position| traffic.send_of(position)) {
-                return Ok(Some(*send));
-            }
-            let latest = traffic.latest_send(self.at, receive.start, receive.request).copied();
-            let waits_for_offset = awaited.is_some_and(|p| !traffic.sends.is_empty() && !traffic.is_known_from(p));
-            let enough = latest.is_some_and(|s| !waits_for_offset || s.offset_bytes == ABSENT);
-            if enough || self.feed.position < receive.start || self.cannot_look_further() {
-                return Ok(latest);
-            }
-            self.feed.read(self.tables, self.at, self.observer)?;
+        let traffic = &self.feed.traffic[receive.connection as usize][other];
+        if let Some(send) = awaited.and_then(|position| traffic.send_of(position)) {
+            return Ok(Some(*send));
         }
+        let latest = traffic.latest_send(self.at, receive.start, receive.request).copied();
+        let waits_for_offset = awaited.is_some_and(|p| !traffic.sends.is_empty() && !traffic.is_known_from(p));
+        let enough = latest.is_some_and(|s| !waits_for_offset || s.offset_bytes == ABSENT);
+        if enough || self.feed.position < receive.start || self.cannot_look_further() {
+            return Ok(latest);
+        }
+        self.more()
     }
 
     /// Setting up a connection is a round trip, unless the request was lost; or its listener had no room for it: then to the thread that
     /// was to accept it.
-    pub(super) fn connect(&mut self, span: &LiveSpan) -> Result<(), ExplainError> {
+    pub(super) fn connect(&mut self, span: &LiveSpan) -> Answer<()> {
         if self.was_to_accept(span)? {
             return Ok(());
         }
         let from = self.piece_start(span).max(self.start);
-        let stall = self.wire.stalls.connecting(span.connection, span.start, span.end);
-        if stall == Some(Stall::AcceptQueue) && !self.circling() {
+        let stall = self.facts.wire.stalls.connecting(span.connection, span.start, span.end);
+        if stall == Some(Stall::AcceptQueue) && !self.circling {
             let parties = self.feed.parties.get(span.connection as usize).map(|p| &p[span.side.other() as usize]);
             if let Some(&accepts) = parties.and_then(|p| p.iter().find(|&&peer| !self.is_outside_its_life(peer))) {
                 self.jump(accepts);
@@ -112,7 +110,7 @@ impl Walk<'_, '_> {
     }
 
     /// Blocked on a connection: to the thread at its other end, whatever that is doing now.
-    pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Result<(), ExplainError> {
+    pub(super) fn follow_connection(&mut self, blocked: Blocked) -> Answer<()> {
         if self.was_to_accept(&blocked.span)? {
             return Ok(());
         }
@@ -123,8 +121,7 @@ impl Walk<'_, '_> {
         let peer = peer.or(alive).or_else(|| parties.and_then(|p| p.first().copied()));
         let Some(peer) = peer else {
             if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
-                self.feed.read(self.tables, self.at, self.observer)?;
-                return Ok(());
+                return self.more();
             }
             return self.far_end_unknown(&blocked);
         };
@@ -134,19 +131,19 @@ impl Walk<'_, '_> {
 
     /// This thread is blocked on a connection, and `peer` is at its other end: if that is blocked on the
     /// connection too, the bytes are on the wire; else what it does is what is waited for.
-    fn meet(&mut self, blocked: Blocked, peer: u32) -> Result<(), ExplainError> {
+    fn meet(&mut self, blocked: Blocked, peer: u32) -> Answer<()> {
         let connection = blocked.span.connection;
         self.settle(peer);
         let Some(mut theirs) = self.feed.lanes[peer as usize].innermost().copied() else {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            let dropped = self.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end) == Some(Stall::AcceptQueue);
+            let dropped = self.facts.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end) == Some(Stall::AcceptQueue);
             if connects && !dropped && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
-                let (cause, rule) = self.wire.decided(&way);
+                let (cause, rule) = self.facts.wire.decided(&way);
                 self.charge_wire(rule, cause, (connection, peer), true, from);
                 return Ok(());
             }
@@ -162,8 +159,8 @@ impl Walk<'_, '_> {
             return self.meet_elsewhere(blocked, peer, acted_at);
         }
         let (blocked_until, _) = wait_parts(&theirs);
-        if self.at > blocked_until && !self.circling() {
-            self.jump(peer);
+        if self.at > blocked_until && !self.circling {
+            self.go(Edge::Peer { track: peer, connection, for_room: blocked.for_room });
             return Ok(());
         }
         let from = theirs.start.max(blocked.span.start).max(self.start).min(self.at - 1);
@@ -181,11 +178,12 @@ impl Walk<'_, '_> {
             }
             self.charge_still(theirs.kind, from);
         } else {
-            let (cause, rule) = self.wire.decided(&way);
+            let (cause, rule) = self.facts.wire.decided(&way);
             self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
         }
         // The thread that came to the connection later is who was waited for.
-        self.jump(if theirs.start > blocked.span.start { peer } else { blocked.span.track });
+        let track = if theirs.start > blocked.span.start { peer } else { blocked.span.track };
+        self.go(Edge::Peer { track, connection, for_room: blocked.for_room });
         Ok(())
     }
 
@@ -194,32 +192,35 @@ impl Walk<'_, '_> {
         LiveSpan { connection, side: self.feed.side_of(self.tables, span.track, connection), ..span }
     }
 
-    fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Result<(), ExplainError> {
-        if self.circling() {
+    fn meet_elsewhere(&mut self, blocked: Blocked, peer: u32, acted_at: i64) -> Answer<()> {
+        if self.circling {
             let from = self.piece_start(&blocked.span);
             let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
-            let (cause, rule) = self.wire.decided(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
+            let (cause, rule) = self.facts.wire.decided(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
             self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
             return Ok(());
         }
         if acted_at < self.at {
             self.charge_wire(RuleId::Transit, Cause::NetworkLatency, (blocked.span.connection, peer), blocked.for_room, acted_at);
         }
-        self.jump(peer);
+        self.go(Edge::Peer { track: peer, connection: blocked.span.connection, for_room: blocked.for_room });
         Ok(())
     }
 
     /// Nothing was recorded of the other end. What TCP says at this one of the network is the network's; the rest is the
     /// other end's: the server's unknown, or the client's, which did not send.
-    pub(super) fn far_end_unknown(&mut self, blocked: &Blocked) -> Result<(), ExplainError> {
+    pub(super) fn far_end_unknown(&mut self, blocked: &Blocked) -> Answer<()> {
         let span = &blocked.span;
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
-        if let Some((place, since)) = self.held_by_unrecorded(blocked) {
-            let from = self.within_life(from.max(since)).min(self.at);
-            self.ledger.charge(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, (from, self.at), self.track);
-            self.at = from;
+        if let Some((client, since)) = self.handing.filter(|_| connection != NONE) {
+            // It waits for the client that has the lock.
+            self.acts.push(Act::HandedOn);
+            let (waiter, what) = (client, What::Blocked(span.kind));
+            let place = Place::HeldElsewhere { waiter, holder: NONE, connection, what, object: NONE };
+            let from = self.within_life(from.max(since));
+            self.charge_at_own(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from);
             return Ok(());
         }
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
@@ -227,12 +228,12 @@ impl Walk<'_, '_> {
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
         // Who sent just before it began to wait has asked for something.
         let asked = own.is_some_and(|s| s.end >= span.start - limits::JUST_SENT_NS);
-        let seen = self.wire.seen_from_one_end(&way, blocked.for_room, asked);
+        let seen = self.facts.wire.seen_from_one_end(&way, blocked.for_room, asked);
         if let Some(cause) = seen.filter(|&cause| !self.may_be_far_ends(cause, connection, from)) {
             self.charge_wire(RuleId::FarEndTcp, cause, (connection, NONE), blocked.for_room, from);
             return Ok(());
         }
-        if let Some(round_trip_ns) = self.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
+        if let Some(round_trip_ns) = self.facts.wire.least_round_trip_ns(connection, span.side).filter(|_| asked && self.at == span.end)
             && self.at - from > round_trip_ns
         {
             let until = self.at - round_trip_ns;
@@ -247,11 +248,9 @@ impl Walk<'_, '_> {
             // What it did is as little known as what a server does.
             self.infer(from);
         }
-        self.unrecorded.get_or_insert((span.side, connection));
-        let place = Place::FarEnd { seen_by: self.ledger.label(self.track), connection };
-        let from = self.within_life(from).min(self.at);
-        self.ledger.charge(RuleId::FarEnd, cause, place, (from, self.at), self.track);
-        self.at = from;
+        self.acts.push(Act::Unrecorded(span.side, connection));
+        let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection };
+        self.charge_at_own(RuleId::FarEnd, cause, place, self.within_life(from));
         Ok(())
     }
 }

@@ -1,0 +1,215 @@
+//! Why the path is where it is: what it was sent to another thread for, and when it goes back.
+//!
+//! - **Held**: another thread waited for what this one had (a lock; or it is a helper: a thread of the kernel's or the recorder's). What the holder
+//!   did before that wait serves itself only, and delayed nobody: the path goes back to who waited.
+//! - **Handed on**: a program asks a server for a lock, and the server answers when another client gives it back: the thread that serves the one
+//!   waits for the thread that serves the other. From there on the path is with the client that had the lock, as far as it was recorded, until the
+//!   wait began; what that client did for itself meanwhile (slept, computed) is why the lock was held, and is the waiting client's `lock`.
+//!   Whatever the other client itself waited for is charged as what it is.
+//! - **Called**: a caller waits in an accept queue for the thread that was to accept, whatever that does meanwhile, until the wait began.
+
+use crate::cause::{Activity, End};
+use crate::limits::path as limits;
+use crate::observe::feed::Feed;
+use crate::observe::index::NONE;
+use crate::observe::span::LiveSpan;
+use crate::observe::tables::Tables;
+use crate::waits::place::{Labels, Place, What};
+use thalweg_trace::{ObjectKind, Role, SpanKind};
+
+/// What another thread had that this one waited for, from `since` on.
+#[derive(Clone, Copy)]
+pub(super) struct Held {
+    pub waiter: u32,
+    pub holder: u32,
+    pub since: i64,
+    /// Whether the holder is a thread of the kernel's or the recorder's: what it did before has nothing to do with the waiter.
+    pub helper: bool,
+    /// Whether the holder was seen to sleep while it had it.
+    pub slept: bool,
+}
+
+/// Of a lock under way: between which threads of the server, and for whom.
+#[derive(Clone, Copy)]
+struct HandedOn {
+    /// The label of the client for which it is waited.
+    client: u32,
+    /// The server's thread that waited, and since when.
+    waiter: u32,
+    since: i64,
+    /// The server's thread that ended its wait.
+    holder: u32,
+    /// Processes of clients on the way there: what they do is no other client's doing.
+    ours: [u32; 2],
+    /// Whether the path has come to another client: until then the server's threads may only have handed work to each other.
+    elsewhere: bool,
+}
+
+/// The clients that the path came through last, newest first.
+#[derive(Clone, Copy, Default)]
+struct Clients {
+    track: u32,
+    pids: [u32; 2],
+}
+
+/// All of them.
+#[derive(Default)]
+pub(super) struct Errands {
+    /// The lock whose holder, or the helper whom, the path follows.
+    pub held: Option<Held>,
+    /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
+    through: Option<(u32, u32, i64)>,
+    handed: Option<HandedOn>,
+    clients: Clients,
+    /// Who called, and since when it waits: innermost last.
+    calls: Vec<(u32, i64)>,
+}
+
+impl Errands {
+    /// The path goes from one thread to another.
+    pub(super) fn go(&mut self, (tables, feed): (&Tables, &Feed<'_>), from: u32, to: u32) {
+        self.note_client(tables, feed, from, to);
+        self.held = self.held.filter(|held| held.holder == to);
+        self.through = self.through.filter(|&(_, waited_for, _)| waited_for == to);
+    }
+
+    /// Takes note of the clients' thread that the path goes to.
+    fn note_client(&mut self, tables: &Tables, feed: &Feed<'_>, from: u32, to: u32) {
+        let actor = &tables.actors[to as usize];
+        if actor.role != Role::Client {
+            return;
+        }
+        let pid = actor.pid;
+        // Whether a thread was called by another over a connection: what it does, it may do for that one. (A helper that a server works through is
+        // no client of its.)
+        let serves = || feed.parties.iter().any(|p| p[End::Server as usize].contains(&from) && p[End::Client as usize].contains(&to));
+        let other = self.handed.is_some_and(|handed| !handed.ours.contains(&pid)) && serves();
+        match &mut self.handed {
+            Some(handed) if other => {
+                handed.elsewhere = true;
+                return;
+            }
+            _ => self.handed = None,
+        }
+        // A mount waits for its user's sake.
+        self.clients.track = if actor.mount && self.clients.pids[0] != 0 { self.clients.track } else { to };
+        if self.clients.pids[0] != pid {
+            self.clients.pids = [pid, self.clients.pids[0]];
+        }
+    }
+
+    /// The path has gone from a thread to the one that ended its wait.
+    pub(super) fn woke(
+        &mut self,
+        (tables, feed): (&Tables, &Feed<'_>),
+        labels: &Labels,
+        (waiter, holder): (u32, u32),
+        (span, at): (&LiveSpan, i64),
+    ) {
+        let (own, other) = (&tables.actors[waiter as usize], &tables.actors[holder as usize]);
+        let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
+        self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, holder, span.start));
+        self.hold((tables, feed), (waiter, holder), one_process, (span, at));
+        // Of one server's, it may be a lock handed on.
+        let servers = own.role == Role::Server && other.role == Role::Server && one_process;
+        if servers && span.kind == SpanKind::WaitLock && span.ending_seen() && self.clients.pids[0] != 0 {
+            let Clients { track, pids: ours } = self.clients;
+            let client = labels.label(track);
+            self.handed = Some(HandedOn { client, waiter, since: span.start, holder, ours, elsewhere: false });
+        }
+    }
+
+    /// A thread that waited for another of its own process may have waited for a lock that this one had: then the holder's
+    /// sleeping and computing are the lock's. Not so where the holder ended with it (it was waited for as a whole), or moves
+    /// data itself; the rest is decided when all of the recording has been seen. A helper (a thread of the kernel's, or the
+    /// recorder's, which was in the way) is followed for as long as it was waited for, and no further.
+    fn hold(
+        &mut self,
+        (tables, feed): (&Tables, &Feed<'_>),
+        (waiter, holder): (u32, u32),
+        one_process: bool,
+        (span, at): (&LiveSpan, i64),
+    ) {
+        let lane = &feed.lanes[holder as usize];
+        let helper = matches!(tables.actors[holder as usize].role, Role::Kernel | Role::Recorder);
+        let ended = lane.passed.last_end <= at;
+        // A mutex is known, where wakers are seen, from the futex operation; who posts a semaphore or signals a condition held nothing.
+        let on = tables.objects.get(span.object as usize);
+        let named = |name: &str| on.is_some_and(|object| object.kind == ObjectKind::Lock && object.name == name);
+        let has_holder = named("mutex") || !tables.wakers_inferred && (named("futex") || !tables.records_locks);
+        let may_be_lock =
+            has_holder && span.kind == SpanKind::WaitLock && span.ending_seen() && one_process && !ended && !lane.known.moves_data;
+        let followed = helper && span.ending_seen() || may_be_lock;
+        self.held = followed.then_some(Held { waiter, holder, since: span.start, helper, slept: false });
+    }
+
+    /// A call lies in an accept queue.
+    pub(super) fn called(&mut self, caller: u32, since: i64) {
+        if self.calls.len() < limits::MOST_CALLS {
+            self.calls.push((caller, since));
+        }
+    }
+
+    /// The lock comes back from a client of which nothing was recorded.
+    pub(super) fn handed_on(&mut self) {
+        if let Some(handed) = &mut self.handed {
+            handed.elsewhere = true;
+        }
+    }
+
+    /// If this is a server's thread that gave a lock on: for which client, by label, and since when that waits.
+    pub(super) fn handing(&self, track: u32) -> Option<(u32, i64)> {
+        self.handed.filter(|handed| handed.holder == track).map(|handed| (handed.client, handed.since))
+    }
+
+    /// Since when the waits last because of which the path is with this thread: nothing earlier is charged to it.
+    pub(super) fn floor(&self, track: u32, at: i64) -> Option<i64> {
+        let held = self.held.filter(|held| held.holder == track).map(|held| held.since);
+        let handed = self.handed.filter(|handed| handed.elsewhere && handed.since < at).map(|handed| handed.since);
+        let called = self.calls.last().map(|&(_, since)| since).filter(|&since| since < at);
+        held.into_iter().chain(handed).chain(called).max()
+    }
+
+    /// Where what led here began before this instant: whom the path goes on with. `None`: it stays.
+    pub(super) fn back(&mut self, feed: &Feed<'_>, track: u32, at: i64) -> Option<u32> {
+        if let Some(held) = self.held.filter(|held| at <= held.since) {
+            self.held = None;
+            // A thread that works for others is the chain itself, and the path stays with it.
+            if held.helper || feed.lanes[held.holder as usize].known.serves_itself(held.slept) {
+                return Some(held.waiter);
+            }
+        }
+        if let Some(handed) = self.handed.take_if(|handed| handed.elsewhere && at <= handed.since) {
+            return Some(handed.waiter);
+        }
+        // Of several calls within each other, the outermost that began here.
+        let first = self.calls.iter().position(|&(_, since)| at <= since)?;
+        let caller = self.calls[first].0;
+        self.calls.truncate(first);
+        (caller != track).then_some(caller).or(Some(track))
+    }
+
+    /// Who waited directly for what is charged down from `at` to `from`, and for how much of it.
+    pub(super) fn waiter(&self, from: i64, at: i64) -> Option<(u32, i64)> {
+        self.through.filter(|&(_, _, since)| at > since && from < at).map(|(waiter, _, since)| (waiter, at - from.max(since)))
+    }
+
+    /// If what a thread does for itself is why another waited for a lock that it has: where that is charged, and from when on.
+    pub(super) fn lock_of(&mut self, track: u32, activity: Activity, what: What, object: u32, labels: &Labels) -> Option<(Place, i64)> {
+        // Who waits for whatever comes, for so long at most, has no lock meanwhile.
+        let in_vain = activity == Activity::Think && matches!(what, What::Blocked(SpanKind::WaitLock | SpanKind::WaitNetwork));
+        let of_lock =
+            |held: &&mut Held| held.holder == track && !held.helper && !in_vain && matches!(activity, Activity::Cpu | Activity::Think);
+        let held = self.held.as_mut().filter(of_lock)?;
+        held.slept |= activity == Activity::Think;
+        Some((Place::Held { waiter: labels.label(held.waiter), holder: held.holder, what, object }, held.since))
+    }
+
+    /// The same of a lock that a server handed on.
+    pub(super) fn lock_elsewhere(&self, tables: &Tables, track: u32, activity: Activity, what: What, object: u32) -> Option<(Place, i64)> {
+        let handed = self.handed.filter(|handed| handed.elsewhere)?;
+        let actor = &tables.actors[track as usize];
+        let own = matches!(activity, Activity::Cpu | Activity::Think) && actor.role == Role::Client && !handed.ours.contains(&actor.pid);
+        own.then_some((Place::HeldElsewhere { waiter: handed.client, holder: track, connection: NONE, what, object }, handed.since))
+    }
+}

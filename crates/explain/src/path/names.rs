@@ -1,0 +1,151 @@
+//! What places are called.
+
+use crate::cause::End;
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use crate::waits::place::{Place, What, waited_on};
+use thalweg_trace::{ObjectKind, SpanKind};
+
+impl Place {
+    /// What a place is called; `named` says which files it may name.
+    pub(crate) fn name(self, tables: &Tables, named: impl Fn(u32) -> bool) -> String {
+        match self {
+            Place::Thread { label, what, object } => {
+                let who = thread_name(tables, label);
+                match what {
+                    What::Running(SpanKind::FileRead) if is_mount(tables, label) => format!("{who}: taking requests from the kernel"),
+                    What::Running(SpanKind::FileWrite) if is_mount(tables, label) => format!("{who}: answering the kernel"),
+                    What::Running(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), true)),
+                    What::OwnWork => format!("{who}: its own work"),
+                    What::Runnable => queue_name(tables, label, object),
+                    What::Blocked(SpanKind::WaitTimer) if is_mount(tables, label) => format!("{who}: waiting for requests"),
+                    What::Blocked(_) if let Some(on) = tables.objects.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
+                    What::Blocked(SpanKind::WaitTimer) => format!("{who}: asleep"),
+                    What::Blocked(SpanKind::WaitNetwork) => format!("{who}: asleep in a poll"),
+                    What::Blocked(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), false)),
+                    What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
+                    What::Stopped => format!("{who}: stopped"),
+                    What::Looking => format!("{who}: polling in a sleep loop; target unknown"),
+                }
+            }
+            Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
+            Place::FarEnd { seen_by, connection } => far_end_name(tables, seen_by, connection),
+            Place::Unseen { label } => unseen_name(tables, label),
+            Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
+            Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
+                let client =
+                    tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
+                format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
+            }
+            Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
+                let doing = if matches!(what, What::Blocked(_)) { "sleeps" } else { "works" };
+                format!("{}: a lock that {} holds while it {doing}", thread_name(tables, waiter), thread_name(tables, holder))
+            }
+        }
+    }
+
+    /// Whether it is a control group's processor quota.
+    pub(crate) fn is_quota(self, tables: &Tables) -> bool {
+        matches!(self, Place::Thread { what: What::Runnable, object, .. } if tables.objects.get(object as usize).is_some())
+    }
+}
+
+fn is_mount(tables: &Tables, actor: u32) -> bool {
+    tables.actors.get(actor as usize).is_some_and(|actor| actor.mount)
+}
+
+/// Which end, and which kind of thread there: `client request`, `server io0`.
+fn thread_name(tables: &Tables, actor: u32) -> String {
+    let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
+    let label = &actor.label;
+    match actor.end {
+        End::Server => {
+            let label = label.strip_suffix(" connection").or_else(|| served_by(label)).unwrap_or(label);
+            if label.starts_with("server") { label.to_owned() } else { format!("server {label}") }
+        }
+        End::Client if actor.mount => label.clone(),
+        End::Client if actor.role == thalweg_trace::Role::Client => {
+            if label.starts_with("client") {
+                label.clone()
+            } else {
+                format!("client {label}")
+            }
+        }
+        End::Client => label.clone(),
+    }
+}
+
+/// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
+fn served_by(label: &str) -> Option<&str> {
+    label.strip_suffix(" serve").map(|label| label.rsplit('/').next().unwrap_or(label))
+}
+
+/// Who is at the end that was not recorded: the address of its server, where the connection says.
+fn far_end_name(tables: &Tables, seen_by: u32, connection: u32) -> String {
+    let seen_from = tables.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
+    match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+        Some((_, server)) if seen_from == End::Client => format!("the server at {server}"),
+        Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
+        None => format!("the far end of {}", thread_name(tables, seen_by)),
+    }
+}
+
+/// Who was not recorded, by name and process.
+fn unseen_name(tables: &Tables, actor: u32) -> String {
+    match tables.actors.get(actor as usize) {
+        Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
+        Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
+        _ => format!("{}, before it was recorded", thread_name(tables, actor)),
+    }
+}
+
+/// The processors that an actor's end queues for, or the control group whose quota holds it back.
+fn queue_name(tables: &Tables, actor: u32, group: u32) -> String {
+    if let Some(group) = tables.objects.get(group as usize) {
+        return format!("the processor quota of cgroup {}", group.name);
+    }
+    let machine = tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize));
+    match machine {
+        Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),
+        Some(machine) => format!("the {} processors of {}", machine.cpus, machine.name),
+        None => "the processors".to_owned(),
+    }
+}
+
+/// One end of a wire.
+fn end_name(tables: &Tables, actor: u32) -> String {
+    match tables.actors.get(actor as usize) {
+        Some(a) if a.end == End::Server => thread_name(tables, actor),
+        Some(a) if a.mount => a.label.split('/').next().unwrap_or("mount").to_owned(),
+        Some(_) => "client".to_owned(),
+        None => "the far end".to_owned(),
+    }
+}
+
+fn work_name(tables: &Tables, kind: SpanKind, object: u32, named: bool, running: bool) -> String {
+    let mut name = kind.name().to_owned();
+    let file = tables.objects.get(object as usize).filter(|t| t.kind == ObjectKind::File);
+    let object = tables.objects.get(object as usize);
+    let device = file.and_then(|t| t.attribute("device"));
+    let device = device.or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
+    if let Some(file) = file.filter(|_| named) {
+        // A file of a known device is named in full; a store's datafile by what distinguishes it from the others.
+        let whole = device.is_some() || file.name.ends_with('/');
+        name.push(' ');
+        name.push_str(if whole { &file.name } else { file.name.rsplit('/').next().unwrap_or(&file.name) });
+    }
+    if let Some((kind, file)) = file.and_then(|file| Some((file.served_by()?, file))) {
+        match file.attribute("device") {
+            Some(device) => name.push_str(&format!(", which {kind} ({device}) serves")),
+            None => name.push_str(&format!(", which is served by {kind}")),
+        }
+        return name;
+    }
+    if let Some(device) = device.filter(|_| !running) {
+        name.push_str(&format!(" on {device}"));
+    }
+    if running && matches!(kind, SpanKind::FileRead | SpanKind::FileWrite) {
+        name.push_str(" (page cache)");
+    }
+    name
+}

@@ -1,0 +1,170 @@
+//! What a thread does by itself: running, calls on files with their devices, queueing for a processor.
+
+use super::rules::{grain_ns, in_blocked, is_idle_wait};
+use super::*;
+use crate::limits::waits as limits;
+use crate::observe::index::NONE;
+
+impl View<'_, '_, '_> {
+    /// Work: running, runnable and blocked in proportion to the span's own totals.
+    pub(super) fn work(&mut self, span: &LiveSpan, running: Activity, blocked: Activity) -> Answer<()> {
+        let from = self.piece_start(span).max(self.start);
+        let ran = span.division().is_some_and(|(_, runqueue, waited)| runqueue + waited == 0);
+        let Some(from) = (if ran { self.outside_holes(from) } else { Some(from) }) else { return Ok(()) };
+        let Some((cpu, runqueue, waited)) = span.division() else {
+            // Merged calls that never blocked ran; of a single call nothing is known but that it took time.
+            let ran = span.count > 1 || running == blocked;
+            if ran || blocked == Activity::Memory {
+                let in_call = if ran { RuleId::Running } else { in_blocked(blocked) };
+                self.charge_thread(in_call, running, What::Running(span.kind), span.object, from);
+                return Ok(());
+            }
+            return self.charge_blocked(blocked, span, from);
+        };
+        if cpu > 0 && waited + runqueue > 0 && self.has_parts(span)? {
+            let from = self.piece_start(span).max(self.start);
+            self.charge_thread(RuleId::RunningBetweenWaits, running, What::Running(span.kind), span.object, from);
+            return Ok(());
+        }
+        // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
+        let of_kernel = |waker: u32| self.tables.actors[waker as usize].role == Role::Kernel;
+        if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling {
+            return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
+        }
+        if blocked == Activity::Write && cpu == 0 && span.device != NONE && self.device_read(span.device, span.end) {
+            // What was to be written had to be read first (from a mapped file, or another that the call copies from).
+            let object = self.device_thing(span.device);
+            self.charge_thread(RuleId::FileReadForWrite, Activity::Read, What::Blocked(SpanKind::FileRead), object, from);
+            return Ok(());
+        }
+        let still =
+            blocked == Activity::Memory && waited >= limits::STILL_NS && !span.ending_seen() || self.frozen_in_file_call(span, waited)?;
+        let (cpu, waited) = if waited <= grain_ns(span) && !span.ending_seen() { (cpu + waited, 0) } else { (cpu, waited) };
+        let part = |ns: u64| (i128::from(self.at - from) * i128::from(ns) / i128::from(span.duration_ns().max(1))) as i64;
+        let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
+        let blocked_from = if waited == 0 { from } else { self.at - cpu_part - runqueue_part };
+        let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
+        self.charge_running(running, span, if runqueue + waited == 0 { from } else { runqueue_from });
+        self.charge_thread(RuleId::RunnableInSpan, Activity::Runqueue, What::Runnable, NONE, blocked_from);
+        if still {
+            self.charge_still(span.kind, from);
+            return Ok(());
+        }
+        self.charge_blocked(blocked, span, from)
+    }
+
+    /// Whether what a device completed at an instant was a read.
+    fn device_read(&mut self, device: u32, at: i64) -> bool {
+        self.settle(device);
+        let lane = &self.feed.lanes[device as usize];
+        let near = lane.open.iter().chain(lane.ahead.iter().take(16)).filter(|s| s.end.abs_diff(at) <= limits::COMPLETION_NEAR_NS as u64);
+        near.min_by_key(|s| s.end.abs_diff(at)).is_some_and(|s| s.kind == SpanKind::DiskRead)
+    }
+
+    /// Whether a call's waits are spans of their own, so that what they leave over is running.
+    pub(super) fn has_parts(&mut self, span: &LiveSpan) -> Answer<bool> {
+        if self.memory.parts_of.0 == span.id {
+            return Ok(self.memory.parts_of.1);
+        }
+        let has = self.lane().ahead.iter().take_while(|s| s.end > span.start).any(|s| s.parent == span.id && s.is_activity());
+        if !has && self.feed.position >= span.start && !self.cannot_look_further() {
+            return self.more();
+        }
+        self.memory.parts_of = (span.id, has);
+        Ok(has)
+    }
+
+    /// Whether a read or write was blocked not by its device but with its whole process: so long that no
+    /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
+    fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Answer<bool> {
+        let pid = self.actor().pid;
+        let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
+        if waited < limits::FROZEN_NS || !one_call || pid == 0 || span.ending_seen() {
+            return Ok(false);
+        }
+        self.ensure(span.start)?;
+        let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
+        let others = self.tables.actors.iter().zip(&self.feed.lanes).enumerate();
+        let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
+        let mut alive = false;
+        let mut acted = false;
+        for (_, (_, lane)) in others {
+            let mut spans = lane.open.iter().chain(&lane.ahead);
+            alive |= spans.clone().next().is_some();
+            acted |= spans.any(|s| within.contains(&s.start) || within.contains(&s.end));
+        }
+        Ok(alive && !acted)
+    }
+
+    /// Of a stretch from `from` on that is in no wait: since when the thread was found running, up to the walk's instant. `None`: it was not; that
+    /// is not known, and charged so.
+    pub(super) fn outside_holes(&mut self, from: i64) -> Option<i64> {
+        let machine = self.actor().machine;
+        let from = self.within_life(from.max(self.start));
+        match self.facts.holes.last(self.track, machine, from, self.at) {
+            Ok(since) => Some(since),
+            Err(since) => {
+                let hole = Place::Hole { label: self.labels.label(self.track) };
+                self.charge_at_own(RuleId::Unsampled, Cause::Unknown, hole, since);
+                None
+            }
+        }
+    }
+
+    /// What a container's parts leave over is running, but not longer than the container ran at all.
+    pub(super) fn container(&mut self, span: &LiveSpan) {
+        let from = self.piece_start(span).max(self.start);
+        let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
+        if self.at - from > most.saturating_add(limits::STILL_NS as i64) {
+            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
+            self.charge_still(span.kind, from);
+        } else {
+            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, from);
+        }
+    }
+
+    /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
+    /// was that one which was missing.
+    pub(super) fn queued(&mut self, span: &LiveSpan) -> Answer<()> {
+        let from = self.piece_start(span).max(self.start);
+        let by_recorder = self.tables.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
+        let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
+        let length = self.at - from;
+        if recording {
+            self.charge_thread_as(RuleId::RecorderQueue, Cause::Recorder, What::Runnable, NONE, from);
+        } else {
+            // By other threads, or by the quota of a control group.
+            self.charge_thread(RuleId::Runnable, Activity::Runqueue, What::Runnable, span.object, from);
+        }
+        if span.waker != NONE {
+            self.acts.push(Act::Holder(span.waker, length));
+        }
+        Ok(())
+    }
+
+    /// Whether the recorder ran on this thread's machine just before the walk's instant, and since when, at most since
+    /// `from`, that has been so or not so.
+    fn recorder_ran(&mut self, from: i64) -> (bool, i64) {
+        let (machine, mut since, mut ran) = (self.actor().machine, from, false);
+        for i in 0..self.recorders.len() {
+            let recorder = self.recorders[i];
+            if self.tables.actors[recorder as usize].machine != machine {
+                continue;
+            }
+            self.settle(recorder);
+            let lane = &self.feed.lanes[recorder as usize];
+            if lane.passed.last_end < self.at && lane.open.is_empty() {
+                // Nothing is known of it from here on.
+                continue;
+            }
+            let position = self.feed.position;
+            let (running, begun) = match lane.innermost() {
+                Some(span) => (span.cpu_ns > 0 && !is_idle_wait(span), span.start),
+                None => (lane.previous().is_some(), lane.previous().map_or(position, |p| p.end)),
+            };
+            since = since.max(begun.max(lane.previous().map_or(position, |p| p.end))).min(self.at - 1);
+            ran |= running;
+        }
+        (ran, since)
+    }
+}

@@ -1,0 +1,141 @@
+//! Where time is charged, before it is put into words.
+
+use crate::cause::End;
+use crate::observe::index::NONE;
+use crate::observe::tables::{Object, Tables};
+use std::collections::HashMap;
+use thalweg_trace::{ObjectKind, SpanKind};
+
+/// What a thread was doing at a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum What {
+    /// Running within a span of this kind.
+    Running(SpanKind),
+    /// Running between spans.
+    OwnWork,
+    /// Runnable and not running.
+    Runnable,
+    /// Blocked within a span of this kind.
+    Blocked(SpanKind),
+    /// Neither running, nor runnable, nor waiting for anything.
+    Still(SpanKind),
+    /// Stopped by a signal or a debugger.
+    Stopped,
+    /// Polls in a sleep loop; what for is not known.
+    Looking,
+}
+
+/// Where time is charged, before it is put into words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Place {
+    /// A kind of thread, what it did, and on which object (or [`NONE`]).
+    Thread {
+        /// Any track with the label.
+        label: u32,
+        /// What it did.
+        what: What,
+        /// On what, or [`NONE`].
+        object: u32,
+    },
+    /// Between two kinds of threads: the labels of the sender's and the receiver's.
+    Wire(u32, u32),
+    /// The far end of a connection of which only one end was recorded.
+    FarEnd {
+        /// The label of those who see it.
+        seen_by: u32,
+        /// The connection, or [`NONE`].
+        connection: u32,
+    },
+    /// A thread that was not recorded then, or not at all.
+    Unseen {
+        /// Its label.
+        label: u32,
+    },
+    /// A thread that was in no wait, and that no sample found running.
+    Hole {
+        /// Its label.
+        label: u32,
+    },
+    /// A lock that a thread (a track, no label) holds.
+    Held {
+        /// The label of those who wait for it.
+        waiter: u32,
+        /// Whose work or sleep it is that they wait for.
+        holder: u32,
+        /// What it did meanwhile: slept or ran.
+        what: What,
+        /// On what, or [`NONE`].
+        object: u32,
+    },
+    /// A lock that another client of the same server has.
+    HeldElsewhere {
+        /// The client that waits for it: any track with its label.
+        waiter: u32,
+        /// Whose work or sleep it is that they wait for: a track, or [`NONE`] where nothing was recorded of it.
+        holder: u32,
+        /// The connection over which it was given back, where the holder is not known.
+        connection: u32,
+        /// What it did meanwhile.
+        what: What,
+        /// On what, or [`NONE`].
+        object: u32,
+    },
+}
+
+/// What places are called by: threads of one kind are one, a run queue is a machine's.
+#[derive(Debug)]
+pub(crate) struct Labels {
+    /// For each actor the lowest actor with the same end and label.
+    labels: Vec<u32>,
+    /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
+    queues: Vec<u32>,
+    /// By object: whether a wait on it is named by it.
+    waited_on: Vec<bool>,
+}
+
+impl Labels {
+    /// Of everyone.
+    pub(crate) fn of(tables: &Tables) -> Labels {
+        let mut first: HashMap<(bool, &str), u32> = HashMap::new();
+        let labels = tables.actors.iter().enumerate();
+        let labels = labels.map(|(i, a)| *first.entry((a.end == End::Server, &a.label)).or_insert(i as u32)).collect();
+        let mut first: HashMap<(bool, u32), u32> = HashMap::new();
+        let queues = tables.actors.iter().enumerate();
+        let queues = queues.map(|(i, a)| *first.entry((a.end == End::Server, a.machine)).or_insert(i as u32)).collect();
+        let waited_on = tables.objects.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect();
+        Labels { labels, queues, waited_on }
+    }
+
+    /// The place of a thread's doing. A run queue is a machine's, whichever thread waits in it.
+    pub(crate) fn thread_place(&self, track: u32, what: What, object: u32) -> Place {
+        let label = match what {
+            What::Runnable => self.queues.get(track as usize).copied().unwrap_or(track),
+            _ => self.label(track),
+        };
+        let object = match what {
+            What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
+            // A quota's control group; a pipe, a terminal.
+            What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
+            _ => NONE,
+        };
+        Place::Thread { label, what, object }
+    }
+
+    /// The label of a track.
+    pub(crate) fn label(&self, track: u32) -> u32 {
+        self.labels.get(track as usize).copied().unwrap_or(track)
+    }
+}
+
+/// What a wait was on that is neither a file nor a connection, in words.
+pub(crate) fn waited_on(object: &Object) -> Option<String> {
+    let name = &object.name;
+    Some(match object.kind {
+        ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
+        ObjectKind::Pipe => format!("waiting at {name}"),
+        ObjectKind::Socket => format!("waiting for an answer at {name}"),
+        ObjectKind::Lock => format!("waiting for {name}"),
+        ObjectKind::Process => format!("waiting for {name} to end"),
+        _ => return None,
+    })
+}
