@@ -18,10 +18,12 @@ use crate::observe::index::NONE;
 use crate::observe::span::Observer;
 use crate::observe::tables::{Actor, Tables};
 use crate::rule::RuleId;
+use crate::waits::answer::{Act, Charge, Edge, NeedUntil};
 use crate::waits::place::{Place, What};
+use crate::waits::resolve;
 use crate::waits::rules::for_metadata;
 use crate::waits::view::{Facts, Memory, View};
-use crate::waits::{Act, Charge, Edge, NeedUntil, resolve};
+
 use errands::Errands;
 use ledger::Ledger;
 use std::collections::BTreeMap;

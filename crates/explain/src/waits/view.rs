@@ -1,7 +1,7 @@
 //! Where a rule stands: one thread at one instant, with the recording as far as it was read, and what is known of all of it.
 
+use super::answer::{Act, Answer, Charge, Edge, NeedUntil};
 use super::place::{Labels, Place, What};
-use super::{Act, Answer, Charge, Edge, NeedUntil};
 use crate::cause::{Activity, Cause, End};
 use crate::observe::feed::{Feed, Lane};
 use crate::observe::holes::Holes;
