@@ -7,7 +7,7 @@
 //!
 //! The recording is read once, backward in time. As it goes by, every span is looked at once for what is to be gathered (`observe`),
 //! the rules (`waits`) say what each wait waited for, and the critical path (`path`) follows them, charging each instant in its ledger. What
-//! was gathered and charged becomes the document (`assemble`); the spans, read once more, become the replay model (`model`).
+//! was gathered and charged becomes the document (`assemble`); the spans, read once more, become the replay model (`replay`).
 
 #![warn(unreachable_pub)]
 
@@ -16,10 +16,11 @@ mod cause;
 pub mod document;
 mod error;
 mod limits;
-mod model;
 mod observe;
 mod path;
 pub mod profile;
+mod replay;
+
 pub mod rpcstat;
 pub mod rule;
 mod title;
@@ -72,18 +73,19 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
-    let facts = waits::view::Facts { wire, lives, holes };
+    let recorders = tables.recorders().collect();
+    let facts = waits::view::Facts { wire, lives, holes, recorders };
     let feed = feed::Feed::new(source, &tables);
     let mut path = path::Path::new(&mut tables, feed, facts, &mut seen, start, end);
     path.ledger.why = options.why.then(path::why::Why::default);
     path.run()?;
     let (unrecorded, unrecorded_ranks) = (path.unrecorded, path.unrecorded_ranks());
     let (ledger, waits) = (path.ledger, path.feed.stacked);
-    let waits::view::Facts { wire, lives, .. } = path.facts;
+    let facts = path.facts;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
-    let (around, on_wire, wire) = (&around, &on_wire, &wire);
-    let parts = Parts { tables: &tables, ledger: &ledger, lives: &lives, seen: &seen, around, on_wire, wire, start, end };
+    let (around, on_wire, facts) = (&around, &on_wire, &facts);
+    let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, on_wire, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     explanation.summary.tuning = assemble::tuning::story(source)?;
@@ -115,7 +117,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         Some(transfers.iter().map(|t| t.size_bytes).chain(unlisted_transfers.map(|rest| rest.size_bytes)).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
-    let prediction = if options.what_if { model::predict(source, parts, meta, round_trips.as_ref()) } else { model::not_asked() };
+    let prediction = if options.what_if { replay::predict(source, parts, meta, round_trips.as_ref()) } else { replay::not_asked() };
     let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));

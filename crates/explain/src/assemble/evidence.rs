@@ -87,7 +87,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
 fn stalls(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Vec<String> {
     let members: HashSet<usize> = members.iter().copied().collect();
     let runs = parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize)));
-    let found = parts.wire.stalls.within(runs.map(|run| (run.start, run.end)));
+    let found = parts.facts.wire.stalls.within(runs.map(|run| (run.start, run.end)));
     let about =
         |stall: &Stall| cause.is_network() || matches!(stall, Stall::AcceptQueue | Stall::NotAccepted) && cause.end() == Some(End::Server);
     found.into_iter().filter(|(stall, _)| about(stall)).map(|(stall, often)| stall.words(often)).collect()

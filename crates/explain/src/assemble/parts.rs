@@ -3,12 +3,11 @@
 use crate::assemble::circumstances::Circumstances;
 use crate::cause::End;
 use crate::limits::assemble as limits;
-use crate::observe::lives::Life;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
 use crate::observe::tables::Tables;
-use crate::observe::wire::WireFacts;
 use crate::path::ledger::Ledger;
+use crate::waits::view::Facts;
 use std::collections::HashSet;
 use thalweg_trace::Role;
 
@@ -18,16 +17,14 @@ pub(crate) struct Parts<'a> {
     pub tables: &'a Tables,
     /// The charges.
     pub ledger: &'a Ledger,
-    /// When threads lived, by actor.
-    pub lives: &'a [Life],
+    /// What TCP said, with its own stalls, and when threads lived.
+    pub facts: &'a Facts,
     /// What was seen.
     pub seen: &'a Observation,
     /// What was seen around what was charged.
     pub around: &'a Circumstances,
     /// What crossed the wire.
     pub on_wire: &'a OnWire,
-    /// What TCP said, with its own stalls.
-    pub wire: &'a WireFacts,
     /// Start of the interval.
     pub start: i64,
     /// End of it.

@@ -6,10 +6,10 @@
 //! document's own lengths) is no threshold, and stands where it is used.
 
 pub(crate) mod assemble;
-pub(crate) mod model;
 pub(crate) mod observe;
 pub(crate) mod path;
 pub(crate) mod profile;
+pub(crate) mod replay;
 pub(crate) mod rpcstat;
 pub(crate) mod summary;
 pub(crate) mod waits;
@@ -22,11 +22,11 @@ mod tests {
     /// Constants of numbers outside of this room: facts and sentinels. Only to become fewer.
     const FACTS: [&str; 14] = [
         "assemble/summary/about.rs SIGNALS",
-        "model/program.rs CLASSES",
-        "model/program.rs NO_MARK",
-        "model/regime.rs REGIMES",
-        "model/rows.rs EAGAIN",
-        "model/simulate.rs NOBODY",
+        "replay/program.rs CLASSES",
+        "replay/program.rs NO_MARK",
+        "replay/regime.rs REGIMES",
+        "replay/rows.rs EAGAIN",
+        "replay/simulate.rs NOBODY",
         "observe/feed.rs TASK",
         "observe/index.rs NONE",
         "observe/observation.rs WAYS",
@@ -138,9 +138,9 @@ mod tests {
         "assemble/round_trips/sentence.rs 0.095",
         "assemble/round_trips/sentence.rs 1.5",
         "assemble/round_trips/sentence.rs 9.95",
-        "model/changes/link.rs 0.25",
-        "model/changes/streams.rs 0.25",
-        "model/services.rs 0.0_f64",
+        "replay/changes/link.rs 0.25",
+        "replay/changes/streams.rs 0.25",
+        "replay/services.rs 0.0_f64",
         "observe/channels.rs 3.0",
         "rpcstat/charge.rs 0.99",
         "rpcstat/mod.rs 0.99",

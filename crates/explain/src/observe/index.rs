@@ -5,7 +5,7 @@
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Identifier → position in the table it came from.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct DenseIndex {
     slots: Vec<(u64, u32)>,
     shift: u32,

@@ -68,7 +68,7 @@ pub(crate) struct Machine {
 }
 
 /// Everyone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Tables {
     /// Tracks.
     pub actors: Vec<Actor>,
@@ -170,6 +170,11 @@ impl Tables {
             machines,
             device_objects,
         }
+    }
+
+    /// The recorder's own threads.
+    pub(crate) fn recorders(&self) -> impl Iterator<Item = u32> {
+        self.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32)
     }
 
     /// The connection an object is an end of, or [`NONE`].

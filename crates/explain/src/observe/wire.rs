@@ -8,7 +8,7 @@ use crate::observe::index::NONE;
 use crate::observe::stalls::Stalls;
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
 
 /// Values of one counter of one end of a connection, in order of time.
@@ -84,8 +84,10 @@ struct TcpSeries {
     least_rtt_us: Option<i64>,
     widest_window: i64,
     widest_buffer: i64,
-    usual_lag_ns: Option<u64>,
 }
+
+/// By connection and sender: how long its messages lie before they are picked up, as was usual so far.
+pub(crate) type UsualLags = HashMap<(u32, End), u64>;
 
 /// What TCP said of all connections: `[connection][end]`.
 #[derive(Debug)]
@@ -463,23 +465,23 @@ impl WireFacts {
     /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
     /// parts, which round trips show. Remembers what is usual.
-    pub(crate) fn is_stall(&mut self, way: &Transit, same_machine: bool) -> bool {
+    pub(crate) fn is_stall(&self, way: &Transit, same_machine: bool, usual: &mut UsualLags) -> bool {
         let cause = self.cause(way);
-        let Some(both) = self.series.get_mut(way.connection as usize) else { return false };
+        let Some(both) = self.series.get(way.connection as usize) else { return false };
         let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || s.queueing(way.end));
-        let tcp = &mut both[way.sender as usize];
         let lag_ns = way.length_ns() as u64;
-        let usual = tcp.usual_lag_ns.unwrap_or(limits::USUAL_LAG_NS).max(limits::USUAL_LAG_NS);
+        let lags = (way.connection, way.sender);
+        let known = usual.get(&lags).copied();
         let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
         let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < limits::STALL_BYTES_PER_S;
         let stall = same_machine
             && !slow_path
             && cause != Cause::NetworkLoss
             && lag_ns >= limits::STALL_NS
-            && lag_ns > limits::STALL_TIMES * usual
+            && lag_ns > limits::STALL_TIMES * known.unwrap_or(0).max(limits::USUAL_LAG_NS)
             && slow;
         if !stall {
-            tcp.usual_lag_ns = Some(tcp.usual_lag_ns.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
+            usual.insert(lags, known.map_or(lag_ns, |u| u - u / 8 + lag_ns / 8));
         }
         stall
     }

@@ -15,7 +15,7 @@ use crate::cause::{Activity, Cause, End};
 use crate::limits::path as limits;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
-use crate::observe::span::Observer;
+use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::{Actor, Tables};
 use crate::rule::RuleId;
 use crate::waits::answer::{Act, Charge, Edge, NeedUntil};
@@ -51,9 +51,9 @@ pub(crate) struct Path<'a, 'o> {
     /// Down to which instant the path is where it is because a rule inferred what the recording does not say.
     inferred_floor: i64,
     errands: Errands,
+    /// The wait that is being followed to who ended it.
+    ended: Option<LiveSpan>,
     memory: Memory,
-    /// The recorder's own threads.
-    recorders: Vec<u32>,
     /// The connection and the waiting end, where a far end was waited for of which nothing was recorded.
     pub unrecorded: Option<(End, u32)>,
 }
@@ -65,9 +65,7 @@ impl<'a, 'o> Path<'a, 'o> {
         let track = tables.main;
         let is_walked = |a: &&Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::Kernel);
         let threads = tables.actors.iter().filter(is_walked).count();
-        let recorders = tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32);
         Path {
-            recorders: recorders.collect(),
             end: tables.actors.get(track as usize).map_or(End::Client, |a| a.end),
             tables,
             feed,
@@ -81,6 +79,7 @@ impl<'a, 'o> Path<'a, 'o> {
             threads,
             inferred_floor: i64::MAX,
             errands: Errands::default(),
+            ended: None,
             memory: Memory::default(),
             unrecorded: None,
         }
@@ -161,9 +160,8 @@ impl<'a, 'o> Path<'a, 'o> {
             let view = View {
                 tables: &*self.tables,
                 feed: &mut self.feed,
-                facts: &mut self.facts,
+                facts: &self.facts,
                 labels: &self.ledger.labels,
-                recorders: &self.recorders,
                 memory: &mut self.memory,
                 start: self.start,
                 track: self.track,
@@ -206,12 +204,16 @@ impl<'a, 'o> Path<'a, 'o> {
             }
             Act::Called(since) => self.errands.called(self.track, since),
             Act::HandedOn => self.errands.handed_on(),
-            Act::Go(Edge::Woke(waker, span)) => {
+            Act::Ended(span) => self.ended = Some(span),
+            Act::Go(Edge::Woke(waker)) => {
                 let waiter = self.track;
                 self.go(waker);
-                self.errands.woke((self.tables, &self.feed), &self.ledger.labels, (waiter, waker), (&span, self.at));
+                if let Some(span) = self.ended.take() {
+                    self.errands.woke((self.tables, &self.feed), &self.ledger.labels, (waiter, waker), (&span, self.at));
+                }
             }
-            Act::Go(edge) => self.go(edge.track()),
+            Act::Along(_) => {}
+            Act::Go(edge) => edge.track().into_iter().for_each(|track| self.go(track)),
         }
     }
 

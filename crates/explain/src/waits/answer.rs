@@ -19,27 +19,43 @@ pub(crate) enum Edge {
     /// Whatever this thread did until then: it made, started, or was looked for by the one that waits.
     Thread(u32),
     /// A thread that ended this wait.
-    Woke(u32, LiveSpan),
-    /// Bytes that were sent over this connection.
-    Bytes(Carried),
+    Woke(u32),
+    /// Bytes that the other end of a connection sent.
+    Bytes {
+        /// What brought them.
+        sent: Carried,
+        /// The connection.
+        connection: u32,
+        /// The side that sent.
+        by: End,
+    },
     /// The thread at the other end of a connection, whatever it does: it has not sent yet, or makes no room.
-    #[expect(dead_code, reason = "the replay reads them")]
     Peer {
         /// The thread.
         track: u32,
         /// The connection.
         connection: u32,
+        /// The side it is at.
+        side: End,
         /// Whether for room to send into, and not for bytes.
         for_room: bool,
+    },
+    /// The other end of a connection, of which nothing was recorded.
+    Far {
+        /// The connection.
+        connection: u32,
+        /// The side that it is.
+        side: End,
     },
 }
 
 impl Edge {
-    /// The thread at its other end.
-    pub(crate) const fn track(&self) -> u32 {
+    /// The thread at its other end, if that is known.
+    pub(crate) const fn track(&self) -> Option<u32> {
         match self {
-            Edge::Thread(track) | Edge::Woke(track, _) | Edge::Peer { track, .. } => *track,
-            Edge::Bytes(sent) => sent.track,
+            Edge::Thread(track) | Edge::Woke(track) | Edge::Peer { track, .. } => Some(*track),
+            Edge::Bytes { sent, .. } => Some(sent.track),
+            Edge::Far { .. } => None,
         }
     }
 }
@@ -70,6 +86,10 @@ pub(crate) enum Act {
     Called(i64),
     /// A lock was handed on, and comes back over a connection.
     HandedOn,
+    /// It depended on this from before it began on: the path stays where it is.
+    Along(Edge),
+    /// The wait that the thread which is gone to next has ended.
+    Ended(LiveSpan),
     /// Elsewhere, at the instant reached.
     Go(Edge),
 }

@@ -15,6 +15,10 @@ impl View<'_, '_, '_> {
     pub(super) fn follow_sender(&mut self, blocked: Blocked) -> Answer<()> {
         let Some(send) = self.find_send(&blocked.span)? else { return self.follow_connection(blocked) };
         let sender = send.track;
+        if blocked.span.timed_out() && send.end < blocked.span.start {
+            // Of what was sent before it began to look, nothing was left: it looked for what came later.
+            return self.follow_connection(blocked);
+        }
         if send.end >= self.at || self.circling {
             return self.meet(blocked, sender);
         }
@@ -40,8 +44,11 @@ impl View<'_, '_, '_> {
             let (cause, rule) = self.facts.wire.decided(&way);
             self.charge_wire(rule, cause, (connection, sender), false, from);
         }
+        let edge = Edge::Bytes { sent: send, connection, by };
         if send.end >= blocked.span.start {
-            self.go(Edge::Bytes(send));
+            self.go(edge)
+        } else {
+            self.acts.push(Act::Along(edge))
         }
         Ok(())
     }
@@ -60,7 +67,7 @@ impl View<'_, '_, '_> {
     /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are recorded.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
-        !blocked.span.ending_seen() && self.facts.wire.is_stall(way, same_machine)
+        !blocked.span.ending_seen() && self.facts.wire.is_stall(way, same_machine, &mut self.memory.usual_lags)
     }
 
     /// The send over the span's connection from its other end that ended the wait: where both ends say which bytes, the one that
@@ -160,7 +167,7 @@ impl View<'_, '_, '_> {
         }
         let (blocked_until, _) = wait_parts(&theirs);
         if self.at > blocked_until && !self.circling {
-            self.go(Edge::Peer { track: peer, connection, for_room: blocked.for_room });
+            self.go(peer_of(&blocked, peer));
             return Ok(());
         }
         let from = theirs.start.max(blocked.span.start).max(self.start).min(self.at - 1);
@@ -183,7 +190,11 @@ impl View<'_, '_, '_> {
         }
         // The thread that came to the connection later is who was waited for.
         let track = if theirs.start > blocked.span.start { peer } else { blocked.span.track };
-        self.go(Edge::Peer { track, connection, for_room: blocked.for_room });
+        if track == self.track {
+            self.acts.push(Act::Along(peer_of(&blocked, peer)));
+        } else {
+            self.go(peer_of(&blocked, track));
+        }
         Ok(())
     }
 
@@ -204,7 +215,7 @@ impl View<'_, '_, '_> {
         if acted_at < self.at {
             self.charge_wire(RuleId::Transit, Cause::NetworkLatency, (blocked.span.connection, peer), blocked.for_room, acted_at);
         }
-        self.go(Edge::Peer { track: peer, connection: blocked.span.connection, for_room: blocked.for_room });
+        self.go(peer_of(&blocked, peer));
         Ok(())
     }
 
@@ -214,6 +225,7 @@ impl View<'_, '_, '_> {
         let span = &blocked.span;
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
+        self.acts.push(Act::Along(Edge::Far { connection, side: span.side.other() }));
         if let Some((client, since)) = self.handing.filter(|_| connection != NONE) {
             // It waits for the client that has the lock.
             self.acts.push(Act::HandedOn);
@@ -253,6 +265,11 @@ impl View<'_, '_, '_> {
         self.charge_at_own(RuleId::FarEnd, cause, place, self.within_life(from));
         Ok(())
     }
+}
+
+/// The thread at the other end of the connection that a thread is blocked on.
+fn peer_of(blocked: &Blocked, track: u32) -> Edge {
+    Edge::Peer { track, connection: blocked.span.connection, side: blocked.span.side.other(), for_room: blocked.for_room }
 }
 
 /// How many bytes were waited for: of a large send and the small receive of its header, the header's.

@@ -146,8 +146,8 @@ impl View<'_, '_, '_> {
     /// `from`, that has been so or not so.
     fn recorder_ran(&mut self, from: i64) -> (bool, i64) {
         let (machine, mut since, mut ran) = (self.actor().machine, from, false);
-        for i in 0..self.recorders.len() {
-            let recorder = self.recorders[i];
+        for i in 0..self.facts.recorders.len() {
+            let recorder = self.facts.recorders[i];
             if self.tables.actors[recorder as usize].machine != machine {
                 continue;
             }

@@ -333,7 +333,8 @@ impl View<'_, '_, '_> {
         if !self.tables.actors[waiter as usize].mount || self.tables.actors[waker as usize].mount {
             self.memory.came_from.insert(waker, waiter);
         }
-        self.go(Edge::Woke(waker, span));
+        self.acts.push(Act::Ended(span));
+        self.go(Edge::Woke(waker));
         Ok(())
     }
 

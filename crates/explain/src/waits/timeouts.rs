@@ -66,6 +66,7 @@ impl View<'_, '_, '_> {
         self.settle(track);
         let inner = self.feed.lanes[track as usize].innermost();
         let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
-        inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at)
+        let by_own = |s: &LiveSpan| s.waker == NONE || s.waker == self.track;
+        inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && by_own(s) && s.start <= early && s.end >= self.at)
     }
 }

@@ -9,7 +9,7 @@ use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::{Actor, Tables};
-use crate::observe::wire::WireFacts;
+use crate::observe::wire::{UsualLags, WireFacts};
 use crate::rule::RuleId;
 use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
@@ -23,6 +23,8 @@ pub(crate) struct Facts {
     pub lives: Vec<Life>,
     /// Where nothing is known of threads.
     pub holes: Holes,
+    /// The recorder's own threads.
+    pub recorders: Vec<u32>,
 }
 
 /// What rules found out before, further on in the recording, and need again.
@@ -36,6 +38,8 @@ pub(crate) struct Memory {
     pub polls_for_unknown: Option<(u32, i64, i64)>,
     /// Of the call last stood in: whether it is made of parts.
     pub parts_of: (u64, bool),
+    /// How long messages usually lie before they are picked up.
+    pub usual_lags: UsualLags,
     /// By track: the MPI call that ended what it looked for in vain before.
     pub looked_for: HashMap<u32, LiveSpan>,
     /// MPI calls that depended on ranks of which nothing was recorded: which, by the instant down to which it was so charged, and for how long.
@@ -49,11 +53,9 @@ pub(crate) struct View<'v, 'a, 'm> {
     /// The spans, as far as they were read. Rules bring lanes to the instant, and read nothing.
     pub feed: &'v mut Feed<'a>,
     /// The small tables.
-    pub facts: &'v mut Facts,
+    pub facts: &'v Facts,
     /// What places are called by.
     pub labels: &'v Labels,
-    /// The recorder's own threads.
-    pub recorders: &'v [u32],
     /// What was found before.
     pub memory: &'m mut Memory,
     /// The beginning of what is explained.
@@ -128,7 +130,7 @@ impl View<'_, '_, '_> {
 
     /// On to another thread. A kernel thread works for the end that waits for it.
     pub(super) fn go(&mut self, edge: Edge) {
-        let track = edge.track();
+        let Some(track) = edge.track() else { return };
         let actor = &self.tables.actors[track as usize];
         if matches!(actor.role, Role::Client | Role::Server) {
             self.end = actor.end;

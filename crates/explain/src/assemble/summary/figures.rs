@@ -241,5 +241,5 @@ fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
     let most = ways.into_iter().flat_map(of_way).max()?;
     let path = of.parts.ledger.path.iter().rev().filter(|run| group.has(run.entry));
     let intervals: Vec<(i64, i64)> = path.map(|run| (run.start, run.end)).collect();
-    of.parts.wire.under_way(of.parts.tables.connection_of(most.1 as u32), end, &intervals)
+    of.parts.facts.wire.under_way(of.parts.tables.connection_of(most.1 as u32), end, &intervals)
 }

@@ -1,0 +1,510 @@
+//! From timelines to programs: what each wait depended on, and what of its length was somebody's doing.
+//!
+//! Every wait ends where it did in the recording when nothing is changed: what no dependency explains is kept as a
+//! lag. So a replay without a change is the recorded run, but for queueing at processors, which comes out anew.
+
+use super::flows::Flows;
+use super::program::{Class, Device, Graph, NO_MARK, Op, Program};
+use super::queueing::{Busy, stopped_from_ns};
+use super::regime::{Regime, Regimes};
+use super::rows::{Request, Rows};
+use super::services::{LinkedWait, full_ways, reading_ns, time_services};
+use super::streams::Streams;
+use super::timeline::{Makers, Piece, Timeline, Wait};
+use crate::cause::{Activity, Cause, End};
+use crate::limits::replay as limits;
+use crate::observe::feed::Carried;
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use crate::rule::RuleId;
+use crate::waits::answer::{Charge, Edge};
+use std::collections::HashMap;
+use thalweg_trace::{ObjectKind, Role, SpanKind};
+
+/// What is known of the run besides its rows.
+pub(crate) struct Facts {
+    /// The network's part.
+    pub regimes: Regimes,
+    /// Least round-trip time by connection, in nanoseconds, where TCP said it.
+    pub min_rtt_ns: HashMap<u32, f64>,
+    /// The largest receive window by connection, in bytes.
+    pub receive_window_bytes: HashMap<u32, f64>,
+    /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
+    pub quota: [Option<f64>; 2],
+    /// By track: which part of its running samples found in calls that make data durable.
+    pub syncing: HashMap<u32, f64>,
+    /// Who made threads, and when.
+    pub makers: Makers,
+    /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
+    pub records_quotas: bool,
+}
+
+impl Facts {
+    /// Nanoseconds a byte takes with the largest window in flight all the time, on the best connection; 0 where TCP said nothing.
+    fn window_ns_per_byte(&self) -> f64 {
+        let each = self.receive_window_bytes.iter().filter_map(|(c, bytes)| Some(self.min_rtt_ns.get(c)? / bytes));
+        each.reduce(f64::min).unwrap_or(0.0)
+    }
+}
+
+struct Builder<'a> {
+    tables: &'a Tables,
+    facts: &'a Facts,
+    streams: Streams,
+    timelines: Vec<Timeline>,
+    /// Track → timeline.
+    of_track: Vec<u32>,
+    marks: Vec<Vec<(i64, u32)>>,
+    mark_count: u32,
+    devices: Vec<Device>,
+    busy: Vec<Busy>,
+    /// By end: queueing for this long and longer was the quota's doing.
+    stopped_from_ns: [i64; 2],
+    /// By device's name and machine: its requests, in order of completion.
+    requests: HashMap<Device, Vec<Request>>,
+    from: i64,
+}
+
+fn requests(tables: &Tables, rows: &Rows) -> HashMap<Device, Vec<Request>> {
+    let mut requests: HashMap<Device, Vec<Request>> = HashMap::new();
+    for request in rows.requests.iter().rev() {
+        let actor = &tables.actors[request.track as usize];
+        requests.entry(Device { machine: actor.machine, name: actor.name.clone() }).or_default().push(*request);
+    }
+    requests
+}
+
+/// The graph of a recorded run, of threads' times whose waits are known for what they depended on; `None` where its main thread has no time.
+pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, timelines: Vec<Timeline>, end: i64) -> Option<Graph> {
+    let from = rows.from;
+    let main = timelines.iter().position(|t| t.track == tables.main)?;
+    let mut of_track = vec![NONE; tables.actors.len()];
+    timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
+    let busy = (0..tables.machines.len() as u32).map(|m| Busy::of(tables, &timelines, m)).collect();
+    let mut builder = Builder {
+        tables,
+        facts,
+        streams: Streams::of(tables, &rows.rows),
+        marks: vec![Vec::new(); timelines.len()],
+        timelines,
+        of_track,
+        mark_count: 0,
+        devices: Vec::new(),
+        busy,
+        requests: requests(tables, rows),
+        stopped_from_ns: [0, 1].map(|end| stopped_from_ns(tables, rows, end, facts.quota[end])),
+        from,
+    };
+    let turns = builder.turns();
+    let mut linked = builder.link();
+    full_ways(&mut linked, builder.streams.streams.len());
+    let latency = builder.latencies(&linked);
+    linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
+    time_services(&mut linked, &latency, builder.devices.len());
+    let reading_ns = reading_ns(&linked, &builder.devices, &builder.requests, from);
+    let flows = Flows::of(rows, |track, at| builder.mark_on(track, at));
+    let programs = builder.programs(linked);
+    Some(Graph {
+        programs,
+        main,
+        marks: builder.mark_count as usize,
+        latency,
+        devices: builder.devices,
+        cpus: tables.machines.iter().map(|m| m.cpus.max(1)).collect(),
+        wall_ns: (end - from) as f64,
+        reading_ns,
+        turns,
+        // A copy is over when all of it was answered.
+        awaited: flows.messages.iter().map(|message| message.answered).collect(),
+        flows,
+        threads: 0,
+        slowdown: limits::SLOWDOWN,
+        foreign: 0.0,
+        kept: 0.0,
+        window_ns_per_byte: facts.window_ns_per_byte(),
+    })
+}
+
+impl Builder<'_> {
+    fn at(&self, instant: i64) -> f64 {
+        (instant - self.from) as f64
+    }
+
+    fn link(&mut self) -> Vec<LinkedWait> {
+        let mut linked = Vec::new();
+        for timeline in 0..self.timelines.len() {
+            for piece in 0..self.timelines[timeline].pieces.len() {
+                let Piece::Wait(wait) = self.timelines[timeline].pieces[piece] else { continue };
+                let (op, since) = self.dependency(timeline, piece, &wait);
+                linked.push(LinkedWait {
+                    timeline,
+                    piece,
+                    op,
+                    woken: self.at(wait.woken),
+                    end: self.at(wait.end),
+                    since: self.at(since.unwrap_or(wait.start)),
+                });
+            }
+        }
+        linked
+    }
+
+    /// By timeline: marks where turns of asking begin. They come before any others of the same instant, so that what is sent then belongs to
+    /// the turn.
+    fn turns(&mut self) -> Vec<Vec<u32>> {
+        let timelines = 0..self.timelines.len() as u32;
+        timelines
+            .map(|t| {
+                let track = self.timelines[t as usize].track;
+                if self.tables.actors[track as usize].end != End::Client {
+                    return Vec::new();
+                }
+                let (turns, from) = (self.streams.turns(self.tables, track), self.from);
+                turns.into_iter().filter(|&at| at >= from).map(|at| self.mark(t, at).0).collect()
+            })
+            .collect()
+    }
+
+    /// A mark on another thread's time, at or before this instant where it ran; with the instant it got.
+    fn mark(&mut self, timeline: u32, instant: i64) -> (u32, i64) {
+        let at = self.timelines[timeline as usize].ran_at(instant);
+        let mark = self.mark_count;
+        self.mark_count += 1;
+        self.marks[timeline as usize].push((at, mark));
+        (mark, at)
+    }
+
+    /// A mark on a track's time, with its program; none where it has none.
+    fn mark_on(&mut self, track: u32, instant: i64) -> Option<(u32, u32)> {
+        let timeline = self.timeline_of(track)?;
+        Some((timeline, self.mark(timeline, instant).0))
+    }
+
+    fn timeline_of(&self, track: u32) -> Option<u32> {
+        self.of_track.get(track as usize).copied().filter(|&t| t != NONE)
+    }
+
+    fn dependency(&mut self, timeline: usize, piece: usize, wait: &Wait) -> (Op, Option<i64>) {
+        use SpanKind as K;
+        match wait.row.kind {
+            K::FileRead => return self.device(timeline, piece, wait, Class::Read),
+            K::FileWrite => return self.device(timeline, piece, wait, Class::Write),
+            K::FileSync => return self.device(timeline, piece, wait, Class::Sync),
+            K::WaitDisk => return self.device(timeline, piece, wait, Class::Read),
+            K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => {
+                return self.device(timeline, piece, wait, Class::Metadata);
+            }
+            _ => {}
+        }
+        let class = self.class(wait);
+        let found = match wait.depends.and_then(|depends| depends.edge) {
+            _ if wait.row.kind == K::WaitRunqueue => None,
+            Some((Edge::Woke(other) | Edge::Thread(other), _)) => self.follow(timeline, wait, other),
+            Some((Edge::Bytes { sent, connection, by }, _)) => self.bytes(timeline, wait, (2 * connection + by as u32, &sent)),
+            Some((Edge::Peer { connection, side, for_room: true, .. }, _)) => self.room(wait, 2 * connection + side.other() as u32),
+            Some((Edge::Peer { track, connection, side, .. }, _)) => self.event(timeline, wait, track, 2 * connection + side as u32),
+            Some((Edge::Far { connection, side }, _)) => self.unseen(wait, connection, side),
+            None => None,
+        };
+        found.unwrap_or((Op::Delay { class, ns: (wait.end - wait.start) as f64 }, None))
+    }
+
+    /// What a wait is that depended on nobody, or on nobody whose time is replayed.
+    fn class(&self, wait: &Wait) -> Class {
+        match wait.row.kind {
+            SpanKind::WaitRunqueue => return self.queue_class(wait),
+            SpanKind::NetConnect => return Class::Connect,
+            _ => {}
+        }
+        let think = |end| if end == End::Client { Class::ClientThink } else { Class::ServerThink };
+        match wait.depends.and_then(|depends| depends.charged) {
+            Some((RuleId::Stopped, _)) => Class::Stopped,
+            Some((_, Charge::Own(Activity::Think, ..))) => think(self.tables.actors[wait.row.track as usize].end),
+            Some((_, Charge::Own(Activity::Lock, ..))) => Class::Lock,
+            Some((_, Charge::Own(Activity::Memory, ..))) => Class::Memory,
+            Some((_, Charge::As(cause, ..) | Charge::At(cause, ..))) => match cause {
+                Cause::ServerUnknown => Class::FarEnd,
+                Cause::ClientThink | Cause::ServerThink => Class::FarEnd,
+                cause if cause.is_network() => Class::Connect,
+                _ => Class::Other,
+            },
+            _ => Class::Other,
+        }
+    }
+
+    fn queue_class(&self, wait: &Wait) -> Class {
+        let machine = self.tables.actors[wait.row.track as usize].machine as usize;
+        let had_all = self.busy[machine].at((wait.start + wait.end) / 2) >= self.tables.machines[machine].cpus.max(1) as i32;
+        match self.queued_for(wait) {
+            Class::Queue | Class::LongQueue if had_all => Class::Ours,
+            class => class,
+        }
+    }
+
+    fn queued_for(&self, wait: &Wait) -> Class {
+        let actor = &self.tables.actors[wait.row.track as usize];
+        let by_quota = self.tables.objects.get(wait.row.object as usize).is_some_and(|object| object.kind == ObjectKind::Cgroup);
+        if by_quota || wait.end - wait.start >= self.stopped_from_ns[actor.end as usize] {
+            return Class::Quota;
+        }
+        if !self.facts.records_quotas && wait.end - wait.start >= limits::LONGER_THAN_TURNS_NS {
+            return Class::LongQueue;
+        }
+        match self.tables.actors.get(wait.row.waker as usize).map(|a| a.role) {
+            Some(Role::Recorder) => Class::Recorder,
+            Some(Role::Client | Role::Server) => Class::Queue,
+            Some(_) => Class::Foreign,
+            None => Class::Queue,
+        }
+    }
+
+    /// A wait for another thread.
+    fn follow(&mut self, timeline: usize, wait: &Wait, other: u32) -> Option<(Op, Option<i64>)> {
+        let waker = self.timeline_of(other).filter(|&w| w != timeline as u32)?;
+        let ran_at = |instant| self.timelines[waker as usize].ran_at(instant);
+        let woken = self.timelines[waker as usize].woke_at(wait.woken, wait.row.end);
+        let at = ran_at(woken).max(ran_at(wait.woken));
+        if at < wait.start - limits::WAKER_EARLY_NS || at > wait.row.end {
+            return None;
+        }
+        let (mark, at) = self.mark(waker, at);
+        let lock = self.facts.regimes.is_lock(wait.start, wait.woken);
+        Some((Op::Follow { mark, lag: (wait.end - at) as f64, lock }, Some(at)))
+    }
+
+    fn device(&mut self, timeline: usize, piece: usize, wait: &Wait, class: Class) -> (Op, Option<i64>) {
+        let actor = &self.tables.actors[wait.row.track as usize];
+        if let Some((Edge::Woke(other), _)) = wait.depends.and_then(|depends| depends.edge)
+            && let Some(followed) = self.follow(timeline, wait, other)
+        {
+            return followed;
+        }
+        let by = self.tables.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.clone());
+        let attribute = |name: &str| {
+            let object = self.tables.objects.get(wait.row.object as usize)?;
+            object.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
+        };
+        // Of a disk that nobody named it is known only whose it is. Were it one with the other end's, nothing would read here while there is written.
+        let unnamed = if actor.end == End::Server { "the server's disk" } else { "a disk" };
+        let name = by.or_else(|| attribute("device")).unwrap_or_else(|| unnamed.to_owned());
+        let device = Device { machine: actor.machine, name };
+        let ended_it = self.ended_it(&device, wait);
+        // A fault on a mapped file within a write is a read.
+        let class = if ended_it.is_some_and(|r| r.reads) && class == Class::Write { Class::Read } else { class };
+        let asked_at = ended_it.and_then(|r| self.asked_at(&device, wait, &r));
+        let asked = asked_at.map(|at| self.mark(timeline as u32, at));
+        let device = self.devices.iter().position(|d| *d == device).unwrap_or_else(|| {
+            self.devices.push(device);
+            self.devices.len() - 1
+        });
+        let ahead = asked.is_none() && class == Class::Read && self.reads_on(timeline, piece, wait);
+        let mark = asked.map_or(NO_MARK, |a| a.0);
+        let lag = (wait.end - wait.woken) as f64;
+        (Op::Serve { device: device as u32, class, service: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
+    }
+
+    /// The request whose completion ended a wait.
+    fn ended_it(&self, device: &Device, wait: &Wait) -> Option<Request> {
+        let requests = self.requests.get(device)?;
+        let after = requests.partition_point(|r| r.end <= wait.woken);
+        requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= limits::COMPLETED_NS).copied()
+    }
+
+    /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
+    /// written behind, while the thread did something else. Of requests that completed since the wait began, the first counts.
+    fn asked_at(&self, device: &Device, wait: &Wait, ended_it: &Request) -> Option<i64> {
+        let requests = self.requests.get(device)?;
+        let after = requests.partition_point(|r| r.end <= wait.woken);
+        let first = requests[..after].iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
+        let asked = first.unwrap_or(ended_it.start).min(ended_it.start);
+        (asked < wait.start).then_some(asked)
+    }
+
+    /// Whether the device read on while the thread ran: the last wait was for the same file, and not long ago.
+    fn reads_on(&self, timeline: usize, piece: usize, wait: &Wait) -> bool {
+        let before = self.timelines[timeline].pieces[..piece].iter().rev().take(16).find_map(|p| match p {
+            Piece::Wait(w) if w.row.kind != SpanKind::WaitRunqueue => Some(w),
+            _ => None,
+        });
+        before.is_some_and(|last| {
+            let same = last.row.kind == SpanKind::FileRead && last.row.object == wait.row.object;
+            same && wait.start - last.end <= wait.woken - wait.start
+        })
+    }
+
+    /// A wait for bytes that were sent: until they were, and the connection has carried them.
+    fn bytes(&mut self, timeline: usize, wait: &Wait, (way, sent): (u32, &Carried)) -> Option<(Op, Option<i64>)> {
+        let taken = self.streams.taken_from(way, wait.row.track, wait.woken).copied();
+        let sender = self.timeline_of(sent.track).filter(|&sender| sender != timeline as u32)?;
+        let at = taken.and_then(|t| self.streams.sender_of(way, t.from, wait.woken)).map_or(sent.end, |(_, at)| at);
+        let (mark, at) = self.mark(sender, at.min(wait.woken));
+        let regime = self.facts.regimes.within(wait.start, wait.woken);
+        let (bytes, lag) = (taken.map_or(0, |t| t.to - t.from) as f64, (wait.end - wait.woken) as f64);
+        Some((Op::Arrive { mark, way, service: 0.0, bytes, regime, lag, polls: wait.polls }, Some(at)))
+    }
+
+    /// The far end of which nothing was recorded: its doing, or the connection's where the path says so.
+    fn unseen(&mut self, wait: &Wait, connection: u32, side: End) -> Option<(Op, Option<i64>)> {
+        if connection == NONE || !self.facts.regimes.is_network(wait.start, wait.woken) {
+            return Some((Op::Delay { class: Class::FarEnd, ns: (wait.end - wait.start) as f64 }, None));
+        }
+        let way = 2 * connection + side as u32;
+        let bytes = self.streams.taken_from(way, wait.row.track, wait.woken).map_or(0, |t| t.to - t.from) as f64;
+        let regime = self.facts.regimes.within(wait.start, wait.woken);
+        let lag = (wait.end - wait.woken) as f64;
+        Some((Op::Arrive { mark: NO_MARK, way, service: 0.0, bytes, regime, lag, polls: wait.polls }, None))
+    }
+
+    fn one_way_ns(&self, way: u32) -> f64 {
+        self.facts.min_rtt_ns.get(&(way / 2)).map_or(0.0, |ns| ns / 2.0)
+    }
+
+    /// A thread at the other end of a connection did something that ended the wait.
+    fn event(&mut self, timeline: usize, wait: &Wait, other: u32, way: u32) -> Option<(Op, Option<i64>)> {
+        let other = self.timeline_of(other).filter(|&other| other != timeline as u32)?;
+        let at = self.timelines[other as usize].ran_at(wait.woken);
+        if at < wait.start || at > wait.woken || wait.woken - at > limits::RECENT_NS {
+            return None;
+        }
+        let (mark, at) = self.mark(other, at);
+        let lag = (wait.end - at) as f64;
+        Some((Op::Arrive { mark, way, service: 0.0, bytes: 0.0, regime: Regime::Latency, lag, polls: false }, Some(at)))
+    }
+
+    /// A thread that waits for room: until the far end has taken what it had by then.
+    fn room(&mut self, wait: &Wait, out: u32) -> Option<(Op, Option<i64>)> {
+        // What is acknowledged is what arrived; it was read a little later.
+        let one_way = self.one_way_ns(out) as i64;
+        let latest = wait.woken - one_way + one_way.min(limits::READ_LATER_NS + one_way / limits::READ_LATER_PART);
+        let taken = *self.streams.taken_by(out, latest)?;
+        let taker = self.timeline_of(taken.track)?;
+        let regime = self.facts.regimes.within(wait.start, wait.woken);
+        // What was under way when there was no room for more.
+        let by_then = self.streams.taken_by(out, wait.start - one_way).map_or(0, |t| t.to);
+        let window = self.streams.sent_by(out, wait.start).saturating_sub(by_then);
+        // Where it was taking bytes just then, it is what it did then that made room.
+        let earliest = wait.start - 2 * one_way - limits::READ_LATER_NS;
+        let ran_at = self.timelines[taker as usize].ran_at(latest);
+        let made_room_at = if taken.end < earliest { ran_at } else { taken.end };
+        if made_room_at < earliest {
+            return Some((Op::Delay { class: Class::Other, ns: (wait.end - wait.start) as f64 }, None));
+        }
+        let (mark, at) = self.mark(taker, made_room_at);
+        let wide = taken.to.saturating_sub(3 * window);
+        let wide = match self.streams.taken_past(out, wide).copied() {
+            Some(before) if wide > 0 => {
+                let before_taker = self.timeline_of(before.track)?;
+                self.mark(before_taker, before.end).0
+            }
+            _ => NO_MARK,
+        };
+        Some((Op::Room { way: out, mark, wide, lag: (wait.end - at) as f64, regime }, Some(at)))
+    }
+
+    /// The least time bytes took, by direction.
+    fn latencies(&self, linked: &[LinkedWait]) -> Vec<f64> {
+        let mut least = vec![f64::INFINITY; self.streams.streams.len()];
+        for l in linked {
+            if let Op::Arrive { way, mark, polls: false, .. } = l.op
+                && mark != NO_MARK
+                && l.woken > l.since
+            {
+                least[way as usize] = least[way as usize].min(l.woken - l.since);
+            }
+        }
+        let recorded = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
+        recorded
+            .zip(least)
+            .map(|(recorded, least)| recorded.unwrap_or(f64::INFINITY).min(least))
+            .map(|l| if l.is_finite() { l } else { 0.0 })
+            .collect()
+    }
+
+    fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {
+        let starts = self.starts();
+        let mut ops: Vec<Vec<Op>> = self.timelines.iter().map(|t| vec![Op::Run(0.0); t.pieces.len()]).collect();
+        for l in linked {
+            ops[l.timeline][l.piece] = l.op;
+        }
+        let marks = std::mem::take(&mut self.marks);
+        let threads = self.timelines.iter().zip(ops).zip(starts.into_iter().zip(marks));
+        threads.map(|((timeline, ops), (start, marks))| self.program(timeline, &ops, start, marks)).collect()
+    }
+
+    /// One thread's operations, with others' marks where they fall.
+    fn program(&self, timeline: &Timeline, ops: &[Op], start: Option<Op>, mut marks: Vec<(i64, u32)>) -> Program {
+        marks.sort_unstable();
+        let actor = &self.tables.actors[timeline.track as usize];
+        let mut program = Program {
+            machine: actor.machine as usize,
+            end: actor.end,
+            syncing: self.facts.syncing.get(&timeline.track).copied().unwrap_or(0.0),
+            ops: Vec::new(),
+        };
+        let busy = &self.busy[actor.machine as usize];
+        program.ops.extend(start);
+        let mut marks = marks.iter().peekable();
+        for (piece, op) in timeline.pieces.iter().zip(ops) {
+            let mut at = piece.start();
+            let until = if let Piece::Run(_, end) = piece { *end } else { at };
+            while let Some(&(when, mark)) = marks.next_if(|m| m.0 <= until) {
+                if when > at {
+                    program.ops.push(Op::Run(busy.worked(at, when)));
+                    at = when;
+                }
+                program.ops.push(Op::Mark(mark));
+            }
+            match *piece {
+                Piece::Run(_, end) if end > at => program.ops.push(Op::Run(busy.worked(at, end))),
+                Piece::Wait(_) => program.ops.push(*op),
+                _ => {}
+            }
+        }
+        program.ops.extend(marks.map(|m| Op::Mark(m.1)));
+        program
+    }
+
+    /// What a thread waited for that another made: for that to have come so far.
+    fn maker(&mut self, timeline: usize) -> Option<Op> {
+        let &(made, by) = self.facts.makers.get(&self.timelines[timeline].track)?;
+        let maker = self.timeline_of(by).filter(|&m| m != timeline as u32 && self.timelines[m as usize].start() <= made)?;
+        let (mark, at) = self.mark(maker, made);
+        Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
+    }
+
+    /// What threads that began during the run waited for: who made them; where that is not known, a thread of their process, or else of the client,
+    /// ran then.
+    fn starts(&mut self) -> Vec<Option<Op>> {
+        let mut starts = Vec::new();
+        for i in 0..self.timelines.len() {
+            let at = self.timelines[i].start();
+            if self.timelines[i].track == self.tables.main || at <= self.from {
+                starts.push(None);
+                continue;
+            }
+            if let Some(made) = self.maker(i) {
+                starts.push(Some(made));
+                continue;
+            }
+            let own = &self.tables.actors[self.timelines[i].track as usize];
+            let mut best: Option<(bool, i64, u32)> = None;
+            for (j, other) in self.timelines.iter().enumerate() {
+                let actor = &self.tables.actors[other.track as usize];
+                if j == i || other.start() >= at {
+                    continue;
+                }
+                let ran = other.ran_at(at);
+                let likely = actor.pid == own.pid && actor.pid != 0 && at - ran < limits::MADE_NS;
+                best = best.max(Some((likely, ran, j as u32)));
+            }
+            starts.push(match best {
+                Some((_, _, other)) => {
+                    let (mark, ran) = self.mark(other, at);
+                    Some(Op::Follow { mark, lag: (at - ran) as f64, lock: false })
+                }
+                None => Some(Op::Delay { class: Class::Other, ns: self.at(at) }),
+            });
+        }
+        starts
+    }
+}

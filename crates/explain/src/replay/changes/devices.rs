@@ -1,0 +1,42 @@
+//! A device twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
+
+use super::{Proposal, Run};
+use crate::replay::program::Class;
+use crate::replay::scale::Scale;
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let mut proposals = Vec::new();
+    let name = |device: u32| run.graph.devices[device as usize].name.clone();
+    if let Some((device, ns)) = run.stages.device_most_in(&[Class::Read])
+        && run.matters(ns)
+    {
+        let scale = Scale { only_device: Some(device), ..Scale::none().devices(&[Class::Read], 0.5) };
+        let (change, how) = (format!("{} reads twice as fast", name(device)), "move what is read to a device twice as fast");
+        proposals.push(Proposal::replay("device.read.x2", change, how, scale));
+    }
+    // What writers are held back for is the device's rate too.
+    let writing = [Class::Write, Class::Sync];
+    let throttled = run.stages.delays[Class::Memory as usize];
+    let most = run.stages.device_most_in(&writing);
+    if run.matters(most.map_or(0.0, |m| m.1) + throttled) {
+        let scale = Scale { only_device: most.map(|m| m.0), ..Scale::none().devices(&writing, 0.5).delays(&[Class::Memory], 0.5) };
+        let device = most.map_or_else(|| "the device written to".to_owned(), |m| name(m.0));
+        proposals.push(Proposal::replay(
+            "device.write.x2",
+            format!("{device} writes twice as fast"),
+            "move what is written to a device twice as fast",
+            scale,
+        ));
+    }
+    if run.matters(throttled) {
+        let how = "let more dirty pages be (sysctl vm.dirty_bytes, vm.dirty_background_bytes), where memory allows it";
+        let scale = Scale::none().delays(&[Class::Memory], 0.0);
+        proposals.push(Proposal::replay("no_throttle", "writers not held back for dirty pages", how, scale));
+    }
+    if run.matters(run.stages.at_devices(Class::Metadata)) {
+        let scale = Scale::none().devices(&[Class::Metadata], 0.5);
+        let how = "a faster device for names and attributes, or fewer files of larger size";
+        proposals.push(Proposal::replay("metadata.x2", "opening, listing and attributes twice as fast", how, scale));
+    }
+    proposals
+}

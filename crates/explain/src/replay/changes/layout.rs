@@ -1,0 +1,44 @@
+//! Another layout of a file in a mounted store: over all its servers, or on the machine that uses it.
+
+use super::{Proposal, Run};
+use crate::replay::mounts::Mount;
+use crate::replay::program::Class;
+use crate::replay::regime::Regime;
+use crate::replay::scale::{Rooms, Scale};
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let [mount] = run.mounts else { return Vec::new() };
+    wide(run, mount).into_iter().chain(local(run, mount)).collect()
+}
+
+/// What makes a layout that of files which will be made in the mount.
+fn how(mount: &Mount, layout: &str) -> String {
+    format!("setfattr -n user.thalweg.layout -v '{layout}' {}: for files made there from then on, so copy this one", mount.point)
+}
+
+/// The busiest server's disk is one of as many as there are servers, not of as many as carried the file.
+fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
+    let data = [Class::Read, Class::Write, Class::Sync];
+    let (used, all) = (run.servers_used, mount.store.servers.len());
+    let (device, ns) = run.stages.device_most_in(&data)?;
+    if used == 0 || used >= all || !run.matters(ns) {
+        return None;
+    }
+    let scale = Scale { only_device: Some(device), ..Scale::none().devices(&data, used as f64 / all as f64) };
+    let change = format!("the file on all {all} servers instead of {used}, if each has a disk of its own");
+    Some(Proposal::replay("layout.wide", change, how(mount, &format!("simple_stripe datafiles={all}")), scale))
+}
+
+/// Nothing crosses the network, and the one server of this machine does what those that were used did together.
+fn local(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
+    let all = [Regime::Bandwidth, Regime::Window, Regime::Cwnd, Regime::Loss, Regime::Latency];
+    let crossing: f64 = all.iter().map(|&r| run.stages.regimes[r as usize]).sum::<f64>() + run.stages.latency;
+    if !mount.has_local_server() || run.servers_used == 0 || !run.matters(crossing) {
+        return None;
+    }
+    let data = [Class::Read, Class::Write, Class::Sync];
+    let scale = Scale::none().services(&all, 0.0).rooms(&all, Rooms::Endless).devices(&data, run.servers_used as f64);
+    let scale = Scale { latency: 0.0, ..scale };
+    let change = format!("the file on this machine's own server ({})", mount.store.node);
+    Some(Proposal::replay("layout.local", change, how(mount, "simple_stripe datafiles=1 place=local"), scale))
+}

@@ -1,0 +1,46 @@
+//! The network: twice the rate, half the round trip, larger windows, no loss, no slow start.
+
+use super::{Proposal, Run};
+use crate::replay::facts::ceiling_ns_per_byte;
+use crate::replay::program::Class;
+use crate::replay::regime::Regime;
+use crate::replay::scale::{Rooms, Scale};
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let mut proposals = Vec::new();
+    let took = |regimes: &[Regime]| regimes.iter().map(|&r| run.stages.regimes[r as usize]).sum::<f64>();
+    let least = ceiling_ns_per_byte(run.meta);
+    let none = || Scale { least_ns_per_byte: least, ..Scale::none() };
+    if run.matters(took(&[Regime::Bandwidth])) {
+        let how = "a link of twice the rate, or half as much to send (compression)";
+        proposals.push(Proposal::replay("link.x2", "the link carries twice as much", how, none().services(&[Regime::Bandwidth], 0.5)));
+    }
+    let by_round_trips = [Regime::Window, Regime::Cwnd, Regime::Loss, Regime::Latency];
+    if run.matters(run.stages.latency + took(&by_round_trips) + run.stages.delays[Class::Connect as usize]) {
+        let scale = Scale { latency: 0.5, ..none().services(&by_round_trips, 0.5).delays(&[Class::Connect], 0.5) };
+        proposals.push(Proposal::replay("rtt.half", "half the round-trip time", "move the two ends nearer to each other", scale));
+    }
+    if run.matters(took(&[Regime::Window])) || run.stages.rooms > 0.0 {
+        let how = "larger socket buffers: the program's own option, else sysctl net.ipv4.tcp_rmem and tcp_wmem at both ends";
+        let scale = none().services(&[Regime::Window], 0.25).rooms(&[Regime::Window], Rooms::Wide);
+        proposals.push(Proposal::replay("window.x4", "send buffer and receive window four times as large", how, scale));
+    }
+    let steady = |known: f64| if known > 0.0 { known } else { run.stages.good_ns_per_byte }.max(least);
+    if run.matters(took(&[Regime::Loss])) {
+        let scale = Scale {
+            steady_ns_per_byte: steady(run.graph.window_ns_per_byte),
+            ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless)
+        };
+        let how =
+            "find where the path loses packets (ethtool -S, tc -s qdisc); until then another congestion control (bbr), or more streams";
+        proposals.push(Proposal::replay("no_loss", "nothing lost", how, scale));
+    }
+    if run.matters(took(&[Regime::Cwnd])) {
+        let scale =
+            Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0).rooms(&[Regime::Cwnd], Rooms::Endless) };
+        let how = "keep connections open and use them again; a larger first window (ip route change ... initcwnd); \
+                   no slow start after idling (sysctl net.ipv4.tcp_slow_start_after_idle=0)";
+        proposals.push(Proposal::replay("no_slow_start", "connections at full speed from their beginning", how, scale));
+    }
+    proposals
+}

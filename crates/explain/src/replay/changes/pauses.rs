@@ -1,0 +1,24 @@
+//! Without pauses: sleeping by choice, polling, and being stopped.
+
+use super::{Proposal, Run};
+use crate::replay::program::Class;
+use crate::replay::scale::Scale;
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let mut proposals = Vec::new();
+    let sleeping = [Class::ClientThink, Class::ServerThink];
+    if run.delayed(&sleeping) {
+        let how = "take the sleeps between its steps out of the program, or wait for what they wait for";
+        proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(&sleeping, 0.0)));
+    }
+    if run.matters(run.stages.polls) {
+        let how = "wait for the connection (poll, epoll, a blocking receive) instead of a sleep loop";
+        let scale = Scale { no_polls: true, ..Scale::none() };
+        proposals.push(Proposal::replay("no_poll", "data noticed when it comes, not at the next look", how, scale));
+    }
+    if run.delayed(&[Class::Stopped]) {
+        let how = "find out who stops the process (SIGSTOP, a debugger, a frozen control group)";
+        proposals.push(Proposal::replay("no_stop", "no stopped process", how, Scale::none().delays(&[Class::Stopped], 0.0)));
+    }
+    proposals
+}

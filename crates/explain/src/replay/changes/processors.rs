@@ -1,0 +1,41 @@
+//! Processors: no quota, no other programs, twice as many, no recorder, and either end computing twice as fast.
+
+use super::{Proposal, Run};
+use crate::cause::End;
+use crate::replay::program::Class;
+use crate::replay::scale::Scale;
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let mut proposals = Vec::new();
+    let none = Scale::none;
+    let others = [Class::Foreign, Class::Queue, Class::LongQueue, Class::Ours];
+    if run.delayed(&[Class::Quota]) {
+        let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
+        proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
+    }
+    if run.delayed(&[Class::Foreign, Class::LongQueue]) {
+        let how = "run it where nothing else does, or give it processors of its own (taskset, cpuset)";
+        proposals.push(Proposal::replay("no_hog", "no other programs on its processors", how, none().delays(&others, 0.0)));
+    }
+    if run.delayed(&[Class::Recorder]) {
+        let how = "record with a leaner tier, or drain less often";
+        proposals.push(Proposal::replay(
+            "no_recorder",
+            "nothing of the recorder's on its processors",
+            how,
+            none().delays(&[Class::Recorder], 0.0),
+        ));
+    }
+    let scale = Scale { processors: 2.0, ..none().delays(&others, 0.0) };
+    proposals.push(Proposal::replay("processors.x2", "twice as many processors", "run it on a machine with more processors", scale));
+    for (end, id, whose) in [(End::Client, "cpu.client.x2", "the client"), (End::Server, "cpu.server.x2", "the server")] {
+        let ran = run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == end).map(|(_, ns)| ns).sum();
+        if run.matters(ran) {
+            let mut scale = none();
+            scale.run[end as usize] = 0.5;
+            let how = "profile it: samples in the recording say what it computed";
+            proposals.push(Proposal::replay(id, format!("{whose} computing twice as fast"), how, scale));
+        }
+    }
+    proposals
+}

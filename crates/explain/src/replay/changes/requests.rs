@@ -1,0 +1,69 @@
+//! More requests in flight: of a copy, so many; of programs that ask and wait for the answer, four times as many.
+
+use super::{By, Proposal, Run};
+use crate::replay::edit::{in_flight, under_way};
+use crate::replay::edit_copy::edited;
+use crate::replay::program::Graph;
+use thalweg_trace::{Knob, Meta};
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    if run.graph.flows.is_known() {
+        return of_copy(run);
+    }
+    // What a walk of our own client asks ahead is a change of its own.
+    let now = run.under_way().filter(|_| run.walk.is_none());
+    let Some(graph) = now.and_then(|now| in_flight(run.graph, chains(now, 4 * now))) else { return Vec::new() };
+    let how = "send the next requests before the last is answered";
+    vec![Proposal::requests(run, "requests.x4", "four times as many requests in flight", how, graph)]
+}
+
+/// Of a copy: that are made by knobs.
+fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
+    if run.copied_ns.is_none() {
+        return Vec::new();
+    }
+    let (requests, depth) = in_flight_as_set(run.graph, run.meta);
+    let with = |id, requests, depth, change, how: String| {
+        let graph = edited(run.graph, requests, depth)?;
+        Some(Proposal::new(id, change, how, By::EditCopy(Box::new(graph))))
+    };
+    let most = run.graph.flows.requests();
+    let counts = [2, 4, 8].into_iter().filter(|&n| n > requests && n <= most);
+    let mut proposals: Vec<Proposal> = counts
+        .filter_map(|n| {
+            let change = match requests {
+                1 => format!("overlap reading with sending: {n} requests in flight"),
+                now => format!("{n} requests in flight instead of {now}"),
+            };
+            let how = format!("keep {n} requests in flight: start the next before the last is answered");
+            Some(with("requests", n, depth, change, how)?.with_knob(run, "requests", n))
+        })
+        .collect();
+    let most = run.graph.flows.messages_of_a_request() * requests;
+    let depths = [2, 4, 8, 16, 32].into_iter().filter(|&d| d > depth && d < most.saturating_mul(2));
+    proposals.extend(depths.filter_map(|d| {
+        let change = format!("{d} flow buffers in flight instead of {depth}");
+        let how = format!("keep {d} buffers in flight on each connection");
+        Some(with("depth", requests, d, change, how)?.with_knob(run, "depth", d))
+    }));
+    proposals
+}
+
+/// How many turns of asking must be under way for this many requests to be, where so many are in each turn's time already.
+pub(super) fn chains(now: usize, wanted: usize) -> usize {
+    wanted.saturating_sub(now) + 1
+}
+
+impl Run<'_> {
+    /// How many requests are under way, where threads ask and wait for answers.
+    pub(super) fn under_way(&self) -> Option<usize> {
+        under_way(self.graph)
+    }
+}
+
+/// How many requests of a copy are in flight, and messages on each connection: what was set, or else was seen.
+pub(crate) fn in_flight_as_set(graph: &Graph, meta: &Meta) -> (usize, usize) {
+    let set = |name: &str| Knob::of(meta, name).and_then(|knob| knob.value.parse().ok());
+    let (requests, depth) = graph.flows.in_flight();
+    (set("requests").unwrap_or(requests), set("depth").unwrap_or(depth))
+}

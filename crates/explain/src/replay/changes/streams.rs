@@ -1,0 +1,16 @@
+//! Four times as many connections: where each is limited by its own window, or by its own losses.
+
+use super::{Proposal, Run};
+use crate::replay::facts::ceiling_ns_per_byte;
+use crate::replay::regime::Regime;
+use crate::replay::scale::{Rooms, Scale};
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
+    if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
+        return Vec::new();
+    }
+    let scale = Scale::none().services(&own, 0.25).rooms(&own, Rooms::Wide);
+    let scale = Scale { least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..scale };
+    vec![Proposal::replay("streams.x4", "four times as many connections", "use more connections at once", scale)]
+}

@@ -1,0 +1,46 @@
+//! More questions under way at a time, for walks that ask, wait for the answer, and ask the next: with so many, and with
+//! the attributes of many entries in one answer.
+//!
+//! A walk of our own client is reckoned from what its turns cost ([`super::walk`]). Of any other program, with a window the run is replayed with as many
+//! questions under way. Attributes that come with the names are other questions, which no edit of those that were asked gives: what is left
+//! then at the least is a bound.
+
+use super::requests::chains;
+use super::{By, Proposal, Run};
+use crate::document::{RoundTrips, Trip};
+use crate::limits::replay as limits;
+use crate::replay::edit::in_flight;
+
+pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
+    let Some(trips) = run.trips.filter(|trips| trips.of != Trip::Disk) else { return Vec::new() };
+    if let Some(walk) = &run.walk {
+        return walk.proposals(run.replayed_ns, run.meta);
+    }
+    if (trips.in_a_row as f64) < trips.count as f64 * limits::SERIAL {
+        return Vec::new();
+    }
+    let now = run.under_way();
+    let windowed = |&(id, window): &(&'static str, u32)| {
+        let graph = in_flight(run.graph, chains(now.filter(|&now| now < window as usize)?, window as usize))?;
+        let how = format!("a client that asks ahead, or {window} programs that each walk a part (xargs -P {window})");
+        Some(Proposal::requests(run, id, format!("{window} questions under way at a time"), how, graph))
+    };
+    limits::WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
+}
+
+fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> {
+    // Where it is not known how many entries there were, each was looked up and asked about.
+    let entries = trips.per_entry.as_ref().map_or(trips.count / 2, |e| e.entries) as f64;
+    let pages = (entries * limits::ENTRY_BYTES / limits::PAGE_BYTES).ceil();
+    let served: f64 =
+        run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == crate::cause::End::Server).map(|(_, ns)| ns).sum();
+    // What lies before the first question and after the last answer stays.
+    let around = run.replayed_ns - (trips.asking_s * 1e9).min(run.replayed_ns);
+    run.support.lists.then(|| Proposal {
+        id: "walk.readdirplus",
+        change: "attributes with the names, those of many entries in one answer".to_owned(),
+        how: "a client that lists with attributes (NFS: READDIRPLUS; mounts: without nordirplus)".to_owned(),
+        flags: Vec::new(),
+        by: By::Bound((around + pages * trips.each_s * 1e9 + served * limits::WORK_LEFT).min(run.replayed_ns)),
+    })
+}

@@ -1,0 +1,291 @@
+//! A copy by request ([`super::flows`]) with another number of requests in flight, or of messages under way on each connection.
+//!
+//! A connection's thread sends messages, and takes answers in between. What it did up to the end of each send is that message's sending, what it
+//! did up to the end of each call its answering. The edit cuts it into a program that sends and one that takes answers, which share the
+//! thread: a message goes out when its request was handed over and the message `depth` before it was answered. Requests are dealt to as many
+//! threads as shall be in flight; each waits for all of its own messages. Servers, links, devices and processors stay shared.
+
+use super::flows::Flows;
+use super::program::{Class, Graph, Op, Program};
+use std::collections::{HashMap, HashSet};
+
+/// A part of a program's operations.
+type Chunk = Vec<Op>;
+
+/// The same for messages, by number, in order of time.
+type OfMessages = Vec<(usize, Chunk)>;
+
+/// The recorded run with so many requests in flight and messages under way on each connection; `None` where it is no such copy.
+pub(crate) fn edited(graph: &Graph, requests: usize, depth: usize) -> Option<Graph> {
+    let flows = &graph.flows;
+    if !flows.is_known() || requests == 0 || depth == 0 {
+        return None;
+    }
+    let mut edit = Edit { graph, flows, edited: graph.clone(), handed: Vec::new(), done: Vec::new() };
+    edit.handed = (0..flows.asked.len()).map(|_| edit.fresh()).collect();
+    edit.done = (0..flows.messages.len()).map(|_| edit.fresh()).collect();
+    edit.edited.kept = 0.0;
+    edit.edited.awaited.clone_from(&edit.done);
+    edit.connections(depth)?;
+    edit.requesters(requests);
+    Some(edit.edited)
+}
+
+fn follow(mark: u32) -> Op {
+    Op::Follow { mark, lag: 0.0, lock: false }
+}
+
+/// An operation of a program that shares its thread, and leaves it to the other while it waits for the far end.
+fn shared(op: Op, thread: u32) -> Vec<Op> {
+    match op {
+        Op::Arrive { .. } | Op::Room { .. } | Op::Delay { class: Class::FarEnd, .. } => vec![Op::Leave(thread), op, Op::Take(thread)],
+        op => vec![op],
+    }
+}
+
+/// The edit, as far as it has come.
+struct Edit<'a> {
+    graph: &'a Graph,
+    flows: &'a Flows,
+    edited: Graph,
+    /// By request: passed when its bytes are there to be moved.
+    handed: Vec<u32>,
+    /// By message: passed when it was answered.
+    done: Vec<u32>,
+}
+
+/// What a thread that asks did: before its first request, and after its last.
+struct Around {
+    program: u32,
+    head: Chunk,
+    tail: Chunk,
+}
+
+impl Edit<'_> {
+    fn fresh(&mut self) -> u32 {
+        self.edited.marks += 1;
+        self.edited.marks as u32 - 1
+    }
+
+    /// The marks that these programs pass.
+    fn marks_of(&self, programs: impl Iterator<Item = u32>) -> HashSet<u32> {
+        let programs: HashSet<u32> = programs.collect();
+        let ops = programs.iter().flat_map(|&p| &self.graph.programs[p as usize].ops);
+        ops.filter_map(|op| if let Op::Mark(mark) = op { Some(*mark) } else { None }).collect()
+    }
+
+    fn add_program(&mut self, like: u32, ops: Vec<Op>) {
+        let program = Program { ops, ..self.graph.programs[like as usize].clone() };
+        self.edited.programs.push(program);
+        self.edited.turns.push(Vec::new());
+    }
+
+    fn connections(&mut self, depth: usize) -> Option<()> {
+        let by_askers = self.marks_of(self.flows.asked.iter().map(|a| a.program));
+        let mut programs: Vec<u32> = self.flows.messages.iter().map(|m| m.program).collect();
+        programs.sort_unstable();
+        programs.dedup();
+        programs.into_iter().try_for_each(|program| self.connection(program, depth, &by_askers))
+    }
+
+    /// Cuts a connection's thread into sending and taking answers.
+    fn connection(&mut self, program: u32, depth: usize, by_askers: &HashSet<u32>) -> Option<()> {
+        // Waiting for work is waiting for requests now; where it is not said whose, it is not waited at all.
+        let for_work = |op: &Op| match op {
+            Op::Follow { mark, .. } => by_askers.contains(mark),
+            Op::Delay { class: Class::Lock, .. } => true,
+            _ => false,
+        };
+        let (sending, answering, tail) = self.cut(program);
+        let thread = self.edited.threads;
+        self.edited.threads += 1;
+        let shared_ops = |ops: Chunk| ops.into_iter().filter(|op| !for_work(op)).flat_map(|op| shared(op, thread)).collect::<Chunk>();
+        let sent: HashMap<usize, u32> = sending.iter().map(|&(message, _)| (message, self.fresh())).collect();
+        let order: Vec<usize> = sending.iter().map(|&(message, _)| message).collect();
+        let mut sender: Chunk = Vec::new();
+        for (k, (message, ops)) in sending.into_iter().enumerate() {
+            sender.push(follow(self.handed[self.flows.messages[message].of as usize]));
+            sender.extend(k.checked_sub(depth).map(|before| follow(self.done[order[before]])));
+            sender.push(Op::Take(thread));
+            sender.extend(shared_ops(ops));
+            sender.extend([Op::Mark(sent[&message]), Op::Leave(thread)]);
+        }
+        let mut answers: Chunk = Vec::new();
+        for (message, ops) in answering {
+            answers.extend([follow(*sent.get(&message)?), Op::Take(thread)]);
+            answers.extend(shared_ops(ops));
+            answers.extend([Op::Mark(self.done[message]), Op::Leave(thread)]);
+        }
+        answers.extend(tail);
+        self.edited.programs[program as usize].ops = sender;
+        self.add_program(program, answers);
+        Some(())
+    }
+
+    /// What a connection's thread did for the sending of each message, for its answer, and after all of them.
+    fn cut(&self, program: u32) -> (OfMessages, OfMessages, Chunk) {
+        let mut bounds: HashMap<u32, (usize, bool)> = HashMap::new();
+        for (number, message) in self.flows.messages.iter().enumerate().filter(|(_, m)| m.program == program) {
+            bounds.insert(message.sent, (number, true));
+            bounds.insert(message.answered, (number, false));
+        }
+        let (mut sending, mut answering, mut chunk) = (Vec::new(), Vec::new(), Chunk::new());
+        for op in &self.graph.programs[program as usize].ops {
+            let bound = if let Op::Mark(mark) = op { bounds.get(mark) } else { None };
+            match bound {
+                Some(&(message, true)) => sending.push((message, std::mem::take(&mut chunk))),
+                Some(&(message, false)) => answering.push((message, std::mem::take(&mut chunk))),
+                None => chunk.push(*op),
+            }
+        }
+        (sending, answering, chunk)
+    }
+
+    /// What the threads that ask did for each request; what lies between two requests belongs to the first of them.
+    fn cut_askers(&self) -> (Vec<Chunk>, Vec<Around>) {
+        let asked = &self.flows.asked;
+        let bounds: HashMap<u32, (usize, bool)> =
+            asked.iter().enumerate().flat_map(|(i, a)| [(a.begin, (i, true)), (a.end, (i, false))]).collect();
+        let mut programs: Vec<u32> = asked.iter().map(|a| a.program).collect();
+        programs.sort_unstable();
+        programs.dedup();
+        let mut chunks = vec![Chunk::new(); asked.len()];
+        let mut around = Vec::new();
+        for program in programs {
+            let (mut head, mut tail, mut last) = (Chunk::new(), Chunk::new(), None);
+            let mut within = false;
+            for op in &self.graph.programs[program as usize].ops {
+                let bound = if let Op::Mark(mark) = op { bounds.get(mark).copied() } else { None };
+                match (bound, last) {
+                    (Some((request, true)), before) => {
+                        if let Some(before) = before {
+                            let between: &mut Chunk = &mut chunks[before];
+                            between.append(&mut tail);
+                        }
+                        (last, within) = (Some(request), true);
+                    }
+                    (Some(_), _) => within = false,
+                    (None, Some(request)) if within => chunks[request].push(*op),
+                    (None, Some(_)) => tail.push(*op),
+                    (None, None) => head.push(*op),
+                }
+            }
+            around.push(Around { program, head, tail });
+        }
+        (chunks, around)
+    }
+
+    /// By request: the last of its messages on each connection.
+    fn last_messages(&self) -> Vec<Vec<u32>> {
+        let mut last: HashMap<(u32, u32), usize> = HashMap::new();
+        for (number, message) in self.flows.messages.iter().enumerate() {
+            last.insert((message.of, message.program), number);
+        }
+        let mut last: Vec<(u32, usize)> = last.into_iter().map(|((of, _), number)| (of, number)).collect();
+        last.sort_unstable();
+        let mut waits: Vec<Vec<u32>> = vec![Vec::new(); self.flows.asked.len()];
+        last.into_iter().for_each(|(of, number)| waits[of as usize].push(self.done[number]));
+        waits
+    }
+
+    /// Deals the requests to as many threads. Those there were go on as the first of them; others begin when the first does. All wait for each
+    /// other before they end.
+    fn requesters(&mut self, requests: usize) {
+        let by_movers = self.marks_of(self.flows.messages.iter().map(|m| m.program));
+        let is_wait = |op: &Op| matches!(op, Op::Follow { mark, .. } if by_movers.contains(mark));
+        let (chunks, around) = self.cut_askers();
+        let waits = self.last_messages();
+        let mut chains: Vec<Chunk> = vec![Vec::new(); requests.min(chunks.len())];
+        let many = chains.len();
+        for (request, chunk) in chunks.into_iter().enumerate() {
+            let handed_at = chunk.iter().position(is_wait).unwrap_or(chunk.len());
+            let chain = &mut chains[request % many];
+            chain.extend(&chunk[..handed_at]);
+            chain.push(Op::Mark(self.handed[request]));
+            chain.extend(waits[request].iter().map(|&mark| follow(mark)));
+            chain.extend(chunk[handed_at..].iter().filter(|op| !is_wait(op)));
+        }
+        let ended: Vec<u32> = (0..many).map(|_| self.fresh()).collect();
+        chains.iter_mut().zip(&ended).for_each(|(chain, &mark)| chain.push(Op::Mark(mark)));
+        let (begun, first) = (self.fresh(), around[0].program);
+        let mut chains = chains.into_iter();
+        for Around { program, head, tail } in around {
+            let mut ops = head;
+            if program == first {
+                ops.push(Op::Mark(begun));
+            }
+            ops.extend(chains.next().unwrap_or_default());
+            ops.extend(ended.iter().map(|&mark| follow(mark)));
+            ops.extend(tail);
+            self.edited.programs[program as usize].ops = ops;
+        }
+        for chain in chains {
+            let mut ops = vec![follow(begun)];
+            ops.extend(chain);
+            self.add_program(first, ops);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::flows::{Asked, Message};
+    use super::super::program::tests::{graph, program};
+    use super::super::regime::Regime;
+    use super::super::simulate::{simulate, simulate_edit};
+    use super::*;
+    use crate::cause::End;
+    use crate::replay::scale::Scale;
+
+    /// A copy of `count` requests, of one message each: 10 of reading, 2 of sending, 5 on the way there and back, 8 of the server's.
+    fn copying(count: u32) -> Graph {
+        let arrive = |mark, way| Op::Arrive { mark, way, service: 0.0, bytes: 1.0, regime: Regime::Latency, lag: 0.0, polls: false };
+        let (mut asker, mut mover, mut server, mut flows) = (Vec::new(), Vec::new(), Vec::new(), Flows::default());
+        for k in 0..count {
+            let [begin, end, handed, sent, answered, done, going] = [0, 1, 2, 3, 4, 5, 6].map(|n| 7 * k + n);
+            asker.extend([Op::Mark(begin), Op::Run(10.0), Op::Mark(handed), follow(done), Op::Mark(end)]);
+            mover.extend([follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(7 * k + 7 * count, 1)]);
+            mover.extend([Op::Mark(done), Op::Mark(answered)]);
+            server.extend([arrive(going, 0), Op::Run(8.0), Op::Mark(7 * k + 7 * count)]);
+            flows.asked.push(Asked { program: 1, begin, end });
+            flows.messages.push(Message { program: 2, sent, answered, of: k });
+        }
+        let over = 7 * count - 7 + 1;
+        let mut copy = graph(4, vec![vec![follow(over)], asker, mover, server]);
+        copy.programs[3] = Program { end: End::Server, ..program(copy.programs[3].ops.clone()) };
+        (copy.marks, copy.flows) = (14 * count as usize, flows);
+        // A wait for the last request's end waits for a mark of its own.
+        let last = copy.marks as u32;
+        copy.marks += 1;
+        copy.programs[0].ops = vec![follow(last)];
+        copy.programs[1].ops.push(Op::Mark(last));
+        copy
+    }
+
+    #[test]
+    fn as_many_requests_as_there_were_are_the_run_again() {
+        let copy = copying(20);
+        assert_eq!(simulate(&copy, &Scale::none()), Some(20.0 * 30.0));
+        assert_eq!(simulate_edit(&edited(&copy, 1, 1).unwrap()), Some(20.0 * 30.0));
+    }
+
+    #[test]
+    fn two_requests_read_while_the_other_is_moved() {
+        // Each of two threads takes 30 for a request; the server has 8 to do for each, the connection's thread 2.
+        let two = simulate_edit(&edited(&copying(20), 2, 8).unwrap()).unwrap();
+        assert!((300.0..=330.0).contains(&two), "{two}");
+        let many = simulate_edit(&edited(&copying(200), 8, 8).unwrap()).unwrap();
+        assert!((200.0 * 8.0..200.0 * 8.0 + 60.0).contains(&many), "the server has one thread: {many}");
+    }
+
+    #[test]
+    fn one_message_under_way_waits_for_the_answer_before() {
+        let one = simulate_edit(&edited(&copying(200), 8, 1).unwrap()).unwrap();
+        assert!((200.0 * 20.0 - 40.0..200.0 * 20.0 + 60.0).contains(&one), "2 to send, 18 until it is answered: {one}");
+    }
+
+    #[test]
+    fn a_run_without_requests_is_no_copy() {
+        assert!(edited(&graph(1, vec![vec![Op::Run(1.0)]]), 2, 8).is_none());
+    }
+}

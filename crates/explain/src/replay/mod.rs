@@ -1,0 +1,262 @@
+//! The replay model of any program: its recorded threads as programs that run, wait for each other, for
+//! bytes and for devices, replayed with one thing changed at a time.
+//!
+//! A recording becomes timelines ([`timeline`]) of running and waiting; each wait gets what it depended on ([`build`]): a thread's
+//! doing something ([`program::Op::Follow`]), bytes of a connection ([`streams`]), a device, or just time. The replay
+//! ([`simulate`]) without a change gives the recorded run, but for queueing at processors; each change ([`changes`]) is
+//! a scale ([`scale`]) on what it is about, or an edit of the graph (more requests in flight: [`edit`]; of a copy: [`edit_copy`]), and the
+//! prediction is the observed time, times the ratio of the two replays. What no edit gives is a bound. Nothing is predicted that the
+//! recording does not support ([`support`]), and nothing where the replay misses what was observed by more than [`limits::MOST_ERROR`].
+
+pub(crate) mod build;
+pub(crate) mod changes;
+pub(crate) mod depends;
+pub(crate) mod edit;
+pub(crate) mod edit_copy;
+pub(crate) mod facts;
+pub(crate) mod flows;
+pub(crate) mod how;
+pub(crate) mod interval;
+pub(crate) mod mounts;
+pub(crate) mod program;
+pub(crate) mod queueing;
+pub(crate) mod ranks;
+pub(crate) mod regime;
+pub(crate) mod rows;
+pub(crate) mod scale;
+pub(crate) mod services;
+pub(crate) mod simulate;
+pub(crate) mod stages;
+pub(crate) mod streams;
+pub(crate) mod support;
+pub(crate) mod timeline;
+
+use crate::ExplainError;
+use crate::assemble::Parts;
+use crate::cause::Cause;
+use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
+use crate::limits::replay as limits;
+use crate::observe::observation::Way;
+use changes::walk::Walk;
+use changes::{By, Proposal, Run, aimed_at};
+use edit_copy::edited;
+use mounts::{Mount, mounts};
+use program::Graph;
+use scale::Scale;
+use simulate::{simulate, simulate_edit};
+use stages::Stages;
+use std::collections::{HashMap, HashSet};
+use support::Support;
+use thalweg_trace::numbers::duration;
+use thalweg_trace::{Meta, Source};
+
+/// What the model has to say.
+#[derive(Clone, Debug)]
+pub(crate) struct Prediction {
+    /// How well it replays the run.
+    pub model: Model,
+    /// What changes would give, best first.
+    pub what_if: Vec<WhatIf>,
+    /// What a reader must know of the run besides.
+    pub note: Option<String>,
+}
+
+/// What is said when no prediction was asked for.
+pub(crate) fn not_asked() -> Prediction {
+    Prediction { model: Model { replayed_wall_s: None, error: None, reason: None }, what_if: Vec::new(), note: None }
+}
+
+/// Replays the run, and what changes would give.
+pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+    match graph(source, parts) {
+        Ok(Some((graph, support))) => predict_from(graph, &support, parts, meta, trips),
+        Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
+        Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
+    }
+}
+
+/// The recorded run as a graph, and what it supports.
+fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
+    let facts = facts::facts(source, parts)?;
+    let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
+    ranks::into_waits(source, &mut rows)?;
+    let support = Support::of(parts, source.meta(), &rows);
+    let mut timelines = timeline::timelines(parts.tables, &rows, &facts.makers, rows.from, parts.end);
+    depends::ask(source, parts, &mut timelines)?;
+    timeline::join(&mut timelines);
+    Ok(build::build(parts.tables, &rows, &facts, timelines, parts.end).map(|graph| (graph, support)))
+}
+
+/// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
+/// them as well, as much as makes up for it, up to half a processor; and what is still missing is kept as it was. How long it is then.
+fn keep_queueing(graph: &mut Graph, stages: &Stages, replayed_ns: f64) -> f64 {
+    if stages.delays[program::Class::Ours as usize] <= 0.0 {
+        return replayed_ns;
+    }
+    let replayed_ns = fit(graph, replayed_ns, limits::MOST_FOREIGN, |graph, foreign| graph.foreign = foreign);
+    fit(graph, replayed_ns, 1.0, |graph, kept| graph.kept = kept)
+}
+
+/// Sets the largest value up to `most` with which the replay is no longer than the run was; leaves a replay as it is that is near. How long it is then.
+fn fit(graph: &mut Graph, replayed_ns: f64, most: f64, set: impl Fn(&mut Graph, f64)) -> f64 {
+    if replayed_ns > graph.wall_ns * (1.0 - limits::FIT_NEAR) {
+        return replayed_ns;
+    }
+    let (mut least, mut least_ns, mut most, mut tried) = (0.0, replayed_ns, most, most);
+    for _ in 0..limits::HALVINGS {
+        set(graph, tried);
+        match simulate(graph, &Scale::none()).filter(|ns| *ns <= graph.wall_ns) {
+            Some(ns) => (least, least_ns) = (tried, ns),
+            None => most = tried,
+        }
+        tried = f64::midpoint(least, most);
+    }
+    set(graph, least);
+    least_ns
+}
+
+fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> Prediction {
+    Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
+}
+
+fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+    let Some(bare_ns) = simulate(&graph, &Scale::none()) else {
+        return refuse(
+            None,
+            None,
+            "the replay of this run does not come to an end: too much of what threads waited for was not recorded".into(),
+        );
+    };
+    let stages = Stages::of(&graph);
+    let replayed_ns = keep_queueing(&mut graph, &stages, bare_ns);
+    let graph = &graph;
+    let wall_s = parts.wall_s();
+    // Where only the end of a long run is replayed, it stands for all of it.
+    let replayed_s = wall_s * replayed_ns / graph.wall_ns.max(1.0);
+    let error = (replayed_s - wall_s).abs() / wall_s;
+    if error > limits::MOST_ERROR {
+        let reason = format!(
+            "the model replays this run in {} where {} were observed, which is too far off to predict from",
+            duration(replayed_s),
+            duration(wall_s)
+        );
+        return refuse(Some(replayed_s), Some(error), reason);
+    }
+    let mounts = mounts(meta);
+    let servers_used = servers_used(parts, &mounts);
+    let run = Run {
+        graph,
+        stages: &stages,
+        replayed_ns,
+        meta,
+        mounts: &mounts,
+        servers_used,
+        trips,
+        walk: Walk::of(parts, meta, trips),
+        support,
+        copied_ns: copied_ns(graph, meta, replayed_ns),
+    };
+    let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
+    let all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
+    let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
+        .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
+    Prediction {
+        model: Model { replayed_wall_s: Some(replayed_s), error: Some(error), reason: None },
+        what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
+        note,
+    }
+}
+
+/// Of a copy by requests, the edit that leaves it as it was: where that is not the run again, with the queueing that is kept or without it (edits
+/// have none), no other edit can be trusted.
+fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
+    let (requests, depth) = changes::requests::in_flight_as_set(graph, meta);
+    let ns = simulate_edit(&edited(graph, requests, depth)?)?;
+    let bare_ns = if graph.kept > 0.0 { simulate(&Graph { kept: 0.0, ..graph.clone() }, &Scale::none())? } else { replayed_ns };
+    let (least, most) = (bare_ns.min(replayed_ns) * (1.0 - limits::MOST_ERROR), bare_ns.max(replayed_ns) * (1.0 + limits::MOST_ERROR));
+    (least..=most).contains(&ns).then_some(ns)
+}
+
+fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
+    let most = run.support.most(proposal.id)?;
+    let ns = match &proposal.by {
+        By::Replay(scale) => {
+            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
+            simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
+        }
+        By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(run.graph.reading_ns.min(run.replayed_ns)),
+        By::Turns(ns) | By::Bound(ns) => *ns,
+    };
+    let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);
+    // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
+    let capped = replayed < least - limits::CAPPED_BY;
+    let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
+    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
+    let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
+    let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
+    let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
+    Some(WhatIf {
+        id: proposal.id.to_owned(),
+        change: if basis == Grounds::Bounded { format!("{} (gives this at most)", proposal.change) } else { proposal.change },
+        basis,
+        predicted_wall_s,
+        interval_s: interval::interval(proposal.id, basis, wall_s, predicted_wall_s, missed),
+        speedup: wall_s / predicted_wall_s.max(1e-9),
+        about: support::about(proposal.id).to_vec(),
+        how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
+        flags: proposal.flags,
+    })
+}
+
+/// Of changes of one kind, from simple to far-reaching, the first that gives nearly what the best gives.
+fn simplest(all: Vec<WhatIf>) -> Vec<WhatIf> {
+    let mut best: HashMap<String, f64> = HashMap::new();
+    for what_if in &all {
+        let best = best.entry(what_if.id.clone()).or_insert(f64::INFINITY);
+        *best = best.min(what_if.predicted_wall_s);
+    }
+    let mut found = HashSet::new();
+    let near = |w: &WhatIf| w.predicted_wall_s <= best[&w.id] * limits::NEAR_BEST;
+    all.into_iter().filter(|w| near(w) && found.insert(w.id.clone())).collect()
+}
+
+/// How many servers of mounted stores moved at least a tenth of what the one did that moved most.
+fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
+    let mut moved: HashMap<&str, u64> = HashMap::new();
+    for way in [Way::ClientSends, Way::ServerSends, Way::ClientReceives] {
+        let gathered = parts.tables.objects.iter().zip(&parts.seen.stream(way).by_object);
+        for (object, gathered) in gathered.filter_map(|(object, gathered)| Some((object, gathered.as_ref()?))) {
+            let server = object.name.split_once(" > ").map_or("", |(_, server)| server);
+            if let Some(server) = mounts.iter().flat_map(|mount| &mount.store.servers).find(|known| known.address == server) {
+                *moved.entry(&server.address).or_default() += gathered.bytes;
+            }
+        }
+    }
+    let most = moved.values().copied().max().unwrap_or(0);
+    moved.values().filter(|&&bytes| bytes * limits::USED_PART >= most).count()
+}
+
+/// The most that are shown, best first: those aimed at the largest cause, whatever they give, and what else gives most.
+fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
+    let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
+    all.retain(|w| w.speedup >= limits::LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - limits::LEAST_GAIN));
+    // Faster processors are what one can buy, not what one can change.
+    let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
+    // What a walk asks, and when, is its own to change, and so are knobs.
+    let is_own = |w: &WhatIf| w.id.starts_with("walk.") || !w.flags.is_empty();
+    let rank = |w: &WhatIf| (!is_own(w), !is_aimed(w), is_bought(w));
+    all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    all.truncate(MAX_WHAT_IFS);
+    // What can only be bounded stands below what was replayed, however much it may give.
+    all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    all
+}
+
+fn largest_cause(parts: &Parts<'_>) -> Cause {
+    let mut sums: HashMap<Cause, u64> = HashMap::new();
+    for entry in &parts.ledger.entries {
+        *sums.entry(entry.cause).or_default() += entry.runs.total_ns;
+    }
+    sums.into_iter().max_by_key(|&(cause, ns)| (ns, std::cmp::Reverse(cause))).map_or(Cause::Unknown, |(cause, _)| cause)
+}

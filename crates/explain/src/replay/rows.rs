@@ -1,0 +1,193 @@
+//! What the graph is made of, read from the recording: waits, bytes through connections, and how busy devices were. Spans
+//! that only say what a thread did while it ran are left out: a thread runs where nothing else is said.
+
+use crate::ExplainError;
+use crate::limits::replay as limits;
+use crate::observe::index::{DenseIndex, NONE};
+use std::collections::HashMap;
+use thalweg_trace::{ABSENT, ABSENT_RESULT};
+use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
+
+/// A receive that found nothing.
+const EAGAIN: i64 = -11;
+
+/// One span that matters.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub(crate) struct Row {
+    pub start: i64,
+    /// Until when its thread did not run: its end, or the end less its running time.
+    pub off_until: i64,
+    pub end: i64,
+    pub id: u64,
+    pub runqueue_ns: u64,
+    /// Position in the stream where it began, or [`ABSENT`].
+    pub offset: u64,
+    pub bytes: u64,
+    /// Dense number of the track; also of the waker (a thread or a device), or [`NONE`].
+    pub track: u32,
+    pub waker: u32,
+    /// Dense number of the object, or [`NONE`].
+    pub object: u32,
+    pub kind: SpanKind,
+    pub by_timer: bool,
+    /// The rank that it waited for, where it is one rank's wait for another.
+    pub rank: Option<u32>,
+    /// A fruitless receive.
+    pub fruitless: bool,
+}
+
+impl Row {
+    /// Whether its thread did not run in some of it.
+    pub(crate) fn waits(&self) -> bool {
+        self.off_until > self.start
+    }
+
+    /// Whether it moved bytes of a connection.
+    pub(crate) fn moves(&self) -> bool {
+        matches!(self.kind, SpanKind::NetSend | SpanKind::NetReceive) && self.bytes > 0
+    }
+}
+
+/// One request of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
+    /// When it was issued.
+    pub start: i64,
+    /// When it completed.
+    pub end: i64,
+    /// The device's track.
+    pub track: u32,
+    /// Whether it read.
+    pub reads: bool,
+}
+
+/// Requests of copies and their messages, by instants, as they were recorded.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RecordedRequests {
+    pub asked: HashMap<u64, (u32, i64, i64)>,
+    /// Track, start, end, the span that it is a part of, the request's number.
+    pub calls: Vec<(u32, i64, i64, u64, u64)>,
+    /// By track and request: when the last of it had been handed over.
+    pub sent: HashMap<(u32, u64), i64>,
+}
+
+impl RecordedRequests {
+    /// Takes in a span, where it is one of these.
+    pub(crate) fn note(&mut self, batch: &SpanBatch, row: usize, track: u32) {
+        let (start, end, request) = (batch.start_ns[row], batch.end_ns[row], batch.request[row]);
+        match batch.kind[row] {
+            SpanKind::AppRequest => {
+                self.asked.insert(batch.span[row], (track, start, end));
+            }
+            SpanKind::RpcCall if batch.parent[row] != 0 => self.calls.push((track, start, end, batch.parent[row], request)),
+            SpanKind::NetSend if request != 0 => {
+                let latest = self.sent.entry((track, request)).or_insert(end);
+                *latest = end.max(*latest);
+            }
+            _ => {}
+        }
+    }
+}
+
+/// What was read.
+#[derive(Debug)]
+pub(crate) struct Rows {
+    /// By descending end.
+    pub rows: Vec<Row>,
+    /// Devices' requests, by descending end.
+    pub requests: Vec<Request>,
+    /// Whether anybody listed names.
+    pub lists: bool,
+    /// Requests of copies, and their messages.
+    pub copies: RecordedRequests,
+    /// Spans that others are parts of.
+    pub parents: std::collections::HashSet<u64>,
+    /// From where on everything was read; the start, unless there was too much.
+    pub from: i64,
+}
+
+/// Reads what the graph needs of the interval, from its end.
+pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
+    let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));
+    let mut objects = DenseIndex::new(source.objects().iter().map(|o| o.object.number()));
+    let device: Vec<bool> = source.tracks().iter().map(|t| t.kind == TrackKind::Device).collect();
+    let mut read = Rows {
+        rows: Vec::new(),
+        requests: Vec::new(),
+        lists: false,
+        copies: RecordedRequests::default(),
+        parents: Default::default(),
+        from: start,
+    };
+    for batch in source.spans_backward() {
+        let batch = batch?;
+        for row in 0..batch.len() {
+            let track = tracks.get(batch.track[row]);
+            if track == NONE || batch.start_ns[row] >= end {
+                continue;
+            }
+            if device[track as usize] {
+                let reads = batch.kind[row] == SpanKind::DiskRead;
+                if read.requests.len() < most {
+                    read.requests.push(Request { start: batch.start_ns[row], end: batch.end_ns[row], track, reads });
+                }
+                continue;
+            }
+            read.copies.note(&batch, row, track);
+            read.lists |= batch.kind[row] == SpanKind::FileList;
+            let Some(kept) = row_of(&batch, row, track, &mut tracks, &mut objects) else { continue };
+            if batch.parent[row] != 0 && kept.waits() {
+                read.parents.insert(batch.parent[row]);
+            }
+            read.rows.push(kept);
+            if read.rows.len() >= most {
+                read.from = kept.end.max(start);
+                return Ok(read);
+            }
+        }
+    }
+    Ok(read)
+}
+
+fn row_of(batch: &SpanBatch, row: usize, track: u32, tracks: &mut DenseIndex, objects: &mut DenseIndex) -> Option<Row> {
+    use SpanKind as K;
+    let kind = batch.kind[row];
+    let observed =
+        matches!(kind, K::AppRequest | K::RpcServe | K::RpcCall | K::RpcQueue | K::DiskRead | K::DiskWrite | K::DiskFlush | K::CpuRun);
+    if observed || crate::observe::span::is_mpi(kind) {
+        return None;
+    }
+    let (start, end) = (batch.start_ns[row].min(batch.end_ns[row]), batch.end_ns[row]);
+    let fruitless = batch.result[row] == EAGAIN;
+    let size = if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] };
+    let bytes = if batch.result[row] < 0 && batch.result[row] != ABSENT_RESULT { 0 } else { size };
+    let cpu_ns = match batch.cpu_ns[row] {
+        // A run of calls that never blocked ran; one call of which nothing is known waited.
+        ABSENT if batch.count[row] > 1 || matches!(kind, K::AppOther | K::AppChecksum) => end - start,
+        ABSENT => 0,
+        known => (known as i64).min(end - start),
+    };
+    let grain_ns = if kind.name().starts_with("wait.") { 0 } else { limits::GRAIN_NS };
+    let mut off_until = end - cpu_ns;
+    if off_until - start <= grain_ns {
+        off_until = start;
+    }
+    let row = Row {
+        start,
+        off_until,
+        end,
+        id: batch.span[row],
+        runqueue_ns: if batch.runqueue_ns[row] == ABSENT { 0 } else { batch.runqueue_ns[row] },
+        offset: batch.offset_bytes[row],
+        bytes,
+        track,
+        waker: tracks.get(batch.waker_track[row]),
+        object: objects.get(batch.object[row]),
+        kind,
+        by_timer: batch.waker_context[row] == WakerContext::Timer as u8,
+        rank: None,
+        fruitless: fruitless && kind == K::NetReceive && end - start >= limits::SPIN_NS,
+    };
+    (row.waits() || row.moves() || row.fruitless && end > start).then_some(row)
+}

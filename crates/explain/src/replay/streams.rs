@@ -1,0 +1,156 @@
+//! Bytes through connections: who had handed over, and who had taken, how many of a stream's bytes when.
+
+use super::rows::Row;
+use crate::cause::End;
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use std::collections::HashMap;
+use thalweg_trace::ABSENT;
+use thalweg_trace::SpanKind;
+
+/// One direction of one connection: `2 × connection`, plus one for what the server's end sends.
+pub(crate) type Way = u32;
+
+/// Bytes handed over, or taken, by one thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moved {
+    /// When it began.
+    pub start: i64,
+    /// When it was done.
+    pub end: i64,
+    /// Position of the first byte.
+    pub from: u64,
+    /// Position after the last one.
+    pub to: u64,
+    /// By which track.
+    pub track: u32,
+}
+
+/// One direction.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    /// What its sender handed over, in order of time.
+    pub sent: Vec<Moved>,
+    /// What its receiver took, in order of time.
+    pub taken: Vec<Moved>,
+    /// Whether positions were not recorded, but counted; what either end left out then shifts them.
+    pub counted: bool,
+}
+
+/// All streams.
+#[derive(Debug)]
+pub(crate) struct Streams {
+    /// By [`Way`].
+    pub streams: Vec<Stream>,
+    /// By track: when it used a connection, which object, and whether it sent; in order of time.
+    uses: HashMap<u32, Vec<(i64, u32, bool)>>,
+}
+
+/// At which end of its connection a thread stands when it uses this object.
+pub(crate) fn end_of(tables: &Tables, object: u32, track: u32) -> End {
+    let attribute = tables.objects.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
+    match attribute.map(|(_, v)| v.as_str()) {
+        Some("server") => End::Server,
+        Some("client") => End::Client,
+        _ => tables.actors[track as usize].end,
+    }
+}
+
+/// The direction a thread at this end of the object's connection sends in, and the one it receives from.
+pub(crate) fn ways(tables: &Tables, object: u32, track: u32) -> Option<(Way, Way)> {
+    let connection = tables.connection_of(object);
+    (connection != NONE).then(|| match end_of(tables, object, track) {
+        End::Client => (2 * connection, 2 * connection + 1),
+        End::Server => (2 * connection + 1, 2 * connection),
+    })
+}
+
+impl Streams {
+    /// From all rows that moved bytes.
+    pub(crate) fn of(tables: &Tables, rows: &[Row]) -> Streams {
+        let mut streams: Vec<Stream> = Vec::new();
+        streams.resize_with(tables.connections.len() * 2, Stream::default);
+        // Where positions were not recorded, bytes are counted.
+        let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
+        let mut uses: HashMap<u32, Vec<(i64, u32, bool)>> = HashMap::new();
+        for row in rows.iter().rev().filter(|r| r.moves()) {
+            let Some((out, back)) = ways(tables, row.object, row.track) else { continue };
+            let sends = row.kind == SpanKind::NetSend;
+            let way = if sends { out } else { back };
+            let position = counted.entry((way, sends)).or_default();
+            let from = if row.offset == ABSENT { *position } else { row.offset };
+            *position = from + row.bytes;
+            // What the thread waited at its beginning brought nothing yet.
+            let start = if sends { row.start } else { row.off_until };
+            let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
+            uses.entry(row.track).or_default().push((row.end, row.object, sends));
+            let stream = &mut streams[way as usize];
+            stream.counted |= row.offset == ABSENT;
+            if sends { stream.sent.push(moved) } else { stream.taken.push(moved) }
+        }
+        for stream in &mut streams {
+            stream.sent.sort_by_key(|m| (m.to, m.end));
+            stream.taken.sort_by_key(|m| (m.end, m.to));
+        }
+        Streams { streams, uses }
+    }
+
+    /// Who handed over the byte at this position, which had come by an instant; and when it was done with it as far as was recorded.
+    pub(crate) fn sender_of(&self, way: Way, position: u64, come_by: i64) -> Option<(u32, i64)> {
+        let stream = self.streams.get(way as usize)?;
+        let sent = &stream.sent;
+        if stream.counted {
+            // The latest that can have been what came.
+            let moved = sent.get(sent.partition_point(|m| m.start <= come_by).checked_sub(1)?)?;
+            return Some((moved.track, moved.end.min(come_by)));
+        }
+        let moved = sent.get(sent.partition_point(|m| m.to <= position))?;
+        (moved.from <= position).then(|| {
+            let part = (position - moved.from) as f64 / (moved.to - moved.from).max(1) as f64;
+            (moved.track, moved.start + ((moved.end - moved.start) as f64 * part) as i64)
+        })
+    }
+
+    /// The first bytes this thread took at or after an instant; or anyone, where it leaves that to others.
+    pub(crate) fn taken_from(&self, way: Way, track: u32, instant: i64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        let next = &taken[taken.partition_point(|m| m.end < instant)..];
+        next.iter().take(64).find(|m| m.track == track).or(next.first())
+    }
+
+    /// The last bytes anyone had taken by an instant.
+    pub(crate) fn taken_by(&self, way: Way, instant: i64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        taken.get(taken.partition_point(|m| m.end <= instant).checked_sub(1)?)
+    }
+
+    /// When the stream's taken bytes passed a position.
+    pub(crate) fn taken_past(&self, way: Way, position: u64) -> Option<&Moved> {
+        let taken = &self.streams.get(way as usize)?.taken;
+        taken.get(taken.partition_point(|m| m.to < position))
+    }
+
+    /// How many bytes the sender had handed over by an instant.
+    pub(crate) fn sent_by(&self, way: Way, instant: i64) -> u64 {
+        let Some(stream) = self.streams.get(way as usize) else { return 0 };
+        let after = stream.sent.partition_point(|m| m.start <= instant);
+        after.checked_sub(1).map_or(0, |i| stream.sent[i].to)
+    }
+
+    /// Where a thread that calls others had taken the last answer before it sent again; the first: where it first sent.
+    pub(crate) fn turns(&self, tables: &Tables, track: u32) -> Vec<i64> {
+        let mut turns = Vec::new();
+        let mut taken: Option<i64> = None;
+        let uses = self.uses.get(&track).into_iter().flatten();
+        for &(at, _, sends) in uses.filter(|&&(_, object, _)| end_of(tables, object, track) == End::Client) {
+            if !sends {
+                taken = Some(at);
+            } else if turns.is_empty() {
+                turns.push(at);
+            } else {
+                turns.extend(taken.take());
+            }
+        }
+        turns
+    }
+}

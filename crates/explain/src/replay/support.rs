@@ -1,0 +1,156 @@
+//! What the recording supports: a change gives at most what the critical path was charged for what it removes, and what was charged with nothing
+//! of the kind is not proposed.
+//!
+//! Taking something away from every path leaves the critical one as long as what else was on it. So a prediction that is better rests on
+//! something that the replay got wrong (a wait that it takes for another's, a transit of the wrong kind), and the charge is nearer to the truth.
+
+use super::rows::Rows;
+use crate::assemble::Parts;
+use crate::cause::{Cause, End};
+use crate::limits::replay as limits;
+use crate::path::ledger::Entry;
+use crate::waits::place::{Place, What};
+use thalweg_trace::{Meta, SpanKind};
+
+/// Queueing for processors goes with whatever was done before or beside it, if that goes.
+const QUEUEING: &[Cause] = &[Cause::ClientRunqueue, Cause::ServerRunqueue];
+
+/// What a change is about, and what else it may take away; `None` where it changes the order of things, and not how long they take.
+fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
+    use Cause as C;
+    let about: (&[Cause], &[Cause]) = match id {
+        "device.read.x2" => (&[C::ClientRead, C::ServerRead], &[]),
+        "device.write.x2" => (&[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory], &[]),
+        "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
+        "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
+        // What a sync's own call runs is charged to the processor.
+        "no_sync" => (&[C::ClientSync, C::ServerSync], &[C::ClientCpu, C::ServerCpu]),
+        "no_think" | "no_stop" => (&[C::ClientThink, C::ServerThink], &[]),
+        "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
+        "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),
+        "no_recorder" => (&[C::Recorder], &[]),
+        "cpu.client.x2" => (&[C::ClientCpu, C::ClientMetadata], &[]),
+        "cpu.server.x2" => (&[C::ServerCpu, C::ServerMetadata], &[]),
+        "link.x2" => (&[C::NetworkBandwidth], &[]),
+        "rtt.half" => (&[C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss], &[]),
+        "window.x4" => (&[C::NetworkRwnd, C::NetworkSndbuf], &[C::NetworkLatency]),
+        // After a loss the window is small for a while.
+        "no_loss" => (&[C::NetworkLoss], &[C::NetworkCwnd]),
+        "no_slow_start" => (&[C::NetworkCwnd], &[]),
+        "streams.x4" => (&[C::NetworkRwnd, C::NetworkSndbuf, C::NetworkCwnd, C::NetworkLoss], &[C::NetworkLatency]),
+        "server.x2" => (&[C::ServerUnknown], &[]),
+        _ => return None,
+    };
+    Some(about)
+}
+
+/// What goes on while a client waits for answers: what more requests in flight, and asking ahead, overlap.
+const ASKED: &[Cause] = {
+    use Cause as C;
+    &[
+        C::ServerRead,
+        C::ServerWrite,
+        C::ServerSync,
+        C::ServerMetadata,
+        C::ServerMemory,
+        C::ServerCpu,
+        C::ServerRunqueue,
+        C::ServerLock,
+        C::ServerThink,
+        C::ServerUnknown,
+        C::NetworkLoss,
+        C::NetworkSndbuf,
+        C::NetworkRwnd,
+        C::NetworkCwnd,
+        C::NetworkLatency,
+        C::NetworkBandwidth,
+        C::ClientRead,
+        C::ClientWrite,
+        C::ClientSync,
+        C::ClientMetadata,
+    ]
+};
+
+/// The causes that a change takes time from: what it removes, or what a change of the order of things overlaps.
+pub(super) fn about(id: &str) -> &'static [Cause] {
+    use Cause as C;
+    match id {
+        // (A request for a connection that was lost waits for a timer, whatever the round trip.)
+        "rtt.half" => &[C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf],
+        "no_poll" => &[C::ClientThink, C::ServerThink, C::NetworkLatency, C::ServerUnknown, C::ServerCpu, C::ClientCpu],
+        "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
+        "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
+        "overlap.read_send" => &[C::ClientRead, C::ClientCpu, C::ClientRunqueue],
+        _ => removes(id).map_or(ASKED, |(about, _)| about),
+    }
+}
+
+/// Whether it is a mount's wait for what programs ask of it: it sleeps because nothing is asked, and no change of it gives anything.
+fn waits_for_requests(parts: &Parts<'_>, entry: &Entry) -> bool {
+    match entry.place {
+        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } => {
+            parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount)
+        }
+        _ => false,
+    }
+}
+
+/// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
+#[derive(Clone, Debug)]
+pub(crate) struct Support {
+    shares: Vec<f64>,
+    /// Whether names were listed, or may have been: by whom does not matter.
+    pub lists: bool,
+}
+
+impl Support {
+    /// Of a recording.
+    pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
+        let mut shares = vec![0.0; Cause::ALL.len()];
+        let wall_ns = (parts.end - parts.start).max(1) as f64;
+        for entry in parts.ledger.entries.iter().filter(|entry| !waits_for_requests(parts, entry)) {
+            shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
+        }
+        // A server of files whose client asks small questions: what those are the kernel does not say.
+        let serves_files = |name: &str| name.contains("nfs");
+        let asks_server = parts.tables.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
+        let named = meta.command.iter().any(|word| word.starts_with("nfs://"));
+        Support { shares, lists: rows.lists || parts.seen.asking.delivered > 0 || asks_server || named }
+    }
+
+    fn share(&self, causes: &[Cause]) -> f64 {
+        causes.iter().map(|&cause| self.shares[cause as usize]).sum()
+    }
+
+    /// Which part of the wall time a change can take off at the most; `None` where nothing in the recording supports it.
+    pub(crate) fn most(&self, id: &str) -> Option<f64> {
+        let Some((removed, besides)) = removes(id) else { return Some(1.0) };
+        let queueing = if removed == QUEUEING { 0.0 } else { self.share(QUEUEING) };
+        (self.share(about(id)) >= limits::LEAST_GAIN).then(|| self.share(removed) + self.share(besides) + queueing)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn charged(shares: &[(Cause, f64)]) -> Support {
+        let mut all = vec![0.0; Cause::ALL.len()];
+        shares.iter().for_each(|&(cause, share)| all[cause as usize] = share);
+        Support { shares: all, lists: false }
+    }
+
+    #[test]
+    fn what_was_not_charged_cannot_be_gained() {
+        let support =
+            charged(&[(Cause::NetworkCwnd, 0.3), (Cause::ClientThink, 0.2), (Cause::ClientRunqueue, 0.1), (Cause::ClientCpu, 0.4)]);
+        let near = |id, share: f64| assert!((support.most(id).unwrap() - share).abs() < 1e-9, "{id}: {:?}", support.most(id));
+        assert_eq!(support.most("no_loss"), None, "nothing was lost");
+        assert_eq!(support.most("no_lock"), None);
+        assert_eq!(charged(&[(Cause::NetworkLoss, 0.9)]).most("rtt.half"), None, "a lost SYN waits for a timer");
+        near("no_slow_start", 0.4);
+        near("no_think", 0.3);
+        near("processors.x2", 0.1);
+        near("requests.x4", 1.0);
+    }
+}

@@ -1,0 +1,293 @@
+//! Each thread's time in order: stretches in which it ran, and waits between them.
+//!
+//! Waits that are one to a person are made one: a poll that timed out and was begun again waited for what ended
+//! the last of them; so did looks at a connection with sleeps between them, and receives that found nothing
+//! one after the other (spinning), which are no running at all: they wait for what comes next. And a wait after which its thread queued for a
+//! processor is two: only the first depends on anybody; queueing comes out anew in a replay.
+
+use super::rows::{Row, Rows};
+use crate::limits::replay as limits;
+use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
+use crate::rule::RuleId;
+use crate::waits::answer::{Act, Charge, Edge};
+use std::collections::HashMap;
+use thalweg_trace::{Role, SpanKind};
+
+/// On what one wait depended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Depends {
+    /// Over which edge, and at which instant it was come to there; `None`: on nobody.
+    pub edge: Option<(Edge, i64)>,
+    /// By which rule its end was charged.
+    pub charged: Option<(RuleId, Charge)>,
+}
+
+impl Depends {
+    /// From an answer for a thread at an instant.
+    pub(crate) fn of(acts: Vec<Act>, mut at: i64, track: u32) -> Depends {
+        let mut depends = Depends { edge: None, charged: None };
+        for act in acts {
+            match act {
+                Act::Charge(rule, charge, from) => {
+                    depends.charged.get_or_insert((rule, charge));
+                    at = from.min(at);
+                }
+                Act::Along(edge) | Act::Go(edge) if edge.track() != Some(track) => depends.edge = Some((edge, at)),
+                _ => {}
+            }
+        }
+        depends
+    }
+}
+
+/// A wait.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wait {
+    /// What was recorded of it (of its last part).
+    pub row: Row,
+    /// Where it began.
+    pub start: i64,
+    /// Where its blocked part ended.
+    pub woken: i64,
+    /// Where the thread ran again.
+    pub end: i64,
+    /// Polled now and then, or all the time, instead of waiting to be notified.
+    pub polls: bool,
+    /// On what it depended; not known before it is asked for.
+    pub depends: Option<Depends>,
+}
+
+impl Wait {
+    /// On whose doing it depended (a thread's, or that of a connection's other end), and at which instant that was come to.
+    pub(crate) fn target(&self) -> Option<(Target, i64)> {
+        let (edge, at) = self.depends?.edge?;
+        let target = match edge {
+            Edge::Bytes { connection, .. } | Edge::Peer { connection, .. } | Edge::Far { connection, .. } => Target::Connection(connection),
+            Edge::Woke(track) | Edge::Thread(track) => Target::Thread(track),
+        };
+        Some((target, at))
+    }
+}
+
+/// On whose doing a wait depends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub(crate) enum Target {
+    Thread(u32),
+    Connection(u32),
+}
+
+/// A stretch of a thread's time.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Piece {
+    /// It ran.
+    Run(i64, i64),
+    /// It waited.
+    Wait(Wait),
+}
+
+impl Piece {
+    /// Where it begins.
+    pub(crate) fn start(&self) -> i64 {
+        match self {
+            Piece::Run(start, _) => *start,
+            Piece::Wait(w) => w.start,
+        }
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> i64 {
+        match self {
+            Piece::Run(_, end) => *end,
+            Piece::Wait(w) => w.end,
+        }
+    }
+}
+
+/// A thread's time.
+#[derive(Debug)]
+pub(crate) struct Timeline {
+    /// Its dense number.
+    pub track: u32,
+    /// In order, touching.
+    pub pieces: Vec<Piece>,
+    /// When it sent, in order.
+    sends: Vec<i64>,
+}
+
+impl Timeline {
+    /// The piece at an instant; at a boundary the earlier one.
+    pub(crate) fn at(&self, instant: i64) -> usize {
+        self.pieces.partition_point(|p| p.end() < instant).min(self.pieces.len().saturating_sub(1))
+    }
+
+    /// The latest instant up to `instant` at which the thread ran, or where it began.
+    pub(crate) fn ran_at(&self, instant: i64) -> i64 {
+        let Some(first) = self.pieces.first() else { return instant };
+        match self.pieces[self.at(instant)] {
+            Piece::Run(start, end) => instant.clamp(start, end),
+            Piece::Wait(w) if instant >= w.end => w.end,
+            Piece::Wait(w) => w.start.min(instant.max(first.start())),
+        }
+    }
+
+    /// The earliest instant from `instant` on at which the thread ran, or where it ended.
+    pub(crate) fn runs_from(&self, instant: i64) -> i64 {
+        let from = self.pieces.iter().skip(self.at(instant));
+        let run = from.filter_map(|p| if let Piece::Run(start, end) = *p { Some((start, end)) } else { None }).find(|r| r.1 > instant);
+        run.map_or(self.pieces.last().map_or(instant, Piece::end), |r| r.0.max(instant))
+    }
+
+    /// When the thread can have woken another that was said to be woken at an instant and ran again at `latest`. Where only the sum of a span's
+    /// queueing is known, some of it may lie before the wait, and the waker may have come to it later.
+    pub(crate) fn woke_at(&self, instant: i64, latest: i64) -> i64 {
+        if self.ran_at(instant) < instant { self.runs_from(instant).min(latest) } else { instant }
+    }
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> i64 {
+        self.pieces.first().map_or(0, Piece::start)
+    }
+}
+
+/// By track: when it was made, and by which.
+pub(crate) type Makers = HashMap<u32, (i64, u32)>;
+
+/// The timelines of all threads that work for client or server.
+pub(crate) fn timelines(tables: &Tables, rows: &Rows, makers: &Makers, start: i64, end: i64) -> Vec<Timeline> {
+    let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); tables.actors.len()];
+    for row in rows.rows.iter().rev() {
+        let actor = &tables.actors[row.track as usize];
+        if actor.thread && matches!(actor.role, Role::Client | Role::Server) {
+            of_track[row.track as usize].push(*row);
+        }
+    }
+    let mut timelines = Vec::new();
+    for (track, mut rows_of) in of_track.into_iter().enumerate() {
+        let main = track as u32 == tables.main;
+        if rows_of.is_empty() && !main {
+            continue;
+        }
+        rows_of.sort_by_key(|r| (r.start, std::cmp::Reverse(r.end)));
+        let made = makers.get(&(track as u32)).map_or(i64::MAX, |made| made.0);
+        let life = if main {
+            (start, end)
+        } else {
+            (rows_of[0].start.min(made).max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end))
+        };
+        let pieces = pieces(&rows_of, rows, life);
+        let mut sends: Vec<i64> = rows_of.iter().filter(|r| r.moves() && r.kind == SpanKind::NetSend).map(|r| r.end).collect();
+        sends.sort_unstable();
+        timelines.push(Timeline { track: track as u32, pieces, sends });
+    }
+    timelines
+}
+
+/// Makes waits that were one to a person one, where it is known on what each depended; and the queueing after each a wait of its own.
+pub(crate) fn join(timelines: &mut [Timeline]) {
+    timelines.iter_mut().for_each(|timeline| merge_looks(&mut timeline.pieces, &timeline.sends));
+    split_queueing(timelines);
+}
+
+/// Makes the queueing after each wait a wait of its own.
+fn split_queueing(timelines: &mut [Timeline]) {
+    let of_track: HashMap<u32, usize> = timelines.iter().enumerate().map(|(i, t)| (t.track, i)).collect();
+    let waker_of = |w: &Wait| match w.target()?.0 {
+        Target::Thread(track) => of_track.get(&track).copied(),
+        Target::Connection(_) => None,
+    };
+    let split: Vec<Vec<Piece>> = timelines
+        .iter()
+        .enumerate()
+        .map(|(i, timeline)| {
+            let mut pieces = Vec::with_capacity(timeline.pieces.len());
+            for piece in &timeline.pieces {
+                let Piece::Wait(wait) = *piece else {
+                    pieces.push(*piece);
+                    continue;
+                };
+                let waker = waker_of(&wait).filter(|&waker| waker != i).map(|waker| &timelines[waker]);
+                let woken = waker.map_or(wait.woken, |waker| waker.woke_at(wait.woken, wait.row.end)).min(wait.end);
+                pieces.push(Piece::Wait(Wait { woken, end: woken, ..wait }));
+                if woken < wait.end {
+                    let row = Row { kind: SpanKind::WaitRunqueue, waker: NONE, object: NONE, ..wait.row };
+                    pieces.push(Piece::Wait(Wait { row, start: woken, woken: wait.end, end: wait.end, polls: false, depends: None }));
+                }
+            }
+            pieces
+        })
+        .collect();
+    timelines.iter_mut().zip(split).for_each(|(timeline, pieces)| timeline.pieces = pieces);
+}
+
+fn pieces(rows_of: &[Row], rows: &Rows, (start, end): (i64, i64)) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut cursor = start;
+    for row in rows_of {
+        let off_until = if row.fruitless { row.end } else { row.off_until }.min(end);
+        let is_wait = (row.waits() || row.fruitless) && !rows.parents.contains(&row.id);
+        if !is_wait || off_until <= cursor {
+            continue;
+        }
+        let from = row.start.max(cursor);
+        if from > cursor {
+            pieces.push(Piece::Run(cursor, from));
+        }
+        let queued = if row.kind == SpanKind::WaitRunqueue { 0 } else { (row.runqueue_ns as i64).min(off_until - from) };
+        let depends = row.rank.map(|rank| Depends { edge: Some((Edge::Thread(rank), off_until)), charged: None });
+        pieces.push(Piece::Wait(Wait { row: *row, start: from, woken: off_until - queued, end: off_until, polls: row.fruitless, depends }));
+        cursor = off_until;
+    }
+    if cursor < end {
+        pieces.push(Piece::Run(cursor, end));
+    }
+    pieces
+}
+
+/// Whether a wait was only a look: it ended before what it depended on had come about.
+fn is_look(wait: &Wait) -> bool {
+    (wait.row.fruitless || wait.row.by_timer) && wait.target().is_some_and(|(_, at)| at >= wait.woken)
+}
+
+/// Whether a wait goes on with what a look was for: it depended on the same thread.
+fn continues(look: &Wait, next: &Wait) -> bool {
+    look.target().map(|target| target.0) == next.target().map(|target| target.0)
+}
+
+/// The look that a thread did next to nothing after, but queue for a processor; and where it stands.
+fn last_look(pieces: &[Piece]) -> Option<(usize, Wait)> {
+    let mut ran = 0;
+    for (at, piece) in pieces.iter().enumerate().rev().take(6) {
+        match piece {
+            Piece::Run(from, to) => ran += to - from,
+            Piece::Wait(w) if w.row.kind == SpanKind::WaitRunqueue => {}
+            Piece::Wait(w) => return (is_look(w) && ran <= limits::BETWEEN_POLLS_NS).then_some((at, *w)),
+        }
+    }
+    None
+}
+
+/// Makes looks one after the other, with next to no running and no sending between them, one wait.
+fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
+    let sent_within = |from: i64, to: i64| sends.get(sends.partition_point(|&s| s < from)).is_some_and(|&s| s <= to);
+    let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
+    for piece in pieces.drain(..) {
+        let Piece::Wait(next) = piece else {
+            merged.push(piece);
+            continue;
+        };
+        if next.row.kind == SpanKind::WaitRunqueue {
+            merged.push(piece);
+            continue;
+        }
+        match last_look(&merged) {
+            Some((at, look)) if continues(&look, &next) && !sent_within(look.end, next.start) => {
+                merged.truncate(at);
+                merged.push(Piece::Wait(Wait { start: look.start, polls: look.polls || next.polls, ..next }));
+            }
+            _ => merged.push(piece),
+        }
+    }
+    *pieces = merged;
+}
