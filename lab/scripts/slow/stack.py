@@ -1,7 +1,7 @@
 """stack.py PORT ...: several tiers behind one port, as people run them; it prints `ready` when the first answers.
 
     --front haproxy|nginx|socat     before the rest; may be given more than once, the outermost first
-    --only redis|postgres|sshd      that daemon alone, on PORT, as it makes itself one (in a session of its own)
+    --only redis|postgres|mariadb|sshd   that daemon alone, on PORT, as it makes itself one (in a session of its own)
 
 Behind the fronts answers a small HTTP server in Python, with a thread for each connection: it does its work (--sleep, --compute, --sync,
 --redis COMMAND, --sql STATEMENT) for each. What is started is ended at SIGTERM, by its own number.
@@ -31,11 +31,17 @@ HAPROXY = """defaults
   timeout client 30s
   timeout server 30s
 frontend in
-  bind 127.0.0.1:{port}
+  bind {on}:{port}
   default_backend out
 backend out
   http-reuse always
-  server one 127.0.0.1:{behind}
+{first}  server one 127.0.0.1:{behind}{limit}
+"""
+FIRST = """  retries 1
+  option redispatch 1
+  balance roundrobin
+  timeout connect 1500ms
+  server first {address}:{behind}
 """
 NGINX = """daemon on; worker_processes 1; pid {directory}/nginx.pid; error_log {directory}/nginx.log; user root;
 events {{ worker_connections 64; }}
@@ -71,16 +77,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("port", type=int)
     parser.add_argument("--front", action="append", default=[], choices=("haproxy", "nginx", "socat"))
-    parser.add_argument("--only", choices=("redis", "postgres", "sshd"))
+    parser.add_argument("--only", choices=("redis", "postgres", "mariadb", "sshd"))
     parser.add_argument("--redis", metavar="COMMAND")
     parser.add_argument("--sql", metavar="STATEMENT")
     parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL that comes first")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
     parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
+    parser.add_argument("--first", metavar="ADDRESS", help="with haproxy: ask the server at this address before the other")
+    parser.add_argument("--maxconn", type=int, help="with haproxy: so many requests at a time to the server")
     parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
     parser.add_argument("--others", metavar="COMMAND", help="with redis: what another client asks all the time")
     parser.add_argument("--pusher", action="store_true", help="with redis: a program that pushes jobs, its work before each")
     parser.add_argument("--unix", metavar="PATH", help="where redis listens besides")
+    parser.add_argument("--pgbench", action="store_true", help="with postgres: the tables that pgbench needs")
+    parser.add_argument("--holder", metavar="STATEMENT", help="another client's, which commits when the work is done that begins with the file of --begin")
+    parser.add_argument("--begin", metavar="PATH")
     parser.add_argument("--cold", action="store_true", help="with postgres: start anew, with nothing of the data in memory")
     parser.add_argument("--ssh-config", metavar="PATH", help="where clients find how to reach sshd")
     add_options(parser)
@@ -134,7 +145,7 @@ class Stack:
         pid = os.fork()
         if pid == 0:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            serve_http(port, Work(self.options), below, self.options.forking)
+            serve_http(port, Work(self.options), below, self.options.forking, "0.0.0.0" if self.options.first else "127.0.0.1")
             os._exit(0)
         self.ends.append(lambda: os.kill(pid, signal.SIGTERM))
         wait_for(port)
@@ -162,7 +173,9 @@ class Stack:
 
     def haproxy(self, port, behind):
         """haproxy, in the background as it puts itself."""
-        path = self.configured("haproxy.cfg", HAPROXY, port=port, behind=behind)
+        address = self.options.first
+        first = FIRST.format(address=address, behind=behind) if address else ""
+        path = self.configured("haproxy.cfg", HAPROXY, port=port, behind=behind, first=first, on="" if address else "127.0.0.1", limit=f" maxconn {self.options.maxconn}" if self.options.maxconn else "")
         subprocess.run(["haproxy", "-D", "-f", path, "-p", f"{self.directory}/haproxy.pid"], check=True)
         self.by_pid_file("haproxy.pid")
         wait_for(port)
@@ -222,7 +235,46 @@ class Stack:
         subprocess.run([f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log", "start"], **as_owner)
         self.ends.append(lambda: subprocess.run([f"{programs}/pg_ctl", "-D", data, "-m", "immediate", "stop"], **as_owner))
         self.ask_before(port, [f"{programs}/pg_ctl", "-D", data, "-w", "-o", flags, "-l", f"{data}/log"], as_owner, data)
+        if self.options.pgbench:
+            subprocess.run([f"{programs}/pgbench", "-q", "-i", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres", "postgres"], check=True, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
+        if self.options.holder:
+            self.hold(["psql", "-q", "-At", "-h", "127.0.0.1", "-p", str(port), "-U", "postgres"])
         return port
+
+    def mariadb(self, port):
+        """MariaDB, whose data are made once and stay in --data."""
+        data = self.options.data
+        own = ["--no-defaults", f"--datadir={data}"]
+        if not os.path.isdir(data):
+            made = ["mariadb-install-db", *own, "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"]
+            subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
+        own += [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", f"--pid-file={self.directory}/pid", "--user=root"]
+        self.started(["mariadbd", *own, "--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF"])
+        wait_for(port)
+        client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(port), "-u", "root", "-N", "-n"]
+        for statement in self.options.before:
+            subprocess.run([*client, "-e", statement], check=True)
+        if self.options.holder:
+            self.hold(client)
+
+    def hold(self, client):
+        """A client of the database's own, within a transaction until its work is done."""
+        session = subprocess.Popen(client, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        self.ends.append(lambda: (session.kill(), session.wait(5)))
+        session.stdin.write(f"{self.options.holder};\nselect 'held';\n")
+        session.stdin.flush()
+        while session.stdout.readline().strip() != "held":
+            pass
+        threading.Thread(target=self.let_go, args=(session,), daemon=True).start()
+
+    def let_go(self, session):
+        """Commit, at last."""
+        while not os.path.exists(self.options.begin):
+            time.sleep(0.001)
+        os.unlink(self.options.begin)
+        Work(self.options)()
+        session.stdin.write("commit;\n")
+        session.stdin.flush()
 
     def ask_before(self, port, control, as_owner, data):
         """The statements that come before all others, and (--cold) nothing of what they wrote in memory."""
@@ -307,7 +359,7 @@ class Postgres:
                 return
 
 
-def serve_http(port, work, below, forking):
+def serve_http(port, work, below, forking, address):
     """Answer requests one after another."""
 
     class Handler(http.server.BaseHTTPRequestHandler):
@@ -327,7 +379,7 @@ def serve_http(port, work, below, forking):
         pass
 
     http.server.ThreadingHTTPServer.daemon_threads = True
-    (Forking if forking else http.server.ThreadingHTTPServer)(("127.0.0.1", port), Handler).serve_forever()
+    (Forking if forking else http.server.ThreadingHTTPServer)((address, port), Handler).serve_forever()
 
 
 def free_port():
