@@ -10,6 +10,10 @@ pub(crate) const LAST_CALLS: usize = 16;
 /// A send that ended so shortly before a wait began asked for what the wait was for. Instead: a request number on plain sends and receives.
 pub(crate) const JUST_SENT_NS: i64 = 1_000_000;
 
+/// What the kernel takes to hand bytes on within a machine, a turn of the scheduler included: measured in microseconds on an idle machine.
+/// Instead: when bytes came to lie at the receiver.
+pub(crate) const IN_KERNEL_NS: i64 = 4_000_000;
+
 // doubts.rs
 
 /// A thread's wait for a processor from this much on that no count of the kernel's shows may be something else. A fair scheduler gives a
@@ -50,6 +54,11 @@ pub(crate) const FROZEN_NS: u64 = 10 * STILL_NS;
 pub(crate) const FROZEN_EDGE_NS: i64 = 5_000_000;
 /// One call of more bytes may take a second on a slow device. Instead: stops as spans of their own.
 pub(crate) const ONE_CALL_BYTES: u64 = 16 << 20;
+
+// looks.rs
+
+/// Bound: processes that one process made to look for something between two pauses.
+pub(crate) const LOOKERS: usize = 64;
 
 // polling.rs
 

@@ -79,6 +79,8 @@ pub(crate) struct NextActions {
     pub send: (i64, u32),
     /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
     pub wait: (i64, u32, u32),
+    /// When it next looked for something (a call of no length), on which object and connection.
+    pub look: (i64, u32, u32),
     /// Whether that was a pause of its own choice.
     pub pause: bool,
     /// When it next blocked at all.
@@ -97,6 +99,7 @@ impl Default for NextActions {
             receive: (i64::MAX, NONE, ABSENT),
             send: (i64::MAX, NONE),
             wait: (i64::MAX, NONE, NONE),
+            look: (i64::MAX, NONE, NONE),
             pause: false,
             next_wait: i64::MAX,
             next_pause: i64::MAX,
@@ -116,6 +119,9 @@ impl NextActions {
             }
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
+        }
+        if span.start == span.end && span.object != NONE && span.result <= 0 && span.start <= self.look.0 {
+            self.look = (span.start, span.object, span.connection);
         }
         let waited = span.cpu_ns == 0 && (span.end > span.start || span.waker != NONE) && span.kind != SpanKind::WaitRunqueue;
         if !waited && span.cpu_ns != 0 && !span.is_container() {

@@ -94,6 +94,11 @@ impl Stalls {
         own.next().map(|s| s.stall)
     }
 
+    /// Whether small segments of a connection were held back for acknowledgements.
+    pub(crate) fn held_back(&self, connection: u32) -> bool {
+        self.all.iter().any(|s| s.connection == connection && s.stall == Stall::Nagle)
+    }
+
     /// What lay in these intervals; each stall once.
     pub(crate) fn within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> BTreeMap<Stall, Often> {
         let mut often: BTreeMap<Stall, Often> = BTreeMap::new();

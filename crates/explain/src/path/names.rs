@@ -3,7 +3,7 @@
 use crate::cause::End;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
-use crate::waits::place::{Place, What, waited_on};
+use crate::waits::place::{Missing, Place, What, waited_on};
 use thalweg_trace::{ObjectKind, SpanKind};
 
 impl Place {
@@ -26,6 +26,7 @@ impl Place {
                     What::Still(kind) => format!("{who}: standing still in {}", kind.name()),
                     What::Stopped => format!("{who}: stopped"),
                     What::Looking => format!("{who}: polling in a sleep loop; target unknown"),
+                    What::LooksFor(missing) => format!("{who}: {}", looked_for(tables, missing, object)),
                 }
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
@@ -47,6 +48,17 @@ impl Place {
     /// Whether it is a control group's processor quota.
     pub(crate) fn is_quota(self, tables: &Tables) -> bool {
         matches!(self, Place::Thread { what: What::Runnable, object, .. } if tables.objects.get(object as usize).is_some())
+    }
+}
+
+/// What was looked for again and again, and how it was not found.
+fn looked_for(tables: &Tables, missing: Missing, object: u32) -> String {
+    let Some(object) = tables.objects.get(object as usize) else { return "waiting for something it looks for".to_owned() };
+    match (missing, waited_on(object)) {
+        (_, Some(on)) => on,
+        (Missing::Absent, None) => format!("waiting for {} to appear", object.name),
+        (Missing::Present, None) => format!("waiting for {} to go away", object.name),
+        (Missing::Busy | Missing::Listener, None) => format!("waiting for {}", object.name),
     }
 }
 

@@ -3,6 +3,8 @@
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::feed::Carried;
+use crate::observe::index::NONE;
+use crate::observe::lives::Beginning;
 use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;
 use thalweg_trace::ABSENT;
@@ -38,6 +40,10 @@ impl View<'_, '_, '_> {
             return self.meet(blocked, sender);
         }
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
+        if self.at - from > self.longest_transit_ns(&way, sender) {
+            // It came long before: it was something else that ended the wait.
+            return self.follow_connection(blocked);
+        }
         if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
@@ -145,8 +151,10 @@ impl View<'_, '_, '_> {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
-            let dropped = self.facts.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end) == Some(Stall::AcceptQueue);
-            if connects && !dropped && blocked.span.side == End::Client && !self.has_begun(peer)? {
+            let asked_again = self.facts.wire.stalls.connecting(connection, blocked.span.start, blocked.span.end);
+            let dropped = asked_again == Some(Stall::AcceptQueue);
+            let was_there = matches!(self.facts.lives[peer as usize].from, Some((_, Beginning::Seen)));
+            if connects && !dropped && (!was_there || asked_again.is_some()) && blocked.span.side == End::Client && !self.has_begun(peer)? {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
@@ -184,6 +192,8 @@ impl View<'_, '_, '_> {
                 self.jump(peer);
             }
             self.charge_still(theirs.kind, from);
+        } else if self.at - from > self.longest_transit_ns(&way, peer) {
+            return self.meet_idle(blocked, peer, from);
         } else {
             let (cause, rule) = self.facts.wire.decided(&way);
             self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
@@ -196,6 +206,34 @@ impl View<'_, '_, '_> {
             self.go(peer_of(&blocked, track));
         }
         Ok(())
+    }
+
+    /// Both wait for each other's bytes for longer than any can be under way: somebody else of the peer's process has taken what was sent, and works on it;
+    /// where nobody does, it is not known who was to act.
+    fn meet_idle(&mut self, blocked: Blocked, peer: u32, from: i64) -> Answer<()> {
+        let works = if self.circling { None } else { self.running_sibling_of(peer, self.track) };
+        if let Some(works) = works {
+            self.infer(from);
+            self.jump(works);
+            return Ok(());
+        }
+        let place = self.labels.thread_place(peer, What::Blocked(blocked.span.kind), NONE);
+        let cause = if self.tables.actors[peer as usize].end == End::Server { Cause::ServerUnknown } else { Cause::Unknown };
+        self.charge_at_own(RuleId::NotTheNetwork, cause, place, from);
+        Ok(())
+    }
+
+    /// For how long bytes can have been under way between two ends that were recorded, as far as TCP's figures say.
+    fn longest_transit_ns(&self, way: &Transit, peer: u32) -> i64 {
+        let (cause, _) = self.facts.wire.decided(way);
+        let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
+        let no_path = same_machine && self.facts.wire.is_no_path(way.connection).unwrap_or(self.tables.is_within_machine(way.connection));
+        if self.tables.wakers_inferred || !no_path || cause != Cause::NetworkLatency {
+            return i64::MAX;
+        }
+        let grain_ns = if self.facts.wire.stalls.held_back(way.connection) { limits::HELD_BACK_NS } else { limits::IN_KERNEL_NS };
+        let round_trips_ns = self.facts.wire.longest_ns(cause, way.connection, (way.start, way.end)).unwrap_or(0);
+        round_trips_ns.saturating_add(grain_ns)
     }
 
     /// The same span, of this connection.

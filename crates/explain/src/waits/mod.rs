@@ -10,6 +10,7 @@ mod connections;
 mod doubts;
 mod files;
 mod lives;
+pub(crate) mod looks;
 pub(crate) mod place;
 mod polling;
 mod pool;
@@ -59,6 +60,7 @@ impl View<'_, '_, '_> {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.pauses_between_looks(&span)? => {}
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_poll(&span)? => {
                 self.charge_polling(&span);
             }

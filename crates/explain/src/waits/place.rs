@@ -23,6 +23,21 @@ pub(crate) enum What {
     Stopped,
     /// Polls in a sleep loop; what for is not known.
     Looking,
+    /// Sleeps between looks for an object.
+    LooksFor(Missing),
+}
+
+/// Why what was looked for was not found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Missing {
+    /// It was not there.
+    Absent,
+    /// It was there, and was not to be.
+    Present,
+    /// Somebody else had it.
+    Busy,
+    /// Nobody listened.
+    Listener,
 }
 
 /// Where time is charged, before it is put into words.
@@ -114,6 +129,7 @@ impl Labels {
         };
         let object = match what {
             What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
+            What::LooksFor(_) => object,
             // A quota's control group; a pipe, a terminal.
             What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
             _ => NONE,

@@ -225,7 +225,8 @@ impl View<'_, '_, '_> {
             let leads = actor.leads();
             let life = self.facts.lives[track as usize];
             let there = life.from.is_none_or(|(from, _)| from < polls.from);
-            let ended = life.until.filter(|&until| there && until > polls.since && until <= self.at);
+            // Who looks at what others write down may look once more after an end.
+            let ended = life.until.filter(|&until| there && until > polls.from && until <= self.at);
             let done = match ended {
                 Some(until) => Some((true, until)),
                 None if there && life.until.is_none_or(|until| until > self.at) => self.idle_since(track, polls).map(|at| (false, at)),
@@ -291,6 +292,6 @@ fn is_like(pause: &LiveSpan) -> impl Fn(&Tables, &LiveSpan) -> bool + use<> {
 }
 
 /// Whether two lengths are about the same.
-fn alike(one: i64, other: i64) -> bool {
+pub(super) fn alike(one: i64, other: i64) -> bool {
     one <= limits::ALIKE_TIMES * other + limits::SHORTEST_PAUSE_NS && other <= limits::ALIKE_TIMES * one + limits::SHORTEST_PAUSE_NS
 }

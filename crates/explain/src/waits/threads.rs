@@ -67,9 +67,16 @@ impl View<'_, '_, '_> {
     /// A thread of this one's process, other than `waiting`, that ran or wanted to at the walk's instant: of several, the one that
     /// last did something else.
     pub(super) fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
-        let (pid, machine) = (self.actor().pid, self.actor().machine);
+        self.running_sibling_of(self.track, waiting)
+    }
+
+    /// The same of another thread's process.
+    pub(super) fn running_sibling_of(&mut self, track: u32, waiting: u32) -> Option<u32> {
+        let of = &self.tables.actors[track as usize];
+        let (pid, machine) = (of.pid, of.machine);
         let siblings = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
-        let siblings = siblings.map(|(i, _)| i as u32).filter(|&t| t != self.track && t != waiting && !self.is_outside_its_life(t));
+        let siblings =
+            siblings.map(|(i, _)| i as u32).filter(|&t| t != track && t != self.track && t != waiting && !self.is_outside_its_life(t));
         let siblings: Vec<u32> = siblings.collect();
         let mut best = None;
         for track in siblings {

@@ -15,7 +15,7 @@ impl View<'_, '_, '_> {
             }
             return Ok(Some(looked_for));
         }
-        if self.polled(span)? {
+        if self.polled(span)? || self.pauses_between_looks(span)? {
             return Ok(None);
         }
         if self.seems_to_poll(span)? {

@@ -1,6 +1,7 @@
 //! Where a rule stands: one thread at one instant, with the recording as far as it was read, and what is known of all of it.
 
 use super::answer::{Act, Answer, Charge, Edge, NeedUntil};
+use super::looks::Looking;
 use super::place::{Labels, Place, What};
 use crate::cause::{Activity, Cause, End};
 use crate::observe::feed::{Feed, Lane};
@@ -36,6 +37,8 @@ pub(crate) struct Memory {
     pub polled_for: Option<(u32, u32)>,
     /// Who looked at intervals for what is not known, when the last pause of it began that was come to, and how long it was.
     pub polls_for_unknown: Option<(u32, i64, i64)>,
+    /// What was looked for between pauses.
+    pub looking: Option<Looking>,
     /// Of the call last stood in: whether it is made of parts.
     pub parts_of: (u64, bool),
     /// How long messages usually lie before they are picked up.

@@ -1,0 +1,186 @@
+//! Pauses between looks: a thread sleeps, looks for a file, a lock or somebody who listens, does not find it, and sleeps again. It waits for what it
+//! looked for; the sleep is only how. Looks are calls that failed, each a span of no length with its object and why it failed.
+
+use super::place::Missing;
+use super::*;
+use crate::limits::waits as limits;
+use crate::observe::lives::Beginning;
+use thalweg_trace::ObjectKind;
+
+const ENOENT: i32 = 2;
+const EEXIST: i32 = 17;
+const ENOTEMPTY: i32 = 39;
+const ECONNREFUSED: i32 = 111;
+
+/// What was looked for, and by whom.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Look {
+    /// What it was on.
+    object: u32,
+    /// The thread that looked.
+    track: u32,
+    /// Its connection, where it was for one.
+    connection: u32,
+    /// When it looked.
+    at: i64,
+    missing: Missing,
+}
+
+impl Look {
+    fn of(span: &LiveSpan) -> Option<Look> {
+        let missing = match -span.result {
+            _ if span.kind == SpanKind::NetConnect => Missing::Listener,
+            ECONNREFUSED => Missing::Listener,
+            ENOENT => Missing::Absent,
+            EEXIST | ENOTEMPTY => Missing::Present,
+            _ => Missing::Busy,
+        };
+        let failed = span.result < 0 && span.kind != SpanKind::NetReceive && span.object != NONE;
+        failed.then_some(Look { object: span.object, track: span.track, connection: span.connection, at: span.start, missing })
+    }
+
+    /// Whether two are for the same: each try for a listener has a connection of its own.
+    fn is_like(&self, other: &Look, tables: &crate::observe::tables::Tables) -> bool {
+        let server =
+            |connection: u32| tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map(|(_, server)| server);
+        let same_server =
+            self.connection != NONE && server(self.connection).is_some() && server(self.connection) == server(other.connection);
+        self.object == other.object || same_server
+    }
+}
+
+/// Of a row of pauses: what was looked for between them, when the pause that was come to last began, and how long it was.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Looking {
+    look: Look,
+    pauser: (u32, u32),
+    later: i64,
+    length: i64,
+}
+
+impl View<'_, '_, '_> {
+    /// Stands in a pause: whether something was looked for before it in vain, and it is charged to that.
+    pub(super) fn pauses_between_looks(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        let length = self.at - pause.start;
+        if length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
+            return Ok(false);
+        }
+        let maker = self.made_to_pause(pause);
+        let pauser = maker.map_or((self.track, NONE), |maker| (maker, maker));
+        let window = length.max(limits::MADE_TO_PAUSE_NS);
+        self.ensure(pause.start - window)?;
+        let before = self.looks_of(pauser.0, (pause.start - window, pause.start));
+        // The first pauses of a row are like those after them: looks are recorded from the third on.
+        let known = self.memory.looking.filter(|known| {
+            let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
+            known.pauser.0 == pauser.0 && soon && polling::alike(length, known.length)
+        });
+        let again = |look: &&Look| {
+            let later = known.is_some_and(|known| known.look.is_like(look, self.tables));
+            later
+                || before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables))
+                || self.looks_again_at(pauser.0, look, window)
+        };
+        let look = before.iter().rev().find(again).copied().or(known.map(|known| known.look));
+        let Some(look) = look else { return Ok(false) };
+        self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });
+        if before.is_empty() {
+            self.infer(pause.start);
+        }
+        self.charge_look(pause, &look)
+    }
+
+    /// If this thread was made only to pause (`sleep`), by a process that does so again and again: by whom.
+    fn made_to_pause(&self, pause: &LiveSpan) -> Option<u32> {
+        let Some((made, Beginning::Made(by))) = self.facts.lives[self.track as usize].from else { return None };
+        let (own, maker) = (self.actor(), self.tables.actors.get(by as usize)?);
+        let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
+        (brief && maker.thread && maker.pid != own.pid).then_some(by)
+    }
+
+    /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
+    fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Vec<Look> {
+        let made_by = |life: &crate::observe::lives::Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && at >= from && at <= until);
+        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
+        let lookers: Vec<u32> = std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect();
+        let mut looks = Vec::new();
+        for track in lookers {
+            self.settle(track);
+            let recent = self.feed.lanes[track as usize].ahead.iter().take_while(|s| s.end >= from);
+            looks.extend(recent.filter(|s| s.end <= until && s.start == s.end).filter_map(Look::of));
+        }
+        looks.sort_by_key(|look| look.at);
+        looks
+    }
+
+    /// Whether the same is looked at again after the pause, in vain or not.
+    fn looks_again_at(&self, looker: u32, look: &Look, window: i64) -> bool {
+        let soon = |made: i64| made >= self.at && made - self.at <= window;
+        let made_by = |life: &crate::observe::lives::Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && soon(at));
+        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
+        std::iter::once(looker).chain(children.take(limits::LOOKERS)).any(|track| {
+            let (at, object, connection) = self.feed.lanes[track as usize].passed.look;
+            let other = Look { object, track, connection, at, ..*look };
+            at != i64::MAX && at - self.at <= window && other.is_like(look, self.tables)
+        })
+    }
+
+    fn charge_look(&mut self, pause: &LiveSpan, look: &Look) -> Answer<bool> {
+        let from = self.piece_start(pause);
+        match look.missing {
+            Missing::Listener => {
+                // Who listens there later had not come so far.
+                if let Some(server) = self.listens_later(look).filter(|&server| !self.is_outside_its_life(server)) {
+                    self.memory.came_from.insert(server, self.track);
+                    self.infer(from);
+                    self.jump(server);
+                    return Ok(true);
+                }
+                let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection: look.connection };
+                self.charge_at_own(RuleId::LookedForListener, Cause::ServerUnknown, place, self.within_life(from));
+            }
+            missing => {
+                if let Some((track, at)) = self.brought_about(look) {
+                    self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at.max(from));
+                    self.memory.came_from.insert(track, self.track);
+                    self.jump(track);
+                    return Ok(true);
+                }
+                self.charge_thread(RuleId::LookedFor, Activity::Lock, What::LooksFor(missing), look.object, from);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Who serves connections to the same address later on.
+    fn listens_later(&self, look: &Look) -> Option<u32> {
+        let server = |connection: usize| self.tables.connections.get(connection)?.split_once(" > ").map(|(_, server)| server);
+        let wanted = server(look.connection as usize)?;
+        let of_server = |connection: &usize| server(*connection) == Some(wanted);
+        let served = (0..self.tables.connections.len()).filter(of_server);
+        let parties = served.flat_map(|connection| &self.feed.parties[connection][End::Server as usize]);
+        parties.copied().filter(|&track| track != self.track).last()
+    }
+
+    /// Who did something with what was looked for since it was not found last, and when: it came about by that. (A child that is waited for is
+    /// found by its end.)
+    fn brought_about(&mut self, look: &Look) -> Option<(u32, i64)> {
+        let kind = self.tables.objects.get(look.object as usize)?.kind;
+        if kind != ObjectKind::File {
+            return None;
+        }
+        let own = self.tables.actors[look.track as usize].pid;
+        let mut latest = None;
+        for track in 0..self.tables.actors.len() as u32 {
+            let actor = &self.tables.actors[track as usize];
+            if !actor.thread || actor.pid == own || !matches!(actor.role, Role::Client | Role::Server) {
+                continue;
+            }
+            self.settle(track);
+            let since = self.feed.lanes[track as usize].ahead.iter().take_while(|s| s.end > look.at);
+            let touched = since.filter(|s| s.object == look.object && s.end > s.start).map(|s| s.end).max();
+            latest = latest.max(touched.map(|end| (end, track)));
+        }
+        latest.map(|(end, track)| (track, end))
+    }
+}
