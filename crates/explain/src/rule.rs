@@ -71,6 +71,7 @@ rules! {
     LockWork = "lock.work", "the same, but the holder works for those who wait", "what the holder did in all of the recording";
     LockHanded = "lock.handed-on", "another client had the lock that a server handed on", "the server's waits for each other";
     LockHandedUnrecorded = "lock.handed-on.unrecorded", "the same, and nothing was recorded of that client", "the connection it came back by";
+    LockGiven = "lock.given", "a program of which nothing was recorded then gave a lock, a semaphore, or opened the other end of a FIFO", "the wait's object, the waker";
     LockFile = "lock.file", "another program had the lock on a file", "the lock's object, the waker";
     LockFileUnknown = "lock.file.unknown-holder", "a lock on a file, of which the holder is not known", "the lock's object";
     Unseen = "unseen", "a thread that was not recorded then ended the wait", "`thread.seen`, the waker's role";

@@ -227,7 +227,7 @@ fn why_unknown(place: Place) -> String {
         Place::Thread { what: What::Blocked(kind), .. } if is_mpi(kind) => "waiting for ranks of which nothing was recorded".to_owned(),
         Place::Thread { what: What::Blocked(_), .. } => "asleep in the kernel, where the recorder could not see what for".to_owned(),
         Place::Hole { .. } => "it was in no wait, and no sample found it running: the machine itself may have stood still".to_owned(),
-        Place::Unseen { .. } => "what it did until it ended this was not recorded".to_owned(),
+        Place::Unseen { .. } | Place::Given { .. } => "what it did until it ended this was not recorded".to_owned(),
         Place::FarEnd { .. } => "nothing was recorded of who was waited for".to_owned(),
         _ => "no rule covers it".to_owned(),
     }

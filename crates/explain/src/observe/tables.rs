@@ -135,7 +135,7 @@ impl Tables {
         let device_objects = device_objects(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
-        let objects: Vec<Object> = source
+        let mut objects: Vec<Object> = source
             .objects()
             .iter()
             .map(|o| {
@@ -156,6 +156,7 @@ impl Tables {
                 Object { id, name, kind: o.kind, connection, connection_end, attributes: o.attributes.clone() }
             })
             .collect();
+        turn_connections(&mut connections, &mut objects);
         Tables {
             records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
@@ -190,6 +191,26 @@ impl Tables {
         let host = |address: &str| address.rsplit_once(':').map(|(host, _)| host.to_owned());
         let (client, server) = (host(client), host(server));
         client.is_some() && client == server || server.is_some_and(|host| host.starts_with("127.") || host == "[::1]")
+    }
+}
+
+/// Of a connection that was there before it was recorded, which end called may be mistaken: whom others called was called in it, too.
+fn turn_connections(connections: &mut [String], objects: &mut [Object]) {
+    let ends = |name: &String| name.split_once(" > ").map(|(client, server)| (client.to_owned(), server.to_owned()));
+    let all: Vec<(String, String)> = connections.iter().filter_map(ends).collect();
+    let called: HashMap<&str, usize> = all.iter().fold(HashMap::new(), |mut called, (_, server)| {
+        *called.entry(server.as_str()).or_default() += 1;
+        called
+    });
+    for (number, name) in connections.iter_mut().enumerate() {
+        let Some((client, server)) = ends(name) else { continue };
+        if called.contains_key(client.as_str()) && called.get(server.as_str()) == Some(&1) {
+            *name = format!("{server} > {client}");
+            for object in objects.iter_mut().filter(|object| object.connection == number as u32) {
+                object.name.clone_from(name);
+                object.connection_end = object.connection_end.map(End::other);
+            }
+        }
     }
 }
 

@@ -13,7 +13,7 @@ use crate::limits::path as limits;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
-use crate::observe::tables::Tables;
+use crate::observe::tables::{Actor, Tables};
 use crate::waits::place::{Labels, Place, What};
 use thalweg_trace::{ObjectKind, Role, SpanKind};
 
@@ -66,6 +66,13 @@ pub(super) struct Errands {
 }
 
 impl Errands {
+    /// On the command's own thread.
+    pub(super) fn of(tables: &Tables) -> Errands {
+        let main = tables.actors.get(tables.main as usize).filter(|main| main.role == Role::Client);
+        let clients = main.map_or_else(Clients::default, |main| Clients { track: tables.main, pids: [main.pid, 0] });
+        Errands { clients, ..Errands::default() }
+    }
+
     /// The path goes from one thread to another.
     pub(super) fn go(&mut self, (tables, feed): (&Tables, &Feed<'_>), from: u32, to: u32) {
         self.note_client(tables, feed, from, to);
@@ -110,8 +117,10 @@ impl Errands {
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, holder, span.start));
         self.hold((tables, feed), (waiter, holder), one_process, (span, at));
-        // Of one server's, it may be a lock handed on.
-        let servers = own.role == Role::Server && other.role == Role::Server && one_process;
+        // Of one server's threads or processes, it may be a lock handed on.
+        let command = |actor: &Actor| actor.name.split('/').next().unwrap_or_default().to_owned();
+        let one_server = own.pid != 0 && own.machine == other.machine && command(own) == command(other);
+        let servers = own.role == Role::Server && other.role == Role::Server && one_server;
         if servers && span.kind == SpanKind::WaitLock && span.ending_seen() && self.clients.pids[0] != 0 {
             let Clients { track, pids: ours } = self.clients;
             let client = labels.label(track);
@@ -203,6 +212,12 @@ impl Errands {
         let held = self.held.as_mut().filter(of_lock)?;
         held.slept |= activity == Activity::Think;
         Some((Place::Held { waiter: labels.label(held.waiter), holder: held.holder, what, object }, held.since))
+    }
+
+    /// The same where nothing was recorded of that other client then.
+    pub(super) fn lock_unseen(&self, tables: &Tables, track: u32) -> Option<(Place, i64)> {
+        let (place, since) = self.lock_elsewhere(tables, track, Activity::Think, What::Stopped, NONE)?;
+        Some((place, since))
     }
 
     /// The same of a lock that a server handed on.

@@ -212,9 +212,9 @@ impl Ledger {
         match place {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
-            Place::Unseen { label } if serves(label) => Whereabouts::Server,
+            Place::Unseen { track: actor } | Place::Given { by: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Hole { label } if serves(label) => Whereabouts::Server,
-            Place::Unseen { .. } | Place::Hole { .. } => Whereabouts::Client,
+            Place::Unseen { .. } | Place::Given { .. } | Place::Hole { .. } => Whereabouts::Client,
             Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk

@@ -65,6 +65,7 @@ impl<'a, 'o> Path<'a, 'o> {
         let track = tables.main;
         let is_walked = |a: &&Actor| a.thread && matches!(a.role, Role::Client | Role::Server | Role::Kernel);
         let threads = tables.actors.iter().filter(is_walked).count();
+        let errands = Errands::of(tables);
         Path {
             end: tables.actors.get(track as usize).map_or(End::Client, |a| a.end),
             tables,
@@ -78,7 +79,7 @@ impl<'a, 'o> Path<'a, 'o> {
             jumps: 0,
             threads,
             inferred_floor: i64::MAX,
-            errands: Errands::default(),
+            errands,
             ended: None,
             memory: Memory::default(),
             unrecorded: None,
@@ -194,6 +195,12 @@ impl<'a, 'o> Path<'a, 'o> {
             }
             Act::Charge(rule, Charge::Own(activity, what, object), from) => self.charge_own(rule, activity, (what, object), from),
             Act::Charge(rule, Charge::As(cause, what, object), from) => self.charge_thread(rule, cause, (what, object), from),
+            Act::Charge(_, Charge::At(_, Place::Unseen { track }, _), from)
+                if let Some((place, since)) = self.errands.lock_unseen(self.tables, track) =>
+            {
+                let from = from.max(since).max(self.start).min(self.at);
+                self.charge(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from, self.track);
+            }
             Act::Charge(rule, Charge::At(cause, place, own), from) => {
                 let from = from.max(self.start).min(self.at);
                 self.charge(rule, cause, place, from, if own { self.track } else { NONE });

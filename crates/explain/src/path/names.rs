@@ -31,7 +31,11 @@ impl Place {
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
             Place::FarEnd { seen_by, connection } => far_end_name(tables, seen_by, connection),
-            Place::Unseen { label } => unseen_name(tables, label),
+            Place::Unseen { track } => unseen_name(tables, track),
+            Place::Given { label, by, kind, object } => {
+                let on = given_name(tables, kind, object);
+                format!("{}: waiting for {on}{}", thread_name(tables, label), giver_name(tables, label, by))
+            }
             Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
                 let client =
@@ -39,8 +43,14 @@ impl Place {
                 format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
             }
             Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
-                let doing = if matches!(what, What::Blocked(_)) { "sleeps" } else { "works" };
-                format!("{}: a lock that {} holds while it {doing}", thread_name(tables, waiter), thread_name(tables, holder))
+                let doing = match what {
+                    What::Stopped => "",
+                    What::Blocked(_) => " while it sleeps",
+                    _ => " while it works",
+                };
+                let holder =
+                    if matches!(self, Place::Held { .. }) { thread_name(tables, holder) } else { another_name(tables, waiter, holder) };
+                format!("{}: a lock that {holder} holds{doing}", thread_name(tables, waiter))
             }
         }
     }
@@ -107,7 +117,39 @@ fn unseen_name(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize) {
         Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
         Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
-        _ => format!("{}, before it was recorded", thread_name(tables, actor)),
+        _ => format!("{}, before it was recorded", another_name(tables, tables.main, actor)),
+    }
+}
+
+/// A thread as seen from another: of another process with the same name, by its number.
+fn another_name(tables: &Tables, one: u32, other: u32) -> String {
+    let name = |actor: u32| tables.actors.get(actor as usize).map(|a| (a.name.split('/').next().unwrap_or_default().to_owned(), a.pid));
+    match (name(one), name(other)) {
+        (Some((own, pid)), Some((its, number))) if own == its && pid != number && number != 0 => {
+            format!("another {its} (process {number})")
+        }
+        _ => thread_name(tables, other),
+    }
+}
+
+/// Who gave what was waited for, with the number of its process.
+fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
+    let another = another_name(tables, waiter, by);
+    match tables.actors.get(by as usize) {
+        Some(actor) if another.starts_with("another ") || actor.pid == 0 => another,
+        Some(actor) => format!("{} (process {})", actor.name.split('/').next().unwrap_or(&actor.name), actor.pid),
+        None => another,
+    }
+}
+
+/// What somebody else gave: `a semaphore from `.
+fn given_name(tables: &Tables, kind: SpanKind, object: u32) -> String {
+    match tables.objects.get(object as usize) {
+        Some(object) if object.kind == ObjectKind::File && kind == SpanKind::FileOpen => format!("{} to be opened by ", object.name),
+        Some(object) if matches!(object.kind, ObjectKind::Socket | ObjectKind::Connection) => format!("a message on {} from ", object.name),
+        Some(object) if matches!(object.kind, ObjectKind::Pipe | ObjectKind::Lock) => format!("{} from ", object.name),
+        _ if kind == SpanKind::FileOpen => "a file to be opened by ".to_owned(),
+        _ => String::new(),
     }
 }
 

@@ -66,7 +66,7 @@ impl View<'_, '_, '_> {
     pub(super) fn charge_unseen(&mut self, unseen: u32, from: i64) {
         let serves = self.tables.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
         let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
-        let place = Place::Unseen { label: self.labels.label(unseen) };
+        let place = Place::Unseen { track: unseen };
         self.charge_at_own(RuleId::Unseen, cause, place, from);
     }
 }

@@ -159,7 +159,7 @@ impl View<'_, '_, '_> {
         let of_server = |connection: &usize| server(*connection) == Some(wanted);
         let served = (0..self.tables.connections.len()).filter(of_server);
         let parties = served.flat_map(|connection| &self.feed.parties[connection][End::Server as usize]);
-        parties.copied().filter(|&track| track != self.track).last()
+        parties.copied().rev().find(|&track| track != self.track)
     }
 
     /// Who did something with what was looked for since it was not found last, and when: it came about by that. (A child that is waited for is

@@ -63,8 +63,19 @@ pub(crate) enum Place {
     },
     /// A thread that was not recorded then, or not at all.
     Unseen {
-        /// Its label.
+        /// The thread: a track, no label.
+        track: u32,
+    },
+    /// What a thread waited for that another gave, of which nothing was recorded then.
+    Given {
+        /// The label of who waited.
         label: u32,
+        /// Who gave it: a track, no label.
+        by: u32,
+        /// In a span of which kind it waited.
+        kind: SpanKind,
+        /// On what, or [`NONE`].
+        object: u32,
     },
     /// A thread that was in no wait, and that no sample found running.
     Hole {

@@ -298,8 +298,7 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         if stranger {
-            let from = self.piece_start(&span);
-            self.charge_unseen(waker, from);
+            self.charge_given(&span, waker);
             return Ok(());
         }
         if !self.is_walkable(waker) || self.circling {
@@ -343,6 +342,21 @@ impl View<'_, '_, '_> {
         self.acts.push(Act::Ended(span));
         self.go(Edge::Woke(waker));
         Ok(())
+    }
+
+    /// Ended by a thread of which nothing was recorded then: what the wait was on is known. A lock, a semaphore, the other end of a FIFO that is to be
+    /// opened: whatever its holder did, that is what was waited for.
+    fn charge_given(&mut self, span: &LiveSpan, by: u32) {
+        let from = self.piece_start(span);
+        let is_lock = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Lock);
+        let place = Place::Given { label: self.labels.label(self.track), by, kind: span.kind, object: span.object };
+        if is_lock || span.kind == SpanKind::FileOpen {
+            self.charge_at_own(RuleId::LockGiven, Activity::Lock.at(self.end), place, self.within_life(from));
+            return;
+        }
+        let serves = self.tables.actors.get(by as usize).is_some_and(|actor| actor.end == End::Server);
+        let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
+        self.charge_at_own(RuleId::Unseen, cause, place, from);
     }
 
     /// A wait of which it is not known which thread ended it: what it was on says, where that is known.

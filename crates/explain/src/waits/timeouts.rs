@@ -10,7 +10,7 @@ impl View<'_, '_, '_> {
     pub(super) fn until_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<Option<LiveSpan>> {
         if let Some(looked_for) = self.looked_for_in_vain(span, passed)? {
             // Of locks it is no guess where the thread that gave it at last had been at work.
-            if span.kind != SpanKind::WaitLock || looked_for.waker == NONE || self.tables.wakers_inferred {
+            if looked_for.waker == NONE || self.tables.wakers_inferred {
                 self.infer(span.start);
             }
             return Ok(Some(looked_for));

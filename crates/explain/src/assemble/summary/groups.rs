@@ -149,7 +149,7 @@ fn who(of: &Of<'_>, entry: &Entry) -> String {
             if back { format!("{} > {}", end(to), end(from)) } else { format!("{} > {}", end(from), end(to)) }
         }
         Place::FarEnd { connection, .. } => super::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
-        Place::Thread { label, .. } | Place::Unseen { label } | Place::Hole { label } => name(label),
+        Place::Thread { label, .. } | Place::Unseen { track: label } | Place::Given { label, .. } | Place::Hole { label } => name(label),
         Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } => name(waiter),
     }
 }
