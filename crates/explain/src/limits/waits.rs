@@ -10,6 +10,9 @@ pub(crate) const LAST_CALLS: usize = 16;
 /// A send that ended so shortly before a wait began asked for what the wait was for. Instead: a request number on plain sends and receives.
 pub(crate) const JUST_SENT_NS: i64 = 1_000_000;
 
+/// A transit of this length may be a small segment that Nagle's algorithm held back until its peer's delayed acknowledgement: 40 ms and a tick.
+/// Instead: marks of Nagle in recordings that have none.
+pub(crate) const DELAYED_ACK_NS: std::ops::Range<i64> = 38_000_000..46_000_000;
 /// What the kernel takes to hand bytes on within a machine, a turn of the scheduler included: measured in microseconds on an idle machine.
 /// Instead: when bytes came to lie at the receiver.
 pub(crate) const IN_KERNEL_NS: i64 = 4_000_000;

@@ -50,7 +50,7 @@ pub(crate) struct UnderWay {
 }
 
 impl Transit {
-    fn length_ns(&self) -> i64 {
+    pub(crate) fn length_ns(&self) -> i64 {
         self.end - self.start
     }
 }

@@ -136,6 +136,7 @@ fn another_name(tables: &Tables, one: u32, other: u32) -> String {
 fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
     let another = another_name(tables, waiter, by);
     match tables.actors.get(by as usize) {
+        Some(actor) if actor.role == thalweg_trace::Role::None => unseen_name(tables, by),
         Some(actor) if another.starts_with("another ") || actor.pid == 0 => another,
         Some(actor) => format!("{} (process {})", actor.name.split('/').next().unwrap_or(&actor.name), actor.pid),
         None => another,

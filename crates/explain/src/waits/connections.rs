@@ -231,7 +231,8 @@ impl View<'_, '_, '_> {
         if self.tables.wakers_inferred || !no_path || cause != Cause::NetworkLatency {
             return i64::MAX;
         }
-        let grain_ns = if self.facts.wire.stalls.held_back(way.connection) { limits::HELD_BACK_NS } else { limits::IN_KERNEL_NS };
+        let held_back = self.facts.wire.stalls.held_back(way.connection) || limits::DELAYED_ACK_NS.contains(&way.length_ns());
+        let grain_ns = if held_back { limits::HELD_BACK_NS } else { limits::IN_KERNEL_NS };
         let round_trips_ns = self.facts.wire.longest_ns(cause, way.connection, (way.start, way.end)).unwrap_or(0);
         round_trips_ns.saturating_add(grain_ns)
     }
