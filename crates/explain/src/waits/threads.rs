@@ -184,8 +184,13 @@ impl View<'_, '_, '_> {
             let Some(looked_for) = self.until_its_limit(&span, &passed)? else { return Ok(()) };
             span = looked_for;
         }
-        if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() && !self.is_walkable(span.waker) {
-            self.was_relayed(&mut span, &passed);
+        if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() {
+            if !self.is_walkable(span.waker) {
+                self.was_relayed(&mut span, &passed);
+            } else if let Some((connection, offset_bytes)) = self.was_carried(&span, &passed) {
+                span = self.on_connection(span, connection);
+                (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
+            }
         }
         // (A packet that took nobody any further than to the next wait was a datagram.)
         let datagram = datagram || span.is_by_packet() && passed.receive.0 > passed.wait.0;
@@ -211,6 +216,22 @@ impl View<'_, '_, '_> {
                 if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
             }
         }
+    }
+
+    /// Ended by a process that only carries a connection from which bytes were taken next: from which, and from which position on.
+    fn was_carried(&self, span: &LiveSpan, passed: &crate::observe::feed::NextActions) -> Option<(u32, u64)> {
+        let took_first = span.object == NONE && passed.receive.0 <= passed.wait.0.min(passed.send.0);
+        let next = next_connection(passed).filter(|_| took_first)?;
+        self.carries(span.waker, next.0).then_some(next)
+    }
+
+    /// Whether a thread that ended a wait is of another process that has no part in a connection from which bytes came by that: it only carries them (it
+    /// writes to a TUN device, say), and is a part of the path.
+    pub(super) fn carries(&self, waker: u32, connection: u32) -> bool {
+        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let Some(carrier) = process(waker).filter(|&(_, pid)| pid != 0 && process(self.track) != process(waker)) else { return false };
+        let parties = self.feed.parties.get(connection as usize);
+        parties.is_some_and(|parties| !parties.iter().flatten().any(|&party| process(party) == Some(carrier)))
     }
 
     /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought

@@ -54,6 +54,9 @@ impl View<'_, '_, '_> {
             return Ok(None);
         }
         let (_, connection, waker) = passed.wait;
+        let carried =
+            connection == NONE && self.is_walkable(waker) && self.carries(waker, passed.receive.1) && passed.receive.0 < passed.send.0;
+        let connection = if carried { passed.receive.1 } else { connection };
         if connection == NONE && waker != NONE && self.had_nothing_to_do(waker, span) {
             return Ok(None);
         }
