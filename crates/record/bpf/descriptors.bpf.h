@@ -32,6 +32,9 @@ static __noinline int emit_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	} else {
 		return 0;
 	}
+	/* One that did not come about has given its port back, but not forgotten it. */
+	if (!record.local_port)
+		record.local_port = bpf_ntohs(BPF_CORE_READ((struct inet_sock *)sk, inet_sport));
 	/* Without both ports it is not a connection yet, or no more. */
 	if (!record.local_port || !record.remote_port)
 		return 0;

@@ -22,6 +22,7 @@ enum record_kind {
 	RECORD_PEER = 13,	/* to whom a socket without connections sends */
 	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 	RECORD_NAMES = 15,	/* how many files and names a thread dealt with so far */
+	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
 enum role { ROLE_NONE, ROLE_CLIENT, ROLE_SERVER, ROLE_KERNEL, ROLE_RECORDER };
@@ -171,6 +172,7 @@ enum tcp_mark {
 	TCP_MARK_NAGLE = 5,		/* a small segment was held back; value: for how long, in microseconds */
 	TCP_MARK_RESTART = 6,		/* the congestion window shrank in idleness; value: to how many segments */
 	TCP_MARK_ACCEPT_QUEUE = 7,	/* the listener had dropped requests; value: how many since the last connection */
+	TCP_MARK_FAILED = 8,		/* no connection came about; value: the error's number */
 };
 
 /* `head.at_ns`: when it came to `bytes`. It had been at `from_bytes` since `from_ns`. */
@@ -258,6 +260,25 @@ enum name_count {
 struct record_names {
 	struct head head;
 	__u64 count[NAME_COUNTS];
+};
+
+/* Flags of RECORD_LOOK. */
+#define LOOK_WAITS 1u	/* the call has not returned: the thread leaves the processor in it */
+
+#define LOOK_BYTES 256
+
+struct record_look {
+	struct head head;	/* at_ns: when the call returned, or the thread was switched away */
+	__u64 directory;	/* inode's number of the directory from which the path leads; 0: the root, or there is no path */
+	__u64 argument;		/* the call's first */
+	__u32 directory_device;
+	__s32 call;
+	__s32 result;
+	__u32 flags;
+	__u32 used;		/* bytes of `path` in use */
+	__u32 pad;
+	struct fd_object file;	/* of a call on a descriptor */
+	char path[LOOK_BYTES];
 };
 
 struct record_peer {

@@ -161,12 +161,14 @@ static __always_inline struct thread *follow_user(struct task_struct *task, stru
 static __always_inline void follow_state(struct sock *sk, int before, int after)
 {
 	struct connection *connection = 0;
-	__u32 followed = 0;
+	__u32 followed = 0, asker = 0, asker_pid = 0;
 	if (after == TCP_SYN_SENT) {
 		struct thread *thread = thread_of(bpf_get_current_task_btf());
 		if (!is_recorded(thread) || !thread)
 			return;
 		followed = thread->depth + 1;
+		asker = thread->serial;
+		asker_pid = bpf_get_current_pid_tgid() >> 32;
 	} else if (before == TCP_SYN_SENT && after == TCP_ESTABLISHED) {
 		connection = connection_of(sk);
 		if (!connection || !connection->followed)
@@ -187,6 +189,8 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 	if (!connection)
 		return;
 	connection->followed = followed;
+	connection->asker = asker;
+	connection->asker_pid = asker_pid;
 	connection->cookie = bpf_get_socket_cookie(sk);
 	if (after == TCP_ESTABLISHED) {
 		emit_connection(sk, connection->cookie, bpf_ktime_get_ns());

@@ -87,6 +87,10 @@ struct files_struct {
 	struct fdtable *fdt;
 };
 
+struct fs_struct {
+	struct path pwd;
+};
+
 struct task_io_accounting {
 	__u64 rchar;
 	__u64 wchar;
@@ -117,6 +121,7 @@ struct task_struct {
 	__u64 start_boottime;
 	char comm[16];
 	struct files_struct *files;
+	struct fs_struct *fs;
 	struct bpf_local_storage *bpf_storage;
 	struct task_io_accounting ioac;
 };
@@ -165,6 +170,7 @@ struct socket {
 struct sock {
 	struct sock_common __sk_common;
 	int sk_sndbuf;
+	int sk_err;
 	__u8 sk_shutdown;
 	__u16 sk_protocol;
 	__u16 sk_type;
@@ -175,6 +181,10 @@ struct sock {
 	struct {
 		int counter;
 	} sk_drops;
+};
+
+struct inet_sock {
+	__u16 inet_sport;
 };
 
 struct inet_connection_sock {
@@ -250,6 +260,9 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(regs) ((regs)->r10)
 #define CALL_ARGUMENT4(regs) ((regs)->r8)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
+#define SYS_wait4 61
+#define SYS_kill 62
+#define SYS_fcntl 72
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	unsigned long regs[31];
@@ -269,6 +282,9 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(r) ((r)->regs[3])
 #define CALL_ARGUMENT4(r) ((r)->regs[4])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
+#define SYS_wait4 260
+#define SYS_kill 129
+#define SYS_fcntl 25
 #else
 #error "the recorder knows the registers of x86-64 and aarch64"
 #endif
@@ -300,10 +316,17 @@ struct bpf_perf_event_data {
 #define TCP_ESTABLISHED 1
 #define TCP_SYN_SENT 2
 #define TCP_SYN_RECV 3
+#define TCP_CLOSE 7
 #define TCP_LISTEN 10
 #define TCP_CA_Loss 4
 #define RCV_SHUTDOWN 1
 #define MSG_PEEK 2
+#define EINTR 4
+#define EBADF 9
 #define EAGAIN 11
+#define EACCES 13
+#define EFAULT 14
+#define EINVAL 22
+#define ECANCELED 125
 
 #endif

@@ -35,6 +35,7 @@ static __always_inline void emit_mark(struct connection *connection, __u32 what,
 	struct record_tcp_mark mark = {};
 	mark.head.kind = RECORD_TCP_MARK;
 	mark.head.at_ns = at_ns;
+	mark.head.thread = connection->asker;
 	mark.connection = connection->cookie;
 	mark.what = what;
 	mark.value = value;
@@ -427,6 +428,18 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	return 0;
 }
 
+/* No connection came about: it was refused, nobody answered, or who asked for it has given up. */
+static __always_inline void note_failed(struct sock *sk)
+{
+	struct connection *connection = connection_of_any(sk);
+	int error = BPF_CORE_READ(sk, sk_err);
+	__u64 now = bpf_ktime_get_ns();
+	if (!connection || !connection->asker || control.stopped)
+		return;
+	emit_connection(sk, connection->cookie, now);
+	emit_mark(connection, TCP_MARK_FAILED, error ? error : ECANCELED, now);
+}
+
 SEC("tp_btf/inet_sock_set_state")
 int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 {
@@ -442,6 +455,8 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 		bpf_map_update_elem(&ends, &cookie, &end, BPF_ANY);
 	}
 	follow_state(sk, before, after);
+	if (before == TCP_SYN_SENT && after == TCP_CLOSE)
+		note_failed(sk);
 	if (before == TCP_ESTABLISHED)
 		emit_rest(sk);
 	struct connection *connection = note_handled(sk);

@@ -12,6 +12,7 @@
 #include "shared.bpf.h"
 #include "descriptors.bpf.h"
 #include "follow.bpf.h"
+#include "looks.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "walks.bpf.h"

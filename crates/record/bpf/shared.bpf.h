@@ -29,6 +29,8 @@ const volatile struct settings settings = {};
 #define CALL_POLLS_ONE 512 /* the first argument is an array of pollfd, the second how many there are */
 #define CALL_POLLS 1024 /* waits for any of several descriptors */
 #define CALL_FUTEX 2048
+#define CALL_LOOKS 32768 /* where it fails it has looked for something */
+#define CALL_PATH(flags) ((flags) >> 12 & 7) /* PATH_*: which of its arguments is a path */
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 /* How far one direction of a connection has come, on the wire. */
@@ -49,6 +51,8 @@ struct connection {
 	__u64 drained_ns;	/* since when nothing is in flight and nothing unsent; 0: something is */
 	__u32 drained_cwnd;
 	__u32 drops;		/* of one that listens: what it had dropped when it was looked at last */
+	__u32 asker;		/* serial of the thread that asked for it */
+	__u32 asker_pid;
 	__u64 cookie;
 	__u64 emitted_ns;
 	__u64 next_bytes[2];	/* position after the last call: sent, received */

@@ -68,6 +68,9 @@ struct thread {
 	__u64 cached_inode[2];
 	struct record_off off;
 	struct names names;
+	__u64 looks_ns;		/* since when its looks are counted */
+	__u32 looks;
+	__u32 pad;
 	/* Tier `syscall`. */
 	__u64 call_start_ns;
 	__u32 call_now;		/* number + 1; 0: none */

@@ -15,7 +15,7 @@ use std::time::Duration;
 use thalweg_trace::{HostId, IdSpace, Memory, Role};
 
 /// The most instructions that the verifier may look at for one program, and for all of the tier `lean`.
-const MOST_VERIFIED: u32 = 24_000;
+const MOST_VERIFIED: u32 = 26_000;
 const MOST_VERIFIED_IN_ALL: u32 = 60_000;
 
 /// As a recording of a command that follows every process its path reaches: everything is switched on.

@@ -4,6 +4,7 @@
 
 use super::cost::Counting;
 use super::load::Programs;
+use super::looks::Looks;
 use super::peers::Peers;
 use super::raw::{self, Settings};
 use super::ring::{self, Ending, Ring, Woken};
@@ -99,6 +100,7 @@ struct Work {
     ring: Ring,
     snapshots: Snapshots,
     peers: Peers,
+    looks: Looks,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
@@ -196,7 +198,8 @@ impl Work {
         let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));
         let pause = watched.drain;
         let snapshots = Snapshots::default();
-        Ok(Work { watched, programs, both, ring, snapshots, peers, quotas, track, lost: 0, pause, counting })
+        let looks = Looks::default();
+        Ok(Work { watched, programs, both, ring, snapshots, peers, looks, quotas, track, lost: 0, pause, counting })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
@@ -256,6 +259,7 @@ impl Work {
             self.programs.watch_disk(disk);
         }
         self.snapshots.fresh(translator, system);
+        self.looks.round(&self.programs, translator.pauses.until_ns > now_ns());
         if self.watched.follow {
             self.peers.round(&self.programs, translator)?;
             if self.peers.is_busy(translator) {
@@ -310,6 +314,11 @@ impl Work {
         }
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());
+        }
+        if !self.looks.recorded().is_zero() {
+            say("looks.recorded_ns", self.looks.recorded().as_nanos().to_string());
+            say("looks.count", translator.looks.to_string());
+            say("looks.in_part", self.looks.in_part.to_string());
         }
         let mut not_seen = Vec::new();
         if self.programs.gave_up_reads {

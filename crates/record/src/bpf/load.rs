@@ -52,6 +52,9 @@ const CALL_PROGRAMS: &[(&str, &str)] = &[("on_call_entry", "sys_enter"), ("on_ca
 /// The program that runs for each piece that anybody reads of the page cache.
 const READS: &str = "on_read_pages";
 
+/// The program that runs at each system call's end of everybody: it is attached while a recorded thread pauses.
+const LOOKS: &str = "on_look";
+
 /// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes about a hundredth of a processor,
 /// and so many times for each file.
 const MOST_READS: u64 = 10_000;
@@ -127,6 +130,10 @@ impl Programs {
                 }
                 program.set_autoload(false);
             }
+            // (Where each call is traced, one that fails is recorded as it is.)
+            if name == LOOKS && (settings.trace_calls != 0 || !tracepoints.has("sys_exit")) {
+                program.set_autoload(false);
+            }
             if call && settings.trace_calls == 0 {
                 program.set_autoload(false);
             }
@@ -150,7 +157,7 @@ impl Programs {
         for program in self.object.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
             let section = program.section().to_string_lossy().into_owned();
-            if !program.autoload() || !(section.starts_with("tp_btf/") || section.starts_with("fentry/")) {
+            if !program.autoload() || name == LOOKS || !(section.starts_with("tp_btf/") || section.starts_with("fentry/")) {
                 continue;
             }
             if CALL_PROGRAMS.iter().any(|(n, _)| *n == name) && settings.trace_calls == 0 {
@@ -189,6 +196,12 @@ impl Programs {
             self.gave_up_reads = true;
         }
         self.reads_before = now;
+    }
+
+    /// Has calls that fail recorded until the link is dropped; `None` where that cannot be.
+    pub(crate) fn record_looks(&self) -> Option<Link> {
+        let program = self.object.progs_mut().find(|p| p.name() == OsStr::new(LOOKS) && p.autoload())?;
+        program.attach().ok()
     }
 
     /// A clock on each processor that samples what runs.
@@ -271,7 +284,17 @@ impl Programs {
 
     /// Records for which the ring had no room, so far.
     pub(crate) fn lost(&self) -> u64 {
-        let Some(map) = self.map("lost") else { return 0 };
+        self.sum("lost")
+    }
+
+    /// System calls of anybody that have ended while looks were recorded.
+    pub(crate) fn calls_ended(&self) -> u64 {
+        self.sum("calls_ended")
+    }
+
+    /// The sum of a number that each processor has.
+    fn sum(&self, map: &str) -> u64 {
+        let Some(map) = self.map(map) else { return 0 };
         map.lookup_percpu(&0_u32.to_ne_bytes(), MapFlags::ANY)
             .ok()
             .flatten()

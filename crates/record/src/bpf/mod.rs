@@ -10,13 +10,14 @@
 //! - [`translate`]: records in, events out, without a kernel;
 //! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it; [`cost`]: what they cost;
-//! - [`peers`], [`unanswered`]: who else is recorded;
+//! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`]: what /proc and /sys say.
 
 mod cost;
 mod drain;
 mod load;
+mod looks;
 mod peers;
 mod probe;
 mod raw;

@@ -74,6 +74,10 @@ plain! {
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
     /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
     Names { head: Head, count: [u64; NAME_COUNTS] }
+    LookHead {
+        head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
+        file: FdObject,
+    }
     Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
@@ -163,6 +167,9 @@ pub(crate) const MODE_CHARACTER: u32 = 0x2000;
 /// The path begins at the top of the file system, wherever that is mounted.
 pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 
+/// The call has not returned.
+pub(crate) const LOOK_WAITS: u32 = 1;
+
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
 pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
@@ -190,6 +197,8 @@ pub(crate) enum Record<'a> {
     Peer(Peer),
     Site(Site),
     Names(Names),
+    /// With its path.
+    Look(LookHead, &'a [u8]),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -221,6 +230,11 @@ impl Record<'_> {
             13 => Record::Peer(read(bytes)?),
             14 => Record::Site(read(bytes)?),
             15 => Record::Names(read(bytes)?),
+            16 => {
+                let look: LookHead = read(bytes)?;
+                let path = &bytes[size_of::<LookHead>()..];
+                Record::Look(look, &path[..path.len().min(look.used as usize)])
+            }
             _ => return None,
         })
     }
@@ -272,6 +286,7 @@ mod tests {
             assert_eq!(size_in_c(header, name), size, "{name}");
         }
         assert_eq!(size_in_c(header, "record_file") - 1280, size_of::<FileHead>());
+        assert_eq!(size_in_c(header, "record_look") - 256, size_of::<LookHead>());
     }
 
     /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
@@ -294,6 +309,7 @@ mod tests {
         };
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
+            Some((_, n)) if n.starts_with("LOOK_BYTES") => 256,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),

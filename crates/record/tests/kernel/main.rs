@@ -7,6 +7,7 @@ mod bounded;
 #[path = "../common/mod.rs"]
 mod common;
 mod following;
+mod looking;
 mod profiling;
 mod stacks_of_waits;
 mod unwinding;

@@ -4,11 +4,11 @@
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
 use super::facts::Facts;
-use super::output::Output;
+use super::output::{NewSpan, Output};
 use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, TrackId, TrackKind};
+use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
 /// Connections that are remembered.
 const MOST_CONNECTIONS: usize = 100_000;
@@ -22,6 +22,9 @@ const COUNTERS: usize = 12;
 /// Which end was seen to come about: the caller's, the listener's.
 const CALLED: u16 = 1;
 const ACCEPTED: u16 = 2;
+
+/// The mark of a connection that did not come about.
+const FAILED: u32 = 8;
 
 /// Where bytes in flight are among them.
 const IN_FLIGHT: usize = 4;
@@ -255,8 +258,17 @@ impl Connections {
         }
     }
 
+    /// No connection came about: for who asked for it, an instant with the reason.
+    fn failed(&mut self, at: usize, mark: &TcpMark, asker: Option<TrackId>, output: &mut Output) {
+        let Some(track) = asker else { return };
+        let mut span = NewSpan::new(track, SpanKind::NetConnect, mark.head.at_ns, mark.head.at_ns);
+        span.object = Some(self.object_at(at, output));
+        span.result = Some(-i64::from(mark.value));
+        output.span(span);
+    }
+
     /// Something was sent again, or a window closed.
-    pub(crate) fn mark(&mut self, mark: &TcpMark, output: &mut Output) {
+    pub(crate) fn mark(&mut self, mark: &TcpMark, asker: Option<TrackId>, output: &mut Output) {
         let Some(at) = self.at(mark.connection) else { return };
         let kind = match mark.what {
             1 => MarkKind::TcpRetransmit,
@@ -265,11 +277,12 @@ impl Connections {
             5 => MarkKind::TcpNagle,
             6 => MarkKind::TcpIdleRestart,
             7 => MarkKind::TcpAcceptQueue,
+            FAILED => return self.failed(at, mark, asker, output),
             _ => MarkKind::TcpZeroWindow,
         };
         let object = self.object_at(at, output);
         let known = &mut self.all[at];
-        let track = known.user.or(known.own_track).unwrap_or_else(|| {
+        let track = known.user.or(asker).or(known.own_track).unwrap_or_else(|| {
             let track = output.track_id();
             let role = if known.end == End::Client { Role::Client } else { Role::Server };
             output.track(track, TrackKind::Connection, role, None, &known.name);

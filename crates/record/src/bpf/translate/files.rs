@@ -118,6 +118,11 @@ impl Files {
         self.known.get(&(fd.device, fd.id))?.path.as_deref()
     }
 
+    /// The same by the device of its file system and its inode.
+    pub(crate) fn path_at(&self, device: u32, inode: u64) -> Option<&str> {
+        self.known.get(&(device, inode))?.path.as_deref()
+    }
+
     /// The object of what a descriptor stands for, if that is a file.
     pub(crate) fn of(&mut self, fd: &FdObject, facts: &mut dyn Facts, output: &mut Output) -> Option<ObjectId> {
         if !is_file(fd) {

@@ -9,7 +9,10 @@ mod counts;
 mod devices;
 pub(crate) mod facts;
 mod files;
+mod looks;
+mod objects;
 mod output;
+mod pauses;
 mod samples;
 mod sites;
 mod syscalls;
@@ -28,6 +31,7 @@ pub(crate) use files::OpenFile;
 use files::{Files, is_file};
 use output::{NewSpan, Output};
 pub(crate) use output::{now_ns, time};
+use pauses::Pauses;
 pub(crate) use samples::Class;
 use samples::{Piece, Prices, Work, place};
 use sites::Site;
@@ -37,7 +41,7 @@ use thalweg_trace::{CounterOf, HostId, IdSpace, ObjectId, ObjectKind, SpanKind, 
 use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
-use waits::{On, classify};
+use waits::classify;
 
 /// A wait for a processor that is shorter is part of the wait before it.
 const RUNQUEUE_NS: u64 = 20_000;
@@ -63,6 +67,10 @@ pub(crate) struct Translator {
     pub connections: Connections,
     devices: Devices,
     things: Things,
+    /// How recorded threads sleep by choice.
+    pub pauses: Pauses,
+    /// Looks that are recorded.
+    pub looks: u64,
     calls: Calls,
     prices: Prices,
     /// Tier `syscall`: calls say what a thread did, runs need not.
@@ -128,6 +136,8 @@ impl Translator {
             connections: Connections::new(tick_us),
             devices: Devices::default(),
             things: Things::default(),
+            pauses: Pauses::default(),
+            looks: 0,
             calls: Calls::default(),
             prices: Prices::default(),
             traces_calls,
@@ -146,7 +156,10 @@ impl Translator {
             Some(Record::Net(net)) => self.net(&net),
             Some(Record::Connection(connection)) => self.connections.met(&connection, facts),
             Some(Record::Tcp(tcp)) => self.connections.tcp(&tcp, &mut self.output),
-            Some(Record::TcpMark(mark)) => self.connections.mark(&mark, &mut self.output),
+            Some(Record::TcpMark(mark)) => {
+                let asker = self.threads.track(mark.head.thread, &mut self.output);
+                self.connections.mark(&mark, asker, &mut self.output);
+            }
             Some(Record::Wire(wire)) => self.connections.wire(&wire, &mut self.output),
             Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.output),
             Some(Record::Sample(sample)) => self.sample(&sample, facts),
@@ -156,6 +169,7 @@ impl Translator {
             Some(Record::Peer(peer)) => self.things.sends_to(&peer),
             Some(Record::Site(site)) => self.site(&site, facts),
             Some(Record::Names(names)) => self.names(&names),
+            Some(Record::Look(look, path)) => self.look(&look, path, facts),
         }
     }
 
@@ -316,6 +330,7 @@ impl Translator {
         let site =
             site.map(|(_, site)| site).filter(|site| *site != Site::Unknown || (by_user && off.state & raw::STATE_UNINTERRUPTIBLE != 0));
         let (kind, on) = sites::corrected(classify(off, &self.calls), site);
+        self.pauses.note(off, self.calls.of(off.call));
         let mut span = NewSpan::new(track, kind, out_ns, until_ns);
         span.cpu_ns = Some(0);
         span.runqueue_ns = Some(if queued_ns >= RUNQUEUE_NS { 0 } else { queued_ns });
@@ -390,46 +405,6 @@ impl Translator {
             }
             None => None,
         }
-    }
-
-    fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
-        match on {
-            On::Nothing => None,
-            On::File(at) => self.files.of(&off.file[at], facts, &mut self.output),
-            On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
-            On::Ender => self.connections.object(off.wake_connection, &mut self.output),
-            On::Polled => self.connections.object(off.polled_connection, &mut self.output),
-            On::Other(at) => self.other(&off.file[at]),
-            On::Datagram(at) => self.things.datagram(off.file[at].id, &mut self.output),
-            On::FileLock(at) => {
-                let path = self.files.path_of(&off.file[at])?;
-                Some(self.things.object(ObjectKind::Lock, &format!("flock {path}"), &mut self.output))
-            }
-            On::Named(kind, name) => Some(self.things.object(kind, name, &mut self.output)),
-            On::Child => {
-                let ender = if off.context == raw::CONTEXT_TASK { self.threads.process_of(off.waker) } else { None };
-                let pid = ender.or_else(|| u32::try_from(off.argument.cast_signed()).ok().filter(|pid| *pid != 0))?;
-                Some(self.things.object(ObjectKind::Process, &format!("child {pid}"), &mut self.output))
-            }
-        }
-    }
-
-    /// A pipe, a unix socket, a terminal or an eventfd.
-    fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
-        let (kind, name) = match fd.mode & raw::MODE_KIND {
-            raw::MODE_FIFO => return Some(self.things.numbered(ObjectKind::Pipe, "pipe", fd.id, &mut self.output)),
-            raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
-                return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));
-            }
-            raw::MODE_CHARACTER => {
-                let path = self.files.path_of(fd)?;
-                let is_terminal = ["/dev/pts/", "/dev/tty", "/dev/console", "/dev/ptmx"].iter().any(|start| path.starts_with(start));
-                (ObjectKind::Terminal, is_terminal.then(|| path.to_owned())?)
-            }
-            _ if fd.access & raw::ACCESS_EVENTFD != 0 => (ObjectKind::Lock, "eventfd".to_owned()),
-            _ => return None,
-        };
-        Some(self.things.object(kind, &name, &mut self.output))
     }
 
     /// What a thread was doing at one instant.

@@ -65,6 +65,17 @@ pub(crate) const POLLS: u16 = 1024;
 /// futex(2): its second argument says what for.
 pub(crate) const FUTEX: u16 = 2048;
 
+/// Where it fails, it has looked for something.
+pub(crate) const LOOKS: u16 = 32_768;
+/// Which of its arguments is a path, in three bits: the first; the second, from the directory of the first; the second; the fourth from the third;
+/// the third from the second; or the second is an address.
+const PATH: u16 = 1 << 12;
+const PATH_SECOND_AT: u16 = 2 << 12;
+const PATH_SECOND: u16 = 3 << 12;
+const PATH_FOURTH_AT: u16 = 4 << 12;
+const PATH_THIRD_AT: u16 = 5 << 12;
+const ADDRESS: u16 = 6 << 12;
+
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
 const IO_PGETEVENTS: c::c_long = 333;
@@ -95,16 +106,16 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_syncfs, Call::Sync, FD0),
     (c::SYS_sync, Call::Sync, 0),
     (c::SYS_msync, Call::MapSync, 0),
-    (c::SYS_openat, Call::Open, 0),
-    (c::SYS_openat2, Call::Open, 0),
-    (c::SYS_newfstatat, Call::Stat, 0),
+    (c::SYS_openat, Call::Open, LOOKS | PATH_SECOND_AT),
+    (c::SYS_openat2, Call::Open, LOOKS | PATH_SECOND_AT),
+    (c::SYS_newfstatat, Call::Stat, LOOKS | PATH_SECOND_AT),
     (c::SYS_fstat, Call::Stat, FD0),
-    (c::SYS_statx, Call::Stat, 0),
+    (c::SYS_statx, Call::Stat, LOOKS | PATH_SECOND_AT),
     (c::SYS_statfs, Call::Stat, 0),
     (c::SYS_fstatfs, Call::Stat, FD0),
-    (c::SYS_faccessat, Call::Stat, 0),
-    (c::SYS_faccessat2, Call::Stat, 0),
-    (c::SYS_readlinkat, Call::Stat, 0),
+    (c::SYS_faccessat, Call::Stat, LOOKS | PATH_SECOND_AT),
+    (c::SYS_faccessat2, Call::Stat, LOOKS | PATH_SECOND_AT),
+    (c::SYS_readlinkat, Call::Stat, LOOKS | PATH_SECOND_AT),
     (c::SYS_getxattr, Call::Stat, 0),
     (c::SYS_lgetxattr, Call::Stat, 0),
     (c::SYS_fgetxattr, Call::Stat, FD0),
@@ -114,13 +125,13 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_getdents64, Call::List, FD0),
     (c::SYS_close, Call::Close, FD0),
     (c::SYS_close_range, Call::Close, 0),
-    (c::SYS_unlinkat, Call::FileOther, 0),
-    (c::SYS_renameat, Call::FileOther, 0),
-    (c::SYS_renameat2, Call::FileOther, 0),
-    (c::SYS_linkat, Call::FileOther, 0),
-    (c::SYS_symlinkat, Call::FileOther, 0),
-    (c::SYS_mkdirat, Call::FileOther, 0),
-    (c::SYS_mknodat, Call::FileOther, 0),
+    (c::SYS_unlinkat, Call::FileOther, LOOKS | PATH_SECOND_AT),
+    (c::SYS_renameat, Call::FileOther, LOOKS | PATH_SECOND_AT),
+    (c::SYS_renameat2, Call::FileOther, LOOKS | PATH_SECOND_AT),
+    (c::SYS_linkat, Call::FileOther, LOOKS | PATH_FOURTH_AT),
+    (c::SYS_symlinkat, Call::FileOther, LOOKS | PATH_THIRD_AT),
+    (c::SYS_mkdirat, Call::FileOther, LOOKS | PATH_SECOND_AT),
+    (c::SYS_mknodat, Call::FileOther, LOOKS | PATH_SECOND_AT),
     (c::SYS_truncate, Call::FileOther, 0),
     (c::SYS_ftruncate, Call::FileOther, FD0),
     (c::SYS_fchmod, Call::FileOther, FD0),
@@ -132,7 +143,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_lsetxattr, Call::FileOther, 0),
     (c::SYS_fsetxattr, Call::FileOther, FD0),
     (c::SYS_fadvise64, Call::FileOther, FD0),
-    (c::SYS_chdir, Call::FileOther, 0),
+    (c::SYS_chdir, Call::FileOther, LOOKS | PATH),
     (c::SYS_mount, Call::FileOther, 0),
     (c::SYS_umount2, Call::FileOther, 0),
     (c::SYS_execve, Call::FileOther, 0),
@@ -143,7 +154,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_sendto, Call::Send, FD0),
     (c::SYS_sendmsg, Call::Send, FD0),
     (c::SYS_sendmmsg, Call::Send, FD0),
-    (c::SYS_connect, Call::Connect, FD0),
+    (c::SYS_connect, Call::Connect, FD0 | LOOKS | ADDRESS),
     (c::SYS_accept, Call::Accept, FD0),
     (c::SYS_accept4, Call::Accept, FD0),
     (c::SYS_shutdown, Call::Send, FD0),
@@ -157,17 +168,18 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_rt_sigtimedwait, Call::Sleep, 0),
     (c::SYS_futex, Call::Lock, FUTEX),
     (c::SYS_futex_waitv, Call::Lock, 0),
-    (c::SYS_wait4, Call::Lock, 0),
+    (c::SYS_wait4, Call::Lock, LOOKS),
     (c::SYS_waitid, Call::Lock, 0),
     (c::SYS_rt_sigsuspend, Call::Lock, 0),
-    (c::SYS_flock, Call::Lock, FD0),
-    (c::SYS_fcntl, Call::Lock, FD0),
-    (c::SYS_semop, Call::Lock, 0),
-    (c::SYS_semtimedop, Call::Lock, 0),
-    (c::SYS_msgrcv, Call::Lock, 0),
+    (c::SYS_flock, Call::Lock, FD0 | LOOKS),
+    (c::SYS_fcntl, Call::Lock, FD0 | LOOKS),
+    (c::SYS_semop, Call::Lock, LOOKS),
+    (c::SYS_semtimedop, Call::Lock, LOOKS),
+    (c::SYS_msgrcv, Call::Lock, LOOKS),
     (c::SYS_msgsnd, Call::Lock, 0),
     (c::SYS_mq_timedreceive, Call::Lock, 0),
     (c::SYS_mq_timedsend, Call::Lock, 0),
+    (c::SYS_kill, Call::Other, LOOKS),
     (c::SYS_exit, Call::Lock, 0),
     (c::SYS_exit_group, Call::Lock, 0),
     (c::SYS_clone, Call::Lock, 0),
@@ -188,19 +200,19 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
 /// Calls that only x86-64 still has.
 #[cfg(target_arch = "x86_64")]
 const OLDER: &[(c::c_long, Call, u16)] = &[
-    (c::SYS_open, Call::Open, 0),
-    (c::SYS_creat, Call::Open, 0),
-    (c::SYS_stat, Call::Stat, 0),
-    (c::SYS_lstat, Call::Stat, 0),
-    (c::SYS_access, Call::Stat, 0),
-    (c::SYS_readlink, Call::Stat, 0),
+    (c::SYS_open, Call::Open, LOOKS | PATH),
+    (c::SYS_creat, Call::Open, LOOKS | PATH),
+    (c::SYS_stat, Call::Stat, LOOKS | PATH),
+    (c::SYS_lstat, Call::Stat, LOOKS | PATH),
+    (c::SYS_access, Call::Stat, LOOKS | PATH),
+    (c::SYS_readlink, Call::Stat, LOOKS | PATH),
     (c::SYS_getdents, Call::List, FD0),
-    (c::SYS_unlink, Call::FileOther, 0),
-    (c::SYS_rmdir, Call::FileOther, 0),
-    (c::SYS_rename, Call::FileOther, 0),
-    (c::SYS_mkdir, Call::FileOther, 0),
-    (c::SYS_link, Call::FileOther, 0),
-    (c::SYS_symlink, Call::FileOther, 0),
+    (c::SYS_unlink, Call::FileOther, LOOKS | PATH),
+    (c::SYS_rmdir, Call::FileOther, LOOKS | PATH),
+    (c::SYS_rename, Call::FileOther, LOOKS | PATH),
+    (c::SYS_mkdir, Call::FileOther, LOOKS | PATH),
+    (c::SYS_link, Call::FileOther, LOOKS | PATH_SECOND),
+    (c::SYS_symlink, Call::FileOther, LOOKS | PATH_SECOND),
     (c::SYS_chmod, Call::FileOther, 0),
     (c::SYS_chown, Call::FileOther, 0),
     (c::SYS_utime, Call::FileOther, 0),

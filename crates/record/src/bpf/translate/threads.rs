@@ -61,6 +61,8 @@ pub(crate) struct Thread {
     pub laid_until_ns: u64,
     /// When it was last woken from a place in the kernel that was looked up, and what that says.
     pub site: Option<(u64, Site)>,
+    /// The path that the call was given in which it waits, and since when.
+    pub waits_at: Option<(u64, String)>,
 }
 
 /// The threads that were met.
@@ -186,6 +188,7 @@ impl Threads {
             call: None,
             laid_until_ns: 0,
             site: None,
+            waits_at: None,
         };
         self.known.insert(record.head.thread, thread);
         if record.role == raw::ROLE_NONE {
@@ -215,6 +218,7 @@ impl Threads {
             call: None,
             laid_until_ns: 0,
             site: None,
+            waits_at: None,
         })
     }
 

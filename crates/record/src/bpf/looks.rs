@@ -1,0 +1,91 @@
+//! When calls that fail are recorded: while recorded threads pause, and for no more calls than it may cost.
+//!
+//! Each system call of anybody takes about 0.2 µs longer while one program is attached to the end of all. So that is done only while there is
+//! something to be learnt, the calls are counted, and where there are many of them it is soon given up, for so long that the cost stays
+//! a small part of the time.
+
+use super::load::Programs;
+use libbpf_rs::Link;
+use std::time::{Duration, Instant};
+
+/// What a call costs, about (measured in docs/RECORDING.md).
+const CALL_NS: u64 = 220;
+
+/// The part of all processors' time that it may cost: a hundredth.
+const PART: u64 = 100;
+
+/// Calls are counted over at least so long.
+const WINDOW: Duration = Duration::from_millis(20);
+
+/// Whether calls that fail are recorded.
+#[derive(Debug, Default)]
+pub(crate) struct Looks {
+    link: Option<Attached>,
+    not_before: Option<Instant>,
+    /// For how long they were.
+    recorded: Duration,
+    /// It was given up at times.
+    pub in_part: bool,
+}
+
+#[derive(Debug)]
+struct Attached {
+    /// Dropped, it ends.
+    _link: Link,
+    since: Instant,
+    window: Instant,
+    window_calls: u64,
+}
+
+/// In how long so many calls may end on so many processors.
+fn time_of(calls: u64, processors: u64) -> Duration {
+    Duration::from_nanos(calls.saturating_mul(CALL_NS).saturating_mul(PART) / processors.max(1))
+}
+
+impl Looks {
+    /// Once in each of the reader's rounds: `pausing` says whether a recorded thread sleeps by choice again and again.
+    pub(crate) fn round(&mut self, programs: &Programs, pausing: bool) {
+        let now = Instant::now();
+        let Some(attached) = &mut self.link else {
+            if pausing && self.not_before.is_none_or(|at| now >= at) {
+                let calls = programs.calls_ended();
+                let attached = |link| Attached { _link: link, since: now, window: now, window_calls: calls };
+                self.link = programs.record_looks().map(attached);
+            }
+            return;
+        };
+        let window = now - attached.window;
+        if pausing && window < WINDOW {
+            return;
+        }
+        let ended = programs.calls_ended();
+        let calls = ended - attached.window_calls;
+        let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+        let worth = time_of(calls, processors);
+        let too_many = worth > window.max(WINDOW);
+        (attached.window, attached.window_calls) = (now, ended);
+        if !pausing || too_many {
+            self.recorded += now - attached.since;
+            self.in_part |= too_many;
+            self.not_before = Some(now + worth.saturating_sub(window));
+            self.link = None;
+        }
+    }
+
+    /// For how long calls that fail were recorded.
+    pub(crate) fn recorded(&self) -> Duration {
+        self.recorded + self.link.as_ref().map_or(Duration::ZERO, |attached| attached.since.elapsed())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_calls_cost_is_a_hundredth_of_all_processors_time() {
+        assert_eq!(time_of(50_000, 1), Duration::from_nanos(50_000 * CALL_NS * PART));
+        assert_eq!(time_of(1_000_000, 4), time_of(250_000, 1));
+        assert_eq!(time_of(0, 0), Duration::ZERO);
+    }
+}

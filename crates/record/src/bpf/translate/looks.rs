@@ -1,0 +1,94 @@
+//! What threads looked for: calls that found nothing, each a span of no length where it returned, with what it was on and why it failed. Of calls that
+//! wait, the path that they were given.
+
+use super::Translator;
+use super::facts::Facts;
+use super::output::NewSpan;
+use super::syscalls::Call;
+use crate::bpf::raw::{self, LookHead};
+use thalweg_trace::{ObjectId, ObjectKind, SpanKind};
+
+/// Where programs look as they start, or each time they want something of the system: beginnings and ends of paths, and parts of names.
+const STARTING: &[&str] =
+    &["/etc/ld.so", "/proc/", "/sys/", "/dev/tty", "/dev/null", "/dev/urandom", "/usr/lib/locale", "/usr/share/locale"];
+const ENDS: &[&str] = &["/tls", "/x86_64", "/haswell", "/aarch64", "/atomics"];
+const LIBRARIES: &[&str] =
+    &[".so", "/glibc-hwcaps", "/gconv", "/site-packages", "/python3", "pyvenv.cfg", "/terminfo", ".pyc", "__pycache__", "locale-archive"];
+
+/// Whether a look is a matter of course when a program begins, and says nothing of what it waits for.
+fn is_of_starting(path: &str) -> bool {
+    STARTING.iter().any(|start| path.starts_with(start))
+        || ENDS.iter().any(|end| path.ends_with(end))
+        || LIBRARIES.iter().any(|part| path.contains(part))
+}
+
+/// What has not come about, where the kernel says so with a result that is no error: asked again later, it may have.
+const NOT_YET: i64 = -(libc::EAGAIN as i64);
+
+impl Translator {
+    /// The whole path of a look.
+    fn path_of_look(&self, look: &LookHead, path: &[u8]) -> Option<String> {
+        let path = String::from_utf8_lossy(path).into_owned();
+        if path.starts_with('/') {
+            return Some(path);
+        }
+        let directory = self.files.path_at(look.directory_device, look.directory)?;
+        Some(format!("{}/{}", directory.trim_end_matches('/'), path.trim_start_matches("./")))
+    }
+
+    /// A call that found nothing, or found what it had not found before; or one that waits on a path.
+    pub(super) fn look(&mut self, look: &LookHead, path: &[u8], facts: &mut dyn Facts) {
+        let serial = look.head.thread;
+        let whole =
+            if path.is_empty() { None } else { self.path_of_look(look, path).or_else(|| Some(String::from_utf8_lossy(path).into())) };
+        if look.flags & raw::LOOK_WAITS != 0 {
+            self.threads.get(serial, &mut self.output).waits_at = whole.map(|path| (look.head.at_ns, path));
+            return;
+        }
+        if whole.as_deref().is_some_and(is_of_starting) {
+            return;
+        }
+        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
+        let Some((kind, object)) = self.looked_for(look, whole.as_deref(), facts) else { return };
+        let mut span = NewSpan::new(track, kind, look.head.at_ns, look.head.at_ns);
+        span.object = object;
+        span.size_bytes = (kind == SpanKind::FileRead).then_some(0);
+        span.result = Some(match kind {
+            SpanKind::WaitLock if look.result == 0 => NOT_YET,
+            _ => i64::from(look.result.min(0)),
+        });
+        self.output.span(span);
+        self.looks += 1;
+    }
+
+    /// The kind of a look's span, and its object.
+    fn looked_for(&mut self, look: &LookHead, path: Option<&str>, facts: &mut dyn Facts) -> Option<(SpanKind, Option<ObjectId>)> {
+        let call = self.calls.of(look.call);
+        let kind = match call {
+            Call::Open => SpanKind::FileOpen,
+            Call::Stat => SpanKind::FileStat,
+            Call::Read => SpanKind::FileRead,
+            Call::Connect => SpanKind::NetConnect,
+            Call::FileOther => SpanKind::FileOther,
+            _ => SpanKind::WaitLock,
+        };
+        let object = match (call, path) {
+            (Call::Connect, Some(path)) => self.things.object(ObjectKind::Socket, &format!("unix:{path}"), &mut self.output),
+            (_, Some(path)) => self.things.object(ObjectKind::File, path, &mut self.output),
+            (Call::Read, None) => self.files.of(&look.file, facts, &mut self.output)?,
+            _ => return Some((kind, self.lock_of_call(look.call, look.argument, &look.file, facts))),
+        };
+        Some((kind, Some(object)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_program_looks_for_when_it_begins_is_left_out() {
+        assert!(is_of_starting("/etc/ld.so.preload") && is_of_starting("/lib/x86_64-linux-gnu/libc.so.6"));
+        assert!(!is_of_starting("/srv/data/ready") && !is_of_starting("/run/lock/job.lock"));
+    }
+}

@@ -1,0 +1,65 @@
+//! The object of a wait: what the thread waited on, as the rule for its call names it.
+
+use super::Translator;
+use super::facts::Facts;
+use super::waits::On;
+use crate::bpf::raw::{self, FdObject, Off};
+use thalweg_trace::{ObjectId, ObjectKind};
+
+impl Translator {
+    pub(super) fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
+        match on {
+            On::Nothing => None,
+            On::File(at) => self.files.of(&off.file[at], facts, &mut self.output),
+            On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
+            On::Ender => self.connections.object(off.wake_connection, &mut self.output),
+            On::Polled => self.connections.object(off.polled_connection, &mut self.output),
+            On::Other(at) => self.other(&off.file[at]),
+            On::Datagram(at) => self.things.datagram(off.file[at].id, &mut self.output),
+            On::FileLock(at) => {
+                let path = self.files.path_of(&off.file[at])?;
+                Some(self.things.object(ObjectKind::Lock, &format!("flock {path}"), &mut self.output))
+            }
+            On::Named(kind, name) => Some(self.things.object(kind, name, &mut self.output)),
+            On::Child => {
+                let ender = if off.context == raw::CONTEXT_TASK { self.threads.process_of(off.waker) } else { None };
+                let pid = ender.or_else(|| u32::try_from(off.argument.cast_signed()).ok().filter(|pid| *pid != 0))?;
+                Some(self.things.object(ObjectKind::Process, &format!("child {pid}"), &mut self.output))
+            }
+        }
+    }
+
+    /// What a call on a lock, a semaphore or another process was on, by its descriptor or its first argument.
+    pub(super) fn lock_of_call(&mut self, call: i32, argument: u64, file: &FdObject, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let number = u32::try_from(argument.cast_signed()).ok();
+        let (kind, name) = match i64::from(call) {
+            libc::SYS_flock | libc::SYS_fcntl => (ObjectKind::Lock, format!("flock {}", self.files.path_of(file)?)),
+            libc::SYS_wait4 => {
+                (ObjectKind::Process, number.filter(|pid| *pid != 0).map_or("child".to_owned(), |pid| format!("child {pid}")))
+            }
+            libc::SYS_kill => (ObjectKind::Process, format!("process {}", number?)),
+            libc::SYS_semop | libc::SYS_semtimedop => (ObjectKind::Lock, facts.system_v("semaphore set", "sem", number?)),
+            libc::SYS_msgrcv | libc::SYS_msgsnd => (ObjectKind::Lock, facts.system_v("message queue", "msg", number?)),
+            _ => return None,
+        };
+        Some(self.things.object(kind, &name, &mut self.output))
+    }
+
+    /// A pipe, a unix socket, a terminal or an eventfd.
+    fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
+        let (kind, name) = match fd.mode & raw::MODE_KIND {
+            raw::MODE_FIFO => return Some(self.things.numbered(ObjectKind::Pipe, "pipe", fd.id, &mut self.output)),
+            raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
+                return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));
+            }
+            raw::MODE_CHARACTER => {
+                let path = self.files.path_of(fd)?;
+                let is_terminal = ["/dev/pts/", "/dev/tty", "/dev/console", "/dev/ptmx"].iter().any(|start| path.starts_with(start));
+                (ObjectKind::Terminal, is_terminal.then(|| path.to_owned())?)
+            }
+            _ if fd.access & raw::ACCESS_EVENTFD != 0 => (ObjectKind::Lock, "eventfd".to_owned()),
+            _ => return None,
+        };
+        Some(self.things.object(kind, &name, &mut self.output))
+    }
+}
