@@ -2,6 +2,7 @@
 //! stopped, what samples of the running threads say, how busy the device was, why something is not known.
 
 use crate::assemble::circumstances::Quota;
+use crate::assemble::contention::turns as turns_of;
 use crate::assemble::parts::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::assemble as limits;
@@ -70,6 +71,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     }
     if matches!(cause, Cause::ClientCpu | Cause::ServerCpu) {
         said.extend(sampled_as(parts, members, entries));
+        said.extend(turns(parts, entries));
     }
     if matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata) {
         said.extend(calls_on_names(parts, members));
@@ -124,6 +126,14 @@ fn plural(noun: &str) -> String {
         None if noun.starts_with("wait for") => noun.replacen("wait", "waits", 1),
         None => format!("{noun}s"),
     }
+}
+
+/// That threads of the process took turns.
+fn turns(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
+    let (Place::Thread { label, .. } | Place::Held { holder: label, .. }) = largest.place else { return None };
+    let turns = turns_of(parts, label)?;
+    Some(format!("{} (they waited for each other's locks for {})", turns.words(), duration(turns.locked_ns as f64 / 1e9)))
 }
 
 /// What a processor quota did to it.

@@ -3,6 +3,7 @@
 mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
+pub(crate) mod contention;
 mod evidence;
 mod file_counts;
 mod gaps;

@@ -109,3 +109,16 @@ pub(crate) const NAMED_ENOUGH: f64 = 0.8;
 pub(crate) const NAMED_LEAST: f64 = 0.03;
 /// With this part of a cause, a place is said to be all of it. Instead: nothing; it is wording.
 pub(crate) const ONE_PLACE: f64 = 0.9;
+
+// contention.rs
+
+/// A thread that ran for less than this part of its process's running had no turn worth counting (a twentieth). Instead: who waited for whom in
+/// each lock.
+pub(crate) const TURNS_PART: u64 = 20;
+/// Threads that together ran for no longer than this, of the time in which there were several, hardly ever ran at once: handing on takes a little on
+/// both sides. Instead: how many ran at each instant.
+pub(crate) const TURNS_AT_ONCE: f64 = 1.15;
+/// And somebody ran for most of it. Instead: the same.
+pub(crate) const TURNS_TAKEN: f64 = 0.75;
+/// And the others waited in locks for at least so much of the time that they might have run. Instead: the same.
+pub(crate) const TURNS_LOCKED: f64 = 0.5;

@@ -7,7 +7,7 @@
 
 mod errands;
 pub(crate) mod ledger;
-mod names;
+pub(crate) mod names;
 pub(crate) mod why;
 
 use crate::ExplainError;

@@ -33,8 +33,7 @@ impl Place {
             Place::FarEnd { seen_by, connection } => far_end_name(tables, seen_by, connection),
             Place::Unseen { track } => unseen_name(tables, track),
             Place::Given { label, by, kind, object } => {
-                let on = given_name(tables, kind, object);
-                format!("{}: waiting for {on}{}", thread_name(tables, label), giver_name(tables, label, by))
+                format!("{}: waiting for {}", thread_name(tables, label), given(tables, label, by, kind, object))
             }
             Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
@@ -122,7 +121,7 @@ fn unseen_name(tables: &Tables, actor: u32) -> String {
 }
 
 /// A thread as seen from another: of another process with the same name, by its number.
-fn another_name(tables: &Tables, one: u32, other: u32) -> String {
+pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
     let name = |actor: u32| tables.actors.get(actor as usize).map(|a| (a.name.split('/').next().unwrap_or_default().to_owned(), a.pid));
     match (name(one), name(other)) {
         (Some((own, pid)), Some((its, number))) if own == its && pid != number && number != 0 => {
@@ -130,6 +129,11 @@ fn another_name(tables: &Tables, one: u32, other: u32) -> String {
         }
         _ => thread_name(tables, other),
     }
+}
+
+/// What another gave, and who: `semaphore from another perl (process 812)`.
+pub(crate) fn given(tables: &Tables, waiter: u32, by: u32, kind: SpanKind, object: u32) -> String {
+    format!("{}{}", given_name(tables, kind, object), giver_name(tables, waiter, by))
 }
 
 /// Who gave what was waited for, with the number of its process.

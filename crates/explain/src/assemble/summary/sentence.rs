@@ -4,10 +4,13 @@ use super::Of;
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
+use crate::assemble::contention::turns;
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
-use crate::waits::place::{Place, What};
+use crate::observe::index::NONE;
+use crate::path::names::{another_name, given};
+use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, whole_percent};
 
@@ -109,7 +112,12 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             format!("data was on its way between {}{rate}", group.ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
-        C::Unknown => format!("it is not known what {who} waited for"),
+        C::Unknown => match group.largest.place {
+            Place::Given { label, by, kind, object } => {
+                format!("{who} waited for {}, of which nothing was recorded then", brief(&given(of.parts.tables, label, by, kind, object)))
+            }
+            _ => format!("it is not known what {who} waited for"),
+        },
     }
 }
 
@@ -149,7 +157,11 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
         Some("sync") => "worked in fsync",
         _ => "computed",
     };
-    format!("{doing}{idle}")
+    let turns = match group.largest.place {
+        Place::Thread { label, .. } => turns(of.parts, label).map_or_else(String::new, |turns| format!(", {}", turns.words())),
+        _ => String::new(),
+    };
+    format!("{doing}{turns}{idle}")
 }
 
 /// The programs that queued for a processor, and who had it.
@@ -177,10 +189,22 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             let doing = if matches!(what, What::Blocked(_)) { "slept" } else { "worked" };
             format!("a lock that {} held while it {doing}", brief(&program(tables, of.meta, holder)))
         }
+        Place::HeldElsewhere { waiter, holder, .. } if holder != NONE => {
+            format!("a lock that {} held", brief(&another_name(tables, waiter, holder)))
+        }
         Place::HeldElsewhere { connection, .. } => {
             match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
                 Some((client, _)) => format!("a lock that the client at {client} held"),
                 None => "a lock that another client held".to_owned(),
+            }
+        }
+        Place::Given { label, by, kind, object } => given(tables, label, by, kind, object),
+        Place::Thread { what: What::LooksFor(missing), object, .. } => {
+            let path = tables.objects.get(object as usize).map_or("something", |object| base(&object.name));
+            match missing {
+                Missing::Absent => format!("{} to appear, and looked for it again and again", brief(path)),
+                Missing::Present => format!("{} to go away, and looked again and again", brief(path)),
+                Missing::Busy | Missing::Listener => format!("{}, and tried again and again", brief(path)),
             }
         }
         Place::Thread { object, .. } => match tables.objects.get(object as usize) {
