@@ -39,6 +39,8 @@ pub(crate) const STEADY_PART: f64 = 0.8;
 
 // feed.rs
 
+/// Bound: looks of a thread that are kept once the path is past them.
+pub(crate) const NEXT_LOOKS: usize = 32;
 /// Bound: sends kept that began after the cursor; one can be stamped after the receive that it led to.
 pub(crate) const LATE_STAMPS: usize = 4;
 /// Bound: sends kept for one that is under way for long.

@@ -26,6 +26,8 @@ pub(crate) struct Lane {
     pub ahead: VecDeque<LiveSpan>,
     /// What the cursor has passed.
     pub passed: NextActions,
+    /// What the thread looked for next, in vain or not (calls of no length): the nearest first.
+    pub looks: VecDeque<LiveSpan>,
     /// What the thread is known to have done at any time.
     pub known: Known,
 }
@@ -79,8 +81,6 @@ pub(crate) struct NextActions {
     pub send: (i64, u32),
     /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
     pub wait: (i64, u32, u32),
-    /// When it next looked for something (a call of no length), on which object and connection.
-    pub look: (i64, u32, u32),
     /// Whether that was a pause of its own choice.
     pub pause: bool,
     /// When it next blocked at all.
@@ -99,7 +99,6 @@ impl Default for NextActions {
             receive: (i64::MAX, NONE, ABSENT),
             send: (i64::MAX, NONE),
             wait: (i64::MAX, NONE, NONE),
-            look: (i64::MAX, NONE, NONE),
             pause: false,
             next_wait: i64::MAX,
             next_pause: i64::MAX,
@@ -119,9 +118,6 @@ impl NextActions {
             }
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
-        }
-        if span.start == span.end && span.object != NONE && span.result <= 0 && span.start <= self.look.0 {
-            self.look = (span.start, span.object, span.connection);
         }
         let waited = span.cpu_ns == 0 && (span.end > span.start || span.waker != NONE) && span.kind != SpanKind::WaitRunqueue;
         if !waited && span.cpu_ns != 0 && !span.is_container() {
@@ -161,7 +157,7 @@ impl Lane {
             if span.start < at {
                 self.open.push(span);
             } else {
-                self.passed.note(&span);
+                self.pass(&span);
             }
         }
         if self.open.iter().any(|s| s.start >= at) {
@@ -173,6 +169,15 @@ impl Lane {
                 }
                 keep
             });
+        }
+    }
+
+    /// The cursor has passed a span.
+    fn pass(&mut self, span: &LiveSpan) {
+        self.passed.note(span);
+        if span.start == span.end && span.object != NONE && span.result <= 0 && span.kind != SpanKind::NetReceive {
+            self.looks.push_front(*span);
+            self.looks.truncate(limits::NEXT_LOOKS);
         }
     }
 
@@ -359,7 +364,7 @@ impl<'a> Feed<'a> {
             lane.passed.last_end = lane.passed.last_end.max(span.end);
             lane.known.note(&span, tables);
             if span.start >= cursor {
-                lane.passed.note(&span);
+                lane.pass(&span);
                 continue;
             }
             if span.kind == SpanKind::NetSend {

@@ -4,7 +4,7 @@
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::lives::Beginning;
+use crate::observe::lives::{Beginning, Life};
 use thalweg_trace::ObjectKind;
 
 const ENOENT: i32 = 2;
@@ -75,13 +75,14 @@ impl View<'_, '_, '_> {
             let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
             known.pauser.0 == pauser.0 && soon && polling::alike(length, known.length)
         });
-        let again = |look: &&Look| {
-            let later = known.is_some_and(|known| known.look.is_like(look, self.tables));
-            later
-                || before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables))
-                || self.looks_again_at(pauser.0, look, window)
-        };
-        let look = before.iter().rev().find(again).copied().or(known.map(|known| known.look));
+        let after = self.looks_after(pauser.0, window);
+        let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
+        let repeated = |look: &Look| before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables)) || fails_again(look);
+        let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));
+        // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
+        let came_about = before.iter().rev().find(|look| !after.is_empty() && !fails_again(look));
+        let found = of_row.or(came_about).or_else(|| before.iter().rev().find(|look| repeated(look)));
+        let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
         let Some(look) = look else { return Ok(false) };
         self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });
         if before.is_empty() {
@@ -100,7 +101,7 @@ impl View<'_, '_, '_> {
 
     /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
     fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Vec<Look> {
-        let made_by = |life: &crate::observe::lives::Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && at >= from && at <= until);
+        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && at >= from && at <= until);
         let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
         let lookers: Vec<u32> = std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect();
         let mut looks = Vec::new();
@@ -113,16 +114,28 @@ impl View<'_, '_, '_> {
         looks
     }
 
-    /// Whether the same is looked at again after the pause, in vain or not.
-    fn looks_again_at(&self, looker: u32, look: &Look, window: i64) -> bool {
+    /// Looks of a thread, and of those that it made, soon after this instant; and whether each failed.
+    fn looks_after(&self, looker: u32, window: i64) -> Vec<(Look, bool)> {
         let soon = |made: i64| made >= self.at && made - self.at <= window;
-        let made_by = |life: &crate::observe::lives::Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && soon(at));
+        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && soon(at));
         let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
-        std::iter::once(looker).chain(children.take(limits::LOOKERS)).any(|track| {
-            let (at, object, connection) = self.feed.lanes[track as usize].passed.look;
-            let other = Look { object, track, connection, at, ..*look };
-            at != i64::MAX && at - self.at <= window && other.is_like(look, self.tables)
-        })
+        let lookers = std::iter::once(looker).chain(children.take(limits::LOOKERS));
+        let next = lookers.flat_map(|track| self.feed.lanes[track as usize].looks.iter()).filter(|s| soon(s.start));
+        next.filter_map(|s| Some((Look::of(&LiveSpan { result: s.result.min(-1), ..*s })?, s.result < 0))).collect()
+    }
+
+    /// Whether an object is a child that is waited for: who ended is found by its end.
+    fn is_process(&self, object: u32) -> bool {
+        self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Process)
+    }
+
+    /// A connection that did not come about, and that this thread gave up next: its waits in vain until then were for that. And which side of it asked.
+    pub(super) fn gave_up_connecting(&self) -> Option<(u32, End)> {
+        let lane = self.lane();
+        let next = lane.looks.iter().find(|s| s.start >= self.at)?;
+        let failed = next.kind == SpanKind::NetConnect && next.connection != NONE && next.result < 0 && -next.result != ECONNREFUSED;
+        let moved = lane.passed.receive.0.min(lane.passed.send.0);
+        (failed && moved >= next.start).then_some((next.connection, next.side))
     }
 
     fn charge_look(&mut self, pause: &LiveSpan, look: &Look) -> Answer<bool> {

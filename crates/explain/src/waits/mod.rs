@@ -59,8 +59,7 @@ impl View<'_, '_, '_> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling => {
                 self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
             }
-            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.polled(&span)? => {}
-            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.pauses_between_looks(&span)? => {}
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && (self.pauses_between_looks(&span)? || self.polled(&span)?) => {}
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_poll(&span)? => {
                 self.charge_polling(&span);
             }

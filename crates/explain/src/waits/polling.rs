@@ -225,8 +225,10 @@ impl View<'_, '_, '_> {
             let leads = actor.leads();
             let life = self.facts.lives[track as usize];
             let there = life.from.is_none_or(|(from, _)| from < polls.from);
-            // Who looks at what others write down may look once more after an end.
-            let ended = life.until.filter(|&until| there && until > polls.from && until <= self.at);
+            // Who looks at what others write down may look once more after an end. (Not after those of its own pauses.)
+            let long_there = life.from.is_none_or(|(from, _)| polls.from - from > self.at - polls.since);
+            let since = if long_there { polls.from } else { polls.since };
+            let ended = life.until.filter(|&until| there && until > since && until <= self.at);
             let done = match ended {
                 Some(until) => Some((true, until)),
                 None if there && life.until.is_none_or(|until| until > self.at) => self.idle_since(track, polls).map(|at| (false, at)),

@@ -15,7 +15,10 @@ impl View<'_, '_, '_> {
             }
             return Ok(Some(looked_for));
         }
-        if self.polled(span)? || self.pauses_between_looks(span)? {
+        if let Some((connection, side)) = self.gave_up_connecting().filter(|_| span.kind == SpanKind::WaitNetwork) {
+            return Ok(Some(LiveSpan { connection, side, ..*span }));
+        }
+        if self.pauses_between_looks(span)? || self.polled(span)? {
             return Ok(None);
         }
         if self.seems_to_poll(span)? {
