@@ -102,7 +102,7 @@ impl<'a, 'o> Path<'a, 'o> {
         self.ledger.charge(
             RuleId::NothingLeft,
             Cause::Unknown,
-            Place::FarEnd { seen_by: NONE, connection: NONE },
+            Place::FarEnd { seen_by: NONE, connection: NONE, side: End::Server },
             (self.start, self.at),
             NONE,
         );

@@ -30,7 +30,7 @@ impl Place {
                 }
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
-            Place::FarEnd { seen_by, connection } => far_end_name(tables, seen_by, connection),
+            Place::FarEnd { seen_by, connection, side } => far_end_name(tables, seen_by, connection, side),
             Place::Unseen { track } => unseen_name(tables, track),
             Place::Given { label, by, kind, object } => {
                 format!("{}: waiting for {}", thread_name(tables, label), given(tables, label, by, kind, object))
@@ -102,10 +102,9 @@ fn served_by(label: &str) -> Option<&str> {
 }
 
 /// Who is at the end that was not recorded: the address of its server, where the connection says.
-fn far_end_name(tables: &Tables, seen_by: u32, connection: u32) -> String {
-    let seen_from = tables.actors.get(seen_by as usize).map_or(End::Client, |a| a.end);
+fn far_end_name(tables: &Tables, seen_by: u32, connection: u32, side: End) -> String {
     match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
-        Some((_, server)) if seen_from == End::Client => format!("the server at {server}"),
+        Some((_, server)) if side == End::Server => format!("the server at {server}"),
         Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
         None => format!("the far end of {}", thread_name(tables, seen_by)),
     }

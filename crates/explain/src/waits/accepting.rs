@@ -26,7 +26,8 @@ impl View<'_, '_, '_> {
         if self.is_outside_its_life(acceptor) {
             let from = self.piece_start(span);
             let ended = self.facts.lives.get(acceptor as usize).and_then(|life| life.until).filter(|&until| until < self.at);
-            self.charge_unseen(acceptor, ended.map_or(from, |until| until.max(from)));
+            let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection: span.connection, side: End::Server };
+            self.charge_at_own(RuleId::Unseen, Cause::ServerUnknown, place, ended.map_or(from, |until| until.max(from)));
             return Ok(true);
         }
         if let Some(since) = self.accepts_meanwhile(acceptor, span) {

@@ -217,8 +217,12 @@ impl View<'_, '_, '_> {
             self.jump(works);
             return Ok(());
         }
-        let place = self.labels.thread_place(peer, What::Blocked(blocked.span.kind), NONE);
-        let cause = if self.tables.actors[peer as usize].end == End::Server { Cause::ServerUnknown } else { Cause::Unknown };
+        let side = blocked.span.side.other();
+        let place = match side {
+            End::Server => Place::FarEnd { seen_by: self.labels.label(self.track), connection: blocked.span.connection, side },
+            End::Client => self.labels.thread_place(peer, What::Blocked(blocked.span.kind), NONE),
+        };
+        let cause = if side == End::Server { Cause::ServerUnknown } else { Cause::Unknown };
         self.charge_at_own(RuleId::NotTheNetwork, cause, place, from);
         Ok(())
     }
@@ -300,7 +304,7 @@ impl View<'_, '_, '_> {
             self.infer(from);
         }
         self.acts.push(Act::Unrecorded(span.side, connection));
-        let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection };
+        let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection, side: span.side.other() };
         self.charge_at_own(RuleId::FarEnd, cause, place, self.within_life(from));
         Ok(())
     }

@@ -149,7 +149,7 @@ impl View<'_, '_, '_> {
                     self.jump(server);
                     return Ok(true);
                 }
-                let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection: look.connection };
+                let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection: look.connection, side: End::Server };
                 self.charge_at_own(RuleId::LookedForListener, Cause::ServerUnknown, place, self.within_life(from));
             }
             missing => {

@@ -60,6 +60,8 @@ pub(crate) enum Place {
         seen_by: u32,
         /// The connection, or [`NONE`].
         connection: u32,
+        /// Which side of it that end is.
+        side: End,
     },
     /// A thread that was not recorded then, or not at all.
     Unseen {

@@ -97,8 +97,12 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
-            Place::FarEnd { seen_by, connection } if far_end(of.parts.tables, connection).is_some() => {
-                format!("{} waited for the server at {who}, which was not recorded", brief(&program(of.parts.tables, of.meta, seen_by)))
+            Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
+                let wire = &of.parts.facts.wire;
+                let called =
+                    wire.not_accepted.contains_key(&connection) || wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
+                let why = if called { "did not answer" } else { "was not recorded" };
+                format!("{} waited for the server at {who}, which {why}", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
