@@ -26,5 +26,6 @@ mod rules;
 mod schema;
 mod tuned;
 mod unprivileged;
+mod waits;
 mod walks;
 mod why;

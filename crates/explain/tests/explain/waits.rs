@@ -1,0 +1,156 @@
+//! What waits waited for: pauses between looks, connections that do not come about, bytes that others carry, locks that others give.
+
+use crate::common::*;
+use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind as K, TrackId, WakerContext};
+
+/// A client that sleeps 10 ms nine times, looks between, and finds it the last time. `look` writes the look that ended by an instant.
+fn looking(look: impl Fn(&mut Tale, TrackId, u64, bool)) -> Tale {
+    let mut tale = Tale::new(100_000, 4);
+    let client = tale.client("client");
+    for n in 0..9 {
+        tale.wait(client, K::WaitTimer, 1_000 + n * 11_000, 11_000 + n * 11_000).by_timer().end();
+        look(&mut tale, client, 11_500 + n * 11_000, n == 8);
+    }
+    tale
+}
+
+fn of_file(tale: &mut Tale, client: TrackId, file: ObjectId, at: u64, error: i64) {
+    tale.span(client, K::FileStat, at, at).observed().on(file).result(-error).end();
+}
+
+#[test]
+fn a_pause_between_looks_is_for_what_was_looked_for() {
+    let mut files = Vec::new();
+    let mut tale = looking(|_, _, _, _| ());
+    files.push(tale.file("/srv/result"));
+    let client = TrackId::new(1).unwrap();
+    for n in 0..9 {
+        of_file(&mut tale, client, files[0], 11_500 + n * 11_000, if n == 8 { 0 } else { 2 });
+    }
+    let e = tale.explain();
+    assert!(charged_ms(&e, "client.lock") > 85.0, "{:#?}", e.critical_path);
+    assert!(place_of(&e, "client.lock").contains("/srv/result to appear"), "{:?}", e.critical_path[0]);
+    assert!(e.what_if.iter().all(|w| w.id != "no_think" || w.speedup < 1.2), "{:?}", e.what_if);
+}
+
+#[test]
+fn a_pause_without_looks_is_one() {
+    let e = looking(|_, _, _, _| ()).explain();
+    assert!(charged_ms(&e, "client.think") > 85.0, "{:#?}", e.critical_path);
+    assert!(e.what_if.iter().any(|w| w.id == "no_think"), "{:?}", e.what_if);
+}
+
+#[test]
+fn what_fails_each_time_is_not_what_was_looked_for() {
+    let mut tale = looking(|_, _, _, _| ());
+    let (settings, lock) = (tale.file("/root/.settings"), tale.file("/srv/lock"));
+    let client = TrackId::new(1).unwrap();
+    for n in 0..9 {
+        if n < 8 {
+            of_file(&mut tale, client, lock, 11_400 + n * 11_000, 17);
+        }
+        of_file(&mut tale, client, settings, 11_500 + n * 11_000, 2);
+    }
+    let e = tale.explain();
+    assert!(place_of(&e, "client.lock").contains("/srv/lock to go away"), "{:?}", e.critical_path[0]);
+}
+
+#[test]
+fn who_does_not_listen_yet_is_waited_for_and_not_the_sleep() {
+    let mut tale = looking(|_, _, _, _| ());
+    let client = TrackId::new(1).unwrap();
+    for n in 0..8_u64 {
+        let (refused, _) = tale.two_ends(&format!("127.0.0.1:{} > 127.0.0.1:80", 5_000 + n));
+        tale.span(client, K::NetConnect, 11_500 + n * 11_000, 11_500 + n * 11_000).observed().on(refused).result(-111).end();
+    }
+    let e = tale.explain();
+    assert!(charged_ms(&e, "server.unknown") > 70.0, "{:#?}", e.critical_path);
+    assert!(place_of(&e, "server.unknown").contains("127.0.0.1:80"), "{:?}", e.critical_path[0]);
+}
+
+#[test]
+fn a_connection_that_is_given_up_is_what_its_polls_were_for() {
+    let mut tale = Tale::new(50_000, 4);
+    let client = tale.client("client");
+    let (wanted, _) = tale.two_ends("10.0.0.1:5000 > 10.9.9.9:80");
+    for n in 0..4 {
+        tale.wait(client, K::WaitNetwork, 1_000 + n * 10_000, 10_900 + n * 10_000).by_timer().end();
+    }
+    tale.span(client, K::NetConnect, 41_000, 41_000).observed().on(wanted).result(-125).end();
+    let e = tale.explain();
+    assert!(charged_ms(&e, "server.unknown") > 35.0, "{:#?}", e.critical_path);
+    assert!(place_of(&e, "server.unknown").contains("10.9.9.9:80"), "{:?}", e.critical_path[0]);
+}
+
+/// A question and its answer, with what was sent long before: the server's answer comes at 9 ms, sent by another thread of its process.
+#[test]
+fn bytes_are_not_under_way_for_longer_than_a_machines_own_wire_has_them() {
+    let mut tale = Tale::new(100_000, 4);
+    let client = tale.client("client");
+    let other = tale.thread(Role::Client, "server", 200, 201);
+    let worker = tale.thread(Role::Client, "server/worker", 200, 202);
+    let (near, served) = tale.two_ends("127.0.0.1:1 > 127.0.0.1:80");
+    tale.span(other, K::NetSend, 500, 510).on(served).bytes(10).end();
+    tale.span(client, K::NetReceive, 520, 530).on(near).bytes(10).end();
+    tale.span(client, K::NetSend, 1_000, 1_010).on(near).bytes(100).end();
+    tale.wait(client, K::WaitNetwork, 1_010, 95_000).on(near).by_packet().end();
+    tale.wait(other, K::WaitNetwork, 520, 1_020).on(served).by_packet().end();
+    tale.span(other, K::NetReceive, 1_020, 1_030).on(served).bytes(100).end();
+    // Its worker syncs, and wakes nobody that is recorded until the answer is sent.
+    tale.wait(other, K::WaitNetwork, 1_050, 94_900).on(served).by_packet().end();
+    tale.wait(worker, K::FileSync, 2_000, 94_000).end();
+    let e = tale.explain();
+    assert!(charged_ms(&e, "network.latency") < 5.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_process_that_carries_a_connection_is_not_who_is_waited_for() {
+    let mut tale = Tale::new(20_000, 4);
+    let client = tale.client("client");
+    let server = tale.server("server");
+    let carrier = tale.thread(Role::Client, "vpn", 300, 301);
+    let (near, served) = tale.two_ends("10.8.0.1:1 > 10.8.0.2:80");
+    tale.span(client, K::NetSend, 900, 1_000).on(near).bytes(100).offset(0).end();
+    // The packets come by the carrier's write to its device, in its own context.
+    tale.wait(server, K::WaitLock, 0, 6_000).woken_by(carrier).end();
+    tale.span(server, K::NetReceive, 6_000, 6_010).on(served).bytes(100).offset(0).end();
+    tale.span(server, K::NetSend, 6_900, 7_000).on(served).bytes(100).offset(0).end();
+    tale.wait(carrier, K::WaitNetwork, 0, 5_990).by_packet().end();
+    tale.wait(carrier, K::WaitNetwork, 6_100, 11_990).by_packet().end();
+    tale.wait(client, K::WaitLock, 1_000, 12_000).woken_by(carrier).end();
+    tale.span(client, K::NetReceive, 12_000, 12_010).on(near).bytes(100).offset(0).end();
+    let e = tale.explain();
+    assert!(charged_ms(&e, "network.latency") > 9.5, "{:#?}", e.critical_path);
+    assert!(e.critical_path.iter().all(|c| !c.place.contains("vpn") || c.share < 0.05), "{:#?}", e.critical_path);
+}
+
+#[test]
+fn a_semaphore_that_a_stranger_gave_is_what_was_waited_for() {
+    let mut tale = Tale::new(10_000, 4);
+    let client = tale.client("client");
+    let other = tale.thread(Role::Client, "client", 300, 301);
+    let semaphore = tale.object(ObjectKind::Lock, "semaphore", &[]);
+    tale.wait(client, K::WaitLock, 0, 9_000).on(semaphore).woken_by(other).end();
+    tale.seen(other, 9_000);
+    let e = tale.explain();
+    assert_charged(&e, "client.lock", 9.0);
+    assert!(place_of(&e, "client.lock").contains("semaphore from another client (process 300)"), "{:?}", e.critical_path[0]);
+}
+
+#[test]
+fn threads_that_take_turns_are_counted() {
+    let mut tale = Tale::new(100_000, 4);
+    let main = tale.client("client");
+    let threads: Vec<TrackId> = (0..4).map(|n| tale.thread(Role::Client, "client/worker", 100, 101 + n)).collect();
+    let lock = tale.object(ObjectKind::Lock, "mutex", &[]);
+    for turn in 0..96_u64 {
+        let (own, next) = ((turn % 4) as usize, ((turn + 1) % 4) as usize);
+        tale.span(threads[own], K::CpuRun, turn * 1_000, turn * 1_000 + 1_000).end();
+        let since = (turn * 1_000).saturating_sub(2_000);
+        tale.wait(threads[next], K::WaitLock, since, turn * 1_000 + 1_000).on(lock).woken_by(threads[own]).end();
+    }
+    tale.wait(main, K::WaitLock, 0, 97_000).woken_by(threads[3]).woken_in(WakerContext::Task).end();
+    let e = tale.explain();
+    let said: Vec<&str> = e.critical_path.iter().map(|c| c.evidence.as_str()).collect();
+    assert!(said.iter().any(|evidence| evidence.contains("at most one of its 4 threads at a time")), "{said:?}");
+}
