@@ -88,7 +88,7 @@ impl View<'_, '_, '_> {
         if before.is_empty() {
             self.infer(pause.start);
         }
-        self.charge_look(pause, &look)
+        self.charge_look(pause, &look, pauser.0)
     }
 
     /// If this thread was made only to pause (`sleep`), by a process that does so again and again: by whom.
@@ -138,7 +138,8 @@ impl View<'_, '_, '_> {
         (failed && moved >= next.start).then_some((next.connection, next.side))
     }
 
-    fn charge_look(&mut self, pause: &LiveSpan, look: &Look) -> Answer<bool> {
+    /// Charges a pause to what `looker` looked for: the thread, or who made it to pause.
+    fn charge_look(&mut self, pause: &LiveSpan, look: &Look, looker: u32) -> Answer<bool> {
         let from = self.piece_start(pause);
         match look.missing {
             Missing::Listener => {
@@ -149,7 +150,7 @@ impl View<'_, '_, '_> {
                     self.jump(server);
                     return Ok(true);
                 }
-                let place = Place::FarEnd { seen_by: self.labels.label(self.track), connection: look.connection, side: End::Server };
+                let place = Place::FarEnd { seen_by: self.labels.label(looker), connection: look.connection, side: End::Server };
                 self.charge_at_own(RuleId::LookedForListener, Cause::ServerUnknown, place, self.within_life(from));
             }
             missing => {
@@ -159,7 +160,8 @@ impl View<'_, '_, '_> {
                     self.jump(track);
                     return Ok(true);
                 }
-                self.charge_thread(RuleId::LookedFor, Activity::Lock, What::LooksFor(missing), look.object, from);
+                let place = self.labels.thread_place(looker, What::LooksFor(missing), look.object);
+                self.charge_at_own(RuleId::LookedFor, Activity::Lock.at(self.end), place, self.within_life(from.max(self.floor)));
             }
         }
         Ok(true)

@@ -99,8 +99,8 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         C::ServerUnknown => match group.largest.place {
             Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
                 let wire = &of.parts.facts.wire;
-                let called =
-                    wire.not_accepted.contains_key(&connection) || wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
+                let asked_again = wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
+                let called = wire.not_accepted.contains_key(&connection) || asked_again || is_silent(of, connection);
                 let why = if called { "did not answer" } else { "was not recorded" };
                 format!("{} waited for the server at {who}, which {why}", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
@@ -123,6 +123,13 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             _ => format!("it is not known what {who} waited for"),
         },
     }
+}
+
+/// Whether no bytes went over a connection.
+fn is_silent(of: &Of<'_>, connection: u32) -> bool {
+    let (objects, moved) = (&of.parts.tables.objects, &of.parts.seen.moved);
+    let own = objects.iter().enumerate().filter(|(_, object)| object.connection == connection);
+    own.flat_map(|(number, _)| moved.iter().flat_map(move |by_object| by_object[number])).all(|moved| moved.bytes == 0)
 }
 
 /// Who, with the end where programs of one name are at both.
