@@ -19,10 +19,11 @@ use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::{Actor, Tables};
 use crate::rule::RuleId;
 use crate::waits::answer::{Act, Charge, Edge, NeedUntil};
+use crate::waits::memory::Memory;
 use crate::waits::place::{Place, What};
 use crate::waits::resolve;
 use crate::waits::rules::for_metadata;
-use crate::waits::view::{Facts, Memory, View};
+use crate::waits::view::{Facts, View};
 
 use errands::Errands;
 use ledger::Ledger;

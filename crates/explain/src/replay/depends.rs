@@ -7,8 +7,9 @@ use crate::observe::feed::Feed;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
 use crate::waits::answer::{Act, NeedUntil};
+use crate::waits::memory::Memory;
 use crate::waits::resolve;
-use crate::waits::view::{Memory, View};
+use crate::waits::view::View;
 use thalweg_trace::Source;
 
 /// Gathers nothing: all was seen when the path was walked.

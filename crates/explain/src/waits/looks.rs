@@ -1,6 +1,7 @@
 //! Pauses between looks: a thread sleeps, looks for a file, a lock or somebody who listens, does not find it, and sleeps again. It waits for what it
 //! looked for; the sleep is only how. Looks are calls that failed, each a span of no length with its object and why it failed.
 
+use super::memory::{Look, Looking};
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
@@ -11,20 +12,6 @@ const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 const ENOTEMPTY: i32 = 39;
 const ECONNREFUSED: i32 = 111;
-
-/// What was looked for, and by whom.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Look {
-    /// What it was on.
-    object: u32,
-    /// The thread that looked.
-    track: u32,
-    /// Its connection, where it was for one.
-    connection: u32,
-    /// When it looked.
-    at: i64,
-    missing: Missing,
-}
 
 impl Look {
     fn of(span: &LiveSpan) -> Option<Look> {
@@ -47,15 +34,6 @@ impl Look {
             self.connection != NONE && server(self.connection).is_some() && server(self.connection) == server(other.connection);
         self.object == other.object || same_server
     }
-}
-
-/// Of a row of pauses: what was looked for between them, when the pause that was come to last began, and how long it was.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Looking {
-    look: Look,
-    pauser: (u32, u32),
-    later: i64,
-    length: i64,
 }
 
 impl View<'_, '_, '_> {

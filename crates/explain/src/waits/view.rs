@@ -1,7 +1,7 @@
 //! Where a rule stands: one thread at one instant, with the recording as far as it was read, and what is known of all of it.
 
 use super::answer::{Act, Answer, Charge, Edge, NeedUntil};
-use super::looks::Looking;
+use super::memory::Memory;
 use super::place::{Labels, Place, What};
 use crate::cause::{Activity, Cause, End};
 use crate::observe::feed::{Feed, Lane};
@@ -10,9 +10,8 @@ use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::{Actor, Tables};
-use crate::observe::wire::{UsualLags, WireFacts};
+use crate::observe::wire::WireFacts;
 use crate::rule::RuleId;
-use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
 /// What the small tables say.
@@ -26,27 +25,6 @@ pub(crate) struct Facts {
     pub holes: Holes,
     /// The recorder's own threads.
     pub recorders: Vec<u32>,
-}
-
-/// What rules found out before, further on in the recording, and need again.
-#[derive(Debug, Default)]
-pub(crate) struct Memory {
-    /// From which thread the path last came to a thread that had ended its wait.
-    pub came_from: HashMap<u32, u32>,
-    /// Who looked at intervals, and for whose end.
-    pub polled_for: Option<(u32, u32)>,
-    /// Who looked at intervals for what is not known, when the last pause of it began that was come to, and how long it was.
-    pub polls_for_unknown: Option<(u32, i64, i64)>,
-    /// What was looked for between pauses.
-    pub looking: Option<Looking>,
-    /// Of the call last stood in: whether it is made of parts.
-    pub parts_of: (u64, bool),
-    /// How long messages usually lie before they are picked up.
-    pub usual_lags: UsualLags,
-    /// By track: the MPI call that ended what it looked for in vain before.
-    pub looked_for: HashMap<u32, LiveSpan>,
-    /// MPI calls that depended on ranks of which nothing was recorded: which, by the instant down to which it was so charged, and for how long.
-    pub unrecorded_ranks: std::collections::BTreeMap<String, i64>,
 }
 
 /// One thread at one instant.
