@@ -5,6 +5,7 @@
     record PATH          has a record lock (fcntl) of a file until its work is done
     line PATH            appends the line `ready` to a file after its work, and others behind it
     fifo PATH            opens a FIFO after its work, and writes a line
+    listens PATH         listens on a UNIX socket after its work, and answers a byte with a byte
     http PORT            answers 503 until its work is done, and then 200; the first request begins the work
 """
 
@@ -100,6 +101,19 @@ def fifo(options, work):
         out.write("done\n")
 
 
+def listens(options, work):
+    """A socket that is not there yet."""
+    clear(options.place)
+    work()
+    server = socket.socket(socket.AF_UNIX)
+    server.bind(options.place)
+    server.listen()
+    while True:
+        client = server.accept()[0]
+        client.sendall(client.recv(1))
+        client.close()
+
+
 def http(options, work):
     """A server that is not ready."""
 
@@ -123,7 +137,7 @@ def http(options, work):
         client.close()
 
 
-KINDS = {"appears": appears, "fifo": fifo, "http": http, "line": line, "record": record, "removes": removes}
+KINDS = {"appears": appears, "fifo": fifo, "http": http, "line": line, "listens": listens, "record": record, "removes": removes}
 
 if __name__ == "__main__":
     try:
