@@ -111,5 +111,7 @@ pub(crate) const SERVED_LONG_NS: i64 = 200_000;
 
 // timeouts.rs
 
+/// Bound: threads that wait for each other in a row.
+pub(crate) const LONGEST_CHAIN: usize = 16;
 /// Who came to an end within an eighth of a pause was not what the pause was for. Instead: what a poll reads.
 pub(crate) const EARLY_PART: i64 = 8;

@@ -67,12 +67,22 @@ impl View<'_, '_, '_> {
         Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
     }
 
-    /// Whether a thread waited for somebody to give it work through all of another's pause: then it was not what that one waited for.
+    /// Whether a thread waited through all of another's pause for that one, or for nobody that is known: then it was not what that one waited for. It may
+    /// do so through others, which wait for each other.
     fn had_nothing_to_do(&mut self, track: u32, pause: &LiveSpan) -> bool {
-        self.settle(track);
-        let inner = self.feed.lanes[track as usize].innermost();
         let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
-        let by_own = |s: &LiveSpan| s.waker == NONE || s.waker == self.track;
-        inner.is_some_and(|s| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && by_own(s) && s.start <= early && s.end >= self.at)
+        let mut waits = track;
+        for _ in 0..limits::LONGEST_CHAIN {
+            self.settle(waits);
+            let inner = self.feed.lanes[waits as usize].innermost();
+            let idle = |s: &&LiveSpan| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at;
+            match inner.filter(idle).map(|s| s.waker) {
+                None => return false,
+                Some(NONE) => return true,
+                Some(waker) if waker == self.track => return true,
+                Some(waker) => waits = waker,
+            }
+        }
+        true
     }
 }
