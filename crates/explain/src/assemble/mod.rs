@@ -26,7 +26,7 @@ use crate::observe::curve::{Curve, phases};
 use crate::observe::observation::Way;
 use crate::path::ledger::{Entry, Run};
 use crate::rule::RuleId;
-use crate::waits::place::Place;
+use crate::waits::place::{Place, What};
 use carried::Carried;
 pub(crate) use parts::Parts;
 use std::collections::{HashMap, HashSet};
@@ -52,8 +52,8 @@ impl Parts<'_> {
         let idle = self.ways().first().filter(on_wire).map(|&w| self.carried(w).gathered.gaps).unwrap_or_default();
         let idle_within = overlap(&self.ledger.path, &idle, self.ledger.entries.len());
         let named = self.named_files();
-        let names = self.ledger.entries.iter().map(|e| e.place.name(self.tables, |file| named.contains(&file)));
-        let names: Vec<String> = names.collect();
+        let name = |e: &Entry| e.place.name(self.tables, |file| named.contains(&file)) + &self.aside(e);
+        let names: Vec<String> = self.ledger.entries.iter().map(name).collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
         for (i, entry) in self.ledger.entries.iter().enumerate() {
@@ -115,6 +115,12 @@ impl Parts<'_> {
         let idle = |members: &[usize]| members.iter().map(|&i| idle_within[i]).sum::<i64>() as f64 / total(members).max(1) as f64;
         let made_of = list.iter().map(|(_, group)| &groups[*group].1).map(|members| (members.clone(), idle(members))).collect();
         Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
+    }
+
+    /// What belongs to a place besides its name: that threads of its process took turns.
+    fn aside(&self, entry: &Entry) -> String {
+        let Place::Thread { label, what: What::OwnWork, .. } = entry.place else { return String::new() };
+        contention::turns(self, label).map_or_else(String::new, |turns| format!(", {}", turns.words()))
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

@@ -451,6 +451,9 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
         Some(false) => device = waker,
         _ => {}
     }
+    if device != NONE && object != NONE {
+        tables.note_device(object, device);
+    }
     let result = batch.result[row];
     Some(LiveSpan {
         start: batch.start_ns[row].min(batch.end_ns[row]),

@@ -178,6 +178,15 @@ impl Tables {
         self.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32)
     }
 
+    /// A device ended a wait on a file of which it was not recorded where it is: it is there.
+    pub(crate) fn note_device(&mut self, object: u32, device: u32) {
+        let name = &self.actors[device as usize].name;
+        let object = &mut self.objects[object as usize];
+        if object.kind == ObjectKind::File && object.attribute("device").is_none() && object.served_by().is_none() {
+            object.attributes.push(("device".to_owned(), name.clone()));
+        }
+    }
+
     /// The connection an object is an end of, or [`NONE`].
     pub(crate) fn connection_of(&self, object: u32) -> u32 {
         self.objects.get(object as usize).map_or(NONE, |t| t.connection)

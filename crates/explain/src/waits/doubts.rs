@@ -72,8 +72,23 @@ impl View<'_, '_, '_> {
                 self.infer(from);
             }
         }
-        self.charge_thread(rule, activity, what, span.object, from);
+        // Of calls on names it may be known which device they waited for, and not on which file.
+        let device = if span.device == NONE { self.device_of_helper(span) } else { span.device };
+        let object = if span.object == NONE { self.device_thing(device) } else { span.object };
+        self.charge_thread(rule, activity, what, object, from);
         Ok(())
+    }
+
+    /// The device for which a thread of the kernel's waited that ended a call's wait.
+    fn device_of_helper(&mut self, span: &LiveSpan) -> u32 {
+        let helps = self.tables.actors.get(span.waker as usize).is_some_and(|actor| actor.thread && actor.role == Role::Kernel);
+        if !helps {
+            return NONE;
+        }
+        self.settle(span.waker);
+        let lane = &self.feed.lanes[span.waker as usize];
+        let within = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > span.start));
+        within.filter(|s| s.device != NONE).max_by_key(|s| s.end).map_or(NONE, |s| s.device)
     }
 
     /// Whether a file is only written past the page cache.

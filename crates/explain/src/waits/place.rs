@@ -110,6 +110,11 @@ pub(crate) enum Place {
     },
 }
 
+/// Whether a span of this kind is on a file, or its device.
+fn names_file(kind: SpanKind) -> bool {
+    kind.name().starts_with("file.") || matches!(kind, SpanKind::WaitDisk | SpanKind::WaitMemory)
+}
+
 /// What places are called by: threads of one kind are one, a run queue is a machine's.
 #[derive(Debug)]
 pub(crate) struct Labels {
@@ -141,7 +146,7 @@ impl Labels {
             _ => self.label(track),
         };
         let object = match what {
-            What::Running(kind) | What::Blocked(kind) if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => object,
+            What::Running(kind) | What::Blocked(kind) if names_file(kind) => object,
             What::LooksFor(_) => object,
             // A quota's control group; a pipe, a terminal.
             What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
