@@ -182,11 +182,34 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 		}
 	} else {
 		out->device = BPF_CORE_READ(inode, i_sb, s_dev);
-		if ((mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
+		int named = (mode & S_IFMT) == S_IFIFO && BPF_CORE_READ(inode, i_sb, s_magic) != PIPEFS_MAGIC;
+		if (named || (mode & S_IFMT) == S_IFREG || (mode & S_IFMT) == S_IFBLK || (mode & S_IFMT) == S_IFCHR || (mode & S_IFMT) == S_IFDIR)
 			emit_file((__u64)file, (__u64)inode, out->device, mode, access);
 	}
 	*cached_inode = mark;
 	return 0;
+}
+
+/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
+__noinline __u32 polled(__u64 descriptors)
+{
+	__u32 descriptor = ~0u;
+	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)descriptors))
+		return ~0u;
+	return descriptor;
+}
+
+/* The same of select(2): its first two sets, where they are of one word. */
+__noinline __u32 selected(__u32 most, __u64 reads, __u64 writes)
+{
+	__u64 first = 0, second = 0;
+	if (!most || most > 64)
+		return ~0u;
+	if (reads)
+		bpf_probe_read_user(&first, sizeof(first), (void *)reads);
+	if (writes)
+		bpf_probe_read_user(&second, sizeof(second), (void *)writes);
+	return (first | second) == 1ull << (most - 1) ? most - 1 : ~0u;
 }
 
 /* The descriptors of the call the registers are of. */

@@ -40,6 +40,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_EXITING 128u	/* RECORD_EXIT: it begins to end, and may still wait */
 #define OFF_QUOTA 2048u		/* a processor quota stopped it */
 #define OFF_CONDITION 4096u	/* futex(2): not as a mutex waits */
+#define OFF_SHARED 8192u	/* futex(2): in memory that processes share */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */
 #define SAMPLE_HARDIRQ 1024u
@@ -87,7 +88,8 @@ struct record_thread {
 	__u32 parent_pid;
 	char name[16];
 	__u32 depth;	/* over how many threads it was reached; 0: named, or made by one that was */
-	__u32 pad;
+	__u32 allowed;	/* processors that it may use */
+	__u64 slept_ns;	/* when it is first seen: for how long it has not run */
 };
 
 /* `head.at_ns`: when it ran again. */
@@ -211,7 +213,7 @@ struct record_exit {
 	struct head head;
 	__u64 run_ns;
 	__u32 flags;
-	__u32 pad;
+	__u32 allowed;	/* processors that it may use */
 	struct io_totals io;
 	char name[16];
 };

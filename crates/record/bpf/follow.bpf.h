@@ -13,7 +13,6 @@
 
 #define PF_EXITING 0x00000004u
 #define AF_UNIX 1
-#define S_IFIFO 0x1000u
 #define IPPROTO_UDP 17
 #define ACCESS_EVENTFD (1u << 17)
 
@@ -157,6 +156,44 @@ static __always_inline struct thread *follow_user(struct task_struct *task, stru
 	return follow_current(task, end && *end == 2 ? ROLE_SERVER : ROLE_CLIENT, connection->followed);
 }
 
+/* The connection that a process asked for last, or for which it asked again. */
+struct asking {
+	__u64 sk;
+	__u64 cookie;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, __u32);
+	__type(value, struct asking);
+} asking SEC(".maps");
+
+static __always_inline void note_asking(struct sock *sk, struct connection *connection)
+{
+	struct asking asked = { .sk = (__u64)sk, .cookie = connection->cookie };
+	__u32 pid = connection->asker_pid;
+	if (pid)
+		bpf_map_update_elem(&asking, &pid, &asked, BPF_ANY);
+}
+
+/* The connection that a process has asked for, and nobody has answered: what it waits for where it waits for any of several. Its socket may be
+ * gone, and another's in its place. */
+__noinline __u64 unanswered(__u32 pid, __u64 now)
+{
+	struct asking *asked = bpf_map_lookup_elem(&asking, &pid);
+	if (!asked)
+		return 0;
+	struct sock *sk = (struct sock *)asked->sk;
+	__u64 cookie = BPF_CORE_READ(sk, __sk_common.skc_cookie.counter);
+	if (cookie != asked->cookie || BPF_CORE_READ(sk, __sk_common.skc_state) != TCP_SYN_SENT) {
+		bpf_map_delete_elem(&asking, &pid);
+		return 0;
+	}
+	emit_connection(sk, cookie, now);
+	return cookie;
+}
+
 /* A connection is being made, or was: its storage is there from the first segment on, so that also one that was lost is recorded. */
 static __always_inline void follow_state(struct sock *sk, int before, int after)
 {
@@ -192,6 +229,7 @@ static __always_inline void follow_state(struct sock *sk, int before, int after)
 	connection->asker = asker;
 	connection->asker_pid = asker_pid;
 	connection->cookie = bpf_get_socket_cookie(sk);
+	note_asking(sk, connection);
 	if (after == TCP_ESTABLISHED) {
 		emit_connection(sk, connection->cookie, bpf_ktime_get_ns());
 		remember(sk, connection, followed - 1);

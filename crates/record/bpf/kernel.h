@@ -100,6 +100,11 @@ struct task_io_accounting {
 
 struct sched_entity {
 	__u64 sum_exec_runtime;
+	__u64 prev_sum_exec_runtime;
+};
+
+struct sched_info {
+	unsigned long long last_arrival;
 };
 
 struct mm_struct {
@@ -109,6 +114,8 @@ struct mm_struct {
 struct task_struct {
 	unsigned int __state;
 	struct sched_entity se;
+	struct sched_info sched_info;
+	int nr_cpus_allowed;
 	unsigned int flags;
 	int on_cpu;
 	unsigned long jobctl;
@@ -309,6 +316,8 @@ struct bpf_perf_event_data {
 #define S_IFBLK 0x6000u
 #define S_IFDIR 0x4000u
 #define S_IFCHR 0x2000u
+#define S_IFIFO 0x1000u
+#define PIPEFS_MAGIC 0x50495045ul
 #define O_DSYNC 0x1000u
 #define AF_INET 2
 #define AF_INET6 10

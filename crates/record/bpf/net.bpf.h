@@ -411,6 +411,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 	/* One whose first segment was lost has not been emitted. */
 	emit_connection(sk, connection->cookie, now);
 	if (sk->__sk_common.skc_state == TCP_SYN_SENT) {
+		note_asking(sk, connection);
 		emit_mark(connection, TCP_MARK_SYN, connection->drained_ns ? (now - connection->drained_ns) / 1000 : 0, now);
 		return 0;
 	}

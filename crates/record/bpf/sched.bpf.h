@@ -80,19 +80,11 @@ static __always_inline void emit_exit(struct task_struct *task, struct thread *t
 	record.head.at_ns = now;
 	record.run_ns = thread->in_ns;
 	record.flags = flags;
+	record.allowed = task->nr_cpus_allowed;
 	read_totals(&record.io, task, thread);
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
 	emit_names(thread, now);
 	emit(&record.head, sizeof(record));
-}
-
-/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
-__noinline __u32 polled(__u64 descriptors)
-{
-	__u32 descriptor = ~0u;
-	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)descriptors))
-		return ~0u;
-	return descriptor;
 }
 
 /* "[eventf" as a number, in the order of the processors that are known. */
@@ -122,6 +114,7 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 #define FUTEX_WAIT_BITSET 9
 #define FUTEX_COMMAND 0x7f
 #define FUTEX_CLOCK_REALTIME 256
+#define FUTEX_PRIVATE 128
 #define FUTEX_CONTENDED 2
 
 /* Whether a thread in futex(2) does not wait as for a mutex. */
@@ -187,11 +180,19 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 			first = polled(first);
 			flags |= CALL_FD0;
 		}
+		if (CALL_PATH(flags) == PATH_SETS && task == bpf_get_current_task_btf()) {
+			first = selected(first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs));
+			flags |= CALL_FD0;
+		}
 		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_FUTEX && waits_for_condition(regs))
 			off->flags |= OFF_CONDITION;
+		if (flags & CALL_FUTEX && !(CALL_ARGUMENT1(regs) & FUTEX_PRIVATE))
+			off->flags |= OFF_SHARED;
 		if (flags & CALL_SLEEPS)
 			off->polled_connection = thread->polled_connection;
+		else if (flags & CALL_POLLS)
+			off->polled_connection = unanswered(task->tgid, now);
 		if (off->file[0].mode)
 			off->file[0].access |= other_end((__u64)file_of(task, (__u32)off->file[0].fd), off->file[0].mode, thread->depth);
 	} else if (off->flags & OFF_FAULT_FILE) {
@@ -216,8 +217,12 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	if (left && is_recorded(left) && make_up(before, left, now))
 		processor->since_ns = left->in_ns;
 	note_runner(processor, before, left, now);
-	if (left && is_recorded(left))
+	if (left && is_recorded(left)) {
 		switch_out(before, left, preempted, now);
+		/* It opens a FIFO that has nobody at its other side, perhaps. */
+		if (left->off.state & TASK_INTERRUPTIBLE && left->off.call >= 0 && is_path(settings.call_flags[left->off.call & 511]))
+			emit_look(settings.call_flags[left->off.call & 511], 0, LOOK_WAITS);
+	}
 	if (entered && is_recorded(entered))
 		come_back(entered, 1, now);
 	return 0;
@@ -315,6 +320,7 @@ static __noinline int emit_site(struct task_struct *woken, struct thread *thread
 		return 0;
 	int call = thread->off.call;
 	__u32 known = call >= 0 && call < 512 ? settings.call_flags[call & 511] : 0;
+	known = is_path(known) ? 0 : known;
 	if (woken->__state & TASK_UNINTERRUPTIBLE ? woken->__state & TASK_NOLOAD : known)
 		return 0;
 	if (bpf_get_task_stack(woken, record.function, sizeof(record.function), 0) < 8)
@@ -420,10 +426,21 @@ static __always_inline void inherit(struct task_struct *child, struct thread *pa
 	}
 }
 
+/* A thread that nobody has taken hold of makes another: its process may be one that was reached a moment ago. */
+static __noinline struct thread *follow_maker(struct task_struct *task)
+{
+	if (!task || !settings.follow || task->flags & PF_KTHREAD)
+		return 0;
+	__u32 pid = number_here(task, 1, task->tgid);
+	return bpf_map_lookup_elem(&seeds, &pid) ? follow_current(task, ROLE_CLIENT, 0) : 0;
+}
+
 SEC("tp_btf/sched_process_fork")
 int BPF_PROG(on_fork, struct task_struct *parent, struct task_struct *child)
 {
 	struct thread *thread = thread_of(parent);
+	if (!is_recorded(thread))
+		thread = follow_maker(parent);
 	if (is_recorded(thread) && thread && thread->role != ROLE_KERNEL)
 		inherit(child, thread);
 	return 0;

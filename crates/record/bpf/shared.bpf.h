@@ -367,6 +367,23 @@ static __always_inline __u32 number_here(struct task_struct *task, int leader, _
 	return number;
 }
 
+/* When a thread ran last, on the scheduler's clock: it came to a processor, and for how long it had it. */
+static __always_inline __u64 ran_last(struct task_struct *task)
+{
+	return BPF_CORE_READ(task, sched_info.last_arrival) + BPF_CORE_READ(task, se.sum_exec_runtime) -
+	       BPF_CORE_READ(task, se.prev_sum_exec_runtime);
+}
+
+/* For how long a thread that is away has not run, to within a tick: the thread that runs says what time it is on that clock. 0: not known. */
+static __noinline __u64 has_slept(struct task_struct *task)
+{
+	struct task_struct *current = bpf_get_current_task_btf();
+	if (!task || task == current || task->on_cpu || !bpf_core_field_exists(task->sched_info))
+		return 0;
+	__u64 last = ran_last(task), now = ran_last(current);
+	return BPF_CORE_READ(task, sched_info.last_arrival) && last < now ? now - last : 0;
+}
+
 static __always_inline void emit_thread(struct task_struct *task, struct thread *thread, __u32 parent)
 {
 	struct record_thread record = {};
@@ -381,6 +398,9 @@ static __always_inline void emit_thread(struct task_struct *task, struct thread 
 	record.start_ns = task->start_boottime;
 	record.task_flags = task->flags;
 	record.depth = thread->depth;
+	record.allowed = task->nr_cpus_allowed;
+	if (!parent && !thread->in_ns)
+		record.slept_ns = has_slept(task);
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
 	emit(&record.head, sizeof(record));
 }

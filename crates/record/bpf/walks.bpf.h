@@ -71,6 +71,7 @@ int sweep(struct bpf_iter__task *ctx)
 		return 0;
 	__u64 now = bpf_ktime_get_ns();
 	if (is_away(thread) && !task->on_cpu) {
+		emit_site(task, thread, now);
 		thread->off.flags |= OFF_OPEN;
 		thread->off.wake_ns = 0;
 		thread->off.waker = 0;

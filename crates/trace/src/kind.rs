@@ -242,6 +242,8 @@ closed_set! {
         Event4 = "event.4",
         /// ... `event.5`.
         Event5 = "event.5",
+        /// Processors that a thread may use, where they are fewer than there are.
+        CpuAllowed = "cpu.allowed",
     }
 }
 

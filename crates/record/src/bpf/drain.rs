@@ -3,7 +3,8 @@
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::cost::Counting;
-use super::load::Programs;
+use super::groups::Groups;
+use super::load::{Programs, online_processors};
 use super::looks::Looks;
 use super::peers::Peers;
 use super::raw::{self, Settings};
@@ -101,6 +102,7 @@ struct Work {
     snapshots: Snapshots,
     peers: Peers,
     looks: Looks,
+    groups: Groups,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
@@ -174,6 +176,7 @@ impl Work {
         system.symbols = Symbols::of(&programs);
         let mut translator = Translator::new(watched.host, watched.space, tick_us(), calls);
         translator.threads.names = watched.names.clone();
+        translator.threads.processors = u32::try_from(online_processors().len()).unwrap_or(0);
         programs.watch(own_pid, raw::ROLE_RECORDER)?;
         let mut quotas: Vec<(u32, Quota)> = Vec::new();
         for process in watched.command.iter().chain(&watched.others) {
@@ -198,8 +201,8 @@ impl Work {
         let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));
         let pause = watched.drain;
         let snapshots = Snapshots::default();
-        let looks = Looks::default();
-        Ok(Work { watched, programs, both, ring, snapshots, peers, looks, quotas, track, lost: 0, pause, counting })
+        let (looks, groups) = (Looks::default(), Groups::default());
+        Ok(Work { watched, programs, both, ring, snapshots, peers, looks, groups, quotas, track, lost: 0, pause, counting })
     }
 
     fn run(mut self) -> Result<Finished, RecordError> {
@@ -254,6 +257,7 @@ impl Work {
             self.pause = self.watched.drain;
             system.watching(pid);
             self.snapshots.watch(pid);
+            self.groups.watch(pid);
         }
         for disk in std::mem::take(&mut translator.files.new_disks) {
             self.programs.watch_disk(disk);
@@ -288,7 +292,7 @@ impl Work {
     fn poll(&mut self) {
         let both = Rc::clone(&self.both);
         let Both { translator, system } = &mut *both.borrow_mut();
-        self.snapshots.poll(translator, system);
+        self.snapshots.poll(translator, system).into_iter().for_each(|pid| self.groups.watch(pid));
         for (pid, quota) in &mut self.quotas {
             let Some(throttled_ns) = quota.changed() else { continue };
             let now = now_ns();
@@ -302,7 +306,7 @@ impl Work {
         let cost = self.programs.cost();
         let programs_ns = self.counting.end(cost);
         let reader_ns = own_cpu_ns().saturating_sub(cpu_before);
-        let translator = &mut self.both.borrow_mut().translator;
+        let Both { translator, system } = &mut *self.both.borrow_mut();
         let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };
         let mut say = |name: &str, value: String| finished.attributes.push((name.to_owned(), value));
         say("tier", if self.watched.tier == Tier::Lean { "lean" } else { "syscall" }.to_owned());
@@ -311,6 +315,9 @@ impl Work {
         if let Some(ns) = programs_ns {
             say("recorder.programs_cpu_ns", ns.to_string());
             say("recorder.program_runs_counted", cost.runs.to_string());
+        }
+        for (name, value) in self.groups.attributes(|number| system.disk_of(number)) {
+            say(&name, value);
         }
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());

@@ -12,10 +12,11 @@
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it; [`cost`]: what they cost;
 //! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
-//! - [`system`], [`snapshot`]: what /proc and /sys say.
+//! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
 
 mod cost;
 mod drain;
+mod groups;
 mod load;
 mod looks;
 mod peers;

@@ -47,7 +47,7 @@ plain! {
         net_read_bytes: u64, net_write_bytes: u64, net_read_calls: u64, net_write_calls: u64,
     }
     Thread { head: Head, tid: u32, pid: u32, parent: u32, role: u32, start_ns: u64, task_flags: u32, parent_pid: u32, name: [u8; 16],
-        depth: u32, pad: u32 }
+        depth: u32, allowed: u32, slept_ns: u64 }
     Off {
         head: Head, run_ns: u64, out_ns: u64, wake_ns: u64, call: i32, flags: u32, state: u32, waker: u32, context: u32,
         wake_device: u32, wake_connection: u64, polled_connection: u64, holder: u32, stop_signal: u32, argument: u64,
@@ -69,7 +69,7 @@ plain! {
     Wire { head: Head, connection: u64, from_ns: u64, from_bytes: u64, bytes: u64, left_ns: u64, direction: u32, pad: u32 }
     Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
     Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64 }
-    Exit { head: Head, run_ns: u64, flags: u32, pad: u32, io: Totals, name: [u8; 16] }
+    Exit { head: Head, run_ns: u64, flags: u32, allowed: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
     /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
@@ -146,6 +146,7 @@ pub(crate) const OFF_FAULT_FILE: u32 = 64;
 pub(crate) const OFF_EXITING: u32 = 128;
 pub(crate) const OFF_QUOTA: u32 = 2048;
 pub(crate) const OFF_CONDITION: u32 = 4096;
+pub(crate) const OFF_SHARED: u32 = 8192;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 

@@ -98,8 +98,8 @@ impl Snapshots {
         }
     }
 
-    /// Polls those whose turn it is.
-    pub(crate) fn poll(&mut self, translator: &mut Translator, facts: &mut dyn Facts) {
+    /// Polls those whose turn it is, and says who they were.
+    pub(crate) fn poll(&mut self, translator: &mut Translator, facts: &mut dyn Facts) -> Vec<u32> {
         let mut turn = Vec::new();
         for (pid, process) in &mut self.processes {
             process.left = process.left.saturating_sub(1);
@@ -107,9 +107,8 @@ impl Snapshots {
                 turn.push(*pid);
             }
         }
-        for pid in turn {
-            self.one(pid, translator, facts);
-        }
+        turn.iter().for_each(|pid| self.one(*pid, translator, facts));
+        turn
     }
 
     fn one(&mut self, pid: u32, translator: &mut Translator, facts: &mut dyn Facts) {

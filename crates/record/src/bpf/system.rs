@@ -21,6 +21,8 @@ pub(crate) struct System {
     namespaces: HashMap<u32, u32>,
     listening: HashMap<u32, HashSet<u16>>,
     quota_groups: HashMap<u32, Option<String>>,
+    /// Files by process and page.
+    mapped: HashMap<(u32, u64), Option<String>>,
     /// Names of the kernel's functions.
     pub symbols: Symbols,
 }
@@ -38,7 +40,57 @@ fn packed((major, minor): (u32, u32)) -> u32 {
     major << 20 | minor
 }
 
+/// Addresses that are remembered.
+const MOST_MAPPED: usize = 4_096;
+
+/// Where the C library keeps semaphores.
+const SEMAPHORES: &str = "/dev/shm/sem.";
+
+/// Files in memory that are looked through for one with some inode.
+const MOST_SHARED: usize = 1_024;
+
+/// The semaphore with this inode.
+fn named_by(inode: u64) -> Option<String> {
+    let files = fs::read_dir("/dev/shm").ok()?.take(MOST_SHARED).filter_map(Result::ok);
+    let found = files
+        .map(|file| file.path())
+        .find(|path| path.to_string_lossy().starts_with(SEMAPHORES) && fs::metadata(path).is_ok_and(|metadata| metadata.ino() == inode));
+    found.map(|path| path.to_string_lossy().into_owned())
+}
+
+/// The file at an address, from the text of /proc/PID/maps.
+fn mapped_file(maps: &str, address: u64) -> Option<String> {
+    let line = maps.lines().find(|line| {
+        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
+        range.is_some_and(|(from, to)| (number(from)..number(to)).contains(&address))
+    })?;
+    let path = &line[line.find('/')?..];
+    let path = match path.strip_suffix(" (deleted)") {
+        // Whoever makes a semaphore maps it under a name that it gives up for the real one.
+        Some(old) if old.starts_with(SEMAPHORES) => {
+            return Some(named_by(line.split_ascii_whitespace().nth(4)?.parse().ok()?).unwrap_or_else(|| old.to_owned()));
+        }
+        deleted => deleted.unwrap_or(path),
+    };
+    // (What has no file shows as one of /dev/zero or SYSV.)
+    (!path.starts_with("/dev/zero") && !path.starts_with("/SYSV")).then(|| path.to_owned())
+}
+
+/// The key of a semaphore set or message queue, from the text of its file in /proc/sysvipc.
+fn key_of(table: &str, identifier: u32) -> Option<i64> {
+    let mut rows = table.lines().skip(1).map(|line| line.split_ascii_whitespace());
+    let mut row = rows.find(|row| row.clone().nth(1).and_then(|id| id.parse().ok()) == Some(identifier))?;
+    row.next()?.parse().ok()
+}
+
 impl System {
+    /// The name of a disk whose number is written `MAJOR:MINOR`.
+    pub(crate) fn disk_of(&mut self, number: &str) -> Option<String> {
+        let (major, minor) = number.split_once(':')?;
+        self.disk_name(packed((major.parse().ok()?, minor.parse().ok()?)))
+    }
+
     /// Forgets which ports are listened on: they change.
     pub(crate) fn refresh(&mut self) {
         self.listening.clear();
@@ -102,6 +154,23 @@ impl Facts for System {
         self.quota_groups.entry(pid).or_insert_with(|| Quota::of(pid).group()).clone()
     }
 
+    fn mapped_file(&mut self, pid: u32, address: u64) -> Option<String> {
+        let key = (pid, address >> 12);
+        if self.mapped.len() >= MOST_MAPPED {
+            self.mapped.clear();
+        }
+        let look = || mapped_file(&fs::read_to_string(format!("/proc/{pid}/maps")).ok()?, address);
+        self.mapped.entry(key).or_insert_with(look).clone()
+    }
+
+    fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {
+        let text = fs::read_to_string(format!("/proc/sysvipc/{file}")).unwrap_or_default();
+        match key_of(&text, identifier) {
+            Some(key) => format!("System V {what} {key:#x}/{identifier}"),
+            None => format!("System V {what} ?/{identifier}"),
+        }
+    }
+
     fn watching(&mut self, pid: u32) {
         let namespace = namespace(pid).and_then(|link| {
             let text = link.to_string_lossy().into_owned();
@@ -127,5 +196,15 @@ mod tests {
         assert_eq!(mounted(254 << 20, &mounts), Some(&mounts[0]));
         assert_eq!(mounted(35, &mounts), Some(&mounts[1]));
         assert_eq!(mounted(36, &mounts), None);
+    }
+
+    #[test]
+    fn what_is_mapped_and_what_has_a_key_is_found_in_the_kernels_tables() {
+        let maps = "7f00-8000 rw-s 00000000 00:17 42 /dev/shm/sem.jobs (deleted)\n8000-9000 rw-p 00000000 00:00 0 \n9000-a000 rw-s 0 0:1 1 /dev/zero (deleted)\n";
+        assert_eq!(mapped_file(maps, 0x7f10).as_deref(), Some("/dev/shm/sem.jobs"));
+        assert_eq!((mapped_file(maps, 0x8010), mapped_file(maps, 0x9010), mapped_file(maps, 0xb000)), (None, None, None));
+        let table =
+            "       key      semid perms      nsems\n      4711          3   600          1\n         0          4   600          1\n";
+        assert_eq!((key_of(table, 3), key_of(table, 4), key_of(table, 5)), (Some(4_711), Some(0), None));
     }
 }

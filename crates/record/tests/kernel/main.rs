@@ -4,10 +4,12 @@
 
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
+mod calling;
 #[path = "../common/mod.rs"]
 mod common;
 mod following;
 mod looking;
+mod naming;
 mod profiling;
 mod stacks_of_waits;
 mod unwinding;

@@ -27,10 +27,14 @@ pub(crate) trait Facts {
     fn function(&mut self, address: u64) -> &str;
     /// The control group whose quota stops this process.
     fn quota_group(&mut self, pid: u32) -> Option<String>;
+    /// The file that a process has mapped at this address.
+    fn mapped_file(&mut self, _pid: u32, _address: u64) -> Option<String> {
+        None
+    }
     /// The name of a System V semaphore set or message queue (`semaphore set`, `message queue`), by its file in /proc/sysvipc and its identifier.
     fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {
         let _ = file;
-        format!("System V {what} id {identifier}")
+        format!("System V {what} ?/{identifier}")
     }
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);

@@ -470,6 +470,7 @@ impl Translator {
     fn exit(&mut self, exit: &raw::Exit, facts: &mut dyn Facts) {
         let serial = exit.head.thread;
         self.threads.named(serial, raw::text(&exit.name), &mut self.output);
+        self.threads.may_use(serial, exit.allowed, exit.head.at_ns, &mut self.output);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(exit.run_ns);
         self.run(serial, exit.head.at_ns, &exit.io, true, facts);

@@ -6,6 +6,9 @@ use super::waits::On;
 use crate::bpf::raw::{self, FdObject, Off};
 use thalweg_trace::{ObjectId, ObjectKind};
 
+/// A shorter wait is not worth a look at what is mapped.
+const WORTH_LOOKING_UP_NS: u64 = 1_000_000;
+
 impl Translator {
     pub(super) fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
         match on {
@@ -20,6 +23,10 @@ impl Translator {
                 let path = self.files.path_of(&off.file[at])?;
                 Some(self.things.object(ObjectKind::Lock, &format!("flock {path}"), &mut self.output))
             }
+            On::Path => self.opened(off, ObjectKind::File),
+            On::Fifo => self.opened(off, ObjectKind::Pipe),
+            On::Numbered => self.lock_of_call(off.call, off.argument, &off.file[0], facts),
+            On::Shared(otherwise) => self.shared(off, otherwise, facts),
             On::Named(kind, name) => Some(self.things.object(kind, name, &mut self.output)),
             On::Child => {
                 let ender = if off.context == raw::CONTEXT_TASK { self.threads.process_of(off.waker) } else { None };
@@ -27,6 +34,25 @@ impl Translator {
                 Some(self.things.object(ObjectKind::Process, &format!("child {pid}"), &mut self.output))
             }
         }
+    }
+
+    /// What a thread is about to open, by the path that it was given.
+    fn opened(&mut self, off: &Off, kind: ObjectKind) -> Option<ObjectId> {
+        let (at_ns, path) = self.threads.get(off.head.thread, &mut self.output).waits_at.take()?;
+        (at_ns == off.out_ns).then(|| self.things.object(kind, &path, &mut self.output))
+    }
+
+    /// A lock or a semaphore in memory that processes share: of the file that is mapped there.
+    fn shared(&mut self, off: &Off, otherwise: &str, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let is_long = off.head.at_ns.saturating_sub(off.out_ns) >= WORTH_LOOKING_UP_NS;
+        let pid = self.threads.process_of(off.head.thread).filter(|_| is_long);
+        let path = pid.and_then(|pid| facts.mapped_file(pid, off.argument));
+        let name = match path.as_deref().map(|path| (path, path.strip_prefix("/dev/shm/sem."))) {
+            Some((_, Some(name))) => format!("semaphore /{name}"),
+            Some((path, None)) => format!("{otherwise} in {path}"),
+            None => otherwise.to_owned(),
+        };
+        Some(self.things.object(ObjectKind::Lock, &name, &mut self.output))
     }
 
     /// What a call on a lock, a semaphore or another process was on, by its descriptor or its first argument.
@@ -39,6 +65,10 @@ impl Translator {
             }
             libc::SYS_kill => (ObjectKind::Process, format!("process {}", number?)),
             libc::SYS_semop | libc::SYS_semtimedop => (ObjectKind::Lock, facts.system_v("semaphore set", "sem", number?)),
+            libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => {
+                let path = self.files.path_of(file)?;
+                (ObjectKind::Lock, format!("message queue /{}", path.rsplit('/').next().unwrap_or(path)))
+            }
             libc::SYS_msgrcv | libc::SYS_msgsnd => (ObjectKind::Lock, facts.system_v("message queue", "msg", number?)),
             _ => return None,
         };
@@ -48,6 +78,7 @@ impl Translator {
     /// A pipe, a unix socket, a terminal or an eventfd.
     fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
+            raw::MODE_FIFO if self.files.path_of(fd).is_some() => (ObjectKind::Pipe, self.files.path_of(fd)?.to_owned()),
             raw::MODE_FIFO => return Some(self.things.numbered(ObjectKind::Pipe, "pipe", fd.id, &mut self.output)),
             raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
                 return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));

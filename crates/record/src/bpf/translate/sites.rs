@@ -17,7 +17,8 @@ const REVEALING: &[(&str, SpanKind, On)] = &[
     ("kernel_clone", SpanKind::WaitLock, On::Child),
     ("anon_pipe_", SpanKind::WaitLock, On::Other(0)),
     ("pipe_", SpanKind::WaitLock, On::Other(0)),
-    ("wait_for_partner", SpanKind::WaitLock, On::Nothing),
+    ("wait_for_partner", SpanKind::WaitLock, On::Fifo),
+    ("fifo_open", SpanKind::WaitLock, On::Fifo),
     ("unix_", SpanKind::WaitLock, On::Other(0)),
     ("n_tty_", SpanKind::WaitLock, On::Other(0)),
     ("hrtimer_nanosleep", SpanKind::WaitTimer, On::Nothing),
@@ -61,6 +62,8 @@ pub(super) fn of_functions<'a>(names: impl Iterator<Item = &'a str>) -> Site {
 pub(super) fn corrected(by_call: Wait, site: Option<Site>) -> Wait {
     match site {
         Some(Site::Known(wait)) if by_call.0 == SpanKind::WaitOther => wait,
+        // Nobody has opened it at its other side.
+        Some(Site::Known((_, On::Fifo | On::Other(0)))) if by_call.0 == SpanKind::FileOpen => (SpanKind::WaitLock, On::Fifo),
         Some(Site::Known((SpanKind::WaitMemory, _))) => (SpanKind::WaitMemory, by_call.1),
         Some(Site::Unknown) if by_call.1 == On::Nothing || by_call.0 != SpanKind::WaitLock => {
             (SpanKind::WaitLock, On::Named(ObjectKind::Lock, "kernel"))
@@ -84,5 +87,7 @@ mod tests {
         let answered = site(&["request_wait_answer", "fuse_lookup", "lookup_slow"]);
         assert_eq!(corrected((SpanKind::FileStat, On::Nothing), answered), (SpanKind::FileStat, On::Nothing));
         assert_eq!(corrected((SpanKind::FileStat, On::Nothing), None), (SpanKind::FileStat, On::Nothing));
+        let fifo = site(&["pipe_wait", "wait_for_partner", "fifo_open", "do_dentry_open"]);
+        assert_eq!(corrected((SpanKind::FileOpen, On::Path), fifo), (SpanKind::WaitLock, On::Fifo));
     }
 }

@@ -75,6 +75,8 @@ const PATH_SECOND: u16 = 3 << 12;
 const PATH_FOURTH_AT: u16 = 4 << 12;
 const PATH_THIRD_AT: u16 = 5 << 12;
 const ADDRESS: u16 = 6 << 12;
+/// The second and third are sets of descriptors.
+const SETS: u16 = 7 << 12;
 
 /// `libc` does not have it for all.
 #[cfg(target_arch = "x86_64")]
@@ -159,7 +161,7 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_accept4, Call::Accept, FD0),
     (c::SYS_shutdown, Call::Send, FD0),
     (c::SYS_ppoll, Call::Poll, POLLS | POLLS_ONE),
-    (c::SYS_pselect6, Call::Poll, POLLS),
+    (c::SYS_pselect6, Call::Poll, POLLS | SETS),
     (c::SYS_epoll_pwait, Call::Poll, POLLS),
     (c::SYS_epoll_pwait2, Call::Poll, POLLS),
     (c::SYS_nanosleep, Call::Sleep, SLEEPS),
@@ -177,8 +179,8 @@ const TABLE: &[(c::c_long, Call, u16)] = &[
     (c::SYS_semtimedop, Call::Lock, LOOKS),
     (c::SYS_msgrcv, Call::Lock, LOOKS),
     (c::SYS_msgsnd, Call::Lock, 0),
-    (c::SYS_mq_timedreceive, Call::Lock, 0),
-    (c::SYS_mq_timedsend, Call::Lock, 0),
+    (c::SYS_mq_timedreceive, Call::Lock, FD0),
+    (c::SYS_mq_timedsend, Call::Lock, FD0),
     (c::SYS_kill, Call::Other, LOOKS),
     (c::SYS_exit, Call::Lock, 0),
     (c::SYS_exit_group, Call::Lock, 0),
@@ -219,7 +221,7 @@ const OLDER: &[(c::c_long, Call, u16)] = &[
     (c::SYS_utimes, Call::FileOther, 0),
     (c::SYS_futimesat, Call::FileOther, 0),
     (c::SYS_poll, Call::Poll, POLLS | POLLS_ONE),
-    (c::SYS_select, Call::Poll, POLLS),
+    (c::SYS_select, Call::Poll, POLLS | SETS),
     (c::SYS_epoll_wait, Call::Poll, POLLS),
     (c::SYS_pause, Call::Lock, 0),
     (c::SYS_fork, Call::Lock, 0),

@@ -356,7 +356,7 @@ fn a_poll_is_on_what_ended_it_and_a_datagram_has_its_peer() {
             (SpanKind::WaitLock, resolver.clone()),
             (SpanKind::WaitNetwork, resolver),
             (SpanKind::WaitLock, Some("pipe:[8]".to_owned())),
-            (SpanKind::WaitNetwork, None),
+            (SpanKind::WaitNetwork, Some("pipe:[8]".to_owned())),
         ]
     );
 }

@@ -8,7 +8,7 @@ use super::samples::{Accounted, Piece, Prices};
 use super::sites::Site;
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use thalweg_trace::{MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
+use thalweg_trace::{CounterName, CounterOf, MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
 
 /// Threads that have exited and are still known.
 const MOST_DEAD: usize = 20_000;
@@ -63,6 +63,8 @@ pub(crate) struct Thread {
     pub site: Option<(u64, Site)>,
     /// The path that the call was given in which it waits, and since when.
     pub waits_at: Option<(u64, String)>,
+    /// Processors that it may use, where that was said.
+    pub allowed: Option<u32>,
 }
 
 /// The threads that were met.
@@ -76,6 +78,8 @@ pub(crate) struct Threads {
     guesses: HashMap<u32, [Option<FdObject>; 2]>,
     /// What processes are called instead of by their command's name.
     pub names: BTreeMap<u32, String>,
+    /// How many processors there are; 0: not known.
+    pub processors: u32,
     /// The reader's own thread, which has a track from the beginning.
     pub reader: Option<(u32, TrackId)>,
     /// Processes that are watched and not yet looked at.
@@ -132,8 +136,25 @@ impl Threads {
             self.reached.push(Reached { pid, parent, role, depth });
         }
         self.known_anew(record, name, output);
+        if is_recorded(record.role) {
+            self.may_use(record.head.thread, record.allowed, record.head.at_ns, output);
+        }
         if is_new && is_recorded(record.role) {
             self.begin(record, output);
+        }
+    }
+
+    /// So many processors a thread may use: recorded where that is news, and fewer than there are.
+    pub(crate) fn may_use(&mut self, serial: u32, allowed: u32, at_ns: u64, output: &mut Output) {
+        let most = self.processors;
+        let thread = self.get(serial, output);
+        let before = thread.allowed.unwrap_or(most);
+        if allowed == 0 || allowed.min(most) == before.min(most) {
+            return;
+        }
+        thread.allowed = Some(allowed);
+        if let Some(track) = self.track(serial, output) {
+            output.counter(CounterOf::Track(track), CounterName::CpuAllowed, at_ns, allowed.min(most).into());
         }
     }
 
@@ -143,7 +164,7 @@ impl Threads {
         let Some(track) = self.track(record.head.thread, output) else { return };
         let (kind, value) = match maker {
             Some(maker) => (MarkKind::ThreadStart, i64::try_from(maker.number()).ok()),
-            None => (MarkKind::ThreadSeen, None),
+            None => (MarkKind::ThreadSeen, i64::try_from(record.slept_ns).ok().filter(|ns| *ns > 0)),
         };
         output.mark(track, kind, record.head.at_ns, None, value);
         self.get(record.head.thread, output).run_ns = record.head.at_ns;
@@ -189,6 +210,7 @@ impl Threads {
             laid_until_ns: 0,
             site: None,
             waits_at: None,
+            allowed: None,
         };
         self.known.insert(record.head.thread, thread);
         if record.role == raw::ROLE_NONE {
@@ -219,6 +241,7 @@ impl Threads {
             laid_until_ns: 0,
             site: None,
             waits_at: None,
+            allowed: None,
         })
     }
 

@@ -16,7 +16,7 @@ pub(crate) enum On {
     Socket(usize),
     /// The connection that ended it.
     Ender,
-    /// The connection on which the last receive was fruitless.
+    /// The connection on which the last receive was fruitless, or that was asked for and not answered.
     Polled,
     /// The pipe, unix socket, terminal or eventfd of this descriptor of the record.
     Other(usize),
@@ -24,6 +24,14 @@ pub(crate) enum On {
     Datagram(usize),
     /// The lock on the file of this descriptor.
     FileLock(usize),
+    /// The file whose path the call was given.
+    Path,
+    /// The FIFO whose path the call was given.
+    Fifo,
+    /// The semaphore set, message queue or lock that the call names by a number.
+    Numbered,
+    /// What stands in memory that processes share, at the call's first argument; by this name where that is of no file.
+    Shared(&'static str),
     /// A thing of this kind and name.
     Named(ObjectKind, &'static str),
     /// The process that ended it, or the one in the call's first argument.
@@ -78,12 +86,16 @@ fn poll(off: &Off) -> Wait {
     } else if is_datagram(&off.file[0]) {
         // (Whom it had sent to has not answered, where its time limit ended it.)
         (datagram(off), On::Datagram(0))
-    } else if off.context == raw::CONTEXT_TIMER {
-        (SpanKind::WaitNetwork, On::Nothing)
     } else if off.context == raw::CONTEXT_TASK {
         (SpanKind::WaitLock, On::Other(0))
     } else if raw::socket_is_tcp(&off.file[0]) {
         (SpanKind::WaitNetwork, On::Socket(0))
+    } else if off.polled_connection != 0 {
+        // (Asked for by this process, and not answered: whatever else it polls, that has not come about.)
+        (SpanKind::WaitNetwork, On::Polled)
+    } else if off.file[0].mode & raw::MODE_KIND != 0 {
+        // A pipe or a terminal from which nothing came in time.
+        (SpanKind::WaitNetwork, On::Other(0))
     } else {
         (SpanKind::WaitNetwork, On::Nothing)
     }
@@ -93,10 +105,13 @@ fn poll(off: &Off) -> Wait {
 fn lock(off: &Off) -> On {
     let call = i64::from(off.call);
     match call {
+        libc::SYS_futex if off.flags & raw::OFF_SHARED != 0 && off.flags & raw::OFF_CONDITION != 0 => On::Shared("condition or semaphore"),
+        libc::SYS_futex if off.flags & raw::OFF_SHARED != 0 => On::Shared("futex"),
         libc::SYS_futex if off.flags & raw::OFF_CONDITION != 0 => On::Named(ObjectKind::Lock, "condition or semaphore"),
         libc::SYS_futex | libc::SYS_futex_waitv => On::Named(ObjectKind::Lock, "futex"),
         libc::SYS_flock | libc::SYS_fcntl => On::FileLock(0),
-        libc::SYS_semop | libc::SYS_semtimedop => On::Named(ObjectKind::Lock, "semaphore"),
+        libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_msgsnd => On::Numbered,
+        libc::SYS_mq_timedreceive | libc::SYS_mq_timedsend => On::Numbered,
         libc::SYS_wait4 | libc::SYS_waitid | libc::SYS_clone | libc::SYS_clone3 => On::Child,
         #[cfg(target_arch = "x86_64")]
         libc::SYS_vfork => On::Child,
@@ -145,7 +160,7 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
         Call::Write => by_descriptor(off, 0, SpanKind::FileWrite, SpanKind::NetSend),
         Call::Sync => by_descriptor(off, 0, SpanKind::FileSync, SpanKind::FileSync),
         Call::MapSync => (SpanKind::FileSync, On::Nothing),
-        Call::Open => (SpanKind::FileOpen, On::Nothing),
+        Call::Open => (SpanKind::FileOpen, On::Path),
         Call::Stat => by_descriptor(off, 0, SpanKind::FileStat, SpanKind::WaitOther),
         Call::List => by_descriptor(off, 0, SpanKind::FileList, SpanKind::WaitOther),
         Call::Close => by_descriptor(off, 0, SpanKind::FileClose, SpanKind::NetSend),

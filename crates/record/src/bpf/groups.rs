@@ -1,0 +1,254 @@
+//! What control groups allow recorded processes of disks and memory, and how far that was used up while they were recorded: a limit that somebody
+//! set looks like a slow disk otherwise.
+//!
+//! A process can join a group after it began, and be gone before the recording ends; so each process is looked at when it is new, and all
+//! now and then. A group is looked at for itself: those above it bind as well, and each has its own lines.
+
+use crate::proc::mountinfo::{self, Mount};
+use std::collections::{BTreeMap, HashSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Groups that are looked at, and different memberships.
+const MOST_GROUPS: usize = 64;
+const MOST_MEMBERSHIPS: usize = 1_024;
+
+/// More bytes than any machine has: what version 1 says where there is no limit.
+const NO_LIMIT: u64 = 1 << 60;
+
+/// A group, by its path in its hierarchy, with what it had used up when it was met.
+#[derive(Debug)]
+struct Group {
+    directory: PathBuf,
+    before: Used,
+}
+
+/// What of its limits a group has used up since it was made.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Used {
+    /// How often the limit of memory was reached.
+    reached: u64,
+    /// Pages of files that were read again after they had to go.
+    refaults: u64,
+    /// Microseconds in which all of its threads waited for disks; for memory.
+    stalled_us: [Option<u64>; 2],
+    /// By device: bytes and requests, read and written.
+    io: BTreeMap<String, [u64; 4]>,
+}
+
+/// The groups of recorded processes.
+#[derive(Debug, Default)]
+pub(crate) struct Groups {
+    known: BTreeMap<String, Group>,
+    memberships: HashSet<String>,
+    mounts: Vec<Mount>,
+}
+
+/// How version 1 calls the four limits of a device, and how version 2 does; and what they are called in the recording.
+const THROTTLES: [(&str, &str, &str); 4] = [
+    ("blkio.throttle.read_bps_device", "rbps", "read_bytes"),
+    ("blkio.throttle.write_bps_device", "wbps", "write_bytes"),
+    ("blkio.throttle.read_iops_device", "riops", "reads"),
+    ("blkio.throttle.write_iops_device", "wiops", "writes"),
+];
+
+fn text(directory: &Path, name: &str) -> String {
+    fs::read_to_string(directory.join(name)).unwrap_or_default()
+}
+
+/// A number by its name, of lines `NAME NUMBER`.
+fn field(text: &str, name: &str) -> Option<u64> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse().ok())
+}
+
+/// A number of a file that holds nothing else.
+fn number(directory: &Path, name: &str) -> Option<u64> {
+    text(directory, name).trim().parse().ok().filter(|number| *number < NO_LIMIT)
+}
+
+/// Limits of devices, by their numbers: bytes and requests a second, read and written.
+fn throttles(directory: &Path) -> BTreeMap<String, [Option<u64>; 4]> {
+    let mut found: BTreeMap<String, [Option<u64>; 4]> = BTreeMap::new();
+    for line in text(directory, "io.max").lines() {
+        let Some((device, limits)) = line.split_once(' ') else { continue };
+        let limit = |name: &str| limits.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok());
+        found.insert(device.to_owned(), THROTTLES.map(|(_, name, _)| limit(name)));
+    }
+    for (at, (file, _, _)) in THROTTLES.iter().enumerate() {
+        for line in text(directory, file).lines() {
+            if let Some((device, limit)) = line.split_once(' ') {
+                found.entry(device.to_owned()).or_default()[at] = limit.trim().parse().ok();
+            }
+        }
+    }
+    found.retain(|_, limits| limits.iter().any(Option::is_some));
+    found
+}
+
+/// What devices did for a group.
+fn served(directory: &Path) -> BTreeMap<String, [u64; 4]> {
+    let mut found: BTreeMap<String, [u64; 4]> = BTreeMap::new();
+    for line in text(directory, "io.stat").lines() {
+        let Some((device, counts)) = line.split_once(' ') else { continue };
+        let count = |name: &str| counts.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok()).unwrap_or(0);
+        found.insert(device.to_owned(), ["rbytes", "wbytes", "rios", "wios"].map(count));
+    }
+    for (first, file) in [(0, "blkio.throttle.io_service_bytes_recursive"), (2, "blkio.throttle.io_serviced_recursive")] {
+        for line in text(directory, file).lines() {
+            let words: Vec<&str> = line.split(' ').collect();
+            let [device, what @ ("Read" | "Write"), count] = words[..] else { continue };
+            found.entry(device.to_owned()).or_default()[first + usize::from(what == "Write")] = count.parse().unwrap_or(0);
+        }
+    }
+    found
+}
+
+fn used(directory: &Path) -> Used {
+    let (events, stat) = (text(directory, "memory.events"), text(directory, "memory.stat"));
+    let reached =
+        ["high", "max"].iter().filter_map(|name| field(&events, name)).sum::<u64>() + number(directory, "memory.failcnt").unwrap_or(0);
+    let refaults = field(&stat, "total_workingset_refault_file").or_else(|| field(&stat, "workingset_refault_file")).unwrap_or(0);
+    let stalled = |name: &str| {
+        let text = text(directory, name);
+        text.lines().find(|line| line.starts_with("full"))?.split("total=").nth(1)?.trim().parse().ok()
+    };
+    Used { reached, refaults, stalled_us: [stalled("io.pressure"), stalled("memory.pressure")], io: served(directory) }
+}
+
+impl Groups {
+    /// A recorded process: the groups that it is in, and those above them.
+    pub(crate) fn watch(&mut self, pid: u32) {
+        let Ok(membership) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return };
+        if self.memberships.len() >= MOST_MEMBERSHIPS || self.memberships.contains(&membership) {
+            return;
+        }
+        if self.mounts.is_empty() {
+            self.mounts = mountinfo::here().into_iter().filter(|mount| mount.kind.starts_with("cgroup")).collect();
+        }
+        for (mount, directory) in places(&membership, &self.mounts) {
+            for directory in directory.ancestors().take_while(|directory| directory.starts_with(&mount) && **directory != mount) {
+                let name = format!("/{}", directory.strip_prefix(&mount).unwrap_or(directory).display());
+                // (Version 1 has a hierarchy for each kind; one that limits nothing here is not of interest.)
+                let is_new = self.known.len() < MOST_GROUPS && !self.known.values().any(|group| group.directory == directory);
+                if is_new && is_limited(directory) {
+                    let key = if self.known.contains_key(&name) { format!("{name} ({})", mount.display()) } else { name };
+                    self.known.insert(key, Group { directory: directory.to_owned(), before: used(directory) });
+                }
+            }
+        }
+        self.memberships.insert(membership);
+    }
+
+    /// What stands in the recording of them.
+    pub(crate) fn attributes(&self, mut disk_name: impl FnMut(&str) -> Option<String>) -> Vec<(String, String)> {
+        let mut said = Vec::new();
+        let mut say = |name: String, value: String| said.push((name, value));
+        for (name, Group { directory, before }) in &self.known {
+            let now = used(directory);
+            let limit = number(directory, "memory.max").or_else(|| number(directory, "memory.limit_in_bytes"));
+            let high = number(directory, "memory.high");
+            limit.into_iter().for_each(|bytes| say(format!("cgroup.memory.limit.{name}"), bytes.to_string()));
+            high.into_iter().for_each(|bytes| say(format!("cgroup.memory.high.{name}"), bytes.to_string()));
+            if limit.or(high).is_some() {
+                say(format!("cgroup.memory.reached.{name}"), now.reached.saturating_sub(before.reached).to_string());
+                say(format!("cgroup.memory.refaults.{name}"), now.refaults.saturating_sub(before.refaults).to_string());
+            }
+            for (device, limits) in throttles(directory) {
+                let words = |values: [Option<u64>; 4]| {
+                    let word = |(value, (_, _, what)): (Option<u64>, &(&str, &str, &str))| value.map(|value| format!("{what}={value}"));
+                    values.into_iter().zip(&THROTTLES).filter_map(word).collect::<Vec<_>>().join(" ")
+                };
+                let zero = [0; 4];
+                let (after, start) = (now.io.get(&device).unwrap_or(&zero), before.io.get(&device).unwrap_or(&zero));
+                let done = std::array::from_fn(|at| Some(after[at].saturating_sub(start[at])));
+                let disk = disk_name(&device).unwrap_or_else(|| device.clone());
+                say(format!("cgroup.io.limit.{disk}.{name}"), words(limits));
+                say(format!("cgroup.io.done.{disk}.{name}"), words(done));
+            }
+            for (what, at) in [("io", 0), ("memory", 1)] {
+                if let (Some(after), Some(start)) = (now.stalled_us[at], before.stalled_us[at]) {
+                    say(format!("cgroup.{what}.stalled_us.{name}"), after.saturating_sub(start).to_string());
+                }
+            }
+        }
+        said
+    }
+}
+
+/// Whether a group limits memory or a device.
+fn is_limited(directory: &Path) -> bool {
+    ["memory.max", "memory.high", "memory.limit_in_bytes"].iter().any(|name| number(directory, name).is_some())
+        || !throttles(directory).is_empty()
+}
+
+/// Where each hierarchy of memory or disks is mounted, with a process' group in it: from `/proc/PID/cgroup`.
+fn places(membership: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
+    let mut found = Vec::new();
+    for line in membership.lines() {
+        let mut parts = line.splitn(3, ':').skip(1);
+        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
+        let of_interest = |names: &str| names.split(',').any(|name| matches!(name, "memory" | "blkio"));
+        for mount in mounts {
+            let fits = match controllers {
+                "" => mount.kind == "cgroup2",
+                names => {
+                    mount.kind == "cgroup" && of_interest(names) && names.split(',').all(|name| mount.options.split(',').any(|o| o == name))
+                }
+            };
+            if fits {
+                found.push((mount.point.clone(), mount.point.join(path.trim_start_matches('/'))));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(directory: &Path, files: &[(&str, &str)]) {
+        for (name, text) in files {
+            fs::write(directory.join(name), text).expect("written");
+        }
+    }
+
+    #[test]
+    fn both_versions_say_what_is_allowed_and_what_was_used() {
+        let [first, second] = [(); 2].map(|()| tempfile::tempdir().expect("a directory"));
+        write(
+            second.path(),
+            &[
+                ("io.max", "8:0 rbps=1048576 wbps=max riops=max wiops=100\n"),
+                ("io.stat", "8:0 rbytes=10 wbytes=20 rios=1 wios=2 dbytes=0 dios=0\n"),
+                ("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
+                ("memory.max", "1000\n"),
+                ("memory.high", "max\n"),
+                ("memory.events", "low 0\nhigh 2\nmax 3\noom 0\n"),
+                ("memory.stat", "anon 1\nworkingset_refault_file 5\n"),
+            ],
+        );
+        write(
+            first.path(),
+            &[
+                ("blkio.throttle.read_bps_device", "8:0 1048576\n"),
+                ("blkio.throttle.write_iops_device", "8:0 100\n"),
+                ("blkio.throttle.io_service_bytes_recursive", "8:0 Read 10\n8:0 Write 20\n8:0 Total 30\nTotal 30\n"),
+                ("blkio.throttle.io_serviced_recursive", "8:0 Read 1\n8:0 Write 2\n"),
+                ("memory.limit_in_bytes", "1000\n"),
+                ("memory.failcnt", "5\n"),
+                ("memory.stat", "workingset_refault_file 1\ntotal_workingset_refault_file 5\n"),
+            ],
+        );
+        for directory in [first.path(), second.path()] {
+            assert!(is_limited(directory));
+            assert_eq!(throttles(directory)["8:0"], [Some(1_048_576), None, None, Some(100)]);
+            let found = used(directory);
+            assert_eq!((found.reached, found.refaults, found.io["8:0"]), (5, 5, [10, 20, 1, 2]));
+        }
+        assert_eq!(used(second.path()).stalled_us, [Some(7), None]);
+        write(first.path(), &[("memory.limit_in_bytes", "9223372036854771712\n"), ("blkio.throttle.read_bps_device", "")]);
+        write(first.path(), &[("blkio.throttle.write_iops_device", "")]);
+        assert!(!is_limited(first.path()), "as large as there are numbers is no limit");
+    }
+}
