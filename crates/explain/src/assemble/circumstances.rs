@@ -2,6 +2,7 @@
 
 use super::file_counts::FileCounts;
 use super::hottest::Hottest;
+use super::set_limits::SetLimits;
 use super::waiting::Waiting;
 use crate::ExplainError;
 use crate::cause::End;
@@ -28,6 +29,8 @@ pub(crate) struct Circumstances {
     pub(crate) hottest: Hottest,
     /// Where its longest waits waited, where there is one.
     pub(crate) waiting: Waiting,
+    /// Limits that somebody set, and that were reached.
+    pub(crate) limits: SetLimits,
     /// How many files and names the command dealt with; `None`: nobody counted.
     pub(crate) files: Option<FileCounts>,
 }
@@ -54,6 +57,8 @@ impl Circumstances {
         known.hottest = Hottest::read(source, profiled, tables, ledger)?;
         known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
+        let wall_s = ledger.wall_s();
+        known.limits = SetLimits::read(source, tables, wall_s)?;
         for (name, value) in &source.meta().attributes {
             if let Some(number) = name.strip_prefix("class.").and_then(|n| n.parse().ok()) {
                 known.classes.insert(number, value.clone());

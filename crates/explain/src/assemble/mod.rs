@@ -11,6 +11,7 @@ pub(crate) mod hottest;
 pub(crate) mod notes;
 pub(crate) mod parts;
 pub(crate) mod round_trips;
+pub(crate) mod set_limits;
 pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod tuning;
@@ -117,10 +118,22 @@ impl Parts<'_> {
         Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
     }
 
-    /// What belongs to a place besides its name: that threads of its process took turns.
-    fn aside(&self, entry: &Entry) -> String {
-        let Place::Thread { label, what: What::OwnWork, .. } = entry.place else { return String::new() };
-        contention::turns(self, label).map_or_else(String::new, |turns| format!(", {}", turns.words()))
+    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set.
+    pub(crate) fn aside(&self, entry: &Entry) -> String {
+        let Place::Thread { label, what, object } = entry.place else { return String::new() };
+        let set = &self.around.limits;
+        let said = match what {
+            What::OwnWork => contention::turns(self, label).map(contention::Turns::words),
+            What::Runnable => set.of_processors(self.tables, label),
+            What::Blocked(_) => {
+                let on = self.tables.objects.get(object as usize);
+                let device = on.and_then(|on| if on.kind == ObjectKind::Device { Some(on.name.as_str()) } else { on.attribute("device") });
+                let reads = matches!(entry.cause, Cause::ClientRead | Cause::ServerRead | Cause::ClientMemory | Cause::ServerMemory);
+                device.and_then(|device| set.of_disk(device)).or_else(|| set.of_memory().filter(|_| reads))
+            }
+            _ => None,
+        };
+        said.map_or_else(String::new, |said| format!(", {said}"))
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

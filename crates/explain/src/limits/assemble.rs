@@ -122,3 +122,11 @@ pub(crate) const TURNS_AT_ONCE: f64 = 1.15;
 pub(crate) const TURNS_TAKEN: f64 = 0.75;
 /// And the others waited in locks for at least so much of the time that they might have run. Instead: the same.
 pub(crate) const TURNS_LOCKED: f64 = 0.5;
+
+// set_limits.rs
+
+/// A limit of a disk counts where so much of it was used, over the whole run: a program does something else besides. Instead: when the disk was
+/// held back (a trace of the block layer's throttling).
+pub(crate) const LIMIT_USED: f64 = 0.6;
+/// Fewer pages read again than this are no sign of a memory limit: 4 MiB. Instead: the reads that they cost.
+pub(crate) const REFAULTS: u64 = 1_024;

@@ -114,6 +114,11 @@ impl Ledger {
         }
     }
 
+    /// The time that it is of, in seconds.
+    pub(crate) fn wall_s(&self) -> f64 {
+        self.wall_ns as f64 / 1e9
+    }
+
     /// Charges the interval from `start` to `end`, which ends where the last one began, by a rule.
     pub(crate) fn charge(&mut self, rule: RuleId, cause: Cause, place: Place, (start, end): (i64, i64), track: u32) {
         if start >= end {

@@ -4,7 +4,6 @@ use super::Of;
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
-use crate::assemble::contention::turns;
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
@@ -32,7 +31,7 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             "for {} {}{}",
             whole_percent(group.share),
             if clauses.is_empty() { "of the time " } else { "" },
-            clause(of, group, groups)
+            clause(of, group, groups) + &of.parts.aside(group.largest)
         ));
         let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
         if let (1, true, Some(window)) = (clauses.len(), network, window(of, group)) {
@@ -91,7 +90,10 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             }
             _ => format!("{who} worked on names and attributes"),
         },
-        C::ClientMemory | C::ServerMemory => format!("{who} waited for memory"),
+        C::ClientMemory | C::ServerMemory => match group.device() {
+            Some(device) => format!("{who} was held back until {} had written what was dirty", brief(device)),
+            None => format!("{who} waited for memory"),
+        },
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
@@ -168,11 +170,7 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
         Some("sync") => "worked in fsync",
         _ => "computed",
     };
-    let turns = match group.largest.place {
-        Place::Thread { label, .. } => turns(of.parts, label).map_or_else(String::new, |turns| format!(", {}", turns.words())),
-        _ => String::new(),
-    };
-    format!("{doing}{turns}{idle}")
+    format!("{doing}{idle}")
 }
 
 /// The programs that queued for a processor, and who had it.

@@ -1,0 +1,115 @@
+//! Limits that somebody set: what control groups allow of disks and memory, and how many processors a thread may use. Where one was reached, it is
+//! no slow disk, no small machine, and its name belongs to the answer.
+
+use crate::ExplainError;
+use crate::limits::assemble as limits;
+use crate::observe::tables::Tables;
+use std::collections::HashMap;
+use thalweg_trace::numbers::{byte_rate, size};
+use thalweg_trace::{CounterName, CounterOf, Source};
+
+/// A disk's limit for a control group, with how much of it was used.
+#[derive(Clone, Debug, PartialEq)]
+struct DiskLimit {
+    disk: String,
+    group: String,
+    /// How it reads: `20 MiB/s`, `100 reads a second`.
+    allows: String,
+}
+
+/// All of them that were reached.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SetLimits {
+    disks: Vec<DiskLimit>,
+    /// The group, and its limit in bytes: pages of files had to go for it, and were read again.
+    memory: Option<(String, u64)>,
+    /// By actor: how many processors it may use, where they are fewer than its machine has.
+    processors: HashMap<u32, u32>,
+}
+
+/// `read_bytes=N write_bytes=N` as numbers by name.
+fn amounts(text: &str) -> HashMap<&str, f64> {
+    text.split_whitespace().filter_map(|part| part.split_once('=')).filter_map(|(name, n)| Some((name, n.parse().ok()?))).collect()
+}
+
+/// Of what a disk may do in a second, what was done to nine tenths or more of it, in words.
+fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64) -> Option<String> {
+    let used = |name: &&str| Some(done.get(*name)? / wall_s / allowed.get(*name).filter(|most| **most > 0.0)?);
+    let kinds = ["read_bytes", "write_bytes", "reads", "writes"];
+    let kind = kinds.into_iter().filter_map(|name| Some((used(&name)?, name))).max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let (_, name) = Some(kind).filter(|(part, _)| *part >= limits::LIMIT_USED)?;
+    Some(match name {
+        "read_bytes" | "write_bytes" => byte_rate(allowed[name]),
+        other => format!("{:.0} {other} a second", allowed[other]),
+    })
+}
+
+impl SetLimits {
+    /// From a recording's attributes and counters, of a run of this length.
+    pub(crate) fn read(source: &dyn Source, tables: &mut Tables, wall_s: f64) -> Result<SetLimits, ExplainError> {
+        let mut known = SetLimits::default();
+        let attributes = &source.meta().attributes;
+        let value = |name: &str| attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str());
+        for (name, allowed) in attributes {
+            if let Some((disk, group)) = name.strip_prefix("cgroup.io.limit.").and_then(|rest| rest.split_once('.')) {
+                let done = value(&format!("cgroup.io.done.{disk}.{group}")).map(amounts).unwrap_or_default();
+                if let Some(allows) = reached(&amounts(allowed), &done, wall_s) {
+                    known.disks.push(DiskLimit { disk: disk.to_owned(), group: group.to_owned(), allows });
+                }
+            }
+            if let Some(group) = name.strip_prefix("cgroup.memory.limit.").or_else(|| name.strip_prefix("cgroup.memory.high.")) {
+                let number = |what: &str| value(&format!("cgroup.memory.{what}.{group}")).and_then(|n| n.parse::<u64>().ok()).unwrap_or(0);
+                let most = allowed.parse().unwrap_or(0);
+                if number("reached") > 0
+                    && number("refaults") >= limits::REFAULTS
+                    && known.memory.as_ref().is_none_or(|(_, least)| most < *least)
+                {
+                    known.memory = Some((group.to_owned(), most));
+                }
+            }
+        }
+        for counter in source.counters(CounterName::CpuAllowed)? {
+            if let CounterOf::Track(track) = counter.of {
+                let actor = tables.tracks.get(track.number());
+                let allowed = u32::try_from(counter.value).unwrap_or(u32::MAX);
+                known.processors.entry(actor).and_modify(|least| *least = allowed.min(*least)).or_insert(allowed);
+            }
+        }
+        Ok(known)
+    }
+
+    /// Of waiting for a disk: whose limit held it back.
+    pub(crate) fn of_disk(&self, disk: &str) -> Option<String> {
+        let limit = self.disks.iter().find(|limit| limit.disk == disk)?;
+        Some(format!("held at {} by the limit of cgroup {}", limit.allows, limit.group))
+    }
+
+    /// Of reading, or waiting for memory: under whose limit pages were read again.
+    pub(crate) fn of_memory(&self) -> Option<String> {
+        let (group, most) = self.memory.as_ref()?;
+        Some(format!("pages were read again under the memory limit of cgroup {group} ({})", size(*most)))
+    }
+
+    /// Of queueing of the threads with this label: to how few processors they are bound.
+    pub(crate) fn of_processors(&self, tables: &Tables, label: u32) -> Option<String> {
+        let machine = tables.actors.get(label as usize)?.machine;
+        let has = tables.machines.get(machine as usize)?.cpus;
+        let bound = self.processors.iter().filter(|(actor, _)| tables.actors.get(**actor as usize).is_some_and(|a| a.machine == machine));
+        let least = bound.map(|(_, allowed)| *allowed).min().filter(|least| *least < has)?;
+        Some(format!("allowed on {least} of {has}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_disks_limit_counts_where_it_was_reached() {
+        let (allowed, half) = (amounts("read_bytes=20971520"), amounts("read_bytes=20971520 write_bytes=5"));
+        assert_eq!(reached(&allowed, &half, 2.0), None, "half of it was used");
+        assert_eq!(reached(&allowed, &half, 1.05).as_deref(), Some("20.0 MiB/s"));
+        assert_eq!(reached(&amounts("reads=100"), &amounts("reads=198"), 2.0).as_deref(), Some("100 reads a second"));
+        assert_eq!(reached(&amounts(""), &half, 1.0), None);
+    }
+}
