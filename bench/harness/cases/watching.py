@@ -93,6 +93,16 @@ def bystander(bench):
     return Work("bystander", [compiled(bench, "pingpong"), "0", "100000"], 0.97, beside=True, copies=False)
 
 
+def pipeline(name, bench):
+    """Four programs that hand bytes on through pipes as fast as they can: tens of thousands of wake-ups a second."""
+    del bench
+    passing = {
+        "pipeline": "dd if=/dev/zero bs=64k count=20000 2>/dev/null | cat | cat | cat >/dev/null",
+        "filters": "head -c 300M /dev/zero | tr a b | tr c d | wc -c >/dev/null",
+    }
+    return Work(name, ["sh", "-c", passing[name]], 0.95, copies=False)
+
+
 WORKS = {
     "c": lambda b: loop("c", b),
     "python": lambda b: loop("python", b),
@@ -100,6 +110,8 @@ WORKS = {
     "nfs": nfs,
     "gridftp": gridftp,
     "store": store,
+    "pipeline": lambda b: pipeline("pipeline", b),
+    "filters": lambda b: pipeline("filters", b),
     "bystander": bystander,
 }
 

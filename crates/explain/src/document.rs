@@ -101,7 +101,7 @@ pub(crate) const MAX_BINS: usize = 1024;
 pub struct Summary {
     /// The command, with paths cut to their last part.
     pub command: String,
-    /// How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`.
+    /// How it ended, where not with exit code 0: `failed with exit code 2`, `killed by SIGKILL`, `failed with exit code 1: /data is full`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub ended: Option<String>,
     /// What it did, how long that took and at which rate: `256 MiB in 2.05 s, 1.05 Gb/s`.

@@ -121,7 +121,10 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note);
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
-    let verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
+    let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
+    if let Some(failure) = summary::about::failure(meta) {
+        verdict.sentence.insert_str(0, &(failure + " "));
+    }
     let summary = summary::summary(&summary::Of {
         parts,
         meta,

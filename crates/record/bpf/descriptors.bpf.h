@@ -220,6 +220,7 @@ static __always_inline void describe_call(struct task_struct *task, struct threa
 		thread->cached[0].fd = (int)first;
 		struct file *file = file_of(task, (__u32)first);
 		if (file) {
+			thread->cached_file = (__u64)file;
 			describe((__u64)file, &thread->cached[0], &thread->cached_inode[0], at_ns);
 			out[0] = thread->cached[0];
 		}

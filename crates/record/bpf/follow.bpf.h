@@ -48,6 +48,7 @@ struct {
 #define WANT_OUTPUT 8u	/* the command's output: who reads it is recorded where it makes the command wait */
 
 struct unix_sock {
+	void *addr;	/* 0: it was bound to nothing */
 	struct sock *peer;
 } __attribute__((preserve_access_index));
 
@@ -287,6 +288,21 @@ struct sk_buff_head {
 struct sock___queue {
 	struct sk_buff_head sk_receive_queue;
 } __attribute__((preserve_access_index));
+
+/* Whether who has this end of a unix socket (or, `remote`, the other one) serves there: its end has the name that it was called by, and who calls
+ * has none as a rule. Two ends of a pair have none. */
+static __noinline int serves_unix(struct file *file, int remote)
+{
+	if (!file || (BPF_CORE_READ(file, f_inode, i_mode) & S_IFMT) != S_IFSOCK)
+		return 0;
+	struct socket *socket = BPF_CORE_READ(file, private_data);
+	struct sock *sk = BPF_CORE_READ(socket, sk);
+	if (BPF_CORE_READ(sk, __sk_common.skc_family) != AF_UNIX)
+		return 0;
+	if (remote)
+		sk = BPF_CORE_READ((struct unix_sock *)sk, peer);
+	return sk && BPF_CORE_READ((struct unix_sock *)sk, addr) != 0;
+}
 
 /* A datagram has arrived: the port of who sent it stands in its header. */
 static __always_inline void note_datagram(struct sock *sk)

@@ -54,7 +54,7 @@ static __noinline int make_up(struct task_struct *task, struct thread *thread, _
 	struct record_off *off = &thread->off;
 	if (!is_away(thread) || now <= off->out_ns)
 		return 0;
-	__u64 ran_ns = BPF_CORE_READ(task, se.sum_exec_runtime) - thread->exec_ns;
+	__u64 ran_ns = task->se.sum_exec_runtime - thread->exec_ns;
 	__u64 since_ns = off->out_ns;
 	int woken = (off->state || off->flags & OFF_NEW) && thread->wake_ns > off->run_ns;
 	if (woken && thread->wake_ns > since_ns)
@@ -107,6 +107,18 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
 }
 
+/* The same, once for each object: threads that hand bytes to and fro wait on the same one tens of thousands of times a second. */
+__noinline __u32 asked_end(struct asked *asked, __u64 mark, __u64 address, __u32 mode, __u32 depth)
+{
+	if (!asked)
+		return 0;
+	if (!mark || asked->mark != mark) {
+		asked->access = other_end(address, mode, depth);
+		asked->mark = mark;
+	}
+	return asked->access;
+}
+
 /* glibc's and most languages' mutexes wait by FUTEX_WAIT or FUTEX_LOCK_PI; conditions, semaphores and joins by FUTEX_WAIT_BITSET, and so do
  * glibc's mutexes with a time limit and all that Rust's library has. Those are known from what they expect to find: 2 is a mutex that others
  * wait for; conditions have a counter there, semaphores 0, joins the number of a thread. (glibc's conditions, whose counter may be 2
@@ -145,7 +157,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		emit_calls(thread);
 	off->run_ns = thread->in_ns;
 	off->out_ns = now;
-	thread->exec_ns = BPF_CORE_READ(task, se.sum_exec_runtime);
+	thread->exec_ns = task->se.sum_exec_runtime;
 	off->state = state;
 	off->flags = thread->flags;
 	thread->flags = 0;
@@ -194,7 +206,7 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 		else if (flags & CALL_POLLS)
 			off->polled_connection = unanswered(task->tgid, now);
 		if (off->file[0].mode)
-			off->file[0].access |= other_end((__u64)file_of(task, (__u32)off->file[0].fd), off->file[0].mode, thread->depth);
+			off->file[0].access |= asked_end(&thread->asked, thread->cached_inode[0], thread->cached_file, off->file[0].mode, thread->depth);
 	} else if (off->flags & OFF_FAULT_FILE) {
 		off->file[0] = thread->fault_file;
 		emit_file(0, thread->fault_inode, thread->fault_file.device, S_IFREG, 0);
@@ -272,8 +284,8 @@ static __always_inline struct thread *follow_woken(struct task_struct *task, str
 		if (!is_recorded(thread) || !thread || task->flags & PF_KTHREAD || !has_got_something(task, woken))
 			return 0;
 		depth = thread->depth + 1;
-		/* Who works for a server serves, too. */
-		role = thread->role == ROLE_SERVER ? ROLE_SERVER : ROLE_CLIENT;
+		/* Who works for a server serves, too; and so does who was called by the name of its socket. */
+		role = thread->role == ROLE_SERVER || serves_unix(file_of_call(task), 1) ? ROLE_SERVER : ROLE_CLIENT;
 	}
 	struct thread *found = follow(woken, role, depth);
 	if (found)
@@ -302,7 +314,7 @@ static __noinline struct thread *follow_waker(struct task_struct *task, struct t
 	}
 	if (is_recorded(ender))
 		return ender;
-	__u32 role = processor->softirq || thread->role == ROLE_SERVER ? ROLE_SERVER : ROLE_CLIENT;
+	__u32 role = processor->softirq || thread->role == ROLE_SERVER || serves_unix(file_of_call(task), 0) ? ROLE_SERVER : ROLE_CLIENT;
 	struct thread *followed = thread->role != ROLE_KERNEL ? follow_current(task, role, thread->depth + 1) : 0;
 	if (followed)
 		return followed;

@@ -44,6 +44,13 @@ struct names {
 	__u32 fresh;	/* counted since it was emitted */
 };
 
+/* Whose other end was asked for last. */
+struct asked {
+	__u64 mark;	/* the object, as `cached_inode` has it */
+	__u32 access;	/* the answer */
+	__u32 pad;
+};
+
 /* One thread. Only the processor it runs on writes to it, but for the wake-up. */
 struct thread {
 	__u32 serial;
@@ -66,6 +73,8 @@ struct thread {
 	struct net_run runs[RUNS];
 	struct fd_object cached[2];
 	__u64 cached_inode[2];
+	__u64 cached_file;	/* the kernel's address of the first one's, as it was described last */
+	struct asked asked;
 	struct record_off off;
 	struct names names;
 	__u64 looks_ns;		/* since when its looks are counted */

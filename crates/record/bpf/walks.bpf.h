@@ -53,7 +53,7 @@ int peers(struct bpf_iter__task_file *ctx)
 	struct thread *thread = thread_of(task);
 	if (is_recorded(thread))
 		return 0;
-	thread = follow(task, ROLE_CLIENT, *asked >> 8);
+	thread = follow(task, serves_unix(file_of(task, ctx->fd), 0) ? ROLE_SERVER : ROLE_CLIENT, *asked >> 8);
 	if (thread)
 		take_hold(task, thread);
 	return 0;

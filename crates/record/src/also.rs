@@ -155,8 +155,8 @@ impl Machine {
         Ok(found.into_iter().collect())
     }
 
-    /// `Server` for one that listens or was started, in its own session, by one that does: a login's shell is no server because
-    /// the login service listens.
+    /// `Server` for one that listens or was started by one that does, in its own session or under its own name: a login's shell is no server
+    /// because the login service listens, and a database's process for one client, with a session to itself, is.
     fn role(&self, pid: u32) -> Role {
         let Some(mut process) = self.table.get(&pid) else { return Role::Client };
         let session = process.session;
@@ -168,12 +168,17 @@ impl Machine {
                 return Role::Server;
             }
             match self.table.get(&process.parent) {
-                Some(parent) if parent.pid > 1 && parent.session == session => process = parent,
+                Some(parent) if parent.pid > 1 && (parent.session == session || is_of_its_kind(process, parent)) => process = parent,
                 _ => break,
             }
         }
         Role::Client
     }
+}
+
+/// Whether a process is called as who started it is.
+fn is_of_its_kind(process: &Process, parent: &Process) -> bool {
+    process.names().iter().any(|name| parent.names().contains(name))
 }
 
 fn usage(text: String) -> RecordError {
@@ -217,6 +222,25 @@ mod tests {
         assert_eq!(family.iter().map(|p| p.pid).collect::<BTreeSet<_>>(), BTreeSet::from([pid, by_name[0].pid]));
         // SAFETY: a signal to the sleeper we started.
         unsafe { libc::kill(by_name[0].pid as i32, libc::SIGKILL) };
+    }
+
+    #[test]
+    fn a_servers_process_with_a_session_to_itself_is_a_server() {
+        // As PostgreSQL does it: one process listens, and makes one with a new session for each client.
+        let server = "import os,socket,sys\ns=socket.create_server(('127.0.0.1',0))\nr,w=os.pipe()\npid=os.fork()\n\
+                      if pid==0:\n os.setsid(); s.close(); os.write(w,b'x'); sys.stdin.read(); os._exit(0)\n\
+                      os.read(r,1)\nprint(pid,flush=True)\nsys.stdin.read()";
+        let mut command = Command::new("python3");
+        command.args(["-c", server]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut python = Ends(command.spawn().expect("python3 runs"));
+        let mut line = String::new();
+        let mut out = std::io::BufReader::new(python.0.stdout.take().expect("piped"));
+        std::io::BufRead::read_line(&mut out, &mut line).expect("a number");
+        let worker: u32 = line.trim().parse().expect("a number");
+        let found = resolve(&[format!("pid:{worker}")]).expect("found").processes;
+        assert_eq!(found, vec![WatchedProcess { pid: worker, role: Role::Server }]);
+        // SAFETY: a signal to the process that ours started.
+        unsafe { libc::kill(worker as i32, libc::SIGKILL) };
     }
 
     #[test]

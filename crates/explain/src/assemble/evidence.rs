@@ -1,6 +1,7 @@
 //! What was seen, in a few words: for each charge, how often and how long, and what else there was: who held the processor, what a quota
 //! stopped, what samples of the running threads say, how busy the device was, why something is not known.
 
+use crate::assemble::behind::behind;
 use crate::assemble::circumstances::Quota;
 use crate::assemble::contention::turns as turns_of;
 use crate::assemble::parts::Parts;
@@ -78,6 +79,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     }
     said.extend(stalls(parts, cause, members));
     said.extend(device(parts, entries));
+    said.extend(behind(parts, cause, members).map(|behind| behind.words()));
     said.extend(rank(parts, members));
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));

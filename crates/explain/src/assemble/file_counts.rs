@@ -27,6 +27,11 @@ pub(crate) struct FileCounts {
 }
 
 impl FileCounts {
+    /// Of what was done most.
+    pub(crate) fn most(&self) -> u64 {
+        [self.opened, self.created, self.stats, self.removed, self.renamed, self.listed, self.read].into_iter().max().unwrap_or(0)
+    }
+
     /// What the recording says; `None`: its recorder did not count.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Option<FileCounts>, ExplainError> {
         use CounterName as C;

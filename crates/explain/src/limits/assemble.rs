@@ -5,6 +5,12 @@
 /// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
+// behind.rs
+
+/// A device that was at work for half of a wait is what it was for. Others' work rarely fills half of just those times. Instead: which requests a call
+/// set off.
+pub(crate) const BEHIND_PART: f64 = 0.5;
+
 // ceiling.rs
 
 /// What runs at this part of what it can is doing well. Ceilings themselves are measured to within a tenth. Instead: the ceiling's own
@@ -69,6 +75,9 @@ pub(crate) const FEWEST_QUESTIONS: u64 = 8;
 /// With more bytes than this for each question, what was asked for is data, and questions are not what it is about. A page of names; larger
 /// answers are data. Instead: which calls list and which read.
 pub(crate) const MOST_BYTES_EACH: u64 = 32 << 10;
+/// Of messages, rounds are counted where there is one for every four at least: a request in a few parts, or a few at a time. With fewer, threads sent
+/// for long before they took anything. Instead: which message answers which.
+pub(crate) const SURE_ROUNDS: f64 = 0.25;
 
 // round_trips/sentence.rs
 

@@ -23,6 +23,12 @@ pub(crate) const READ_LATER_PART: i64 = 20;
 /// A change of what took less than half of the least gain is not replayed. Instead: nothing; it saves replays.
 pub(crate) const MATTERS_PART: f64 = 0.005;
 
+// changes/devices.rs
+
+/// Fewer files are advice where so many files and names were dealt with. A program asks for some tens to begin. Instead: which of them the dynamic linker and
+/// the interpreter asked for.
+pub(crate) const MANY_FILES: u64 = 100;
+
 // changes/walk.rs
 
 /// The windows that predictions are made for. What clients offer, in factors of four. Instead: the client's own knob (`knob.window`).

@@ -22,6 +22,16 @@ struct Answers {
     serving: (u64, u64),
 }
 
+/// One thread's turns: times at which it handed bytes to connections and then took some. Gathered backward.
+#[derive(Debug)]
+struct Turns {
+    count: u64,
+    /// What it took that no send is known before yet.
+    answered: u64,
+    first: i64,
+    last: i64,
+}
+
 /// The questions of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
@@ -37,6 +47,8 @@ pub(crate) struct Asking {
     pub exchanged_bytes: u64,
     /// By the client's connection: how often it took bytes that no send is known before, seen backward.
     answered: HashMap<u32, u64>,
+    /// By the client's thread.
+    turns_of: HashMap<u32, Turns>,
     /// When it first did, and when it last took any.
     pub exchanging: Option<(i64, i64)>,
     /// Requests of all disks.
@@ -152,10 +164,40 @@ impl Asking {
             self.turns += u64::from(span.count).min(*answered);
             *answered = 0;
         }
+        self.turn(span);
         let (first, last) = self.exchanging.unwrap_or((i64::MAX, i64::MIN));
         let sends = span.kind == SpanKind::NetSend;
         self.sends += if sends { u64::from(span.count) } else { 0 };
         self.exchanging = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
+    }
+
+    /// A thread's send or receive, on any connection: what it sends to several before it takes anything is one turn.
+    fn turn(&mut self, span: &LiveSpan) {
+        let fresh = Turns { count: 0, answered: 0, first: span.start, last: span.end };
+        let turns = self.turns_of.entry(span.track).or_insert(fresh);
+        turns.first = turns.first.min(span.start);
+        turns.last = turns.last.max(span.end);
+        if span.kind == SpanKind::NetReceive {
+            turns.answered += u64::from(span.count);
+        } else {
+            turns.count += u64::from(span.count).min(turns.answered);
+            turns.answered = 0;
+        }
+    }
+
+    /// How many turns there were one after the other: those of all threads, over how many threads took turns at a time.
+    pub(crate) fn rounds(&self) -> u64 {
+        let took: Vec<&Turns> = self.turns_of.values().filter(|turns| turns.count > 0).collect();
+        let all: u64 = took.iter().map(|turns| turns.count).sum();
+        let mut intervals: Vec<(i64, i64)> = took.iter().map(|turns| (turns.first, turns.last)).collect();
+        intervals.sort_unstable();
+        let (mut together, mut until) = (0, i64::MIN);
+        for &(first, last) in &intervals {
+            together += (last - first.max(until)).max(0);
+            until = until.max(last);
+        }
+        let each: i64 = intervals.iter().map(|(first, last)| last - first).sum();
+        (all as f64 * together.max(1) as f64 / each.max(1) as f64).round() as u64
     }
 
     fn names(&mut self, tables: &Tables, span: &LiveSpan) {

@@ -87,6 +87,18 @@ impl Gatherer {
         self.busy.map(|_| (self.first, self.last))
     }
 
+    /// When it was busy, in order of time, and how many bytes each time: what idle intervals too short to be kept do not part.
+    pub(crate) fn bursts(&self) -> Vec<(i64, i64, u64)> {
+        let Some((first, last)) = self.extent() else { return Vec::new() };
+        let (mut bursts, mut from, mut left) = (Vec::with_capacity(self.idle.len() + 1), first, self.bytes);
+        for idle in self.idle.iter().rev() {
+            bursts.push((from, idle.start, left - idle.bytes_after));
+            (from, left) = (idle.end, idle.bytes_after);
+        }
+        bursts.push((from, last, left));
+        bursts
+    }
+
     /// What it comes to.
     pub(crate) fn finish(&self) -> Gathered {
         let lengths: Vec<u64> = self.idle.iter().map(|i| (i.end - i.start) as u64).collect();
@@ -225,6 +237,16 @@ mod tests {
         gatherer.add(0, 900_000, 10);
         let gathered = gatherer.finish();
         assert_eq!((gathered.busy_ns, gathered.gaps.len()), (1_000_000, 0));
+    }
+
+    #[test]
+    fn bursts_have_all_the_bytes_between_them() {
+        let mut gatherer = Gatherer::default();
+        for (start, end, bytes) in [(900_000, 1_000_000, 30), (400_000, 500_000, 20), (350_000, 410_000, 2), (0, 100_000, 10)] {
+            gatherer.add(start, end, bytes);
+        }
+        assert_eq!(gatherer.bursts(), vec![(0, 100_000, 10), (350_000, 500_000, 22), (900_000, 1_000_000, 30)]);
+        assert_eq!(Gatherer::default().bursts(), Vec::new());
     }
 
     #[test]

@@ -153,6 +153,7 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         servers_used,
         trips,
         walk: Walk::of(parts, meta, trips),
+        files: parts.around.files.map(|counts| counts.most()),
         support,
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };

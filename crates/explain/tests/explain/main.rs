@@ -24,6 +24,7 @@ mod recordings;
 mod rpcstat;
 mod rules;
 mod schema;
+mod totals;
 mod tuned;
 mod unprivileged;
 mod waits;

@@ -130,13 +130,17 @@ struct Space {
     /// Its own addresses.
     own: BTreeSet<IpAddr>,
     listening: Vec<Listener>,
+    /// The inodes of sockets without a TCP port that are there to be called: unix sockets that listen, and datagrams' below the ports that callers get.
+    called: BTreeSet<u64>,
 }
 
 impl Listeners {
     /// Reads the namespaces of these processes.
     pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listeners {
         let spaces = spaces(table);
-        let inodes = spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode)).collect();
+        let inodes =
+            spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode).chain(space.called.iter().copied()));
+        let inodes = inodes.collect();
         let owners = owners(table, &inodes);
         Listeners { spaces, owners }
     }
@@ -159,7 +163,7 @@ impl Listeners {
         self.on_port(port).next().is_some()
     }
 
-    /// Whether a process listens on any port.
+    /// Whether a process listens: on a port, for datagrams, or on a unix socket.
     pub(crate) fn has(&self, pid: u32) -> bool {
         self.owners.values().any(|owners| owners.contains(&pid))
     }
@@ -186,7 +190,18 @@ impl Space {
         own.extend(
             text("if_inet6").lines().filter_map(|line| Some(IpAddr::from(u128::from_str_radix(line.get(..32)?, 16).ok()?.to_be_bytes()))),
         );
-        Space { name, pid, own, listening: listening(pid) }
+        let unix = text("unix").lines().skip(1).filter_map(unix_listener).collect::<Vec<_>>();
+        let first = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")
+            .unwrap_or_default()
+            .split_ascii_whitespace()
+            .next()
+            .and_then(|port| port.parse().ok());
+        let first = first.unwrap_or(FIRST_CALLERS_PORT);
+        let datagrams = ["udp", "udp6"]
+            .into_iter()
+            .flat_map(|file| text(file).lines().skip(1).filter_map(|line| datagrams_listener(line, first)).collect::<Vec<_>>());
+        let called = unix.into_iter().chain(datagrams).collect();
+        Space { name, pid, own, listening: listening(pid), called }
     }
 
     /// Whether a call can lead here: loopback is each namespace's own.
@@ -225,6 +240,24 @@ fn listener(line: &str) -> Option<Listener> {
         return None;
     }
     Some(Listener { address: address(fields.get(1)?)?, inode: fields.get(9)?.parse().ok()? })
+}
+
+/// The first port that callers get where a machine does not say another.
+const FIRST_CALLERS_PORT: u16 = 32_768;
+
+/// The inode of the socket in a line of /proc/net/unix, if it listens.
+fn unix_listener(line: &str) -> Option<u64> {
+    const LISTENS: u32 = 1 << 16;
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let flags = u32::from_str_radix(fields.get(3)?, 16).ok()?;
+    (flags & LISTENS != 0).then(|| fields.get(6)?.parse().ok()).flatten()
+}
+
+/// The inode of the socket in a line of /proc/net/udp or udp6, if it takes anybody's datagrams on a port below `first`.
+fn datagrams_listener(line: &str, first: u16) -> Option<u64> {
+    let fields: Vec<&str> = line.split_ascii_whitespace().collect();
+    let (own, peer) = (address(fields.get(1)?)?, address(fields.get(2)?)?);
+    (peer.port() == 0 && own.port() < first).then(|| fields.get(9)?.parse().ok()).flatten()
 }
 
 /// The call, from where to where, of which a line of /proc/net/tcp or tcp6 says that nobody has accepted it: the called end is there (also half
@@ -325,6 +358,21 @@ mod tests {
         let six = "0000000000000000FFFF00000100007F:1B58 0000000000000000FFFF00000100007F:1B59";
         assert!(line(six, "01", 0));
         assert_eq!(not_accepted("rubbish"), None);
+    }
+
+    #[test]
+    fn who_can_be_called_on_a_unix_socket_or_for_names_listens() {
+        let unix = "0000000000000000: 00000002 00000000 00010000 0001 01 4711 /run/database.sock";
+        assert_eq!(unix_listener(unix), Some(4711));
+        assert_eq!(unix_listener(&unix.replace("00010000", "00000000")), None);
+        let resolver = "  12: 3500007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000 101 0 4712 2 0000000000000000 0";
+        assert_eq!(datagrams_listener(resolver, 32_768), Some(4712));
+        // One that asks: it has a port of callers', or a peer.
+        assert_eq!(datagrams_listener(&resolver.replace(":0035", ":C350"), 32_768), None);
+        assert_eq!(datagrams_listener(&resolver.replace("00000000:0000 07", "3500007F:0035 01"), 32_768), None);
+        let directory = tempfile::tempdir().expect("a directory");
+        let _listens = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).expect("bound");
+        assert!(Listeners::read(&processes::all()).has(std::process::id()));
     }
 
     #[test]

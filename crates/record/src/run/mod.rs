@@ -15,6 +15,7 @@
 
 mod active;
 mod attributes;
+mod full;
 mod options;
 mod signals;
 
@@ -263,6 +264,10 @@ impl Session {
         attributes.extend(ceilings);
         attributes.extend(std::mem::take(&mut self.attributes));
         attributes.extend(pid.map(|pid| ("command.pid".to_owned(), pid.to_string())));
+        let directory = std::env::current_dir().unwrap_or_default();
+        let failed = ended.exit.is_some_and(|exit| exit.shell_code() != 0);
+        let full = if failed { full::full(&options.command, &directory) } else { None };
+        attributes.extend(full.map(|path| ("filesystem.full".to_owned(), path)));
         attributes::describe(&mut attributes, options, ended.exit, self.quota, &notes);
         let exit_code = ended.exit.map(Exit::shell_code);
         let ending = Ending { end: ended.at, exit_code, dropped_events: finished.dropped_events, attributes };

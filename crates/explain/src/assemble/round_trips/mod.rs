@@ -3,8 +3,8 @@
 //!
 //! A walk of a directory is slow for one reason: it asks for little, waits for the answer, and asks for the next. So what is
 //! recorded of it is not bytes. Questions are what the client says it asked (`rpc.call`); where it says nothing, what it
-//! sent, and how often the critical path left the client for the far end and came back; for a file system on a disk, the disk's
-//! requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
+//! sent, how often its threads did and then took an answer, and how often the critical path left the client for the far end and came back; for a
+//! file system on a disk, the disk's requests. Entries are those that requests of the application delivered, or (in a capture) files that were looked up.
 
 mod sentence;
 
@@ -44,7 +44,12 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
         && asking.sends >= limits::FEWEST_QUESTIONS
         && small(asking.sends)
     {
-        let made = Made { trip: Trip::Exchanges, count: asking.sends, in_a_row: away.from_client, first, last, calls: None };
+        let in_a_row = away.from_client.max(asking.rounds());
+        // A thread can send for long before it takes anything, and a path can stay with a server: then nothing says how many rounds it was.
+        if entries.is_none() && (in_a_row as f64) < asking.sends as f64 * limits::SURE_ROUNDS {
+            return None;
+        }
+        let made = Made { trip: Trip::Exchanges, count: asking.sends, in_a_row, first, last, calls: None };
         return made.round_trips(parts, entries, Vec::new());
     }
     let disk = &asking.disk;

@@ -25,19 +25,37 @@ const SIGNALS: [(i32, &str); 12] = [
     (15, "SIGTERM"),
 ];
 
-/// How it ended, where not with exit code 0.
+/// How it ended, where not with exit code 0; and which file system had no room left then.
 pub(super) fn ended(meta: &Meta) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
+    if is_answer(meta, code) {
+        return Some("exit code 1".to_owned());
+    }
     let signal = SIGNALS.iter().find(|(number, _)| code == 128 + number);
-    let program = meta.command.first().map(|program| base(program)).unwrap_or_default();
-    Some(match (signal, code) {
-        // What they look for is not there, or differs: they say so with it.
-        (None, 1) if limits::ANSWER_BY_CODE.contains(&program) => "exit code 1".to_owned(),
+    let said = match (signal, code) {
         (Some((_, name)), _) => format!("killed by {name}"),
         (None, 126) => "failed with exit code 126 (cannot be run)".to_owned(),
         (None, 127) => "failed with exit code 127 (not found)".to_owned(),
         (None, code) => format!("failed with exit code {code}"),
+    };
+    Some(match meta.attributes.iter().find(|(name, _)| name == "filesystem.full") {
+        Some((_, path)) => format!("{said}: {path} is full"),
+        None => said,
     })
+}
+
+/// Whether an exit code says what a program found: what it looks for is not there, or differs.
+fn is_answer(meta: &Meta, code: i32) -> bool {
+    let program = meta.command.first().map(|program| base(program)).unwrap_or_default();
+    code == 1 && limits::ANSWER_BY_CODE.contains(&program)
+}
+
+/// The same as a sentence, which comes before any cause: `It failed with exit code 2.` An answer is no failure.
+pub(crate) fn failure(meta: &Meta) -> Option<String> {
+    meta.exit_code.filter(|&code| !is_answer(meta, code))?;
+    let ended = ended(meta)?;
+    let was = if ended.starts_with("killed") { "was " } else { "" };
+    Some(format!("It {was}{ended}."))
 }
 
 /// What it did, how long that took, and at which rate: bytes, unless it was about files and names, transactions or answers.
@@ -106,7 +124,8 @@ fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
         (_, turns) => (turns, "round trips"),
     };
     let small = asking.exchanged_bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
-    let in_a_row = of.parts.ledger.away.from_client;
+    let away = of.parts.ledger.away.from_client;
+    let in_a_row = if asking.calls.count() >= limits::FEWEST_REQUESTS { away } else { away.max(asking.rounds()) };
     let one_by_one = in_a_row * 5 >= n * 4;
     // A few that did not wait for each other are a program's own (a connection that is opened, a session that begins).
     let enough = n >= if one_by_one { limits::FEWEST_REQUESTS } else { limits::LOAD_REQUESTS };

@@ -26,6 +26,7 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         C::NetworkBandwidth => (group.who(), moved(of, group)),
         C::NetworkLatency | C::NetworkRwnd | C::NetworkSndbuf | C::NetworkCwnd => (group.who(), windowed(of, group)),
         C::ServerUnknown => unrecorded(group),
+        C::ClientMemory | C::ServerMemory => (group.who(), times(group, "wait", &behind(group))),
         C::Recorder => (group.who(), "held by the recorder".to_owned()),
         _ => (group.who(), times(group, "wait", "")),
     }
@@ -90,9 +91,14 @@ fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         return (group.who(), format!("calls on names: {most}"));
     }
     match group.largest.place {
-        Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", "")),
+        Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", &behind(group))),
         _ => (group.who(), times(group, "run", "")),
     }
+}
+
+/// What the device behind it did meanwhile.
+fn behind(group: &Group<'_>) -> String {
+    group.behind.as_ref().map_or_else(String::new, |behind| format!(", {}", behind.words()))
 }
 
 /// What most of the computing was, as samples have it.

@@ -2,6 +2,7 @@
 
 use super::Of;
 use super::names::{device, file, processors, program, stem};
+use crate::assemble::behind::{Behind, behind};
 use crate::cause::{Cause, End};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
@@ -30,6 +31,8 @@ pub(super) struct Group<'a> {
     pub files: Vec<(String, u64)>,
     /// Devices, or what serves files, with the time.
     pub devices: Vec<(String, u64)>,
+    /// The device behind it, where its places name none.
+    pub behind: Option<Behind>,
     /// How many intervals.
     pub count: u64,
 }
@@ -118,6 +121,7 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
         names: most_first(each().map(|e| (who(of, e), e.runs.total_ns))).into_iter().map(|(name, _)| name).collect(),
         files: most_first(each().filter_map(|e| Some((file(tables, &e.place)?.name.clone(), e.runs.total_ns)))),
         devices: most_first(each().filter_map(|e| Some((device(tables, &e.place)?, e.runs.total_ns)))),
+        behind: behind(of.parts, cause, &members),
         count: each().map(|e| e.runs.count).sum(),
         members,
     })

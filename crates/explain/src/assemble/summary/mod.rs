@@ -4,7 +4,7 @@
 //! The charges are by cause and place, as fine as the recording allows. Here those of one cause and one program are put together ([`groups`]), and
 //! named as a reader knows them ([`names`]): by program, file and device. Nothing is found here that the charges do not say.
 
-mod about;
+pub(crate) mod about;
 mod figures;
 mod files;
 mod groups;

@@ -1,9 +1,11 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
 use super::Of;
+use super::about::failure;
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
+use crate::assemble::behind::Behind;
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
@@ -11,13 +13,14 @@ use crate::observe::index::NONE;
 use crate::path::names::{another_name, given};
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::SpanKind;
-use thalweg_trace::numbers::{bit_rate, whole_percent};
+use thalweg_trace::numbers::{bit_rate, size, whole_percent};
 
 /// What is said of computing meanwhile.
 const NETWORK_IDLE: &str = ", with the network idle";
 
-/// The sentence.
+/// The sentence. How a command failed comes before what took its time.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
+    let failure = failure(of.meta).map_or_else(String::new, |failure| failure + " ");
     let mut clauses: Vec<String> = Vec::new();
     let mut accounted = 0.0;
     for group in groups.iter().take(3) {
@@ -40,12 +43,12 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
     }
     loop {
         let said = match clauses.as_slice() {
-            [] => return "The time is spread over many causes, none of them above 6 %.".to_owned(),
+            [] => return cut(&format!("{failure}The time is spread over many causes, none of them above 6 %.")),
             [one] => one.clone(),
             [first, last] => format!("{first} and {last}"),
             [firsts @ .., last] => format!("{} and {last}", firsts.join(", ")),
         };
-        let said = format!("F{}.", &said[1..]);
+        let said = format!("{failure}F{}.", &said[1..]);
         if said.chars().count() <= MAX_SUMMARY_SENTENCE || clauses.len() == 1 {
             return cut(&said);
         }
@@ -85,15 +88,16 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         }
         C::ClientMetadata | C::ServerMetadata => match group.largest.place {
             Place::Thread { what: What::Blocked(_), .. } => {
-                let from = group.device().map_or_else(String::new, |name| format!(" from {}", brief(name)));
+                let behind = group.behind.as_ref().map(Behind::device);
+                let from = group.device().or(behind.as_deref()).map_or_else(String::new, |name| format!(" from {}", brief(name)));
                 format!("{who} waited for names and attributes{from}")
             }
             _ => format!("{who} worked on names and attributes"),
         },
-        C::ClientMemory | C::ServerMemory => match group.device() {
-            Some(device) => format!("{who} was held back until {} had written what was dirty", brief(device)),
-            None => format!("{who} waited for memory"),
-        },
+        C::ClientMemory | C::ServerMemory => {
+            let behind = group.behind.as_ref().map(|behind| format!(" while {} moved {}", brief(&behind.device()), size(behind.bytes)));
+            format!("{who} waited for memory{}", behind.unwrap_or_default())
+        }
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
@@ -114,7 +118,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         C::NetworkCwnd => format!("the congestion window between {} was too small yet", group.ends()),
         C::NetworkLatency => format!("messages were in transit between {}", group.ends()),
         C::NetworkBandwidth => {
-            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
+            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {} while it moved", bit_rate(rate)));
             format!("data was on its way between {}{rate}", group.ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),

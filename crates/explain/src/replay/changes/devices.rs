@@ -1,6 +1,7 @@
 //! A device twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
 
 use super::{Proposal, Run};
+use crate::limits::replay as limits;
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 
@@ -35,7 +36,8 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     }
     if run.matters(run.stages.at_devices(Class::Metadata)) {
         let scale = Scale::none().devices(&[Class::Metadata], 0.5);
-        let how = "a faster device for names and attributes, or fewer files of larger size";
+        let fewer = if run.files.is_some_and(|files| files >= limits::MANY_FILES) { ", or fewer files of larger size" } else { "" };
+        let how = format!("a faster device for names and attributes{fewer}");
         proposals.push(Proposal::replay("metadata.x2", "opening, listing and attributes twice as fast", how, scale));
     }
     proposals

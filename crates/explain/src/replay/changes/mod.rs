@@ -44,6 +44,8 @@ pub(crate) struct Run<'a> {
     pub trips: Option<&'a RoundTrips>,
     /// The same, where it is a walk of our own client's, entry by entry.
     pub walk: Option<Walk>,
+    /// How many files and names the command dealt with, where that was counted.
+    pub files: Option<u64>,
     /// What the recording supports.
     pub support: &'a Support,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.

@@ -1,0 +1,104 @@
+//! The device behind waits that name none: for names and attributes that are read in, and for memory that is full of what is not written yet. The
+//! device's own requests are recorded, and say what it did meanwhile.
+
+use crate::assemble::parts::Parts;
+use crate::cause::Cause;
+use crate::limits::assemble as limits;
+use crate::waits::place::{Place, What};
+use std::collections::{HashMap, HashSet};
+use thalweg_trace::numbers::{size, whole_percent};
+
+/// A device, and what it did while it was waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Behind {
+    /// The device.
+    pub name: String,
+    /// Which file system is on it, where files say so.
+    pub filesystem: Option<String>,
+    /// Which part of the wait it was at work.
+    pub busy: f64,
+    /// How many bytes it moved meanwhile.
+    pub bytes: u64,
+}
+
+impl Behind {
+    /// `vda (ext4)`.
+    pub(crate) fn device(&self) -> String {
+        self.filesystem.as_ref().map_or_else(|| self.name.clone(), |kind| format!("{} ({kind})", self.name))
+    }
+
+    /// `vda (ext4) busy 91 % of it, 12.0 MiB moved`.
+    pub(crate) fn words(&self) -> String {
+        format!("{} busy {} of it, {} moved", self.device(), whole_percent(self.busy), size(self.bytes))
+    }
+}
+
+/// The device behind a charge that is made of these entries; `None` where it names its device itself, or none was at work.
+pub(crate) fn behind(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<Behind> {
+    use Cause as C;
+    if !matches!(cause, C::ClientMetadata | C::ServerMetadata | C::ClientMemory | C::ServerMemory) {
+        return None;
+    }
+    let tables = parts.tables;
+    let largest = members.iter().map(|&i| &parts.ledger.entries[i]).max_by_key(|entry| entry.runs.total_ns)?;
+    let Place::Thread { label, what: What::Blocked(_), object } = largest.place else { return None };
+    let object = tables.objects.get(object as usize);
+    if object.is_some_and(|object| object.attribute("device").is_some_and(|name| !name.is_empty()) || object.served_by().is_some()) {
+        return None;
+    }
+    let machine = tables.actors.get(label as usize)?.machine;
+    let members: HashSet<usize> = members.iter().copied().collect();
+    let mut waits: Vec<(i64, i64)> =
+        parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))).map(|run| (run.start, run.end)).collect();
+    waits.sort_unstable();
+    let all_ns: i64 = waits.iter().map(|(from, to)| to - from).sum();
+    let of_machine = |track: &u32| tables.actors.get(*track as usize).is_some_and(|actor| actor.machine == machine);
+    let worked =
+        parts.seen.devices.iter().filter(|(track, _)| of_machine(track)).map(|(&track, did)| (meanwhile(&did.all.bursts(), &waits), track));
+    let ((busy_ns, bytes), track) = worked.max_by_key(|&((busy_ns, bytes), track)| (busy_ns, bytes, track))?;
+    let busy = busy_ns as f64 / all_ns.max(1) as f64;
+    let name = tables.actors[track as usize].name.clone();
+    let filesystem = object.and_then(|object| object.attribute("filesystem")).map(str::to_owned).or_else(|| filesystem_on(parts, &name));
+    (busy >= limits::BEHIND_PART).then_some(Behind { name, filesystem, busy: busy.min(1.0), bytes })
+}
+
+/// For how long a device was at work within these waits, and how many bytes it moved: of a burst that lies in part within one, as much of them.
+fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
+    let (mut busy_ns, mut bytes) = (0, 0.0);
+    let mut first = 0;
+    for &(from, to) in waits {
+        while bursts.get(first).is_some_and(|burst| burst.1 <= from) {
+            first += 1;
+        }
+        for &(start, end, moved) in bursts[first..].iter().take_while(|burst| burst.0 < to) {
+            let within = (end.min(to) - start.max(from)).max(0);
+            busy_ns += within;
+            bytes += moved as f64 * within as f64 / (end - start).max(1) as f64;
+        }
+    }
+    (busy_ns, bytes.round() as u64)
+}
+
+/// The file system that most files on a device are in.
+fn filesystem_on(parts: &Parts<'_>, device: &str) -> Option<String> {
+    let mut files: HashMap<&str, usize> = HashMap::new();
+    for object in parts.tables.objects.iter().filter(|object| object.attribute("device") == Some(device)) {
+        if let Some(kind) = object.attribute("filesystem").filter(|kind| !kind.is_empty()) {
+            *files.entry(kind).or_default() += 1;
+        }
+    }
+    files.into_iter().max_by_key(|&(kind, count)| (count, std::cmp::Reverse(kind))).map(|(kind, _)| kind.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_moved_outside_of_a_wait_is_not_counted() {
+        let bursts = [(0, 100, 1_000), (200, 300, 4_000), (400, 500, 500)];
+        assert_eq!(meanwhile(&bursts, &[(50, 250)]), (100, 2_500));
+        assert_eq!(meanwhile(&bursts, &[(0, 50), (60, 100), (450, 600)]), (140, 1_150));
+        assert_eq!(meanwhile(&bursts, &[(100, 200)]), (0, 0));
+    }
+}
