@@ -108,7 +108,7 @@ mod tests {
     fn a_disks_limit_counts_where_it_was_reached() {
         let (allowed, half) = (amounts("read_bytes=20971520"), amounts("read_bytes=20971520 write_bytes=5"));
         assert_eq!(reached(&allowed, &half, 2.0), None, "half of it was used");
-        assert_eq!(reached(&allowed, &half, 1.05).as_deref(), Some("20.0 MiB/s"));
+        assert_eq!(reached(&allowed, &half, 1.05).as_deref(), Some("20 MiB/s"));
         assert_eq!(reached(&amounts("reads=100"), &amounts("reads=198"), 2.0).as_deref(), Some("100 reads a second"));
         assert_eq!(reached(&amounts(""), &half, 1.0), None);
     }
