@@ -67,7 +67,7 @@ fn mapped_file(maps: &str, address: u64) -> Option<String> {
     })?;
     let path = &line[line.find('/')?..];
     let path = match path.strip_suffix(" (deleted)") {
-        // Whoever makes a semaphore maps it under a name that it gives up for the real one.
+        // The maker of a semaphore maps it under a name that it gives up for the real one.
         Some(old) if old.starts_with(SEMAPHORES) => {
             return Some(named_by(line.split_ascii_whitespace().nth(4)?.parse().ok()?).unwrap_or_else(|| old.to_owned()));
         }
