@@ -158,6 +158,9 @@ impl View<'_, '_, '_> {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
+                if self.at - from > self.longest_transit_ns(&way, peer) {
+                    return self.far_end_unknown(&blocked);
+                }
                 let (cause, rule) = self.facts.wire.decided(&way);
                 self.charge_wire(rule, cause, (connection, peer), true, from);
                 return Ok(());

@@ -59,7 +59,9 @@ impl View<'_, '_, '_> {
         let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));
         // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
         let came_about = before.iter().rev().find(|look| !after.is_empty() && !fails_again(look));
-        let found = of_row.or(came_about).or_else(|| before.iter().rev().find(|look| repeated(look)));
+        let found = of_row
+            .or(came_about)
+            .or_else(|| before.iter().rev().find(|look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look)));
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
         let Some(look) = look else { return Ok(false) };
         self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });

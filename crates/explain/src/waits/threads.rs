@@ -369,7 +369,10 @@ impl View<'_, '_, '_> {
     /// opened: whatever its holder did, that is what was waited for.
     fn charge_given(&mut self, span: &LiveSpan, by: u32) {
         let from = self.piece_start(span);
-        let is_lock = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Lock);
+        // (Who reads a FIFO has somebody at its other end, who is recorded: it is opened.)
+        let is_fifo = |object: &crate::observe::tables::Object| object.kind == ObjectKind::Pipe && object.name.starts_with('/');
+        let on = self.tables.objects.get(span.object as usize);
+        let is_lock = on.is_some_and(|object| object.kind == ObjectKind::Lock || is_fifo(object));
         let place = Place::Given { label: self.labels.label(self.track), by, kind: span.kind, object: span.object };
         if is_lock || span.kind == SpanKind::FileOpen {
             self.charge_at_own(RuleId::LockGiven, Activity::Lock.at(self.end), place, self.within_life(from));

@@ -116,7 +116,7 @@ fn used(directory: &Path) -> Used {
 }
 
 impl Groups {
-    /// A recorded process: the groups that it is in, and those above them.
+    /// A recorded process: the groups that it is in, and those above them up to the root (which version 1 lets limit disks).
     pub(crate) fn watch(&mut self, pid: u32) {
         let Ok(membership) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return };
         if self.memberships.len() >= MOST_MEMBERSHIPS || self.memberships.contains(&membership) {
@@ -126,7 +126,7 @@ impl Groups {
             self.mounts = mountinfo::here().into_iter().filter(|mount| mount.kind.starts_with("cgroup")).collect();
         }
         for (mount, directory) in places(&membership, &self.mounts) {
-            for directory in directory.ancestors().take_while(|directory| directory.starts_with(&mount) && **directory != mount) {
+            for directory in directory.ancestors().take_while(|directory| directory.starts_with(&mount)) {
                 let name = format!("/{}", directory.strip_prefix(&mount).unwrap_or(directory).display());
                 // (Version 1 has a hierarchy for each kind; one that limits nothing here is not of interest.)
                 let is_new = self.known.len() < MOST_GROUPS && !self.known.values().any(|group| group.directory == directory);
