@@ -281,6 +281,11 @@ impl View<'_, '_, '_> {
             self.charge_at_own(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from);
             return Ok(());
         }
+        let came_about = self.feed.parties.get(connection as usize).is_some_and(|parties| !parties[span.side.other() as usize].is_empty());
+        if came_about && self.facts.wire.stalls.connecting(connection, span.start, span.end) == Some(Stall::LostRequest) {
+            self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, NONE), true, from);
+            return Ok(());
+        }
         let bytes = if blocked.for_room { MANY_BYTES } else { span.bytes() };
         let way = Transit { connection, sender: span.side, start: from, end: self.at, bytes, sent: None };
         let own = self.feed.traffic.get(connection as usize).and_then(|t| t[span.side as usize].latest_send(self.at, from, 0));
