@@ -6,7 +6,7 @@ use std::path::Path;
 use thalweg_trace::{CounterName, CounterOf, Ending, Event, Meta, Recording, RecordingWriter, Role, Sink, Source, TrackKind};
 
 /// Attributes that explanations make use of.
-const KEPT: &[&str] = &["tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "resolution_ns", "walk."];
+const KEPT: &[&str] = &["looks.", "tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "resolution_ns", "walk."];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();

@@ -60,6 +60,8 @@ pub(crate) const ONE_CALL_BYTES: u64 = 16 << 20;
 
 // looks.rs
 
+/// Looks are recorded between pauses from this much on. Instead: looks between all pauses.
+pub(crate) const LOOKED_BETWEEN_NS: i64 = 1_000_000;
 /// Bound: processes that one process made to look for something between two pauses.
 pub(crate) const LOOKERS: usize = 64;
 

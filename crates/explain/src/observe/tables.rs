@@ -86,6 +86,8 @@ pub(crate) struct Tables {
     pub sampled: bool,
     /// Whether nobody saw who ended waits: wakers are only where one thread alone can have been it, and stops are recorded as spans of their own.
     pub wakers_inferred: bool,
+    /// Whether only some of the calls by which programs look for something between pauses were recorded.
+    pub looks_in_part: bool,
     /// Whether the recording says what locks threads wait for: then no other wait is for one.
     pub records_locks: bool,
     /// Track number → actor.
@@ -158,6 +160,7 @@ impl Tables {
             .collect();
         turn_connections(&mut connections, &mut objects);
         Tables {
+            looks_in_part: source.meta().attributes.iter().any(|(name, value)| name == "looks.in_part" && value == "true"),
             records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
             sampled: source.meta().attributes.iter().any(|(name, _)| name == "resolution_ns"),

@@ -54,16 +54,24 @@ impl View<'_, '_, '_> {
             known.pauser.0 == pauser.0 && soon && polling::alike(length, known.length)
         });
         let after = self.looks_after(pauser.0, window);
+        let found_after = |look: &Look| after.iter().any(|(other, failed)| !failed && other.is_like(look, self.tables));
         let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
         let repeated = |look: &Look| before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables)) || fails_again(look);
         let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));
         // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
-        let came_about = before.iter().rev().find(|look| !after.is_empty() && !fails_again(look));
+        let comes_about = |look: &&Look| found_after(look) || look.missing != Missing::Absent && !after.is_empty() && !fails_again(look);
+        let came_about = before.iter().rev().find(comes_about);
         let found = of_row
             .or(came_about)
             .or_else(|| before.iter().rev().find(|look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look)));
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
-        let Some(look) = look else { return Ok(false) };
+        let Some(look) = look else {
+            if self.tables.looks_in_part && length >= limits::LOOKED_BETWEEN_NS {
+                // Not all looks were recorded.
+                self.infer(pause.start);
+            }
+            return Ok(false);
+        };
         self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });
         if before.is_empty() {
             self.infer(pause.start);

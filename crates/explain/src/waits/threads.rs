@@ -177,6 +177,14 @@ impl View<'_, '_, '_> {
         let mut span = *span;
         let passed = self.lane().passed;
         let datagram = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
+        if span.timed_out() && span.kind == SpanKind::WaitNetwork {
+            let given_up =
+                self.gave_up_connecting().filter(|&(connection, _)| matches!(span.connection, NONE) || span.connection == connection);
+            if let Some((connection, side)) = given_up {
+                let span = LiveSpan { connection, side, ..span };
+                return self.far_end_unknown(&Blocked { span, for_room: false, at: self.at });
+            }
+        }
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }

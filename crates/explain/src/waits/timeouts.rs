@@ -15,9 +15,6 @@ impl View<'_, '_, '_> {
             }
             return Ok(Some(looked_for));
         }
-        if let Some((connection, side)) = self.gave_up_connecting().filter(|_| span.kind == SpanKind::WaitNetwork) {
-            return Ok(Some(LiveSpan { connection, side, ..*span }));
-        }
         if self.pauses_between_looks(span)? || self.polled(span)? {
             return Ok(None);
         }
