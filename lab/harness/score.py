@@ -3,7 +3,8 @@
 The truth of a fault is how much of the time with it is gone without it: (T_fault − T_baseline) / T_fault, of medians. With several
 faults, each one's truth is held against the run without that one. Where the truth is 30 % or more, the cause must be *named
 first*; where the fault is serial with the rest, its *share* must be within 5 points of the truth; with both ends recorded, no more
-than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made.
+than 2 % may be *unknown*; and a *prediction* must come within 15 % of the re-run in which the change was made: of its time, and of the time before where the
+change takes waits away (`no_...`).
 
 An answer is right, *unsure*, or *wrong with confidence*: one that says it is not sure is neither of the others, whatever it names, and
 `unknown` named without saying so is wrong. Right is the cause and, where the scenario says it, the place: in the largest charge of that
@@ -174,6 +175,11 @@ def _check_named(scenario, told):
     return "named", right == every, words
 
 
+def prediction_error(change, predicted, achieved, before):
+    """How far off a prediction was. Of what takes a wait away altogether little may be left, whose length is the machine's: it is held against the time before."""
+    return abs(predicted - achieved) / (before if change.startswith("no_") else achieved)
+
+
 def _prediction(scenario, walls, explanations):
     wanted = scenario.predict.get("id")
     if wanted is None:
@@ -186,7 +192,7 @@ def _prediction(scenario, walls, explanations):
         offered = sorted({change.get("id", "") for document in explanations for change in document["what_if"]})
         return {"id": wanted, "error": None, "achieved_s": achieved, "reason": "; ".join(sorted(reasons)), "offered": offered}
     predicted = median(given)
-    error = abs(predicted - achieved) / achieved
+    error = prediction_error(wanted, predicted, achieved, walls["fault"])
     return {"id": wanted, "predicted_s": predicted, "all_predicted_s": given, "achieved_s": achieved, "error": error}
 
 

@@ -40,7 +40,7 @@ impl View<'_, '_, '_> {
             return self.meet(blocked, sender);
         }
         let way = Transit { connection, sender: by, start: from, end: self.at, bytes, sent: Some(send.end) };
-        if self.at - from > self.longest_transit_ns(&way, sender) {
+        if self.at - from > self.longest_transit_ns(&blocked, &way, sender) {
             // It came long before: it was something else that ended the wait.
             return self.follow_connection(blocked);
         }
@@ -158,7 +158,7 @@ impl View<'_, '_, '_> {
                 // Nobody serves the connection yet: it is coming about.
                 let from = self.piece_start(&blocked.span).max(self.start);
                 let way = Transit { connection, sender: End::Client, start: from, end: self.at, bytes: 0, sent: None };
-                if self.at - from > self.longest_transit_ns(&way, peer) {
+                if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
                     return self.far_end_unknown(&blocked);
                 }
                 let (cause, rule) = self.facts.wire.decided(&way);
@@ -195,7 +195,7 @@ impl View<'_, '_, '_> {
                 self.jump(peer);
             }
             self.charge_still(theirs.kind, from);
-        } else if self.at - from > self.longest_transit_ns(&way, peer) {
+        } else if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
             return self.meet_idle(blocked, peer, from);
         } else {
             let (cause, rule) = self.facts.wire.decided(&way);
@@ -231,11 +231,11 @@ impl View<'_, '_, '_> {
     }
 
     /// For how long bytes can have been under way between two ends that were recorded, as far as TCP's figures say.
-    fn longest_transit_ns(&self, way: &Transit, peer: u32) -> i64 {
+    fn longest_transit_ns(&self, blocked: &Blocked, way: &Transit, peer: u32) -> i64 {
         let (cause, _) = self.facts.wire.decided(way);
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
         let no_path = same_machine && self.facts.wire.is_no_path(way.connection).unwrap_or(self.tables.is_within_machine(way.connection));
-        if self.tables.wakers_inferred || !no_path || cause != Cause::NetworkLatency {
+        if self.tables.wakers_inferred || !blocked.span.ending_seen() || !no_path || cause != Cause::NetworkLatency {
             return i64::MAX;
         }
         let held_back = self.facts.wire.stalls.held_back(way.connection) || limits::DELAYED_ACK_NS.contains(&way.length_ns());
