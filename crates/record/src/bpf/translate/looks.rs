@@ -11,9 +11,9 @@ use thalweg_trace::{ObjectId, ObjectKind, SpanKind};
 /// Where programs look as they start, or each time they want something of the system: beginnings and ends of paths, and parts of names.
 const STARTING: &[&str] =
     &["/etc/ld.so", "/proc/", "/sys/", "/dev/tty", "/dev/null", "/dev/urandom", "/usr/lib/locale", "/usr/share/locale"];
-const ENDS: &[&str] = &["/tls", "/x86_64", "/haswell", "/aarch64", "/atomics"];
+const ENDS: &[&str] = &[".so", "/tls", "/x86_64", "/haswell", "/aarch64", "/atomics"];
 const LIBRARIES: &[&str] =
-    &[".so", "/glibc-hwcaps", "/gconv", "/site-packages", "/python3", "pyvenv.cfg", "/terminfo", ".pyc", "__pycache__", "locale-archive"];
+    &[".so.", "/glibc-hwcaps", "/gconv", "/site-packages", "/python3", "pyvenv.cfg", "/terminfo", ".pyc", "__pycache__", "locale-archive"];
 
 /// Whether a look is a matter of course when a program begins, and says nothing of what it waits for.
 fn is_of_starting(path: &str) -> bool {
@@ -89,6 +89,7 @@ mod tests {
     #[test]
     fn what_every_program_looks_for_when_it_begins_is_left_out() {
         assert!(is_of_starting("/etc/ld.so.preload") && is_of_starting("/lib/x86_64-linux-gnu/libc.so.6"));
+        assert!(is_of_starting("/usr/lib/libm.so") && !is_of_starting("/run/late.socket"));
         assert!(!is_of_starting("/srv/data/ready") && !is_of_starting("/run/lock/job.lock"));
     }
 }
