@@ -70,8 +70,12 @@ fn what_cannot_be_tuned_is_refused_with_the_reason() {
     script("head -c {n}000 /dev/zero > made", &["--bytes", "made"]).failed(1, &["does other work than the default", "--any-bytes"]);
     script("sleep 100 # {n}", &["--timeout", "500ms"]).failed(1, &["time limit"]);
     script("true # {n}", &["--goal", "p99", "--any-bytes"]).failed(1, &["99th percentile"]);
-    // Settings that fail are no reason to end; what a first run reads into the page cache is not what this is about.
-    let said = script("test {n} -lt 4 && sleep 0.0$((4 - {n}))", &["--budget", "5", "--pairs", "1", "--any-bytes"]).done();
+    // Settings that fail are no reason to end.
+    let said = script(
+        "test {n} -lt 4 && sleep 0.0$((4 - {n})) && head -c 1000 /dev/zero > made",
+        &["--budget", "5", "--pairs", "1", "--bytes", "made"],
+    )
+    .done();
     assert!(said.out.contains("Does not work at: n=4"), "{}", said.out);
 }
 
