@@ -44,7 +44,7 @@ pub(crate) fn of_ranks(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
 
 /// Which end an unrecorded one is, and how to record it, in a sentence.
 fn how_to_record(tables: &Tables, end: End, connection: u32) -> String {
-    let name = tables.connections.get(connection as usize).and_then(|n| n.split_once(" > "));
+    let name = tables.ends(connection);
     let host_and_port = |address: &str| address.rsplit_once(':').map(|(h, p)| (h.to_owned(), p.to_owned()));
     let server = name.and_then(|(_, server)| host_and_port(server));
     let client = name.and_then(|(client, _)| host_and_port(client));

@@ -142,7 +142,7 @@ impl Asking {
         if connection == NONE {
             return object;
         }
-        let address = |c: u32| tables.connections[c as usize].split_once(" > ").map_or("", |n| n.1);
+        let address = |c: u32| tables.ends(c).map_or("", |n| n.1);
         *self.servers.entry(connection).or_insert_with(|| {
             let same = (0..=connection).find(|&c| address(c) == address(connection));
             same.unwrap_or(connection)

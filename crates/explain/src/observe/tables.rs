@@ -195,11 +195,14 @@ impl Tables {
         self.objects.get(object as usize).map_or(NONE, |t| t.connection)
     }
 
+    /// The addresses of a connection's client and server, where its name says both.
+    pub(crate) fn ends(&self, connection: u32) -> Option<(&str, &str)> {
+        self.connections.get(connection as usize)?.split_once(" > ")
+    }
+
     /// Whether both ends of a connection are on one machine, as far as its addresses show.
     pub(crate) fn is_within_machine(&self, connection: u32) -> bool {
-        let Some((client, server)) = self.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) else {
-            return false;
-        };
+        let Some((client, server)) = self.ends(connection) else { return false };
         let host = |address: &str| address.rsplit_once(':').map(|(host, _)| host.to_owned());
         let (client, server) = (host(client), host(server));
         client.is_some() && client == server || server.is_some_and(|host| host.starts_with("127.") || host == "[::1]")

@@ -216,8 +216,7 @@ impl Errands {
 
     /// The same where nothing was recorded of that other client then.
     pub(super) fn lock_unseen(&self, tables: &Tables, track: u32) -> Option<(Place, i64)> {
-        let (place, since) = self.lock_elsewhere(tables, track, Activity::Think, What::Stopped, NONE)?;
-        Some((place, since))
+        self.lock_elsewhere(tables, track, Activity::Think, What::Stopped, NONE)
     }
 
     /// The same of a lock that a server handed on.

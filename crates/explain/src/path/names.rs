@@ -37,8 +37,7 @@ impl Place {
             }
             Place::Hole { label } => format!("{}: not known whether it ran or waited", thread_name(tables, label)),
             Place::HeldElsewhere { waiter, holder: NONE, connection, .. } => {
-                let client =
-                    tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map_or("somewhere", |n| n.0);
+                let client = tables.ends(connection).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
             }
             Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
@@ -103,7 +102,7 @@ fn served_by(label: &str) -> Option<&str> {
 
 /// Who is at the end that was not recorded: the address of its server, where the connection says.
 fn far_end_name(tables: &Tables, seen_by: u32, connection: u32, side: End) -> String {
-    match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
+    match tables.ends(connection) {
         Some((_, server)) if side == End::Server => format!("the server at {server}"),
         Some((client, _)) => format!("the client at {}", client.rsplit_once(':').map_or(client, |(host, _)| host)),
         None => format!("the far end of {}", thread_name(tables, seen_by)),

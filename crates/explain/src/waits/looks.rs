@@ -6,6 +6,7 @@ use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::lives::{Beginning, Life};
+use std::ops::RangeInclusive;
 use thalweg_trace::ObjectKind;
 
 const ENOENT: i32 = 2;
@@ -28,8 +29,7 @@ impl Look {
 
     /// Whether two are for the same: each try for a listener has a connection of its own.
     fn is_like(&self, other: &Look, tables: &crate::observe::tables::Tables) -> bool {
-        let server =
-            |connection: u32| tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")).map(|(_, server)| server);
+        let server = |connection: u32| tables.ends(connection).map(|(_, server)| server);
         let same_server =
             self.connection != NONE && server(self.connection).is_some() && server(self.connection) == server(other.connection);
         self.object == other.object || same_server
@@ -87,13 +87,17 @@ impl View<'_, '_, '_> {
         (brief && maker.thread && maker.pid != own.pid).then_some(by)
     }
 
+    /// A thread, and those that it made within an interval.
+    fn lookers(&self, looker: u32, within: RangeInclusive<i64>) -> Vec<u32> {
+        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && within.contains(&at));
+        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
+        std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect()
+    }
+
     /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
     fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Vec<Look> {
-        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && at >= from && at <= until);
-        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
-        let lookers: Vec<u32> = std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect();
         let mut looks = Vec::new();
-        for track in lookers {
+        for track in self.lookers(looker, from..=until) {
             self.settle(track);
             let recent = self.feed.lanes[track as usize].ahead.iter().take_while(|s| s.end >= from);
             looks.extend(recent.filter(|s| s.end <= until && s.start == s.end).filter_map(Look::of));
@@ -104,11 +108,9 @@ impl View<'_, '_, '_> {
 
     /// Looks of a thread, and of those that it made, soon after this instant; and whether each failed.
     fn looks_after(&self, looker: u32, window: i64) -> Vec<(Look, bool)> {
-        let soon = |made: i64| made >= self.at && made - self.at <= window;
-        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && soon(at));
-        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
-        let lookers = std::iter::once(looker).chain(children.take(limits::LOOKERS));
-        let next = lookers.flat_map(|track| self.feed.lanes[track as usize].looks.iter()).filter(|s| soon(s.start));
+        let soon = self.at..=self.at.saturating_add(window);
+        let lookers = self.lookers(looker, soon.clone());
+        let next = lookers.into_iter().flat_map(|track| &self.feed.lanes[track as usize].looks).filter(|s| soon.contains(&s.start));
         next.filter_map(|s| Some((Look::of(&LiveSpan { result: s.result.min(-1), ..*s })?, s.result < 0))).collect()
     }
 
@@ -157,11 +159,10 @@ impl View<'_, '_, '_> {
 
     /// Who serves connections to the same address later on.
     fn listens_later(&self, look: &Look) -> Option<u32> {
-        let server = |connection: usize| self.tables.connections.get(connection)?.split_once(" > ").map(|(_, server)| server);
-        let wanted = server(look.connection as usize)?;
-        let of_server = |connection: &usize| server(*connection) == Some(wanted);
-        let served = (0..self.tables.connections.len()).filter(of_server);
-        let parties = served.flat_map(|connection| &self.feed.parties[connection][End::Server as usize]);
+        let server = |connection: u32| self.tables.ends(connection).map(|(_, server)| server);
+        let wanted = server(look.connection)?;
+        let served = (0..self.tables.connections.len() as u32).filter(|&connection| server(connection) == Some(wanted));
+        let parties = served.flat_map(|connection| &self.feed.parties[connection as usize][End::Server as usize]);
         parties.copied().rev().find(|&track| track != self.track)
     }
 

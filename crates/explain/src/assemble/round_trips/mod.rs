@@ -178,10 +178,7 @@ fn answerer(name: String, calls: &Overlap) -> Answerer {
 
 /// Who was asked, most first.
 fn answerers(tables: &Tables, asking: &Asking) -> Vec<Answerer> {
-    let name = |server: u32| {
-        let connection = tables.connections.get(server as usize).and_then(|name| name.split_once(" > "));
-        connection.map_or_else(|| "a server".to_owned(), |(_, address)| address.to_owned())
-    };
+    let name = |server: u32| tables.ends(server).map_or_else(|| "a server".to_owned(), |(_, address)| address.to_owned());
     most(asking.by_server.iter().map(|(&server, calls)| answerer(name(server), calls)).collect())
 }
 

@@ -73,8 +73,7 @@ pub(super) fn processors(tables: &Tables, actor: u32) -> String {
 
 /// The far end of a connection, as an address.
 pub(super) fn far_end(tables: &Tables, connection: u32) -> Option<&str> {
-    let (_, server) = tables.connections.get(connection as usize)?.split_once(" > ")?;
-    Some(server)
+    tables.ends(connection).map(|(_, server)| server)
 }
 
 /// The file of a place, if it is at one.

@@ -205,12 +205,10 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
         Place::HeldElsewhere { waiter, holder, .. } if holder != NONE => {
             format!("a lock that {} held", brief(&another_name(tables, waiter, holder)))
         }
-        Place::HeldElsewhere { connection, .. } => {
-            match tables.connections.get(connection as usize).and_then(|name| name.split_once(" > ")) {
-                Some((client, _)) => format!("a lock that the client at {client} held"),
-                None => "a lock that another client held".to_owned(),
-            }
-        }
+        Place::HeldElsewhere { connection, .. } => match tables.ends(connection) {
+            Some((client, _)) => format!("a lock that the client at {client} held"),
+            None => "a lock that another client held".to_owned(),
+        },
         Place::Given { label, by, kind, object } => given(tables, label, by, kind, object),
         Place::Thread { what: What::LooksFor(missing), object, .. } => {
             let path = tables.objects.get(object as usize).map_or("something", |object| base(&object.name));
