@@ -67,6 +67,34 @@ pub(crate) struct Thread {
     pub allowed: Option<u32>,
 }
 
+impl Thread {
+    /// One of which nothing else is known yet; it ran last at `run_ns`.
+    fn new(track: TrackId, process: (u32, u32), role: u32, name: String, run_ns: u64) -> Thread {
+        Thread {
+            track,
+            emitted_name: None,
+            process,
+            role,
+            name,
+            run_ns,
+            accounted: None,
+            pieces: Vec::new(),
+            reads: None,
+            writes: None,
+            exited: false,
+            ending_ns: None,
+            seen_ns: 0,
+            sampled_ns: [0; 4],
+            prices: Prices::default(),
+            call: None,
+            laid_until_ns: 0,
+            site: None,
+            waits_at: None,
+            allowed: None,
+        }
+    }
+}
+
 /// The threads that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Threads {
@@ -190,27 +218,9 @@ impl Threads {
         }
         let of_reader = self.reader.filter(|(tid, _)| *tid == record.tid).map(|(_, track)| track);
         let thread = Thread {
-            track: of_reader.unwrap_or_else(|| output.track_id()),
-            emitted_name: None,
-            process: (record.pid, record.tid),
-            role: record.role,
-            name,
-            run_ns: record.head.at_ns,
             // The accounting of a thread that was made while it was watched begins at nothing.
             accounted: (record.parent != 0).then(Accounted::default),
-            pieces: Vec::new(),
-            reads: None,
-            writes: None,
-            exited: false,
-            ending_ns: None,
-            seen_ns: 0,
-            sampled_ns: [0; 4],
-            prices: Prices::default(),
-            call: None,
-            laid_until_ns: 0,
-            site: None,
-            waits_at: None,
-            allowed: None,
+            ..Thread::new(of_reader.unwrap_or_else(|| output.track_id()), (record.pid, record.tid), record.role, name, record.head.at_ns)
         };
         self.known.insert(record.head.thread, thread);
         if record.role == raw::ROLE_NONE {
@@ -221,28 +231,8 @@ impl Threads {
 
     /// The thread with this serial. One that was never recorded (its record was lost) is made up.
     pub(crate) fn get(&mut self, serial: u32, output: &mut Output) -> &mut Thread {
-        self.known.entry(serial).or_insert_with(|| Thread {
-            track: output.track_id(),
-            emitted_name: None,
-            process: (0, 0),
-            role: raw::ROLE_NONE,
-            name: "unknown thread".to_owned(),
-            run_ns: 0,
-            accounted: None,
-            pieces: Vec::new(),
-            reads: None,
-            writes: None,
-            exited: false,
-            ending_ns: None,
-            seen_ns: 0,
-            sampled_ns: [0; 4],
-            prices: Prices::default(),
-            call: None,
-            laid_until_ns: 0,
-            site: None,
-            waits_at: None,
-            allowed: None,
-        })
+        let unknown = || Thread::new(output.track_id(), (0, 0), raw::ROLE_NONE, "unknown thread".to_owned(), 0);
+        self.known.entry(serial).or_insert_with(unknown)
     }
 
     /// Records a thread's track, if its name is news.
