@@ -1,6 +1,6 @@
 //! A lot gets another time, or another size: at all of its targets, or as it was.
 
-use super::keeper::{Keeper, used_blocks};
+use super::keeper::{Keeper, is_beyond, share_at, used_blocks};
 use super::terms::{check_size, resized, until_ns};
 use crate::error::{Error, Result};
 use crate::protocol::lots::{Lot, LotReport, LotUse};
@@ -18,6 +18,9 @@ impl Keeper {
         let kept = self.keep_all(&old, &new, &new.shares);
         let uses = kept.map_err(|(error, _)| self.explained(&new, &new.shares, error))?;
         let renewed = self.change(id, |row| row.lot.until_ns = new.until_ns)?;
+        if uses.iter().any(is_beyond) {
+            self.look();
+        }
         Ok(self.report(renewed.lot, uses))
     }
 
@@ -29,7 +32,7 @@ impl Keeper {
             match self.keep_making_room(new, *target, *bytes) {
                 Ok(used) => kept.push(used),
                 Err(error) => {
-                    let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+                    let had = |target: TargetId| share_at(old, target);
                     let asked = &shares[..=kept.len()];
                     let back: Vec<_> = asked.iter().map(|(target, bytes)| self.keep(old, *target, had(*target).min(*bytes))).collect();
                     let is_back = back.iter().all(Result::is_ok);
@@ -57,7 +60,7 @@ impl Keeper {
         let shares = resized(&used, size_bytes).map_err(|e| Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))?;
         let new = Lot { size_bytes, shares, ..old.clone() };
         // Smaller at the targets, then all in the row, then larger at the targets.
-        let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let had = |target: TargetId| share_at(&old, target);
         let (smaller, larger): (Vec<_>, Vec<_>) = new.shares.iter().partition::<Vec<_>, _>(|(target, bytes)| *bytes < had(*target));
         self.keep_all_smaller(&old, &new, &smaller)?;
         let resized = self.change(id, |row| {
@@ -97,7 +100,7 @@ impl Keeper {
                 }
                 Err(error) => error,
             };
-            let had = |target: TargetId| old.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+            let had = |target: TargetId| share_at(old, target);
             if smaller[..=done].iter().any(|(target, _)| self.keep(old, *target, had(*target)).is_err()) {
                 self.look();
             }

@@ -47,6 +47,17 @@ pub(super) fn used_blocks(used: &LotUse) -> u64 {
     used.used_bytes.saturating_add(BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES
 }
 
+/// Whether a target's files have more than its share, though only what is promised may be written. That is so of a lot that was written to
+/// while nothing was promised of it, and is renewed.
+pub(super) fn is_beyond(used: &LotUse) -> bool {
+    !used.expired && !used.share.elastic && used_blocks(used) > used.share.share_bytes
+}
+
+/// What a lot's row says of a target.
+pub(super) fn share_at(lot: &Lot, target: TargetId) -> u64 {
+    lot.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes)
+}
+
 /// Puts a share in a lot's row.
 pub(super) fn set_share(lot: &mut Lot, target: TargetId, share_bytes: u64) {
     lot.shares.iter_mut().filter(|(of, _)| *of == target).for_each(|(_, bytes)| *bytes = share_bytes);
@@ -131,7 +142,7 @@ impl Keeper {
 
     /// Makes a share smaller, at the target and then in the row; but not smaller than what is used there. The row.
     pub(super) fn lower(&self, lot: &Lot, target: TargetId, to_bytes: u64) -> Result<Lot> {
-        let had = lot.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let had = share_at(lot, target);
         let mut now_bytes = to_bytes.min(had);
         let used = used_blocks(&self.keep(lot, target, now_bytes)?).min(had);
         if used > now_bytes {
@@ -144,7 +155,7 @@ impl Keeper {
 
     /// Makes a share larger, in the row and then at the target. The row; where it fails, things are as they were, or the worker makes them so.
     pub(super) fn raise(&self, lot: &Lot, target: TargetId, to_bytes: u64) -> Result<Lot> {
-        let had = lot.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let had = share_at(lot, target);
         let raised = self.change(lot.id, |row| set_share(&mut row.lot, target, to_bytes))?.lot;
         match self.keep_making_room(&raised, target, to_bytes) {
             Ok(_) => Ok(raised),

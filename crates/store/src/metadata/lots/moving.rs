@@ -1,6 +1,6 @@
 //! Promise that is not used moves to the target that needs it: it is taken from those that have most, at the target first.
 
-use super::keeper::{Keeper, used_blocks};
+use super::keeper::{Keeper, share_at, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -59,7 +59,7 @@ impl Keeper {
     /// Takes what others do not use, until it comes, with the rest, to what is wanted; the row, and how much there is for the target now.
     pub(super) fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
         let uses = self.uses(lot);
-        let share = |of: TargetId| lot.shares.iter().find(|(target, _)| *target == of).map_or(0, |(_, bytes)| *bytes);
+        let share = |of: TargetId| share_at(lot, of);
         let others = uses.iter().filter(|used| used.target != target);
         let unused: Vec<_> = others.map(|used| (used.target, share(used.target).saturating_sub(used_blocks(used)))).collect();
         let all = unused.iter().fold(rest, |sum, (_, bytes)| sum.saturating_add(*bytes));

@@ -4,10 +4,11 @@
 //! lot is given to those that have least. A share of a lot that there is no row of is released: its lot was never promised.
 //!
 //! It looks whenever an I/O server comes back: that may have an older list of shares than it had, or none, as when a disk was replaced by a copy.
-//! Where more is used by then than the row says, what others have not used of the lot moves there.
+//! Where more is used by then than the row says, what others have not used of the lot moves there. So it does when a lot is renewed that was
+//! written to while its time was over: all that its files took then was nobody's promise.
 
-use super::keeper::{Keeper, set_share, share_of, used_blocks};
-use super::terms::rest_bytes;
+use super::keeper::{Keeper, is_beyond, set_share, share_at, share_of, used_blocks};
+use super::terms::{BLOCK_BYTES, rest_bytes};
 use crate::error::{ErrorKind, Result};
 use crate::protocol::lots::{Lot, LotState, LotUse};
 use crate::protocol::metadata::{LotId, TargetId};
@@ -30,7 +31,11 @@ impl Keeper {
             if row.lot.state != LotState::Removing || self.is_stopping() {
                 continue;
             }
-            let Some(_claim) = self.claims.try_claim(row.lot.id) else { continue };
+            let Some(_claim) = self.claims.try_claim(row.lot.id) else {
+                // Who works on it may be the one that has asked for this round.
+                left = true;
+                continue;
+            };
             // It may have gone meanwhile.
             match self.finish(row.lot.id) {
                 Err(e) if !matches!(e.kind(), ErrorKind::NotEmpty | ErrorKind::NotFound) => left = true,
@@ -49,7 +54,10 @@ impl Keeper {
             if row.lot.state != LotState::Active || self.is_stopping() || is_settled(&row.lot, &held, self.namespace.now_ns()) {
                 continue;
             }
-            let Some(_claim) = self.claims.try_claim(row.lot.id) else { continue };
+            let Some(_claim) = self.claims.try_claim(row.lot.id) else {
+                left = true;
+                continue;
+            };
             left |= !self.settle(row.lot.id).unwrap_or(false);
         }
         Ok(left)
@@ -87,8 +95,13 @@ impl Keeper {
         }
         let held: BTreeMap<TargetId, u64> = self.uses(&lot).into_iter().map(|used| (used.target, used.share.share_bytes)).collect();
         let mut all = true;
-        for (target, bytes) in lot.shares.clone() {
+        let targets: Vec<TargetId> = lot.shares.iter().map(|(target, _)| *target).collect();
+        for target in targets {
+            // (What it gave to another just now is its no more.)
+            let bytes = share_at(&lot, target);
             match self.keep_making_room(&lot, target, bytes) {
+                // Its files took more while nothing was promised.
+                Ok(used) if is_beyond(&used) => lot = self.catch_up(&lot, target, used_blocks(&used))?,
                 Ok(_) => {}
                 // Its room was given to others while it was not kept.
                 Err(e) if e.kind() == ErrorKind::NoSpace => {
@@ -126,7 +139,7 @@ impl Keeper {
     /// A target uses more of a lot than its row says: what it has must not grow, and others give up what they have not used, as far as
     /// they have as much. The row, and whether it says all that is used now.
     fn cover(&self, lot: &Lot, target: TargetId) -> Result<(Lot, bool)> {
-        let has = lot.shares.iter().find(|(of, _)| *of == target).map_or(0, |(_, bytes)| *bytes);
+        let has = share_at(lot, target);
         let used = self.all_uses(lot)?.get(&target).map_or(0, used_blocks);
         // (Refused where still more is used by now: then in the next round.)
         self.keep(lot, target, used)?;
@@ -136,13 +149,28 @@ impl Keeper {
         let covered = has.saturating_add(got.min(missing));
         Ok((self.change(row.id, |row| set_share(&mut row.lot, target, covered))?.lot, covered >= used))
     }
+
+    /// A target has used more than its share: it gets what others have not used, as far as they have as much. Where they have not, the lot is
+    /// used up: what is there stays. The row.
+    fn catch_up(&self, lot: &Lot, target: TargetId, used: u64) -> Result<Lot> {
+        let has = share_at(lot, target);
+        let missing = used.saturating_sub(has);
+        let rest = rest_bytes(lot).min(missing);
+        let (row, got) = self.gather(lot, target, rest, (0, missing))?;
+        let got = got.min(missing);
+        if got == 0 { Ok(row) } else { self.raise(&row, target, has.saturating_add(got)) }
+    }
 }
 
-/// Whether the targets have just what the row says, and none takes a lot for over that is not.
+/// Whether the targets have just what the row says, and none takes a lot for over that is not; and none has used more than it has while others
+/// have something left.
 fn is_settled(lot: &Lot, held: &[LotUse], now_ns: i64) -> bool {
     let has = |target: TargetId, bytes: u64| {
         let mut here = held.iter().filter(|used| used.target == target && used.share.lot == lot.id);
         here.any(|used| used.share == share_of(lot, bytes) && (!used.expired || lot.until_ns <= now_ns))
     };
-    rest_bytes(lot) == 0 && lot.shares.iter().all(|(target, bytes)| has(*target, *bytes))
+    let of_lot = || held.iter().filter(|used| used.share.lot == lot.id);
+    let is_left = || of_lot().any(|used| used.share.share_bytes.saturating_sub(used_blocks(used)) >= BLOCK_BYTES);
+    let is_covered = !of_lot().any(is_beyond) || !is_left();
+    rest_bytes(lot) == 0 && is_covered && lot.shares.iter().all(|(target, bytes)| has(*target, *bytes))
 }

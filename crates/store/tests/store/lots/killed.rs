@@ -72,22 +72,19 @@ fn act(client: &Client, worker: u64, series: &mut Series, answered: &Mutex<Answe
 fn hold(processes: &Processes, answered: &Answered) {
     let client = processes.connect();
     let mut reports = Vec::new();
-    wait_until("all lots are whole, and what is left of others is gone", || {
-        let Ok(shown) = client.shown() else { return false };
-        reports = shown;
-        let is_whole = |report: &LotReport| {
-            let has = |used: &thalweg_store::protocol::lots::LotUse| report.lot.shares.contains(&(used.target, used.share.share_bytes));
-            matches!(report.lot.state, LotState::Active | LotState::Expired)
-                && report.uses.len() == SERVERS
-                // What a target has used beyond its share is covered by what others have left, once the worker has looked.
-                && report.uses.iter().all(|used| used.used_bytes <= used.share.share_bytes + super::INDEX_BYTES || used.expired)
-                && report.uses.iter().all(|used| has(used) && used.used_bytes == walked(&processes.directory, used.target.0, report.lot.id))
+    wait_while("all lots are whole, and what is left of others is gone", || {
+        reports = match client.shown() {
+            Ok(shown) => shown,
+            Err(error) => return Some(format!("the lots are not shown: {error}")),
         };
         let known: BTreeSet<u32> = reports.iter().map(|report| report.lot.id.0).collect();
-        reports.iter().all(is_whole) && (0..SERVERS).all(|server| strangers(processes, server, &known) == 0)
+        let broken = reports.iter().filter_map(|report| broken(processes, report));
+        let left = (0..SERVERS).filter_map(|server| strangers(processes, server, &known));
+        let otherwise: Vec<String> = broken.chain(left).collect();
+        (!otherwise.is_empty()).then(|| otherwise.join("\n"))
     });
     for report in &reports {
-        check(&processes.directory, report);
+        check_sums(&processes.directory, report);
     }
     let names: BTreeSet<&str> = reports.iter().map(|report| report.lot.name.as_str()).collect();
     for name in &answered.made {
@@ -95,15 +92,46 @@ fn hold(processes: &Processes, answered: &Answered) {
     }
 }
 
-/// Blocks of lots that there are no rows of, and shares of them.
-fn strangers(processes: &Processes, server: usize, known: &BTreeSet<u32>) -> u64 {
+/// What of a lot is not as it is to be: target by target, what it has, what its row says, what is used and what is there.
+fn broken(processes: &Processes, report: &LotReport) -> Option<String> {
+    let lot = &report.lot;
+    let mut problems = Vec::new();
+    // A lot that was written to while its time was over, and is renewed, may have more than it is: then nothing of it is left anywhere.
+    let is_used_up = report.uses.iter().all(|used| used.used_bytes >= used.share.share_bytes);
+    if !matches!(lot.state, LotState::Active | LotState::Expired) {
+        problems.push(format!("it is {:?}", lot.state));
+    }
+    for (target, row) in &lot.shares {
+        let Some(used) = report.uses.iter().find(|used| used.target == *target) else {
+            problems.push(format!("target {target} has no share, and the row says {row}"));
+            continue;
+        };
+        let (share, used_bytes, there) = (used.share.share_bytes, used.used_bytes, walked(&processes.directory, target.0, lot.id));
+        // What a target has used beyond its share is covered by what others have left, once the worker has looked.
+        if share != *row || !(is_within(used) || is_used_up) || used_bytes != there {
+            let expired = if used.expired { ", expired" } else { "" };
+            problems.push(format!("target {target} has a share of {share}{expired}, the row says {row}; {used_bytes} used, {there} there"));
+        }
+    }
+    if report.uses.len() != SERVERS {
+        problems.push(format!("{} of {SERVERS} targets answer", report.uses.len()));
+    }
+    let named = || format!("lot `{}` (number {}, {:?}) of {} bytes: ", lot.name, lot.id, lot.state, lot.size_bytes);
+    (!problems.is_empty()).then(|| named() + &problems.join("; "))
+}
+
+/// Blocks of lots that there are no rows of at a server, and shares of them.
+fn strangers(processes: &Processes, server: usize, known: &BTreeSet<u32>) -> Option<String> {
     let directory = processes.directory.join(format!("io{server}"));
     let lots = std::fs::read_dir(directory.join("lots")).into_iter().flatten().flatten();
     let numbers = lots.filter_map(|entry| u32::from_str_radix(entry.file_name().to_str()?, 16).ok());
-    let blocks: u64 = numbers.filter(|n| !known.contains(n)).map(|n| walked(&processes.directory, server as u32, LotId(n))).sum();
+    let blocks = numbers.filter(|n| !known.contains(n)).map(|n| (n, walked(&processes.directory, server as u32, LotId(n))));
+    let blocks: Vec<(u32, u64)> = blocks.filter(|(_, bytes)| *bytes > 0).collect();
     let text = std::fs::read_to_string(directory.join("thalweg-lots.toml")).unwrap_or_default();
     let shares = text.lines().filter_map(|line| line.strip_prefix("lot = ")?.parse::<u32>().ok());
-    blocks + shares.filter(|n| !known.contains(n)).count() as u64
+    let shares: Vec<u32> = shares.filter(|n| !known.contains(n)).collect();
+    let is_clean = blocks.is_empty() && shares.is_empty();
+    (!is_clean).then(|| format!("io{server}, of lots without a row: bytes of {blocks:?}, shares of {shares:?}"))
 }
 
 #[test]

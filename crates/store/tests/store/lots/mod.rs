@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_store::client::{DataClient, Store, StoreFile};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::lots::{LotOperation, LotReport};
+use thalweg_store::protocol::lots::{LotOperation, LotReport, LotUse};
 use thalweg_store::protocol::metadata::{Existing, LayoutChoice, LotId, Owner, Place, SetAttributes};
 use thalweg_store::start::{RunningStore, UpOptions, up};
 use thalweg_store::trust::{Credential, Credentials, Rights};
@@ -28,9 +28,14 @@ const OWNER: Owner = Owner { mode: 0o755, uid: 1, gid: 2 };
 
 /// Waits until something is so; after three minutes it never will be.
 fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    wait_while(what, || (!so()).then(String::new));
+}
+
+/// Waits until nothing is otherwise than `what` says; what is, after three minutes, is what the failure shows.
+fn wait_while(what: &str, mut otherwise: impl FnMut() -> Option<String>) {
     let began = Instant::now();
-    while !so() {
-        assert!(began.elapsed() < Duration::from_secs(180), "waited three minutes for: {what}");
+    while let Some(otherwise) = otherwise() {
+        assert!(began.elapsed() < Duration::from_secs(180), "waited three minutes for: {what}\n{otherwise}");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -158,13 +163,23 @@ fn walked(directory: &Path, target: u32, lot: LotId) -> u64 {
 
 /// The use that is reported is the sum of what is allocated, no share is passed, and shares never come to more than the lot.
 fn check(directory: &Path, report: &LotReport) {
+    check_sums(directory, report);
+    assert!(report.uses.iter().all(is_within), "{report:?}");
+}
+
+/// Whether a target's files have no more than its share.
+fn is_within(used: &LotUse) -> bool {
+    // A file system adds blocks of its own to a datafile with many extents, which nobody can know before.
+    used.used_bytes <= used.share.share_bytes + INDEX_BYTES || used.expired
+}
+
+/// The use that is reported is the sum of what is allocated, and shares never come to more than the lot.
+fn check_sums(directory: &Path, report: &LotReport) {
     let lot = &report.lot;
     assert_eq!(report.uses.len(), lot.shares.len(), "all targets answer: {report:?}");
     for used in &report.uses {
         let there = walked(directory, used.target.0, lot.id);
         assert_eq!(used.used_bytes, there, "lot `{}` at target {}", lot.name, used.target);
-        // A file system adds blocks of its own to a datafile with many extents, which nobody can know before.
-        assert!(used.used_bytes <= used.share.share_bytes + INDEX_BYTES || used.expired, "{used:?}");
     }
     let promised: u64 = report.uses.iter().map(|used| used.share.share_bytes).sum();
     // Each share is rounded up to a block.

@@ -110,6 +110,24 @@ fn use_is_what_the_datafiles_blocks_are_after_every_change_and_after_a_restart()
 }
 
 #[test]
+fn what_a_file_system_adds_when_it_writes_back_is_counted_when_a_target_is_served_again() {
+    mounted::on("ext4", 64, |point| {
+        let directory = point.join("target");
+        let mut served = target(&directory);
+        served.lots().keep(&share(5, 16 * MIB), None).unwrap();
+        // More extents than an inode has room for: there is a block for them as soon as they have a place.
+        (0..100).for_each(|piece| write(&served, datafile(1, Some(5)), piece * 8192, 4096).unwrap());
+        drop(served);
+        served = Target::open(&directory, 7, NUMBER).unwrap();
+        rustix::fs::syncfs(std::fs::File::open(point).unwrap()).unwrap();
+        assert!(walked(&directory, 5) > 100 * 4096);
+        assert_eq!(used(&served, 5), walked(&directory, 5));
+        served.remove(datafile(1, Some(5))).unwrap();
+        assert_eq!(used(&served, 5), 0);
+    });
+}
+
+#[test]
 fn what_is_removed_while_it_is_open_is_given_back_at_once_and_what_is_written_to_it_is_nobodys() {
     let directory = tempfile::tempdir().unwrap();
     let served = target(directory.path());

@@ -7,6 +7,7 @@ use crate::metadata::database::Unwatched;
 use crate::protocol::lots::{Level, LotOperation, LotState};
 use crate::protocol::metadata::{Existing, LayoutChoice, LotId, Place, SetAttributes, TargetId};
 use crate::trust::{CredentialId, Identity, Rights, STORE_OWNER};
+use std::time::{Duration, Instant};
 
 fn named(name: &str) -> LotOperation {
     LotOperation::Show { name: Some(name.into()) }
@@ -254,4 +255,62 @@ fn an_owner_sees_its_own_lots_and_the_store_all() {
         [hers.clone(), hers.clone(), hers, vec![]]
     );
     said(&world.ask(&owner("bob"), named("hers")).unwrap_err(), ErrorKind::Access, &["`hers`", "`alice`", "`bob`"]);
+}
+
+#[test]
+fn a_renewed_lot_covers_what_was_written_after_its_end_from_what_others_have_left_and_promises_no_more_than_it_is() {
+    // 1 GiB is promised at each target: what the second has by then, and what it is promised therefore, in MiB.
+    for (written, covered) in [(1000, 1024), (1500, 1500), (4096, 4096), (5000, 4096)] {
+        let world = World::new();
+        let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+        let renew = |for_ns| world.ask(&owner("alice"), LotOperation::Renew { name: "run".into(), for_ns }).unwrap();
+        renew(0);
+        world.datafile(lot, 1, written * MI);
+        renew(HOUR_NS);
+        world.lots().settled();
+        world.check();
+        let promised = world.shares(lot);
+        assert_eq!(promised.iter().sum::<u64>(), 4 * GI);
+        assert_eq!(promised[1], covered * MI, "{promised:?}");
+        let again = world.killed(false);
+        again.check();
+        assert_eq!(again.shares(lot), promised);
+    }
+}
+
+#[test]
+fn what_one_target_gives_to_cover_another_is_not_promised_there_once_more() {
+    let world = World::new();
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    world.datafile(lot, 0, 100 * MI);
+    world.datafile(lot, 1, 1536 * MI);
+    // Older lists of shares: the second target has more than the row says, and the last has nothing.
+    world.disks.lock().shares.get_mut(&(TargetId(1), lot)).unwrap().share_bytes = 2 * GI;
+    world.disks.lock().shares.remove(&(TargetId(3), lot));
+    world.lots().settled();
+    world.check();
+    assert_eq!(world.shares(lot), [GI, 1536 * MI, 512 * MI, GI]);
+}
+
+#[test]
+fn a_lot_that_somebody_works_on_is_looked_at_again() {
+    let world = World::new();
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    for is_removed in [false, true] {
+        let claim = world.lots().keeper.claims.claim(lot);
+        if is_removed {
+            world.namespace.change_lot(lot, |row| Ok(row.lot.state = LotState::Removing)).unwrap();
+        } else {
+            world.disks.lock().shares.remove(&(TargetId(2), lot));
+        }
+        world.lots().settled();
+        assert!(world.namespace.lot(lot).is_ok());
+        drop(claim);
+        // Nobody asks for a round from here on.
+        let begun = Instant::now();
+        while world.disks.lock().shares.len() != if is_removed { 0 } else { 4 } {
+            assert!(begun.elapsed() < Duration::from_secs(60), "it is never looked at");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
 }

@@ -164,6 +164,9 @@ impl IoServers for Servers {
         if share.until_ns > now_ns() && share.share_bytes > had && share.share_bytes.saturating_sub(used) > room {
             return Err(Error::new(ErrorKind::NoSpace, format!("{room} bytes are free")).at_server(&server.name));
         }
+        if share.until_ns > now_ns() && share.share_bytes < had && share.share_bytes < used {
+            return Err(Error::new(ErrorKind::Quota, format!("{used} bytes are used")).at_server(&server.name));
+        }
         disks.shares.insert((target, share.lot), share.clone());
         disks.check();
         let kept = disks.of(target, share);
@@ -311,6 +314,17 @@ impl World {
         let datafiles =
             (0..).zip(&layout.targets).map(|(index, target)| DatafileId { file: made.id, index, target: *target, lot: layout.lot });
         self.disks.lock().datafiles.extend(datafiles.map(|id| (id, bytes)));
+    }
+
+    /// A datafile of a lot, of a file whose name is of no interest.
+    pub(crate) fn datafile(&self, lot: LotId, target: u32, bytes: u64) {
+        let id = DatafileId { file: FileId(1 << 40), index: target, target: TargetId(target), lot: Some(lot) };
+        self.disks.lock().datafiles.insert(id, bytes);
+    }
+
+    /// What a lot's row promises at each target.
+    pub(crate) fn shares(&self, lot: LotId) -> Vec<u64> {
+        self.namespace.lot(lot).unwrap().lot.shares.iter().map(|(_, bytes)| *bytes).collect()
     }
 
     /// What rows and targets say is the same, and each lot is promised whole.
