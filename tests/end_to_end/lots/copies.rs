@@ -64,12 +64,14 @@ fn a_cancelled_copy_gives_its_space_back() {
     make(&store, "run", "8Mi");
     let mut copy = thalweg(["cp", "-q", "--request", "64Ki", "--buffer", "64Ki", "--lot", "run", "-", &store.path("/f")]);
     let mut copy = copy.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    copy.stdin.as_mut().unwrap().write_all(&content(1, 4 << 20)).unwrap();
+    // Open until the copy has ended: what ends is cancelled, and not copied.
+    let mut input = copy.stdin.take().unwrap();
+    input.write_all(&content(1, 4 << 20)).unwrap();
     wait_until("some of it is there", || used(&store, "run") >= 1 << 20);
     // SAFETY: kill has no memory effects; the child has not been waited for.
     unsafe { libc::kill(copy.id() as i32, libc::SIGINT) };
-    drop(copy.stdin.take());
     assert_eq!(copy.wait_in_time(crate::bounded::LIMIT).unwrap().code(), Some(130));
+    drop(input);
     let ended = std::time::Instant::now();
     wait_until("its space is back", || used(&store, "run") == 0);
     // The promise is within 1 s; the rest is for a busy machine.

@@ -55,8 +55,13 @@ impl<'a> Measured<'a> {
     }
 }
 
+/// What programs read as they start, and only where it is not in memory already: of less, nobody knows whether it is what a run moves.
+const AT_START_BYTES: u64 = 64 << 10;
+
+/// What a run moved: as it was said or counted; as it was recorded, if that is more than programs read for themselves.
 fn bytes(sample: &Sample) -> Option<u64> {
-    sample.bytes.or(sample.recorded.as_ref()?.size_bytes)
+    let recorded = || sample.recorded.as_ref()?.size_bytes.filter(|bytes| *bytes >= AT_START_BYTES);
+    sample.bytes.or_else(recorded)
 }
 
 fn figures(sample: &Sample) -> Option<Figures> {
@@ -115,5 +120,20 @@ impl Trials for Measured<'_> {
 
     fn default_took(&mut self, seconds: f64) {
         self.steps.limit(TIMES_THE_DEFAULT * seconds + AROUND_S);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_programs_read_as_they_start_is_not_what_a_run_moves() {
+        let sample = |text: &str| serde_json::from_str::<Sample>(text).expect("a sample");
+        let recorded = |bytes: u64| sample(&format!(r#"{{"state":"done","recorded":{{"wall_s":1.0,"size_bytes":{bytes}}}}}"#));
+        assert_eq!(bytes(&recorded(22 << 10)), None);
+        assert_eq!(bytes(&recorded(22 << 20)), Some(22 << 20));
+        let said = Sample { bytes: Some(100), ..recorded(22 << 20) };
+        assert_eq!(bytes(&said), Some(100), "what is said is believed");
     }
 }

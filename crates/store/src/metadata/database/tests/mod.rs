@@ -79,12 +79,19 @@ pub(super) fn segments(directory: &Path) -> Vec<PathBuf> {
 
 /// The state a kill leaves: a copy of the files while the database is open.
 pub(super) fn copy_of(directory: &Path) -> tempfile::TempDir {
-    let copy = scratch();
-    for entry in std::fs::read_dir(directory).unwrap() {
-        let entry = entry.unwrap();
-        std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    loop {
+        let copy = scratch();
+        let copied = std::fs::read_dir(directory).unwrap().try_for_each(|entry| {
+            let entry = entry?;
+            std::fs::copy(entry.path(), copy.path().join(entry.file_name())).map(drop)
+        });
+        match copied {
+            Ok(()) => return copy,
+            // A segment that a checkpoint has made useless went meanwhile: no kill leaves such a state.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => panic!("{error}"),
+        }
     }
-    copy
 }
 
 /// A database of a checkpoint of 10 transactions and a log of 20, and its files after a kill.
