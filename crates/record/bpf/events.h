@@ -214,6 +214,8 @@ struct record_exit {
 	__u64 run_ns;
 	__u32 flags;
 	__u32 allowed;	/* processors that it may use */
+	__u32 code;	/* how its process ended, as wait(2) has it */
+	__u32 pad;
 	struct io_totals io;
 	char name[16];
 };

@@ -116,6 +116,7 @@ struct task_struct {
 	struct sched_entity se;
 	struct sched_info sched_info;
 	int nr_cpus_allowed;
+	int exit_code;
 	unsigned int flags;
 	int on_cpu;
 	unsigned long jobctl;

@@ -81,6 +81,7 @@ static __always_inline void emit_exit(struct task_struct *task, struct thread *t
 	record.run_ns = thread->in_ns;
 	record.flags = flags;
 	record.allowed = task->nr_cpus_allowed;
+	record.code = task->exit_code;
 	read_totals(&record.io, task, thread);
 	__builtin_memcpy(record.name, task->comm, sizeof(record.name));
 	emit_names(thread, now);

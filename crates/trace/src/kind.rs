@@ -125,7 +125,8 @@ closed_set! {
         Lost = "lost",
         /// The thread of this track was made. `value`: the track of the thread that made it.
         ThreadStart = "thread.start",
-        /// The thread of this track ended.
+        /// The thread of this track ended. `value`, of a process's first thread: the status it ended with, 128 and the signal's number where one
+        /// ended it.
         ThreadExit = "thread.exit",
         /// The thread of this track is recorded from here on, and was there before.
         ThreadSeen = "thread.seen",

@@ -473,6 +473,7 @@ impl Translator {
         self.threads.may_use(serial, exit.allowed, exit.head.at_ns, &mut self.output);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(exit.run_ns);
+        thread.code = Some(exit.code);
         self.run(serial, exit.head.at_ns, &exit.io, true, facts);
         if exit.flags & raw::OFF_EXITING != 0 {
             self.threads.ending(serial, exit.head.at_ns);

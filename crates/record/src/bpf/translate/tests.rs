@@ -425,3 +425,17 @@ fn counts_of_files_are_counters_of_their_thread_and_none_is_none() {
     let found = [(track, CounterName::FileOpens, 30), (track, CounterName::FileStats, 12), (track, CounterName::FileRemoves, 1_000)];
     assert_eq!(bench.counters(), found);
 }
+
+#[test]
+fn a_process_ends_with_the_status_that_a_shell_would_say() {
+    let mut bench = Bench::new();
+    for (serial, pid, code) in [(5, 10, 0), (6, 11, 3 << 8), (7, 12, 9)] {
+        bench.thread(serial, pid, pid, raw::ROLE_CLIENT, "try");
+        bench.emit(&Exit { head: head(9, serial, 600), code, ..Exit::default() });
+    }
+    bench.thread(8, 10, 13, raw::ROLE_CLIENT, "another thread");
+    bench.emit(&Exit { head: head(9, 8, 700), code: 3 << 8, ..Exit::default() });
+    let marks = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m) } else { None });
+    let ends: Vec<Option<i64>> = marks.filter(|m| m.kind == MarkKind::ThreadExit).map(|m| m.value).collect();
+    assert_eq!(ends, [Some(0), Some(3), Some(137), None]);
+}

@@ -47,6 +47,8 @@ pub(crate) struct Thread {
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
     exited: bool,
+    /// How its process ended, as wait(2) has it, once its end has begun.
+    pub code: Option<u32>,
     /// Its end has begun, at this instant, and was not recorded.
     ending_ns: Option<u64>,
     /// When it last woke another.
@@ -82,6 +84,7 @@ impl Thread {
             reads: None,
             writes: None,
             exited: false,
+            code: None,
             ending_ns: None,
             seen_ns: 0,
             sampled_ns: [0; 4],
@@ -92,6 +95,13 @@ impl Thread {
             waits_at: None,
             allowed: None,
         }
+    }
+
+    /// The status its process ended with, as a shell has it, where this is the first thread of it.
+    fn status(&self) -> Option<i64> {
+        let code = self.code.filter(|_| self.process.0 == self.process.1)?;
+        let (status, signal) = (code >> 8 & 0xff, code & 0x7f);
+        Some(i64::from(if signal == 0 { status } else { 128 + signal }))
     }
 }
 
@@ -354,21 +364,22 @@ impl Threads {
 
     /// Its last instant was recorded.
     pub(crate) fn ended(&mut self, serial: u32, at_ns: u64, output: &mut Output) {
+        let status = self.known.get(&serial).and_then(Thread::status);
         if let Some(track) = self.track(serial, output) {
-            output.mark(track, MarkKind::ThreadExit, at_ns, None, None);
+            output.mark(track, MarkKind::ThreadExit, at_ns, None, status);
         }
         self.exited(serial);
     }
 
     /// The recording ends: threads whose end had begun have ended where they were last seen.
     pub(crate) fn end(&mut self, output: &mut Output) {
-        let mut last: Vec<(u64, TrackId)> = Vec::new();
+        let mut last: Vec<(u64, TrackId, Option<i64>)> = Vec::new();
         for thread in self.known.values_mut().filter(|thread| !thread.exited) {
             let ending_ns = thread.ending_ns.take();
-            last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns).max(thread.seen_ns), thread.track)));
+            last.extend(ending_ns.map(|at_ns| (at_ns.max(thread.run_ns).max(thread.seen_ns), thread.track, thread.status())));
         }
-        last.sort_unstable_by_key(|(at_ns, track)| (*at_ns, track.number()));
-        last.into_iter().for_each(|(at_ns, track)| output.mark(track, MarkKind::ThreadExit, at_ns, None, None));
+        last.sort_unstable_by_key(|(at_ns, track, _)| (*at_ns, track.number()));
+        last.into_iter().for_each(|(at_ns, track, status)| output.mark(track, MarkKind::ThreadExit, at_ns, None, status));
     }
 
     /// It has exited.
