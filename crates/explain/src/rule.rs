@@ -59,6 +59,7 @@ rules! {
     AsleepForBytes = "asleep.for-bytes", "the same, and it took bytes next of which none lay there yet", "the connection's unread bytes";
     UnknownWait = "unknown-wait", "a thread waited, and the recorder could not see what for", "the span's kind";
     HelperWaits = "helper.waits", "a thread of the kernel's or the recorder's waited while it was waited for", "the helper's wait";
+    TriedAgain = "tried-again", "a thread paused between runs of a program that failed, or between equal answers to one question, until the last", "`thread.exit` with its status, the bytes of questions and answers";
     PollPause = "poll.pause", "a pause went on after what was polled for had come about", "earlier pauses, and the end of what was polled for";
     PollWork = "poll.work", "the poll itself came before that, and ran on", "earlier pauses";
     LookedFor = "looked-for", "a thread paused between looks for a file or a lock that it did not find, or not free", "calls that failed, their objects";

@@ -77,6 +77,8 @@ impl Known {
 pub(crate) struct NextActions {
     /// When it next took bytes from a connection, from which, and the position of the first of them.
     pub receive: (i64, u32, u64),
+    /// How many it took until it handed over any.
+    pub took_bytes: u64,
     /// When it next handed bytes to a connection, and to which.
     pub send: (i64, u32),
     /// When it next blocked and did not look in vain, on which connection, until which thread ended it.
@@ -97,6 +99,7 @@ impl Default for NextActions {
     fn default() -> NextActions {
         NextActions {
             receive: (i64::MAX, NONE, ABSENT),
+            took_bytes: 0,
             send: (i64::MAX, NONE),
             wait: (i64::MAX, NONE, NONE),
             pause: false,
@@ -114,6 +117,8 @@ impl NextActions {
         let carried = span.connection != NONE && !span.is_fruitless() && (span.cpu_ns != 0 || span.bytes() > 0);
         match span.kind {
             SpanKind::NetReceive if carried && span.start <= self.receive.0 => {
+                let later = if self.send.0 >= self.receive.0 { self.took_bytes } else { 0 };
+                self.took_bytes = later + span.bytes();
                 self.receive = (span.start, span.connection, span.offset_bytes);
             }
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),

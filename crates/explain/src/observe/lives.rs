@@ -22,6 +22,8 @@ pub(crate) struct Life {
     pub from: Option<(i64, Beginning)>,
     /// When it ended.
     pub until: Option<i64>,
+    /// The status its process ended with, where this is its first thread; 0 is success.
+    pub status: Option<i64>,
 }
 
 impl Life {
@@ -51,7 +53,10 @@ pub(crate) fn read(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Life>
         let Some(life) = lives.get_mut(tables.tracks.get(mark.track.number()) as usize) else { continue };
         let at = mark.at.ns();
         match mark.kind {
-            MarkKind::ThreadExit => life.until = Some(life.until.map_or(at, |until| until.max(at))),
+            MarkKind::ThreadExit => {
+                life.until = Some(life.until.map_or(at, |until| until.max(at)));
+                life.status = mark.value.or(life.status);
+            }
             MarkKind::ThreadStart => {
                 let by = mark.value.and_then(|track| u64::try_from(track).ok()).map_or(NONE, |track| tables.tracks.get(track));
                 life.from = Some((at, Beginning::Made(by)));

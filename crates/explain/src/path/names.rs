@@ -61,11 +61,18 @@ impl Place {
 
 /// What was looked for again and again, and how it was not found.
 fn looked_for(tables: &Tables, missing: Missing, object: u32) -> String {
-    let Some(object) = tables.objects.get(object as usize) else { return "waiting for something it looks for".to_owned() };
+    let Some(object) = tables.objects.get(object as usize) else {
+        return match missing {
+            Missing::Answer => "asked again and again until it answered otherwise".to_owned(),
+            Missing::Success => "run again and again until it succeeded".to_owned(),
+            _ => "waiting for something it looks for".to_owned(),
+        };
+    };
     match (missing, waited_on(object)) {
         (_, Some(on)) => on,
         (Missing::Absent, None) => format!("waiting for {} to appear", object.name),
         (Missing::Present, None) => format!("waiting for {} to go away", object.name),
+        (Missing::Answer | Missing::Success, None) => format!("waiting for {} to say otherwise", object.name),
         (Missing::Busy | Missing::Listener, None) => format!("waiting for {}", object.name),
     }
 }

@@ -65,6 +65,10 @@ impl View<'_, '_, '_> {
             .or(came_about)
             .or_else(|| before.iter().rev().find(|look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look)));
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
+        let look = match look {
+            Some(look) => Some(look),
+            None => self.tried_in_vain(pause, pauser.0, window)?,
+        };
         let Some(look) = look else {
             if self.tables.looks_in_part && length >= limits::LOOKED_BETWEEN_NS {
                 // Not all looks were recorded.
@@ -73,7 +77,7 @@ impl View<'_, '_, '_> {
             return Ok(false);
         };
         self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });
-        if before.is_empty() {
+        if before.is_empty() && !matches!(look.missing, Missing::Answer | Missing::Success) {
             self.infer(pause.start);
         }
         self.charge_look(pause, &look, pauser.0)
@@ -132,6 +136,7 @@ impl View<'_, '_, '_> {
     fn charge_look(&mut self, pause: &LiveSpan, look: &Look, looker: u32) -> Answer<bool> {
         let from = self.piece_start(pause);
         match look.missing {
+            Missing::Answer | Missing::Success if look.object == NONE => self.charge_try(look, looker, from),
             Missing::Listener => {
                 // Who listens there later had not come so far.
                 if let Some(server) = self.listens_later(look).filter(|&server| !self.is_outside_its_life(server)) {

@@ -19,6 +19,7 @@ mod ranks;
 pub(crate) mod rules;
 mod threads;
 mod timeouts;
+mod tries;
 pub(crate) mod view;
 
 use crate::cause::{Activity, Cause, End};

@@ -38,6 +38,10 @@ pub(crate) enum Missing {
     Busy,
     /// Nobody listened.
     Listener,
+    /// Its answer, or what it holds, was not yet the one that was wanted.
+    Answer,
+    /// A program failed.
+    Success,
 }
 
 /// Where time is charged, before it is put into words.

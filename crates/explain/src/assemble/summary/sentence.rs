@@ -210,12 +210,16 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             None => "a lock that another client held".to_owned(),
         },
         Place::Given { label, by, kind, object } => given(tables, label, by, kind, object),
+        Place::Thread { label, what: What::LooksFor(Missing::Answer), object: NONE } => {
+            format!("another answer from {}, and asked again and again", brief(&program(tables, of.meta, label)))
+        }
         Place::Thread { what: What::LooksFor(missing), object, .. } => {
             let path = tables.objects.get(object as usize).map_or("something", |object| base(&object.name));
             match missing {
                 Missing::Absent => format!("{} to appear, and looked for it again and again", brief(path)),
                 Missing::Present => format!("{} to go away, and looked again and again", brief(path)),
-                Missing::Busy | Missing::Listener => format!("{}, and tried again and again", brief(path)),
+                Missing::Answer => format!("{} to say otherwise, and looked again and again", brief(path)),
+                Missing::Busy | Missing::Listener | Missing::Success => format!("{}, and tried again and again", brief(path)),
             }
         }
         Place::Thread { object, .. } => match tables.objects.get(object as usize) {

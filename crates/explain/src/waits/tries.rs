@@ -1,0 +1,182 @@
+//! Pauses between tries: a program is run again and again until it does not fail, or a server is asked the same until it answers otherwise. The tries are
+//! not in vain by any call that failed; that they are is known from how the programs ended, and from the bytes of the answers.
+
+use super::memory::Look;
+use super::place::Missing;
+use super::*;
+use crate::limits::waits as limits;
+use crate::observe::lives::{Beginning, Life};
+use thalweg_trace::ObjectKind;
+
+/// What went over a connection between two pauses: its bytes there and back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Exchange {
+    connection: u32,
+    asked: u64,
+    answered: u64,
+}
+
+impl View<'_, '_, '_> {
+    /// What was tried before a pause in vain, where the next try is not: by programs that `pauser` ran, or by questions of its own.
+    pub(super) fn tried_in_vain(&mut self, pause: &LiveSpan, pauser: u32, window: i64) -> Answer<Option<Look>> {
+        match self.failed_before(pause, pauser, window)? {
+            Some(look) => Ok(Some(look)),
+            None if pauser == self.track => self.answered_alike(pause, window),
+            None => Ok(None),
+        }
+    }
+
+    /// A program that failed before the pause, and runs again after it and succeeds.
+    fn failed_before(&mut self, pause: &LiveSpan, pauser: u32, window: i64) -> Answer<Option<Look>> {
+        let made = self.made_by_process(pauser);
+        let ended = |life: &Life| life.until.unwrap_or(i64::MAX);
+        let before = pause.start - window..=pause.start;
+        let mut failed: Vec<u32> = made.iter().copied().filter(|&t| self.failed(t) && before.contains(&ended(self.life(t)))).collect();
+        failed.sort_by_key(|&track| std::cmp::Reverse(ended(self.life(track))));
+        for track in failed {
+            let is_again =
+                |other: &&u32| **other != track && self.tables.actors[**other as usize].name == self.tables.actors[track as usize].name;
+            let began = |other: &&u32| self.life(**other).floor();
+            let next = made.iter().filter(is_again).filter(|other| began(other) >= self.at).min_by_key(began).copied();
+            let Some(next) = next.filter(|&next| self.life(next).status == Some(0)) else { continue };
+            let earlier =
+                made.iter().filter(is_again).filter(|&&other| ended(self.life(other)) < self.life(track).floor() && self.failed(other));
+            let earlier = earlier.max_by_key(|&&other| ended(self.life(other))).copied();
+            let look = Look { object: NONE, track, connection: NONE, at: ended(self.life(track)), missing: Missing::Answer };
+            let try_of = |track: u32| -> Vec<u32> {
+                let (from, until) = (self.life(track).floor() - window, ended(self.life(track)) + window);
+                made.iter().copied().filter(|&t| self.life(t).floor() >= from && ended(self.life(t)) <= until).collect()
+            };
+            let (this, again) = (try_of(track), try_of(next));
+            if let Some(connection) = self.asked_in_both(&this, &again) {
+                return Ok(Some(Look { connection, ..look }));
+            }
+            if let Some(earlier) = earlier {
+                self.ensure(self.life(earlier).floor())?;
+                let (file, before) = (self.last_file(track), self.last_file(earlier));
+                if let Some(object) = file.filter(|_| file == before) {
+                    return Ok(Some(Look { object, ..look }));
+                }
+                if file.is_some() && before.is_some() {
+                    // Each look is at another file: they are taken one by one.
+                    continue;
+                }
+                return Ok(Some(Look { missing: Missing::Success, ..look }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn life(&self, track: u32) -> &Life {
+        &self.facts.lives[track as usize]
+    }
+
+    fn failed(&self, track: u32) -> bool {
+        self.life(track).status.is_some_and(|status| status != 0)
+    }
+
+    /// The processes that a thread's process made, by their first threads.
+    fn made_by_process(&self, pauser: u32) -> Vec<u32> {
+        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let own = process(pauser);
+        let is_child = |track: u32, life: &Life| {
+            matches!(life.from, Some((_, Beginning::Made(by))) if process(by) == own) && process(track) != own && life.status.is_some()
+        };
+        self.facts
+            .lives
+            .iter()
+            .enumerate()
+            .map(|(track, life)| (track as u32, life))
+            .filter(|(t, l)| is_child(*t, l))
+            .map(|(t, _)| t)
+            .collect()
+    }
+
+    /// A connection of one try to a server that the other try asked as well.
+    fn asked_in_both(&self, one: &[u32], other: &[u32]) -> Option<u32> {
+        let asked_by = |tries: &[u32], parties: &[Vec<u32>; 2]| parties[End::Client as usize].iter().any(|track| tries.contains(track));
+        let connections = |tries: &[u32]| -> Vec<u32> {
+            let all = self.feed.parties.iter().enumerate();
+            all.filter(|(_, parties)| asked_by(tries, parties)).map(|(connection, _)| connection as u32).collect()
+        };
+        let again = connections(other);
+        connections(one).into_iter().rev().find(|&connection| again.iter().any(|&other| self.is_same_server(connection, other)))
+    }
+
+    fn is_same_server(&self, one: u32, other: u32) -> bool {
+        let server = |connection: u32| self.tables.ends(connection).map(|(_, server)| server);
+        one == other || server(one).is_some() && server(one) == server(other)
+    }
+
+    /// The file that a program dealt with last, before it ended.
+    fn last_file(&mut self, track: u32) -> Option<u32> {
+        self.settle(track);
+        let is_file = |s: &&LiveSpan| {
+            matches!(s.kind, SpanKind::FileRead | SpanKind::FileOpen)
+                && self.tables.objects.get(s.object as usize).is_some_and(|object| object.kind == ObjectKind::File)
+        };
+        self.feed.lanes[track as usize].ahead.iter().find(is_file).map(|s| s.object)
+    }
+
+    /// The thread asked the same before this pause and the one before it, and was answered with as many bytes; after this one with others.
+    fn answered_alike(&mut self, pause: &LiveSpan, window: i64) -> Answer<Option<Look>> {
+        let (took, taken_from) = (self.lane().passed.took_bytes, self.lane().passed.receive.1);
+        let asks_next = self.lane().passed.send.0 < self.lane().passed.receive.0;
+        if taken_from == NONE || !asks_next {
+            return Ok(None);
+        }
+        let oldest = pause.start - 2 * (self.at - pause.start) - 2 * window;
+        self.ensure(oldest)?;
+        let is_pause = |s: &LiveSpan| s.kind == pause.kind && s.end - s.start >= limits::SHORTEST_PAUSE_NS;
+        let earlier: Vec<(i64, i64)> =
+            self.lane().ahead.iter().take_while(|s| s.end >= oldest).filter(|s| is_pause(s)).map(|s| (s.start, s.end)).take(2).collect();
+        let [later, earlier] = earlier[..] else { return Ok(None) };
+        let (Some(last), Some(before)) = (self.exchange((later.1, pause.start)), self.exchange((earlier.1, later.0))) else {
+            return Ok(None);
+        };
+        let alike =
+            last.asked == before.asked && last.answered == before.answered && self.is_same_server(last.connection, before.connection);
+        let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
+        let steady = polling::alike(self.at - pause.start, later.1 - later.0) && polling::alike(later.1 - later.0, earlier.1 - earlier.0);
+        let answered = took != last.answered && self.is_same_server(last.connection, taken_from);
+        let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
+        Ok((alike && brief && steady && answered).then_some(look))
+    }
+
+    /// What this thread asked and was answered within an interval, over one connection.
+    fn exchange(&self, (from, until): (i64, i64)) -> Option<Exchange> {
+        let between =
+            self.lane().ahead.iter().take_while(|s| s.end >= from).filter(|s| s.start >= from && s.end <= until && s.connection != NONE);
+        let mut found: Option<Exchange> = None;
+        for span in between.filter(|s| s.bytes() > 0) {
+            let exchange = found.get_or_insert(Exchange { connection: span.connection, asked: 0, answered: 0 });
+            if exchange.connection != span.connection {
+                return None;
+            }
+            match span.kind {
+                SpanKind::NetSend => exchange.asked += span.bytes(),
+                SpanKind::NetReceive => exchange.answered += span.bytes(),
+                _ => {}
+            }
+        }
+        found.filter(|exchange| exchange.asked > 0 && exchange.answered > 0)
+    }
+
+    /// Charges a pause between tries of which no object is known: to the server that was asked, or the program that failed.
+    pub(super) fn charge_try(&mut self, look: &Look, looker: u32, from: i64) {
+        let from = self.within_life(from.max(self.floor));
+        if look.connection == NONE {
+            let place = self.labels.thread_place(look.track, What::LooksFor(Missing::Success), NONE);
+            return self.charge_at_own(RuleId::TriedAgain, Cause::Unknown, place, from);
+        }
+        let server = self.feed.parties[look.connection as usize][End::Server as usize].first().copied();
+        let (cause, place) = match server {
+            Some(server) => (Activity::Lock.at(End::Server), self.labels.thread_place(server, What::LooksFor(Missing::Answer), NONE)),
+            None => {
+                let place = Place::FarEnd { seen_by: self.labels.label(looker), connection: look.connection, side: End::Server };
+                (Cause::ServerUnknown, place)
+            }
+        };
+        self.charge_at_own(RuleId::TriedAgain, cause, place, from);
+    }
+}
