@@ -139,8 +139,10 @@ impl View<'_, '_, '_> {
         let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
         let steady = polling::alike(self.at - pause.start, later.1 - later.0) && polling::alike(later.1 - later.0, earlier.1 - earlier.0);
         let answered = took != last.answered && self.is_same_server(last.connection, taken_from);
+        // (Who serves takes questions and gives answers, between pauses that are its own.)
+        let asks = self.feed.parties[last.connection as usize][End::Client as usize].contains(&self.track);
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
-        Ok((alike && brief && steady && answered).then_some(look))
+        Ok((alike && brief && steady && answered && asks).then_some(look))
     }
 
     /// What this thread asked and was answered within an interval, over one connection.

@@ -299,7 +299,13 @@ fn a_lot_that_somebody_works_on_is_looked_at_again() {
     for is_removed in [false, true] {
         let claim = world.lots().keeper.claims.claim(lot);
         if is_removed {
-            world.namespace.change_lot(lot, |row| Ok(row.lot.state = LotState::Removing)).unwrap();
+            world
+                .namespace
+                .change_lot(lot, |row| {
+                    row.lot.state = LotState::Removing;
+                    Ok(())
+                })
+                .unwrap();
         } else {
             world.disks.lock().shares.remove(&(TargetId(2), lot));
         }
