@@ -1,12 +1,37 @@
 //! Makes a fixture of a recording: `fixture FROM.thw TO OLD=NEW...` copies it with each OLD in a name, word or attribute as NEW, programs that
 //! had nothing to do with it called `other`, and what only describes the machine or the recorder left out.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
-use thalweg_trace::{CounterName, CounterOf, Ending, Event, Meta, Recording, RecordingWriter, Role, Sink, Source, TrackKind};
+use thalweg_trace::{
+    CounterName, CounterOf, Ending, Event, Meta, Recording, RecordingWriter, Role, Sink, Source, Span, SpanKind, TrackId, TrackKind,
+};
 
 /// Attributes that explanations make use of.
 const KEPT: &[&str] = &["looks.", "tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "resolution_ns", "walk."];
+
+/// A program keeps its name that asked for so many hundredths of the requests of a device: it has to do with what was recorded there.
+const ASKS_HUNDREDTHS: u64 = 10;
+
+/// Who asked devices for how many requests, by device.
+#[derive(Default)]
+struct Asked(HashMap<TrackId, HashMap<Option<TrackId>, u64>>);
+
+impl Asked {
+    fn note(&mut self, span: &Span) {
+        if matches!(span.kind, SpanKind::DiskRead | SpanKind::DiskWrite | SpanKind::DiskFlush) {
+            *self.0.entry(span.track).or_default().entry(span.waker_track).or_default() += 1;
+        }
+    }
+
+    /// Whether a thread asked for a fair part of what a device did.
+    fn matters(&self, track: TrackId) -> bool {
+        self.0.values().any(|by| {
+            let all: u64 = by.values().sum();
+            by.get(&Some(track)).is_some_and(|own| own * 100 >= all * ASKS_HUNDREDTHS)
+        })
+    }
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -22,6 +47,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..meta.clone()
     };
     let writer = RecordingWriter::create(Path::new(to), made.clone())?;
+    let mut asked = Asked::default();
     let (mut batch, mut tracks, mut objects, mut stacks) = (Vec::new(), HashSet::new(), HashSet::new(), HashSet::new());
     for spans in recording.spans_backward() {
         let spans = spans?;
@@ -29,6 +55,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             tracks.extend([Some(span.track), span.waker_track].into_iter().flatten());
             objects.extend(span.object);
             stacks.extend(span.stack);
+            asked.note(&span);
             batch.push(Event::Span(span));
         }
         writer.take(&mut batch);
@@ -53,7 +80,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch.push(Event::Stack(thalweg_trace::Stack { frames, ..stack }));
     }
     for track in recording.tracks().iter().filter(|row| tracks.contains(&row.track)) {
-        let stranger = track.role == Role::None && track.kind == TrackKind::Thread;
+        let stranger = track.role == Role::None && track.kind == TrackKind::Thread && !asked.matters(track.track);
         let name = if stranger { "other".to_owned() } else { plain(&track.name) };
         batch.push(Event::Track(thalweg_trace::Track { name, ..track.clone() }));
     }

@@ -84,8 +84,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let facts = path.facts;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
-    let (around, on_wire, facts) = (&around, &on_wire, &facts);
-    let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, on_wire, start, end };
+    let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
+    let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);
+    let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, sharing, on_wire, start, end };
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     explanation.summary.tuning = assemble::tuning::story(source)?;

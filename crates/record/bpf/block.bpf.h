@@ -6,26 +6,103 @@ static __always_inline __u32 device_of(struct request *request)
 	return disk ? (__u32)BPF_CORE_READ(disk, major) << 20 | (__u32)BPF_CORE_READ(disk, first_minor) : 0;
 }
 
+/* Who asks a disk for a request, and is not recorded: one serial for all threads of a process, named by its first. A program that a process
+ * runs later gives it its name. */
+static __noinline __u32 issuer_of(struct task_struct *task)
+{
+	struct issuer issuer = {};
+	struct task_struct *leader = task;
+	if (!task || !task->pid)
+		return 0;
+	if (!(task->flags & PF_KTHREAD))
+		leader = BPF_CORE_READ(task, group_leader);
+	if (!leader)
+		return 0;
+	struct holder_key key = { .start_ns = BPF_CORE_READ(leader, start_boottime), .machines_tid = BPF_CORE_READ(leader, pid) };
+	BPF_CORE_READ_INTO(&issuer.name, leader, comm);
+	struct issuer *known = bpf_map_lookup_elem(&issuers, &key);
+	if (known && known->name[0] == issuer.name[0] && known->name[1] == issuer.name[1])
+		return known->serial;
+	__u32 *held = bpf_map_lookup_elem(&holders, &key);
+	if (known)
+		issuer.serial = known->serial;
+	else
+		issuer.serial = held ? *held : new_serial();
+	if (!held)
+		bpf_map_update_elem(&holders, &key, &issuer.serial, BPF_ANY);
+	bpf_map_update_elem(&issuers, &key, &issuer, BPF_ANY);
+	struct record_thread record = {};
+	record.head.kind = RECORD_THREAD;
+	record.head.thread = issuer.serial;
+	record.head.at_ns = bpf_ktime_get_ns();
+	record.tid = number_here(leader, 0, key.machines_tid);
+	record.pid = number_here(leader, 1, key.machines_tid);
+	record.start_ns = key.start_ns;
+	record.task_flags = task->flags;
+	__builtin_memcpy(record.name, issuer.name, sizeof(record.name));
+	emit(&record.head, sizeof(record));
+	return issuer.serial;
+}
+
+/* Whether the first page of a request is the page cache's. */
+static __always_inline int is_of_page_cache(struct request *request)
+{
+	struct page *page = BPF_CORE_READ(request, bio, bi_io_vec, bv_page);
+	if (!page || !bpf_core_field_exists(page->mapping))
+		return 0;
+	__u64 mapping = (__u64)BPF_CORE_READ(page, mapping);
+	return mapping && !(mapping & PAGE_MAPPING_ANONYMOUS);
+}
+
+/* The device of a request whose requests are recorded, or are to be from now on: recorded threads have to do with it; 0: none of those. */
+static __always_inline __u32 device_followed(struct request *request, int recorded)
+{
+	__u32 device = device_of(request), one = 1;
+	if (!device || control.stopped)
+		return 0;
+	if (bpf_map_lookup_elem(&devices, &device))
+		return device;
+	if (!recorded)
+		return 0;
+	bpf_map_update_elem(&devices, &device, &one, BPF_ANY);
+	return device;
+}
+
+/* A request is made: on the thread that asks for it. It may be issued by another, long after. */
+SEC("tp_btf/block_io_start")
+int BPF_PROG(on_block_start, struct request *request)
+{
+	struct task_struct *task = bpf_get_current_task_btf();
+	struct thread *thread = thread_of_anybody(task);
+	struct request_info info = {};
+	__u64 key = (__u64)request;
+	info.device = device_followed(request, is_recorded(thread));
+	if (!info.device)
+		return 0;
+	info.thread = thread && thread->role ? thread->serial : issuer_of(task);
+	info.writeback = task->flags & PF_KTHREAD && (request->cmd_flags & REQUEST_OPERATION) == OPERATION_WRITE && is_of_page_cache(request);
+	bpf_map_update_elem(&requests, &key, &info, BPF_ANY);
+	return 0;
+}
+
 SEC("tp_btf/block_rq_issue")
 int BPF_PROG(on_block_issue, struct request *request)
 {
 	struct request_info info = {};
 	__u64 key = (__u64)request;
-	info.device = device_of(request);
-	if (!info.device || control.stopped)
-		return 0;
-	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
-	__u32 *known = bpf_map_lookup_elem(&devices, &info.device);
-	if (is_recorded(thread) && thread) {
-		info.thread = thread->serial;
-		if (!known) {
-			__u32 one = 1;
-			bpf_map_update_elem(&devices, &info.device, &one, BPF_ANY);
-		}
-	} else if (!known) {
+	struct request_info *made = bpf_map_lookup_elem(&requests, &key);
+	if (made) {
+		made->issue_ns = bpf_ktime_get_ns();
 		return 0;
 	}
+	/* A flush, or one that was made before the recording: who issues it need not be who asked. */
+	struct thread *thread = thread_of_anybody(bpf_get_current_task_btf());
+	int recorded = is_recorded(thread);
+	info.device = device_followed(request, recorded);
+	if (!info.device)
+		return 0;
+	if (recorded && thread)
+		info.thread = thread->serial;
 	info.issue_ns = bpf_ktime_get_ns();
 	bpf_map_update_elem(&requests, &key, &info, BPF_ANY);
 	return 0;
@@ -43,7 +120,7 @@ int BPF_PROG(on_block_complete, struct request *request, int error, unsigned int
 		processor->block_task = processor->softirq || processor->hardirq ? 0 : (__u64)bpf_get_current_task_btf();
 	}
 	struct request_info *info = bpf_map_lookup_elem(&requests, &key);
-	if (!info || control.stopped)
+	if (!info || !info->issue_ns || control.stopped)
 		return 0;
 	struct record_block record = {};
 	record.head.kind = RECORD_BLOCK;
@@ -55,8 +132,8 @@ int BPF_PROG(on_block_complete, struct request *request, int error, unsigned int
 	record.bytes = bytes;
 	record.device = info->device;
 	record.error = error;
-	__u32 operation = request->cmd_flags & 0xff;
-	record.operation = operation < 3 ? operation : 3;
+	__u32 operation = request->cmd_flags & REQUEST_OPERATION;
+	record.operation = (operation < 3 ? operation : 3) | info->writeback << 8;
 	emit(&record.head, sizeof(record));
 	if (bytes >= request->__data_len)
 		bpf_map_delete_elem(&requests, &key);

@@ -190,12 +190,12 @@ struct record_wire {
 };
 
 struct record_block {
-	struct head head;	/* at_ns: completed; thread: who issued it, if watched */
+	struct head head;	/* at_ns: completed; thread: who asked for it; 0: not known */
 	__u64 issue_ns;
 	__u64 sector;
 	__u32 bytes;
 	__u32 device;
-	__u32 operation;	/* 0 read, 1 write, 2 flush, 3 discard and others */
+	__u32 operation;	/* 0 read, 1 write, 2 flush, 3 discard and others; above the low byte: written back by the page cache */
 	__s32 error;
 };
 

@@ -239,11 +239,24 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+struct page {
+	struct address_space *mapping;
+};
+
+struct bio_vec {
+	struct page *bv_page;
+};
+
+struct bio {
+	struct bio_vec *bi_io_vec;
+};
+
 struct request {
 	struct request_queue *q;
 	unsigned int cmd_flags;
 	unsigned int __data_len;
 	__u64 __sector;
+	struct bio *bio;
 };
 
 struct bpf_iter__task {
@@ -319,6 +332,12 @@ struct bpf_perf_event_data {
 #define S_IFCHR 0x2000u
 #define S_IFIFO 0x1000u
 #define PIPEFS_MAGIC 0x50495045ul
+
+/* Of `request.cmd_flags`. */
+#define REQUEST_OPERATION 0xffu
+#define OPERATION_WRITE 1u
+/* Of `page.mapping`. */
+#define PAGE_MAPPING_ANONYMOUS 1ul
 #define O_DSYNC 0x1000u
 #define AF_INET 2
 #define AF_INET6 10

@@ -95,9 +95,11 @@ struct processor {
 };
 
 struct request_info {
-	__u64 issue_ns;
+	__u64 issue_ns;	/* 0: it is made, and not issued */
 	__u32 thread;
 	__u32 device;
+	__u32 writeback;
+	__u32 pad;
 };
 
 struct {
@@ -162,6 +164,20 @@ struct {
 	__type(key, struct holder_key);
 	__type(value, __u32);
 } holders SEC(".maps");
+
+/* A process that asks disks for requests and is not recorded. */
+struct issuer {
+	__u64 name[2];	/* its 16 bytes */
+	__u32 serial;
+	__u32 pad;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct holder_key);
+	__type(value, struct issuer);
+} issuers SEC(".maps");
 
 struct file_key {
 	__u64 inode;

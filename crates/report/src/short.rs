@@ -222,6 +222,7 @@ fn name(what_if: &WhatIf, both: bool, walks: bool) -> String {
     match what_if.id.as_str() {
         "no_sync" => "no waiting for stable storage".to_owned(),
         "no_hog" => "no other programs on its CPUs".to_owned(),
+        "no_disk_hog" => what_if.change.clone(),
         "no_slow_start" => "no slow start".to_owned(),
         "no_throttle" => "no dirty throttling".to_owned(),
         "no_recorder" => "no recorder on its CPUs".to_owned(),

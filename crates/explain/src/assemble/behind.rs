@@ -3,7 +3,6 @@
 
 use crate::assemble::parts::Parts;
 use crate::cause::Cause;
-use crate::limits::assemble as limits;
 use crate::waits::place::{Place, What};
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::numbers::{size, whole_percent};
@@ -51,32 +50,10 @@ pub(crate) fn behind(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Opti
     let mut waits: Vec<(i64, i64)> =
         parts.ledger.path.iter().filter(|run| members.contains(&(run.entry as usize))).map(|run| (run.start, run.end)).collect();
     waits.sort_unstable();
-    let all_ns: i64 = waits.iter().map(|(from, to)| to - from).sum();
-    let of_machine = |track: &u32| tables.actors.get(*track as usize).is_some_and(|actor| actor.machine == machine);
-    let worked =
-        parts.seen.devices.iter().filter(|(track, _)| of_machine(track)).map(|(&track, did)| (meanwhile(&did.all.bursts(), &waits), track));
-    let ((busy_ns, bytes), track) = worked.max_by_key(|&((busy_ns, bytes), track)| (busy_ns, bytes, track))?;
-    let busy = busy_ns as f64 / all_ns.max(1) as f64;
+    let (track, busy, bytes) = parts.seen.busiest(tables, machine, &waits)?;
     let name = tables.actors[track as usize].name.clone();
     let filesystem = object.and_then(|object| object.attribute("filesystem")).map(str::to_owned).or_else(|| filesystem_on(parts, &name));
-    (busy >= limits::BEHIND_PART).then_some(Behind { name, filesystem, busy: busy.min(1.0), bytes })
-}
-
-/// For how long a device was at work within these waits, and how many bytes it moved: of a burst that lies in part within one, as much of them.
-fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
-    let (mut busy_ns, mut bytes) = (0, 0.0);
-    let mut first = 0;
-    for &(from, to) in waits {
-        while bursts.get(first).is_some_and(|burst| burst.1 <= from) {
-            first += 1;
-        }
-        for &(start, end, moved) in bursts[first..].iter().take_while(|burst| burst.0 < to) {
-            let within = (end.min(to) - start.max(from)).max(0);
-            busy_ns += within;
-            bytes += moved as f64 * within as f64 / (end - start).max(1) as f64;
-        }
-    }
-    (busy_ns, bytes.round() as u64)
+    Some(Behind { name, filesystem, busy, bytes })
 }
 
 /// The file system that most files on a device are in.
@@ -88,17 +65,4 @@ fn filesystem_on(parts: &Parts<'_>, device: &str) -> Option<String> {
         }
     }
     files.into_iter().max_by_key(|&(kind, count)| (count, std::cmp::Reverse(kind))).map(|(kind, _)| kind.to_owned())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_a_device_moved_outside_of_a_wait_is_not_counted() {
-        let bursts = [(0, 100, 1_000), (200, 300, 4_000), (400, 500, 500)];
-        assert_eq!(meanwhile(&bursts, &[(50, 250)]), (100, 2_500));
-        assert_eq!(meanwhile(&bursts, &[(0, 50), (60, 100), (450, 600)]), (140, 1_150));
-        assert_eq!(meanwhile(&bursts, &[(100, 200)]), (0, 0));
-    }
 }

@@ -34,7 +34,14 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
         Cause::NetworkBandwidth => path(parts, meta),
         _ => None,
     };
-    reached.filter(|r| r.part >= limits::WELL)
+    reached.filter(|r| r.part >= limits::WELL && !shared(parts, cause))
+}
+
+/// Whether what a cause's device gives went to others.
+fn shared(parts: &Parts<'_>, cause: Cause) -> bool {
+    let entries = parts.ledger.entries.iter().filter(|entry| entry.cause == cause);
+    let largest = entries.max_by_key(|entry| entry.runs.total_ns);
+    largest.is_some_and(|entry| parts.others_at(entry).is_some())
 }
 
 fn number(meta: &Meta, name: &str) -> Option<f64> {

@@ -80,6 +80,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     said.extend(stalls(parts, cause, members));
     said.extend(device(parts, entries));
     said.extend(behind(parts, cause, members).map(|behind| behind.words()));
+    said.extend(shared(parts, entries));
     said.extend(rank(parts, members));
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
@@ -211,6 +212,12 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let median = duration(did.requests.quantile_ns(0.5) as f64 / 1e9);
     let (busy, moved, requests) = (whole_percent(busy), byte_rate(moved), count(did.requests.count));
     Some(format!("{name} busy {busy} of the time at {moved}, {requests} requests of median {median}"))
+}
+
+/// Whom the device served meanwhile.
+fn shared(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
+    parts.sharing.of_entry(parts.tables, largest)?.evidence()
 }
 
 /// Of a charge at ranks: which of them it was, where one was most of it.

@@ -13,6 +13,7 @@ pub(crate) mod notes;
 pub(crate) mod parts;
 pub(crate) mod round_trips;
 pub(crate) mod set_limits;
+pub(crate) mod sharing;
 pub(crate) mod summary;
 pub(crate) mod transfers;
 pub(crate) mod tuning;
@@ -31,6 +32,7 @@ use crate::rule::RuleId;
 use crate::waits::place::{Place, What};
 use carried::Carried;
 pub(crate) use parts::Parts;
+use sharing::Sharing;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role};
 
@@ -119,22 +121,32 @@ impl Parts<'_> {
         Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
     }
 
-    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set.
+    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set; who else had the device.
     pub(crate) fn aside(&self, entry: &Entry) -> String {
-        let Place::Thread { label, what, object } = entry.place else { return String::new() };
-        let set = &self.around.limits;
+        let Place::Thread { label, what, .. } = entry.place else { return String::new() };
         let said = match what {
             What::OwnWork => contention::turns(self, label).map(contention::Turns::words),
-            What::Runnable => set.of_processors(self.tables, label),
-            What::Blocked(_) => {
-                let on = self.tables.objects.get(object as usize);
-                let device = on.and_then(|on| if on.kind == ObjectKind::Device { Some(on.name.as_str()) } else { on.attribute("device") });
-                let reads = matches!(entry.cause, Cause::ClientRead | Cause::ServerRead | Cause::ClientMemory | Cause::ServerMemory);
-                device.and_then(|device| set.of_disk(device)).or_else(|| set.of_memory().filter(|_| reads))
-            }
+            What::Runnable => self.around.limits.of_processors(self.tables, label),
+            What::Blocked(_) => self.limit(entry).or_else(|| self.others_at(entry).map(Sharing::words)),
             _ => None,
         };
         said.map_or_else(String::new, |said| format!(", {said}"))
+    }
+
+    /// The limit that somebody set for the disk or the memory that was waited for.
+    fn limit(&self, entry: &Entry) -> Option<String> {
+        let Place::Thread { what: What::Blocked(_), object, .. } = entry.place else { return None };
+        let set = &self.around.limits;
+        let on = self.tables.objects.get(object as usize);
+        let device = on.and_then(|on| if on.kind == ObjectKind::Device { Some(on.name.as_str()) } else { on.attribute("device") });
+        let reads = matches!(entry.cause, Cause::ClientRead | Cause::ServerRead | Cause::ClientMemory | Cause::ServerMemory);
+        device.and_then(|device| set.of_disk(device)).or_else(|| set.of_memory().filter(|_| reads))
+    }
+
+    /// Others had a fair part of the device that was waited for, and no limit was reached.
+    pub(crate) fn others_at(&self, entry: &Entry) -> Option<&Sharing> {
+        let sharing = self.sharing.of_entry(self.tables, entry).filter(|sharing| sharing.is_worth_saying())?;
+        self.limit(entry).is_none().then_some(sharing)
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

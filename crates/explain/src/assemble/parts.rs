@@ -1,6 +1,7 @@
 //! What documents are assembled from.
 
 use crate::assemble::circumstances::Circumstances;
+use crate::assemble::sharing::Sharings;
 use crate::cause::End;
 use crate::limits::assemble as limits;
 use crate::observe::observation::{Observation, Way};
@@ -23,6 +24,8 @@ pub(crate) struct Parts<'a> {
     pub seen: &'a Observation,
     /// What was seen around what was charged.
     pub around: &'a Circumstances,
+    /// Who else used devices that were waited for.
+    pub sharing: &'a Sharings,
     /// What crossed the wire.
     pub on_wire: &'a OnWire,
     /// Start of the interval.

@@ -5,11 +5,18 @@
 /// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
-// behind.rs
+// sharing.rs
 
-/// A device that was at work for half of a wait is what it was for. Others' work rarely fills half of just those times. Instead: which requests a call
-/// set off.
-pub(crate) const BEHIND_PART: f64 = 0.5;
+/// Others had the device for a third of the waits: without them those would be shorter by as much. Instead: nothing; it is what is worth saying first.
+pub(crate) const SHARED_NAMED_FIRST: f64 = 1.0 / 3.0;
+/// Others had it for half of the waits: that is what it is about. Instead: nothing; it is what "most" means.
+pub(crate) const SHARED_LARGER: f64 = 0.5;
+/// Who had it for less than a twentieth is not named. Instead: nothing; it is wording.
+pub(crate) const SHARED_WORTH_SAYING: f64 = 0.05;
+/// Bound: so many are named in the evidence.
+pub(crate) const SHARED_NAMED: usize = 3;
+/// Of what was written back, recorded programs can have written half at the most. Instead: which file a page that is written back is of.
+pub(crate) const FOREIGN_WRITEBACK: u64 = 2;
 
 // ceiling.rs
 

@@ -133,3 +133,25 @@ pub(crate) const STALL_BYTES_PER_S: f64 = 1_048_576.0;
 pub(crate) const STALL_NS: u64 = 100_000_000;
 /// And for so many times what is usual on its connection. Instead: stops as spans of their own.
 pub(crate) const STALL_TIMES: u64 = 20;
+
+// served.rs
+
+/// Bound: requests of one device that are kept, the last ones: 10 MiB. Instead: nothing; what a longer run's end shows stands for the rest.
+pub(crate) const KEPT_REQUESTS: usize = 1 << 18;
+/// Of fewer requests it does not show whether they wait for each other. Instead: how many requests the device works on at a time.
+pub(crate) const ENOUGH_REQUESTS: usize = 20;
+/// What was under way explains so much of how requests differ from the ones before: of a device that serves them all at once it explains nothing, of one
+/// that takes turns nearly all, and half of it where turns are not alike. Instead: how many requests the device works on at a time.
+pub(crate) const QUEUE_SHOWS: f64 = 0.2;
+/// A device that serves several requests at a time takes longer for each, too, near what it gives at most; from half of what taking turns would make
+/// of it, what others ask for is what a request waits for. Instead: how many requests the device works on at a time.
+pub(crate) const IN_TURNS: f64 = 0.5;
+/// Of a device that serves many at a time what is under way explains less than a quarter of what turns would, with two standard errors. Instead: how many
+/// requests the device works on at a time.
+pub(crate) const AT_ONCE: f64 = 0.25;
+
+// observation.rs
+
+/// A device that was at work for half of a wait is what it was for. Others' work rarely fills half of just those times. Instead: which requests a call
+/// set off.
+pub(crate) const BEHIND_PART: f64 = 0.5;

@@ -9,6 +9,7 @@ use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
+use crate::observe::served::{Request, Requests};
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
@@ -64,6 +65,8 @@ pub(crate) struct DeviceDid {
     pub written_bytes: u64,
     /// How long its requests took.
     pub requests: Lengths,
+    /// Its requests with who asked for them.
+    pub of_whom: Requests,
 }
 
 /// Everything of one way.
@@ -274,6 +277,8 @@ impl Observation {
         let device = self.devices.entry(span.track).or_default();
         device.all.add(span.start, span.end, span.bytes());
         device.requests.add(span.duration_ns());
+        let writes = span.kind == SpanKind::DiskWrite;
+        device.of_whom.add(Request { start: span.start, end: span.end, by: span.waker, bytes: span.bytes(), writes });
         match span.kind {
             SpanKind::DiskRead => device.read_bytes += span.bytes(),
             SpanKind::DiskWrite => device.written_bytes += span.bytes(),
@@ -339,6 +344,35 @@ impl Observation {
         asked.start = asked.start.min(span.start);
         asked.end = asked.end.max(span.end);
     }
+
+    /// The device of a machine that was at work in most of these waits (earliest first), and in half of them at least: its track, for which part of them,
+    /// and how many bytes it moved.
+    pub(crate) fn busiest(&self, tables: &Tables, machine: u32, waits: &[(i64, i64)]) -> Option<(u32, f64, u64)> {
+        let all_ns: i64 = waits.iter().map(|(from, to)| to - from).sum();
+        let of_machine = |track: &u32| tables.actors.get(*track as usize).is_some_and(|actor| actor.machine == machine);
+        let worked =
+            self.devices.iter().filter(|(track, _)| of_machine(track)).map(|(&track, did)| (meanwhile(&did.all.bursts(), waits), track));
+        let ((busy_ns, bytes), track) = worked.max_by_key(|&((busy_ns, bytes), track)| (busy_ns, bytes, track))?;
+        let busy = busy_ns as f64 / all_ns.max(1) as f64;
+        (busy >= limits::BEHIND_PART).then_some((track, busy.min(1.0), bytes))
+    }
+}
+
+/// For how long a device was at work within these waits, and how many bytes it moved: of a burst that lies in part within one, as much of them.
+fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
+    let (mut busy_ns, mut bytes) = (0, 0.0);
+    let mut first = 0;
+    for &(from, to) in waits {
+        while bursts.get(first).is_some_and(|burst| burst.1 <= from) {
+            first += 1;
+        }
+        for &(start, end, moved) in bursts[first..].iter().take_while(|burst| burst.0 < to) {
+            let within = (end.min(to) - start.max(from)).max(0);
+            busy_ns += within;
+            bytes += moved as f64 * within as f64 / (end - start).max(1) as f64;
+        }
+    }
+    (busy_ns, bytes.round() as u64)
 }
 
 impl Observer for Observation {
@@ -365,5 +399,18 @@ impl Observer for Observation {
             SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object, span.start),
             _ => {}
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_device_moved_outside_of_a_wait_is_not_counted() {
+        let bursts = [(0, 100, 1_000), (200, 300, 4_000), (400, 500, 500)];
+        assert_eq!(meanwhile(&bursts, &[(50, 250)]), (100, 2_500));
+        assert_eq!(meanwhile(&bursts, &[(0, 50), (60, 100), (450, 600)]), (140, 1_150));
+        assert_eq!(meanwhile(&bursts, &[(100, 200)]), (0, 0));
     }
 }

@@ -11,6 +11,7 @@ use super::rows::{Request, Rows};
 use super::services::{LinkedWait, full_ways, reading_ns, time_services};
 use super::streams::Streams;
 use super::timeline::{Makers, Piece, Timeline, Wait};
+use crate::assemble::sharing::Foreign;
 use crate::cause::{Activity, Cause, End};
 use crate::limits::replay as limits;
 use crate::observe::feed::Carried;
@@ -33,6 +34,8 @@ pub(crate) struct Facts {
     pub quota: [Option<f64>; 2],
     /// By track: which part of its running samples found in calls that make data durable.
     pub syncing: HashMap<u32, f64>,
+    /// When devices served programs that were not recorded, by machine and name.
+    pub foreign: HashMap<(u32, String), Foreign>,
     /// Who made threads, and when.
     pub makers: Makers,
     /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
@@ -100,7 +103,12 @@ pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, timelines: Vec<
     full_ways(&mut linked, builder.streams.streams.len());
     let latency = builder.latencies(&linked);
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
-    time_services(&mut linked, &latency, builder.devices.len());
+    let foreign = |device: u32, began: f64, until: f64| {
+        let Device { machine, name } = &builder.devices[device as usize];
+        let of = facts.foreign.get(&(*machine, name.clone()));
+        of.map_or(0.0, |foreign| foreign.within(from + began as i64, from + until as i64))
+    };
+    time_services(&mut linked, &latency, builder.devices.len(), foreign);
     let reading_ns = reading_ns(&linked, &builder.devices, &builder.requests, from);
     let flows = Flows::of(rows, |track, at| builder.mark_on(track, at));
     let programs = builder.programs(linked);
@@ -300,7 +308,7 @@ impl Builder<'_> {
         let ahead = asked.is_none() && class == Class::Read && self.reads_on(timeline, piece, wait);
         let mark = asked.map_or(NO_MARK, |a| a.0);
         let lag = (wait.end - wait.woken) as f64;
-        (Op::Serve { device: device as u32, class, service: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
+        (Op::Serve { device: device as u32, class, service: 0.0, foreign: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
     }
 
     /// The request whose completion ended a wait.

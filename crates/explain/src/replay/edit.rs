@@ -339,7 +339,7 @@ mod tests {
     #[test]
     fn reading_ahead_takes_the_longer_of_reading_and_passing_on() {
         let mut turns = Vec::new();
-        let read = Op::Serve { device: 0, class: Class::Read, service: 30.0, lag: 0.0, asked: NO_MARK, ahead: false };
+        let read = Op::Serve { device: 0, class: Class::Read, service: 30.0, foreign: 0.0, lag: 0.0, asked: NO_MARK, ahead: false };
         for _ in 0..10 {
             turns.extend([read, Op::Run(10.0), Op::Delay { class: Class::FarEnd, ns: 50.0 }]);
         }
@@ -351,7 +351,7 @@ mod tests {
 
     #[test]
     fn a_program_that_reads_and_waits_for_nobody_has_nothing_to_overlap() {
-        let read = Op::Serve { device: 0, class: Class::Read, service: 30.0, lag: 0.0, asked: NO_MARK, ahead: false };
+        let read = Op::Serve { device: 0, class: Class::Read, service: 30.0, foreign: 0.0, lag: 0.0, asked: NO_MARK, ahead: false };
         assert!(overlapped(&graph(1, vec![vec![read; 20]])).is_none());
     }
 }

@@ -43,6 +43,7 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
         receive_window_bytes: by_connection(CounterName::TcpReceiveWindowBytes, true)?,
         quota,
+        foreign: parts.sharing.foreign.clone(),
         makers,
         records_quotas,
         syncing: (0..parts.tables.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),

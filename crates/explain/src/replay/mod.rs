@@ -154,6 +154,7 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         trips,
         walk: Walk::of(parts, meta, trips),
         files: parts.around.files.map(|counts| counts.most()),
+        foreign: &parts.sharing.foreign,
         support,
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
@@ -182,7 +183,8 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let most = run.support.most(proposal.id)?;
     let ns = match &proposal.by {
         By::Replay(scale) => {
-            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize];
+            // (What is read for others while threads of ours wait is under way as well.)
+            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize] * scale.foreign;
             simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
         }
         By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(run.graph.reading_ns.min(run.replayed_ns)),

@@ -104,6 +104,8 @@ pub(crate) enum Op {
         class: Class,
         /// How long the device took.
         service: f64,
+        /// For how long of that it served programs that were not recorded.
+        foreign: f64,
         /// From there to running again.
         lag: f64,
         /// Where it was asked, before the wait began; [`NO_MARK`]: when the wait began.

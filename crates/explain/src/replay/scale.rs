@@ -23,6 +23,8 @@ pub(crate) struct Scale {
     pub device: [f64; CLASSES],
     /// The device that `device` is about; `None`: all of them.
     pub only_device: Option<u32>,
+    /// On a device's time for programs that were not recorded.
+    pub foreign: f64,
     /// On running, by end.
     pub run: [f64; 2],
     /// On the number of processors.
@@ -52,6 +54,7 @@ impl Scale {
             delay: [1.0; CLASSES],
             device: [1.0; CLASSES],
             only_device: None,
+            foreign: 1.0,
             run: [1.0; 2],
             processors: 1.0,
             service: [1.0; REGIMES],
@@ -103,8 +106,11 @@ impl Scale {
         (ns * factor).max((least * bytes).min(ns))
     }
 
-    /// How long a device takes for what took `ns`.
-    pub(crate) fn device_ns(&self, device: u32, class: Class, ns: f64) -> f64 {
-        if self.only_device.is_some_and(|d| d != device) { ns } else { ns * self.device[class as usize] }
+    /// How long a device takes for what took `ns`, `foreign` of which it served others.
+    pub(crate) fn device_ns(&self, device: u32, class: Class, ns: f64, foreign: f64) -> f64 {
+        if self.only_device.is_some_and(|d| d != device) {
+            return ns;
+        }
+        (ns - foreign * (1.0 - self.foreign)) * self.device[class as usize]
     }
 }

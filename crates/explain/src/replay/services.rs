@@ -41,8 +41,8 @@ pub(crate) fn full_ways(linked: &mut [LinkedWait], ways: usize) {
 }
 
 /// Gives connections and devices their service times, in the order in which waits ended: what lay between the
-/// later of being asked and having done what came before, and being done.
-pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices: usize) {
+/// later of being asked and having done what came before, and being done. `foreign`: for how long a device served others in an interval.
+pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices: usize, foreign: impl Fn(u32, f64, f64) -> f64) {
     let mut way_free = vec![f64::NEG_INFINITY; latency.len()];
     let mut device_free = vec![f64::NEG_INFINITY; devices];
     for l in linked {
@@ -57,11 +57,12 @@ pub(crate) fn time_services(linked: &mut [LinkedWait], latency: &[f64], devices:
                 way_free[way] = began + *service;
                 *lag = arrived - way_free[way] + after_waking;
             }
-            Op::Serve { device, service, lag, ahead, .. } => {
+            Op::Serve { device, service, foreign: others, lag, ahead, .. } => {
                 let free = device_free[*device as usize];
                 let began = if *ahead { free } else { free.max(l.since) };
                 let began = if began.is_finite() { began } else { l.since };
                 *service = (l.woken - began).max(0.0);
+                *others = foreign(*device, began, l.woken).min(*service);
                 *lag = after_waking;
                 device_free[*device as usize] = if *ahead { l.end } else { l.woken };
             }

@@ -402,8 +402,8 @@ impl Replay<'_> {
     }
 
     fn serve(&mut self, op: Op, program: u32) -> Then {
-        let Op::Serve { device, class, service, lag, asked, ahead } = op else { return Then::Now };
-        let mut service = self.scale.device_ns(device, class, service);
+        let Op::Serve { device, class, service, foreign, lag, asked, ahead } = op else { return Then::Now };
+        let mut service = self.scale.device_ns(device, class, service, foreign);
         if class == Class::Sync && service > 0.0 {
             service += std::mem::take(&mut self.owed[program as usize]);
         }
@@ -478,7 +478,7 @@ mod tests {
 
     #[test]
     fn a_device_serves_one_after_the_other_and_reads_on_while_the_thread_runs() {
-        let read = |ahead| Op::Serve { device: 0, class: Class::Read, service: 50.0, lag: 0.0, asked: NO_MARK, ahead };
+        let read = |ahead| Op::Serve { device: 0, class: Class::Read, service: 50.0, foreign: 0.0, lag: 0.0, asked: NO_MARK, ahead };
         assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(false)]]), 120.0);
         assert_eq!(ns(2, vec![vec![read(false), Op::Run(20.0), read(true)]]), 100.0);
         assert_eq!(ns(2, vec![vec![read(false)], vec![Op::Run(10.0), read(false)]]), 50.0);

@@ -12,6 +12,8 @@ pub(crate) struct Stages {
     pub delays: [f64; CLASSES],
     /// Devices, by device and class.
     pub devices: HashMap<(u32, Class), f64>,
+    /// Devices' time for programs that were not recorded, while threads of ours waited, by device.
+    pub foreign: HashMap<u32, f64>,
     /// Connections, all together, by what made their times as long.
     pub regimes: [f64; REGIMES],
     /// The way there, all waits together.
@@ -34,6 +36,7 @@ impl Stages {
         let mut stages = Stages {
             delays: [0.0; CLASSES],
             devices: HashMap::new(),
+            foreign: HashMap::new(),
             regimes: [0.0; REGIMES],
             latency: 0.0,
             polls: 0.0,
@@ -48,7 +51,10 @@ impl Stages {
                 match *op {
                     Op::Run(ns) => stages.run[i] += ns,
                     Op::Delay { class, ns } => stages.delays[class as usize] += ns,
-                    Op::Serve { device, class, service, .. } => *stages.devices.entry((device, class)).or_default() += service,
+                    Op::Serve { device, class, service, foreign, .. } => {
+                        *stages.devices.entry((device, class)).or_default() += service;
+                        *stages.foreign.entry(device).or_default() += foreign;
+                    }
                     Op::Arrive { way, service, bytes, regime, lag, polls, .. } => {
                         stages.regimes[regime as usize] += service;
                         stages.latency += graph.latency[way as usize];

@@ -15,12 +15,19 @@ use thalweg_trace::{Meta, SpanKind};
 /// Queueing for processors goes with whatever was done before or beside it, if that goes.
 const QUEUEING: &[Cause] = &[Cause::ClientRunqueue, Cause::ServerRunqueue];
 
+/// Waits that end at devices.
+const AT_DEVICES: &[Cause] = {
+    use Cause as C;
+    &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMetadata, C::ServerMetadata]
+};
+
 /// What a change is about, and what else it may take away; `None` where it changes the order of things, and not how long they take.
 fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     use Cause as C;
     let about: (&[Cause], &[Cause]) = match id {
         "device.read.x2" => (&[C::ClientRead, C::ServerRead], &[]),
         "device.write.x2" => (&[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory], &[]),
+        "no_disk_hog" => (AT_DEVICES, &[]),
         "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
         // What a sync's own call runs is charged to the processor.

@@ -26,6 +26,7 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_data_ready", "sk_data_ready", "which connection ends a wait, while it is being closed"),
     ("on_retransmit", "tcp_retransmit_skb", "what TCP sends again"),
     ("on_tcp_state", "inet_sock_set_state", "which end called"),
+    ("on_block_start", "block_io_start", "who asks disks for requests"),
     ("on_block_issue", "block_rq_issue", "requests of disks"),
     ("on_block_complete", "block_rq_complete", "requests of disks"),
     ("on_balance_dirty_pages", "balance_dirty_pages", "throttling of writers"),

@@ -131,6 +131,13 @@ pub(crate) const ROLE_SERVER: u32 = 2;
 pub(crate) const ROLE_KERNEL: u32 = 3;
 pub(crate) const ROLE_RECORDER: u32 = 4;
 
+/// Of [`Block`]'s `operation`: what was done; and whether the page cache wrote back, which nobody waited for.
+pub(crate) const BLOCK_OPERATION: u32 = 0xff;
+pub(crate) const BLOCK_WRITEBACK: u32 = 1 << 8;
+
+/// Of [`Thread`]'s `task_flags`: one of the kernel's.
+pub(crate) const FLAG_OF_KERNEL: u32 = 0x0020_0000;
+
 pub(crate) const CONTEXT_TASK: u32 = 1;
 pub(crate) const CONTEXT_SOFTIRQ: u32 = 2;
 pub(crate) const CONTEXT_HARDIRQ: u32 = 3;

@@ -110,6 +110,31 @@ fn a_cold_copy_waits_for_the_source_on_its_disk_and_every_byte_is_recorded() {
 }
 
 #[test]
+fn who_asked_a_disk_is_known_of_each_request_recorded_or_not() {
+    let Some(_alone) = alone() else { return };
+    let directory = on_disk();
+    let (source, theirs) = (directory.path().join("source"), directory.path().join("theirs"));
+    make_cold(&source, 16 << 20);
+    make_cold(&theirs, 16 << 20);
+    // It reads past the page cache for a minute at most, and is ended with the recording.
+    let other = "import mmap, os, sys, time\nf, b, end = os.open(sys.argv[1], os.O_RDONLY | os.O_DIRECT), mmap.mmap(-1, 1 << 20), time.time() + 60\n\
+                 open('/proc/self/comm', 'w').write('neighbour')\nprint(flush=True)\nwhile time.time() < end: os.preadv(f, [b], 0)";
+    let mut other = Command::new(PYTHON).args(["-c", other, &theirs.to_string_lossy()]).stdout(Stdio::piped()).spawn().expect("started");
+    let begun = BufReader::new(other.stdout.take().expect("piped")).read_line(&mut String::new());
+    let ran = record(directory.path(), &[], &["cat", &source.to_string_lossy()]);
+    other.kill().and_then(|()| other.wait()).expect("ended");
+    assert_eq!(begun.ok(), Some(1), "it can read past the page cache");
+    assert_eq!(ran.code(), Some(0));
+    let recording = ran.recording();
+    let reads: Vec<Span> = spans(&recording).into_iter().map(|s| s.1).filter(|s| s.kind == SpanKind::DiskRead).collect();
+    let bytes = |name: &str| -> u64 { reads.iter().filter(|s| waker_of(&recording, s) == name).filter_map(|s| s.size_bytes).sum() };
+    assert!(bytes("cat") >= 12 << 20, "{} bytes of its own requests; a part may have stayed in memory", bytes("cat"));
+    assert!(bytes("neighbour") >= 1 << 20, "{} bytes of the other's", bytes("neighbour"));
+    let track = recording.tracks().iter().find(|t| t.name == "neighbour").expect("its track");
+    assert_eq!((track.role, track.pid), (Role::None, Some(other.id())), "it is not recorded besides");
+}
+
+#[test]
 fn a_sync_is_waited_for_on_the_file_and_ended_by_the_disk_or_a_kernel_thread() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();

@@ -6,6 +6,7 @@ use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
 use crate::assemble::behind::Behind;
+use crate::assemble::sharing::Sharing;
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
@@ -18,6 +19,9 @@ use thalweg_trace::numbers::{bit_rate, size, whole_percent};
 /// What is said of computing meanwhile.
 const NETWORK_IDLE: &str = ", with the network idle";
 
+/// What it means that others had the device.
+const CONTENTION: &str = ": contention, not a slow disk";
+
 /// The sentence. How a command failed comes before what took its time.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
     let failure = failure(of.meta).map_or_else(String::new, |failure| failure + " ");
@@ -29,12 +33,14 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
         }
         accounted += group.share;
         // Beside another clause, a comma would part what belongs together.
-        clauses.last_mut().into_iter().for_each(|last: &mut String| *last = last.replace(NETWORK_IDLE, ""));
+        clauses.last_mut().into_iter().for_each(|last: &mut String| *last = last.replace(NETWORK_IDLE, "").replace(CONTENTION, ""));
         clauses.push(format!(
             "for {} {}{}",
             whole_percent(group.share),
             if clauses.is_empty() { "of the time " } else { "" },
-            clause(of, group, groups) + &of.parts.aside(group.largest)
+            clause(of, group, groups)
+                + &of.parts.aside(group.largest)
+                + if of.parts.others_at(group.largest).is_some_and(Sharing::is_contention) { CONTENTION } else { "" }
         ));
         let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
         if let (1, true, Some(window)) = (clauses.len(), network, window(of, group)) {

@@ -1,4 +1,4 @@
-//! A device twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
+//! A device without the others that use it; one twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
 
 use super::{Proposal, Run};
 use crate::limits::replay as limits;
@@ -6,7 +6,7 @@ use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
-    let mut proposals = Vec::new();
+    let mut proposals: Vec<Proposal> = without_others(run).into_iter().collect();
     let name = |device: u32| run.graph.devices[device as usize].name.clone();
     if let Some((device, ns)) = run.stages.device_most_in(&[Class::Read])
         && run.matters(ns)
@@ -41,4 +41,19 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("metadata.x2", "opening, listing and attributes twice as fast", how, scale));
     }
     proposals
+}
+
+/// Without the programs that were not recorded and had a device while it was waited for.
+fn without_others(run: &Run<'_>) -> Option<Proposal> {
+    let (&device, &ns) = run.stages.foreign.iter().max_by(|a, b| a.1.total_cmp(b.1).then(b.0.cmp(a.0)))?;
+    if !run.matters(ns) {
+        return None;
+    }
+    let name = &run.graph.devices[device as usize].name;
+    let who = run.graph.devices[device as usize].clone();
+    let who = run.foreign.get(&(who.machine, who.name)).map_or("others", |foreign| foreign.who.as_str());
+    let how =
+        format!("run it when {who} does not use {name}, or put one of the two on another disk; io.weight or ionice share it otherwise");
+    let scale = Scale { foreign: 0.0, only_device: Some(device), ..Scale::none() };
+    Some(Proposal::replay("no_disk_hog", format!("no other programs at {name}"), how, scale))
 }

@@ -19,10 +19,12 @@ use super::program::{Class, Graph};
 use super::scale::Scale;
 use super::stages::Stages;
 use super::support::Support;
+use crate::assemble::sharing::Foreign;
 use crate::cause::Cause;
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
 use crate::replay::mounts::Mount;
+use std::collections::HashMap;
 use thalweg_trace::{Knob, Meta};
 use walk::Walk;
 
@@ -46,6 +48,8 @@ pub(crate) struct Run<'a> {
     pub walk: Option<Walk>,
     /// How many files and names the command dealt with, where that was counted.
     pub files: Option<u64>,
+    /// When devices served programs that were not recorded, by machine and name.
+    pub foreign: &'a HashMap<(u32, String), Foreign>,
     /// What the recording supports.
     pub support: &'a Support,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
@@ -151,10 +155,10 @@ pub(crate) const ALL: &[Change] = &[
 pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
     use Cause as C;
     match cause {
-        C::ClientRead | C::ServerRead => &["device.read.x2", "overlap.read_send", "layout.wide"],
-        C::ClientWrite | C::ServerWrite => &["device.write.x2", "layout.wide"],
-        C::ClientSync | C::ServerSync => &["no_sync", "device.write.x2", "layout.wide"],
-        C::ClientMetadata | C::ServerMetadata => &["metadata.x2", "requests.x4"],
+        C::ClientRead | C::ServerRead => &["no_disk_hog", "device.read.x2", "overlap.read_send", "layout.wide"],
+        C::ClientWrite | C::ServerWrite => &["no_disk_hog", "device.write.x2", "layout.wide"],
+        C::ClientSync | C::ServerSync => &["no_disk_hog", "no_sync", "device.write.x2", "layout.wide"],
+        C::ClientMetadata | C::ServerMetadata => &["no_disk_hog", "metadata.x2", "requests.x4"],
         C::ClientMemory | C::ServerMemory => &["no_throttle", "device.write.x2"],
         C::ClientCpu => &["cpu.client.x2", "processors.x2"],
         C::ServerCpu => &["cpu.server.x2", "processors.x2"],

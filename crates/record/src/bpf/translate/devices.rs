@@ -1,18 +1,26 @@
-//! Devices: a track for each, with a span for each request from issue to completion.
+//! Devices: a track for each, with a span for each request from issue to completion, and who asked for it.
 
 use super::facts::Facts;
 use super::output::{NewSpan, Output};
-use crate::bpf::raw::Block;
+use super::threads::Threads;
+use crate::bpf::raw::{BLOCK_OPERATION, BLOCK_WRITEBACK, Block};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
 /// Bytes of a sector, in which the block layer counts.
 const SECTOR_BYTES: u64 = 512;
 
+/// What the kernel calls the threads that write back the page cache, among much else that they do.
+const WORKERS: &str = "kworker";
+
+/// The track that stands for them, whichever of them it was.
+const WRITEBACK: &str = "writeback";
+
 /// The devices that were met.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
     known: HashMap<u32, (TrackId, ObjectId)>,
+    writeback: Option<TrackId>,
 }
 
 impl Devices {
@@ -33,9 +41,21 @@ impl Devices {
         (number != 0).then(|| self.of(number, facts, output).0)
     }
 
+    /// Who asked for a request; `None`: not known.
+    fn asked_by(&mut self, block: &Block, threads: &mut Threads, output: &mut Output) -> Option<TrackId> {
+        if block.operation & BLOCK_WRITEBACK == 0 || !threads.is_called(block.head.thread, WORKERS) {
+            return threads.track(block.head.thread, output);
+        }
+        Some(*self.writeback.get_or_insert_with(|| {
+            let track = output.track_id();
+            output.track(track, TrackKind::Thread, Role::Kernel, None, WRITEBACK);
+            track
+        }))
+    }
+
     /// A request that was completed.
-    pub(crate) fn completed(&mut self, block: &Block, facts: &mut dyn Facts, output: &mut Output) {
-        let kind = match block.operation {
+    pub(crate) fn completed(&mut self, block: &Block, facts: &mut dyn Facts, threads: &mut Threads, output: &mut Output) {
+        let kind = match block.operation & BLOCK_OPERATION {
             0 => SpanKind::DiskRead,
             1 => SpanKind::DiskWrite,
             2 => SpanKind::DiskFlush,
@@ -44,6 +64,7 @@ impl Devices {
         let (track, object) = self.of(block.device, facts, output);
         let mut span = NewSpan::new(track, kind, block.issue_ns, block.head.at_ns);
         span.object = Some(object);
+        span.waker_track = self.asked_by(block, threads, output);
         if kind != SpanKind::DiskFlush {
             span.offset_bytes = block.sector.checked_mul(SECTOR_BYTES).filter(|o| *o <= i64::MAX as u64);
             span.size_bytes = Some(u64::from(block.bytes));

@@ -161,7 +161,7 @@ impl Translator {
                 self.connections.mark(&mark, asker, &mut self.output);
             }
             Some(Record::Wire(wire)) => self.connections.wire(&wire, &mut self.output),
-            Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.output),
+            Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.threads, &mut self.output),
             Some(Record::Sample(sample)) => self.sample(&sample, facts),
             Some(Record::Exit(exit)) => self.exit(&exit, facts),
             Some(Record::File(file, parts)) => self.files.path(&file, parts, facts, &mut self.output),

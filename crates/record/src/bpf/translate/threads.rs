@@ -36,6 +36,8 @@ pub(crate) struct Thread {
     pub process: (u32, u32),
     role: u32,
     name: String,
+    /// It is one of the kernel's, whether it is recorded or not.
+    of_kernel: bool,
     /// Since when the run that is not yet recorded lasts.
     pub run_ns: u64,
     /// What of its totals is recorded; `None`: not known since when it counts.
@@ -78,6 +80,7 @@ impl Thread {
             process,
             role,
             name,
+            of_kernel: false,
             run_ns,
             accounted: None,
             pieces: Vec::new(),
@@ -228,6 +231,7 @@ impl Threads {
         }
         let of_reader = self.reader.filter(|(tid, _)| *tid == record.tid).map(|(_, track)| track);
         let thread = Thread {
+            of_kernel: record.task_flags & raw::FLAG_OF_KERNEL != 0,
             // The accounting of a thread that was made while it was watched begins at nothing.
             accounted: (record.parent != 0).then(Accounted::default),
             ..Thread::new(of_reader.unwrap_or_else(|| output.track_id()), (record.pid, record.tid), record.role, name, record.head.at_ns)
@@ -258,7 +262,8 @@ impl Threads {
         };
         if thread.emitted_name.as_ref().is_none_or(|t| t.0 != full || t.1 != thread.role) {
             let process = (pid != 0).then_some((pid, tid));
-            output.track(thread.track, TrackKind::Thread, role(thread.role), process, &full);
+            let role = if thread.role == raw::ROLE_NONE && thread.of_kernel { Role::Kernel } else { role(thread.role) };
+            output.track(thread.track, TrackKind::Thread, role, process, &full);
             thread.emitted_name = Some((full, thread.role));
         }
     }
@@ -309,6 +314,11 @@ impl Threads {
     /// Whether a thread that was met is none of the kernel's.
     pub(crate) fn is_of_user(&self, serial: u32) -> bool {
         self.known.get(&serial).is_some_and(|thread| matches!(thread.role, raw::ROLE_CLIENT | raw::ROLE_SERVER))
+    }
+
+    /// Whether a thread that was met is one of the kernel's whose name begins so.
+    pub(crate) fn is_called(&self, serial: u32, name: &str) -> bool {
+        self.known.get(&serial).is_some_and(|thread| thread.of_kernel && thread.name.starts_with(name))
     }
 
     /// The process of a thread that was met.

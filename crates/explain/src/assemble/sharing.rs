@@ -1,0 +1,372 @@
+//! Who else used the device that was waited for: which part of just those waits it served others, by name.
+//!
+//! That is contention, and no slow device, only where a request takes longer while others are under way; where that does not show, it is said whom
+//! the device served, and no more is concluded.
+
+use crate::cause::Cause;
+use crate::limits::assemble as limits;
+use crate::observe::index::NONE;
+use crate::observe::lives::{Beginning, Life};
+use crate::observe::observation::Observation;
+use crate::observe::served::{Queueing, Requests, Stretch};
+use crate::observe::tables::{Actor, Tables};
+use crate::path::ledger::{Entry, Ledger};
+use crate::waits::place::{Place, What};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use thalweg_trace::numbers::whole_percent;
+use thalweg_trace::{ObjectKind, Role};
+
+/// What recorders call the track that stands for writing back the page cache.
+const WRITEBACK: &str = "writeback";
+
+/// Whose requests a device served, as seen from who waited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Whose {
+    /// Its own.
+    Own,
+    /// Another process's of the command.
+    Command,
+    /// Another program's.
+    Program,
+    /// The page cache's, of what others wrote.
+    Writeback,
+    /// The page cache's, which may be of what the recorded programs wrote.
+    OwnWriteback,
+    /// Some other thread's of the kernel.
+    Kernel,
+    /// The recorder's.
+    Recorder,
+    /// Not known.
+    Unknown,
+}
+
+impl Whose {
+    /// Whether it is none of the recorded run's doing.
+    fn is_others(self) -> bool {
+        matches!(self, Whose::Program | Whose::Writeback)
+    }
+}
+
+/// One of those that a device served.
+#[derive(Clone, Debug, PartialEq)]
+struct Served {
+    whose: Whose,
+    name: String,
+    /// By number; empty where that is not known.
+    processes: BTreeSet<u32>,
+    /// For which part of the waits.
+    part: f64,
+}
+
+impl Served {
+    /// `` `dd` (process 812) ``.
+    fn words(&self) -> String {
+        let processes: Vec<&u32> = self.processes.iter().collect();
+        match (self.whose, processes.as_slice()) {
+            (Whose::Own, _) => "its own requests".to_owned(),
+            (Whose::Writeback | Whose::OwnWriteback, _) => "the page cache's writeback".to_owned(),
+            (Whose::Kernel, _) => format!("the kernel's {}", self.name),
+            (Whose::Recorder, _) => "the recorder".to_owned(),
+            (Whose::Unknown, _) => "somebody who is not known".to_owned(),
+            (whose, numbers) => {
+                let own = if whose == Whose::Command { "the command's own " } else { "" };
+                let which = match numbers {
+                    [] => String::new(),
+                    [one] => format!(" (process {one})"),
+                    several => format!(" ({} processes)", several.len()),
+                };
+                format!("{own}`{}`{which}", self.name)
+            }
+        }
+    }
+}
+
+/// What a device did while it was waited for.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Sharing {
+    device: String,
+    /// Most first.
+    served: Vec<Served>,
+    /// Whether it made requests wait for each other.
+    queueing: Queueing,
+}
+
+impl Sharing {
+    fn part(&self, of: impl Fn(Whose) -> bool) -> f64 {
+        self.served.iter().filter(|served| of(served.whose)).map(|served| served.part).sum()
+    }
+
+    /// Whether others had so large a part of it that this is said first.
+    pub(crate) fn is_worth_saying(&self) -> bool {
+        self.queueing != Queueing::AtOnce && self.part(Whose::is_others) >= limits::SHARED_NAMED_FIRST
+    }
+
+    /// Whether others had most of it while it was waited for, so that it is their doing and not a slow device.
+    pub(crate) fn is_contention(&self) -> bool {
+        matches!(self.queueing, Queueing::InTurns(_)) && self.part(Whose::is_others) >= limits::SHARED_LARGER
+    }
+
+    /// Where that is worth saying, as it goes on after what was waited for: `while loop2 served `dd` (process 812) 61 % of the time`.
+    pub(crate) fn words(&self) -> String {
+        let others: Vec<&Served> = self.served.iter().filter(|served| served.whose.is_others()).collect();
+        let more = if others.iter().skip(1).any(|other| other.part >= limits::SHARED_WORTH_SAYING) { " and others" } else { "" };
+        let part = match others.first() {
+            Some(first) if more.is_empty() => first.part,
+            _ => self.part(Whose::is_others),
+        };
+        let who = others.first().map_or_else(String::new, |first| first.words());
+        format!("while {} served {who}{more} {} of the time", self.device, whole_percent(part))
+    }
+
+    /// For the evidence: everybody that it served, where there was anybody but who waited.
+    pub(crate) fn evidence(&self) -> Option<String> {
+        let besides = |served: &&Served| served.whose != Whose::Own && served.part >= limits::SHARED_WORTH_SAYING;
+        let others: Vec<&Served> = self.served.iter().filter(besides).take(limits::SHARED_NAMED).collect();
+        if others.iter().all(|served| served.whose == Whose::Unknown) {
+            return None;
+        }
+        let own = self.part(|whose| whose == Whose::Own);
+        let mut named: Vec<String> = others.iter().map(|served| format!("{} {}", served.words(), whole_percent(served.part))).collect();
+        named.push(format!("its own requests {}", whole_percent(own)));
+        let so = match self.queueing {
+            _ if self.part(Whose::is_others) < limits::SHARED_WORTH_SAYING => "",
+            Queueing::InTurns(_) if self.is_contention() => ": contention, not a slow disk",
+            Queueing::InTurns(_) => "",
+            Queueing::AtOnce => " (it serves many at a time)",
+            Queueing::DoesNotShow => " (whether its requests waited for theirs does not show)",
+        };
+        Some(format!("meanwhile {} served {}{so}", self.device, named.join(", ")))
+    }
+
+    /// The program that had most of it, where others had; its name alone.
+    fn most(&self) -> Option<&Served> {
+        self.served.iter().find(|served| served.whose.is_others())
+    }
+}
+
+/// For which waits: of a cause, on a machine, at a device (a track; [`NONE`]: the one that was busiest meanwhile).
+type Key = (Cause, u32, u32);
+
+/// A device's time for others than the recorded programs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Foreign {
+    /// Stretches, earliest first, with how much of all of them lies before each.
+    stretches: Vec<(i64, i64, f64)>,
+    /// Which part of a stretch counts: how far requests wait for each other there.
+    in_turns: f64,
+    /// Who, as it stands in a sentence.
+    pub who: String,
+}
+
+impl Foreign {
+    /// How much of an interval, in nanoseconds.
+    pub(crate) fn within(&self, from: i64, to: i64) -> f64 {
+        (self.before(to) - self.before(from)).max(0.0) * self.in_turns
+    }
+
+    fn before(&self, at: i64) -> f64 {
+        match self.stretches.partition_point(|stretch| stretch.0 < at) {
+            0 => 0.0,
+            n => {
+                let (start, end, before) = self.stretches[n - 1];
+                before + (at.min(end) - start) as f64
+            }
+        }
+    }
+}
+
+/// All of it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sharings {
+    of: HashMap<Key, Sharing>,
+    /// By machine and name of a device.
+    pub foreign: HashMap<(u32, String), Foreign>,
+}
+
+/// Waits that are seen together.
+#[derive(Default)]
+struct Waits {
+    intervals: Vec<(i64, i64)>,
+    processes: BTreeSet<u32>,
+    programs: BTreeSet<String>,
+}
+
+impl Sharings {
+    /// Of what was charged.
+    pub(crate) fn of(tables: &Tables, ledger: &Ledger, seen: &Observation, lives: &[Life]) -> Sharings {
+        if !seen.devices.values().any(|did| did.of_whom.says_who()) {
+            return Sharings::default();
+        }
+        let keys: Vec<Option<Key>> = ledger.entries.iter().map(|entry| key(tables, entry)).collect();
+        let mut waits: BTreeMap<Key, Waits> = BTreeMap::new();
+        for run in ledger.path.iter().rev() {
+            let Some(key) = keys[run.entry as usize] else { continue };
+            let of = waits.entry(key).or_default();
+            of.intervals.push((run.start, run.end));
+            if let Some(actor) = tables.actors.get(run.track as usize) {
+                of.processes.insert(actor.pid);
+                of.programs.insert(program(actor).to_owned());
+            }
+        }
+        let mut made = Sharings::default();
+        let mut served: HashMap<u32, Vec<Stretch>> = HashMap::new();
+        for (key, waits) in waits {
+            let (_, machine, device) = key;
+            let device =
+                if device == NONE { seen.busiest(tables, machine, &waits.intervals).map(|(device, ..)| device) } else { Some(device) };
+            let Some((device, did)) = device.and_then(|device| Some((device, seen.devices.get(&device)?))) else { continue };
+            if !did.of_whom.says_who() {
+                continue;
+            }
+            let stretches = served.entry(device).or_insert_with(|| did.of_whom.served());
+            let foreign_writeback = foreign_writeback(tables, seen, device, &did.of_whom);
+            let whose = |by: u32| whose(tables, lives, &waits, machine, foreign_writeback, by);
+            let sharing = Sharing {
+                device: tables.actors[device as usize].name.clone(),
+                served: meanwhile(tables, stretches, &waits.intervals, whose),
+                queueing: did.of_whom.queueing(),
+            };
+            made.note_foreign(tables, (machine, &sharing), stretches, foreign_writeback);
+            made.of.insert(key, sharing);
+        }
+        made
+    }
+
+    /// Of the waits that an entry is of.
+    pub(crate) fn of_entry(&self, tables: &Tables, entry: &Entry) -> Option<&Sharing> {
+        if self.of.is_empty() {
+            return None;
+        }
+        self.of.get(&key(tables, entry)?)
+    }
+
+    /// What of a device's time is no recorded program's, and makes those wait.
+    fn note_foreign(&mut self, tables: &Tables, (machine, sharing): (u32, &Sharing), stretches: &[Stretch], foreign_writeback: bool) {
+        let name = (machine, sharing.device.clone());
+        let Queueing::InTurns(in_turns) = sharing.queueing else { return };
+        if self.foreign.contains_key(&name) {
+            return;
+        }
+        let is_foreign = |by: u32| {
+            tables.actors.get(by as usize).is_some_and(|a| match a.role {
+                Role::None => a.thread,
+                Role::Kernel => foreign_writeback && is_writeback(a),
+                _ => false,
+            })
+        };
+        let mut foreign = Foreign { in_turns, ..Foreign::default() };
+        foreign.who = sharing.most().map_or_else(|| "others".to_owned(), Served::words);
+        let mut before = 0.0;
+        for stretch in stretches.iter().filter(|stretch| is_foreign(stretch.by)) {
+            foreign.stretches.push((stretch.start, stretch.end, before));
+            before += (stretch.end - stretch.start) as f64;
+        }
+        if !foreign.stretches.is_empty() {
+            self.foreign.insert(name, foreign);
+        }
+    }
+}
+
+fn program(actor: &Actor) -> &str {
+    actor.name.split('/').next().unwrap_or(&actor.name)
+}
+
+fn is_writeback(actor: &Actor) -> bool {
+    actor.role == Role::Kernel && actor.pid == 0 && actor.name == WRITEBACK
+}
+
+/// Which waits an entry's are among; `None`: they are for no device.
+fn key(tables: &Tables, entry: &Entry) -> Option<Key> {
+    use Cause as C;
+    let Place::Thread { label, what: What::Blocked(_), object } = entry.place else { return None };
+    let machine = tables.actors.get(label as usize)?.machine;
+    let object = tables.objects.get(object as usize);
+    let device = match object {
+        Some(object) if object.kind == ObjectKind::Device => Some(object.name.as_str()),
+        Some(object) if object.served_by().is_some() => return None,
+        Some(object) => object.attribute("device").filter(|name| !name.is_empty()),
+        None => None,
+    };
+    let on_device = matches!(entry.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
+    let perhaps = matches!(entry.cause, C::ClientMetadata | C::ServerMetadata | C::ClientMemory | C::ServerMemory);
+    match device {
+        Some(name) if on_device || perhaps => {
+            let of_that_name = |actor: &Actor| !actor.thread && actor.machine == machine && actor.name == name;
+            let track = tables.actors.iter().position(of_that_name)?;
+            Some((entry.cause, machine, track as u32))
+        }
+        None if perhaps => Some((entry.cause, machine, NONE)),
+        _ => None,
+    }
+}
+
+/// Whose a request was.
+fn whose(tables: &Tables, lives: &[Life], waits: &Waits, machine: u32, foreign_writeback: bool, by: u32) -> Whose {
+    let Some(actor) = tables.actors.get(by as usize) else { return Whose::Unknown };
+    let life = lives.get(by as usize).and_then(|life| life.from);
+    match actor.role {
+        Role::Recorder => Whose::Recorder,
+        Role::Kernel if is_writeback(actor) && foreign_writeback => Whose::Writeback,
+        Role::Kernel if is_writeback(actor) => Whose::OwnWriteback,
+        Role::Kernel => Whose::Kernel,
+        _ if actor.machine == machine && actor.pid != 0 && waits.processes.contains(&actor.pid) => Whose::Own,
+        _ if actor.pid == 0 && waits.programs.contains(program(actor)) => Whose::Own,
+        // (Who was there before, and was named besides, is recorded and not of the command.)
+        Role::Client if !actor.reached && !matches!(life, Some((_, Beginning::Seen))) => Whose::Command,
+        Role::Client if tables.actors.get(tables.main as usize).is_some_and(|main| main.pid == actor.pid) => Whose::Command,
+        _ => Whose::Program,
+    }
+}
+
+/// Whether at least half of what the page cache wrote back to a device is of others: recorded programs cannot have written more of it than they
+/// handed over and did not have written at once.
+fn foreign_writeback(tables: &Tables, seen: &Observation, device: u32, requests: &Requests) -> bool {
+    let name = tables.actors[device as usize].name.as_str();
+    let there = |object: usize| {
+        let object = &tables.objects[object];
+        object.kind == ObjectKind::File && object.attribute("device").is_none_or(|on| on == name)
+    };
+    let handed_over: u64 = seen
+        .moved
+        .iter()
+        .flat_map(|by_object| by_object.iter().enumerate())
+        .filter(|(object, _)| there(*object))
+        .map(|(_, [_, out])| out.bytes)
+        .sum();
+    let (mut written_back, mut at_once) = (0, 0);
+    for request in requests.iter().filter(|request| request.writes) {
+        match tables.actors.get(request.by as usize) {
+            Some(actor) if is_writeback(actor) => written_back += request.bytes,
+            Some(actor) if matches!(actor.role, Role::Client | Role::Server) => at_once += request.bytes,
+            _ => {}
+        }
+    }
+    handed_over.saturating_sub(at_once) * limits::FOREIGN_WRITEBACK < written_back
+}
+
+/// Whom the device served in these waits (both earliest first), most first.
+fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose: impl Fn(u32) -> Whose) -> Vec<Served> {
+    let mut ns: HashMap<u32, i64> = HashMap::new();
+    let mut first = 0;
+    for &(from, to) in waits {
+        while stretches.get(first).is_some_and(|stretch| stretch.end <= from) {
+            first += 1;
+        }
+        for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < to) {
+            *ns.entry(stretch.by).or_default() += stretch.end.min(to) - stretch.start.max(from);
+        }
+    }
+    let all: i64 = waits.iter().map(|(from, to)| to - from).sum();
+    let mut served: BTreeMap<(Whose, String), Served> = BTreeMap::new();
+    for (by, ns) in ns {
+        let whose = whose(by);
+        let actor = tables.actors.get(by as usize);
+        let name = actor.map_or("", program).to_owned();
+        let one = served.entry((whose, name.clone())).or_insert_with(|| Served { whose, name, processes: BTreeSet::new(), part: 0.0 });
+        one.processes.extend(actor.map(|actor| actor.pid).filter(|pid| *pid != 0));
+        one.part += ns as f64 / all.max(1) as f64;
+    }
+    let mut served: Vec<Served> = served.into_values().collect();
+    served.sort_by(|a, b| b.part.total_cmp(&a.part));
+    served
+}
