@@ -33,7 +33,7 @@ pub use error::ExplainError;
 pub use title::title;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
-use observe::{feed, holes, index, lives, observation, on_wire, tables, wire};
+use observe::{feed, holes, index, lives, observation, on_wire, roles, tables, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -73,6 +73,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
+    roles::read(source, &lives, &mut tables)?;
     let recorders = tables.recorders().collect();
     let facts = waits::view::Facts { wire, lives, holes, recorders };
     let feed = feed::Feed::new(source, &tables);

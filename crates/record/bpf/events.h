@@ -19,7 +19,7 @@ enum record_kind {
 	RECORD_FILE = 10,	/* the path of a file */
 	RECORD_CALL = 11,	/* merged system calls (tier `syscall`) */
 	RECORD_WIRE = 12,	/* how far one direction of a connection has come */
-	RECORD_PEER = 13,	/* to whom a socket without connections sends */
+	RECORD_PEER = 13,	/* to whom a socket without connections sends, or that it was sent something first */
 	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 	RECORD_NAMES = 15,	/* how many files and names a thread dealt with so far */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
@@ -285,12 +285,16 @@ struct record_look {
 	char path[LOOK_BYTES];
 };
 
+/* Flags of RECORD_PEER. */
+#define PEER_ASKED 1u	/* the socket has received before it sent anything: there is no peer yet */
+#define PEER_CHOSEN 2u	/* and its port was chosen by its program */
+
 struct record_peer {
 	struct head head;
 	__u64 inode;		/* of the socket */
 	__u16 family;
 	__u16 port;
-	__u32 pad;
+	__u32 flags;		/* PEER_* */
 	__u64 address[2];	/* of IPv6, IPv4 within it, as it is sent */
 };
 

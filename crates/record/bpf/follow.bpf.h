@@ -431,6 +431,30 @@ static __noinline int emit_peer(struct task_struct *task, struct sock *sk, __u64
 	return 0;
 }
 
+/* The port of this socket was given when it was bound. */
+#define SOCK_BINDPORT_LOCK 8
+
+/* A recorded thread has received a datagram: emitted if its socket, which is nobody's in particular, has sent nothing so far. */
+static __noinline int emit_asked(struct thread *thread, struct sock *sk, __u64 now)
+{
+	struct record_peer record = {};
+	if (!thread || !sk || BPF_CORE_READ(sk, sk_protocol) != IPPROTO_UDP || BPF_CORE_READ(sk, __sk_common.skc_dport))
+		return 0;
+	__u64 inode = BPF_CORE_READ(sk, sk_socket, file, f_inode, i_ino);
+	if (!inode || bpf_map_lookup_elem(&emitted_peers, &inode))
+		return 0;
+	record.head.kind = RECORD_PEER;
+	record.head.thread = thread->serial;
+	record.head.at_ns = now;
+	record.inode = inode;
+	record.flags = PEER_ASKED;
+	if (bpf_core_field_exists(sk->sk_userlocks) && BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & SOCK_BINDPORT_LOCK)
+		record.flags |= PEER_CHOSEN;
+	bpf_map_update_elem(&emitted_peers, &inode, &record, BPF_ANY);
+	emit(&record.head, sizeof(record));
+	return 0;
+}
+
 /* Whether the call that a thread is in writes to what the command was given as its output. */
 static __noinline int writes_output(struct task_struct *task)
 {

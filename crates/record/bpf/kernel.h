@@ -182,6 +182,7 @@ struct sock {
 	__u8 sk_shutdown;
 	__u16 sk_protocol;
 	__u16 sk_type;
+	__u8 sk_userlocks : 4;
 	struct socket *sk_socket;
 	struct bpf_local_storage *sk_bpf_storage;
 	__u32 sk_ack_backlog;

@@ -244,6 +244,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	if (!tcp) {
 		if (!direction)
 			emit_peer(task, sk, bpf_ktime_get_ns());
+		else if (result >= 0)
+			emit_asked(thread, sk, bpf_ktime_get_ns());
 		return 0;
 	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

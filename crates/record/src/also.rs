@@ -3,17 +3,18 @@
 use crate::mounted::{self, Found};
 use crate::proc::listeners::Listeners;
 use crate::proc::processes::{Process, all, with_descendants};
+use crate::proc::serving::called_by;
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use thalweg_trace::Role;
+use thalweg_trace::{Role, called};
 
 /// Kernel threads that serve NFS where the kernel does.
 const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
 
 /// Finds the processes that `names` name: a process number (`4711`, `pid:4711`), a port that is listened on (`2049`, `:2049`),
 /// the name of a command (`nginx`), or a path in a mounted store (`/mnt/store`: its mount, and who serves it here). Each comes with
-/// what it has started. Its role is `server` if it or its ancestors in its session listen on a port.
+/// what it has started. Its role is `server` if it or its ancestors in its session listen or serve a file system.
 ///
 /// # Errors
 /// Nothing goes by that name; a number is both a process and a port; who listens cannot be seen.
@@ -155,7 +156,7 @@ impl Machine {
         Ok(found.into_iter().collect())
     }
 
-    /// `Server` for one that listens or was started by one that does, in its own session or under its own name: a login's shell is no server
+    /// `Server` for one that listens or serves a file system, or was started by one that does, in its own session or under its own name: a login's shell is no server
     /// because the login service listens, and a database's process for one client, with a session to itself, is.
     fn role(&self, pid: u32) -> Role {
         let Some(mut process) = self.table.get(&pid) else { return Role::Client };
@@ -164,7 +165,7 @@ impl Machine {
             return Role::Server;
         }
         for _ in 0..self.table.len() {
-            if self.listeners.has(process.pid) {
+            if self.listeners.has(process.pid) || called_by(process.pid) & called::FILE_SYSTEM != 0 {
                 return Role::Server;
             }
             match self.table.get(&process.parent) {

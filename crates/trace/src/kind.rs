@@ -130,6 +130,8 @@ closed_set! {
         ThreadExit = "thread.exit",
         /// The thread of this track is recorded from here on, and was there before.
         ThreadSeen = "thread.seen",
+        /// The process of this track's thread can be called, or was. `value`: the sum of [`called`](crate::called) by what.
+        ProcessCalled = "process.called",
         /// The request for a connection was sent again: it, or its answer, was lost, or the listener dropped it.
         /// `value`: how long after the first, in nanoseconds.
         TcpSynRetransmit = "tcp.syn_retransmit",

@@ -10,6 +10,7 @@
 
 mod align;
 mod axis;
+pub mod called;
 mod codec;
 mod error;
 pub mod export;

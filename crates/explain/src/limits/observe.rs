@@ -37,6 +37,13 @@ pub(crate) const STEADY_WINDOW: usize = 16;
 /// A ramp ends, and a drain begins, at this part of the mean rate. Instead: nothing; phases are for the eye.
 pub(crate) const STEADY_PART: f64 = 0.8;
 
+// roles.rs
+
+/// Bound: how far back it is asked who made a process. A process number that was used twice may close a circle.
+pub(crate) const MOST_GENERATIONS: usize = 64;
+/// Bound: processes at one end of a connection. More than a handful share none.
+pub(crate) const MOST_PARTIES: usize = 64;
+
 // feed.rs
 
 /// Bound: looks of a thread that are kept once the path is past them.

@@ -10,11 +10,10 @@ use super::raw::{self, Control};
 use super::translate::{Reached, Translator};
 use super::unanswered::Unaccepted;
 use crate::RecordError;
-use crate::proc::listeners::{listening, socket_inode};
-use crate::proc::processes::{Process, children, numbers_in};
+use crate::proc::processes::{Process, children};
+use crate::proc::serving::called_by;
+use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::collections::{BTreeMap, HashSet};
-use std::fs;
 use std::time::{Duration, Instant};
 
 /// Between two walks over all open files lies so many times as long as the last one took.
@@ -112,22 +111,7 @@ impl Peers {
 
 /// Whether a process listens, on TCP or a unix socket, or serves a file system.
 fn serves(pid: u32) -> bool {
-    let directory = format!("/proc/{pid}/fd");
-    let links = || numbers_in(&directory).into_iter().filter_map(|fd| fs::read_link(format!("{directory}/{fd}")).ok());
-    let mut sockets = HashSet::new();
-    for link in links() {
-        let Some(link) = link.to_str() else { continue };
-        if link == "/dev/fuse" {
-            return true;
-        }
-        sockets.extend(socket_inode(link));
-    }
-    if sockets.is_empty() {
-        return false;
-    }
-    let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
-    listening(pid).iter().any(|listener| sockets.contains(&listener.inode))
-        || unix.lines().filter_map(listens).any(|i| sockets.contains(&i))
+    called_by(pid) != 0
 }
 
 /// Whether a process was forked by one that listens, and is the same program: the listener's sockets are closed in it.
@@ -143,34 +127,4 @@ fn kin(listener: u32) -> Vec<u32> {
     let own = name(listener);
     let made = children(listener).into_iter().filter(|child| own.is_some() && name(*child) == own);
     std::iter::once(listener).chain(made).take(MOST).collect()
-}
-
-/// The inode of a line of /proc/net/unix whose socket listens.
-fn listens(line: &str) -> Option<u64> {
-    /// The kernel's flag of a socket that accepts.
-    const ACCEPTS: u32 = 1 << 16;
-    let mut fields = line.split_ascii_whitespace().skip(3);
-    let flags = u32::from_str_radix(fields.next()?, 16).ok()?;
-    (flags & ACCEPTS != 0).then(|| fields.nth(2)?.parse().ok()).flatten()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn who_listens_on_a_unix_socket_serves() {
-        let directory = tempfile::tempdir().expect("a directory");
-        let before = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
-        let listener = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).expect("bound");
-        assert!(serves(std::process::id()));
-        drop(listener);
-        assert!(!serves(before.id()));
-        let mut before = before;
-        before.kill().expect("ended");
-        before.wait().expect("ended");
-        assert_eq!(listens("0000000000000000: 00000002 00000000 00010000 0001 01 4711 /run/x"), Some(4711));
-        assert_eq!(listens("0000000000000000: 00000003 00000000 00000000 0001 03 4712"), None);
-        assert_eq!(listens("Num       RefCount Protocol Flags    Type St Inode Path"), None);
-    }
 }

@@ -78,7 +78,7 @@ plain! {
         head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
         file: FdObject,
     }
-    Peer { head: Head, inode: u64, family: u16, port: u16, pad: u32, address: [u8; 16] }
+    Peer { head: Head, inode: u64, family: u16, port: u16, flags: u32, address: [u8; 16] }
     Call {
         head: Head, start_ns: u64, bytes: u64, busy_ns: u64, result: i64, offset_bytes: u64, call: i32, count: u32,
         blocked: u32, pad: u32, file: [FdObject; 2],
@@ -158,6 +158,9 @@ pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
 /// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
+pub(crate) const PEER_ASKED: u32 = 1;
+pub(crate) const PEER_CHOSEN: u32 = 2;
+
 pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;

@@ -1,15 +1,19 @@
 //! Files that watched processes have open, looked at now and then.
 //!
 //! The programs see a file when a thread waits in a call on it, or is sampled in one. A file that is only ever found in the
-//! page cache, by a program that is quick, may be missed: /proc/PID/fd has it. Polling is bounded, and gets rarer for a
+//! page cache, by a program that is quick, may be missed: /proc/PID/fd has it. So it has what a process can be called by: sockets that listen, and
+//! the file system that it serves. Polling is bounded, and gets rarer for a
 //! process that shows nothing new.
 
-use super::raw::{FdObject, MODE_FILE, MODE_KIND};
+use super::raw::{FdObject, MODE_CHARACTER, MODE_FILE, MODE_KIND, MODE_SOCKET};
 use super::translate::facts::Facts;
 use super::translate::{OpenFile, Translator};
+use crate::proc::serving::{is_fuse, listens_on};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Statx, StatxFlags};
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::os::fd::BorrowedFd;
+use std::time::Instant;
+use thalweg_trace::called;
 
 /// Processes that are looked at in one round.
 const MOST_PROCESSES: usize = 32;
@@ -23,10 +27,17 @@ const MOST_DESCRIPTORS: usize = 128;
 /// A process that shows nothing new is left out for at most so many rounds.
 const MOST_ROUNDS: u32 = 10;
 
+/// Between two looks at what the machine listens on lies so many times as long as the last one took.
+const LISTENING_PART: u32 = 50;
+
 #[derive(Debug, Default)]
 struct Process {
     /// Files, by device and inode, with how they were opened.
     seen: HashMap<(u32, u64), u32>,
+    /// How many sockets it had.
+    sockets: usize,
+    /// By what it can be called, as far as that was found.
+    called: i64,
     pause: u32,
     left: u32,
 }
@@ -36,6 +47,19 @@ struct Process {
 pub(crate) struct Snapshots {
     processes: HashMap<u32, Process>,
     fresh: Vec<u32>,
+    /// When what is listened on may be looked at again.
+    next_listening: Option<Instant>,
+}
+
+/// What a process has open.
+#[derive(Debug, Default)]
+struct Found {
+    /// Regular files that were not seen before, opened so.
+    files: Vec<OpenFile>,
+    /// All its sockets, by inode.
+    sockets: BTreeSet<u64>,
+    /// Whether it serves a file system.
+    serves_files: bool,
 }
 
 /// What a name in /proc/PID/fd says: of the file behind it, or of the link itself. Nobody is asked who would have to ask a server.
@@ -48,9 +72,8 @@ fn access_of(link_mode: u16) -> u32 {
     u32::from(link_mode & 0o400 != 0) | u32::from(link_mode & 0o200 != 0) << 1
 }
 
-/// The regular files that a process has open and that were not `seen` before, opened so; `None` when it is gone. What is known costs two
-/// system calls, what is no file one.
-fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Vec<OpenFile>> {
+/// What a process has open; `None` when it is gone. A file that was `seen` before costs two system calls, what is no file one.
+fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Found> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut entries = Dir::new(rustix::fs::open(format!("/proc/{pid}/fd"), flags, Mode::empty()).ok()?).ok()?;
     let mut names = Vec::new();
@@ -63,11 +86,20 @@ fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Vec<OpenFi
         }
     }
     let directory = entries.fd().ok()?;
-    let mut found = Vec::new();
+    let mut found = Found::default();
     for name in names {
-        let Some(file) = about(directory, &name, AtFlags::empty()).filter(|file| u32::from(file.stx_mode) & MODE_KIND == MODE_FILE) else {
-            continue;
-        };
+        let Some(file) = about(directory, &name, AtFlags::empty()) else { continue };
+        match u32::from(file.stx_mode) & MODE_KIND {
+            MODE_FILE => {}
+            MODE_SOCKET => {
+                found.sockets.insert(file.stx_ino);
+                continue;
+            }
+            kind => {
+                found.serves_files |= kind == MODE_CHARACTER && is_fuse(file.stx_rdev_major, file.stx_rdev_minor);
+                continue;
+            }
+        }
         let Some(link) = about(directory, &name, AtFlags::SYMLINK_NOFOLLOW) else { continue };
         let device = file.stx_dev_major << 20 | file.stx_dev_minor;
         let access = access_of(link.stx_mode);
@@ -79,7 +111,7 @@ fn new_files(pid: u32, seen: &mut HashMap<(u32, u64), u32>) -> Option<Vec<OpenFi
         *seen.entry((device, file.stx_ino)).or_default() |= access;
         let number = name.to_str().ok().and_then(|name| name.parse().ok()).unwrap_or(-1);
         let object = FdObject { id: file.stx_ino, device, mode: file.stx_mode.into(), fd: number, access };
-        found.push(OpenFile { object, path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned() });
+        found.files.push(OpenFile { object, path: path.strip_suffix(" (deleted)").unwrap_or(path).to_owned() });
     }
     Some(found)
 }
@@ -116,12 +148,25 @@ impl Snapshots {
         if process.seen.len() > 4 * MOST_DESCRIPTORS {
             process.seen.clear();
         }
-        let Some(files) = new_files(pid, &mut process.seen) else {
+        let Some(Found { files, sockets, serves_files }) = new_files(pid, &mut process.seen) else {
             self.processes.remove(&pid);
             return;
         };
+        let mut by = if serves_files { called::FILE_SYSTEM } else { 0 };
+        let listens = called::PORT | called::UNIX_SOCKET;
+        let begun = Instant::now();
+        if !sockets.is_empty() && process.called & listens != listens && self.next_listening.is_none_or(|at| begun >= at) {
+            by |= listens_on(pid, &sockets);
+            self.next_listening = Some(begun + begun.elapsed() * LISTENING_PART);
+        }
+        if by & !process.called != 0 {
+            process.called |= by;
+            translator.can_be_called(pid, by);
+        }
         files.iter().for_each(|file| translator.open_file(pid, file, facts));
-        process.pause = if files.is_empty() { (process.pause * 2).clamp(1, MOST_ROUNDS) } else { 1 };
+        let news = !files.is_empty() || sockets.len() > process.sockets;
+        process.sockets = sockets.len();
+        process.pause = if !news { (process.pause * 2).clamp(1, MOST_ROUNDS) } else { 1 };
         process.left = process.pause;
     }
 }
@@ -137,7 +182,7 @@ mod tests {
         let _written = std::fs::File::create(&path).expect("created");
         let mut seen = HashMap::new();
         let news = |seen: &mut _| {
-            let files = new_files(std::process::id(), seen).expect("we are there");
+            let files = new_files(std::process::id(), seen).expect("we are there").files;
             files.into_iter().filter(|file| file.path == path.to_str().unwrap()).map(|file| file.object.access).collect::<Vec<_>>()
         };
         assert_eq!(news(&mut seen), [2]);

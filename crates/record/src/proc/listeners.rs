@@ -246,7 +246,7 @@ fn listener(line: &str) -> Option<Listener> {
 const FIRST_CALLERS_PORT: u16 = 32_768;
 
 /// The inode of the socket in a line of /proc/net/unix, if it listens.
-fn unix_listener(line: &str) -> Option<u64> {
+pub(crate) fn unix_listener(line: &str) -> Option<u64> {
     const LISTENS: u32 = 1 << 16;
     let fields: Vec<&str> = line.split_ascii_whitespace().collect();
     let flags = u32::from_str_radix(fields.get(3)?, 16).ok()?;

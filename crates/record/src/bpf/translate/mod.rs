@@ -37,7 +37,7 @@ use samples::{Piece, Prices, Work, place};
 use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
-use thalweg_trace::{CounterOf, HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext};
+use thalweg_trace::{CounterOf, HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext, called};
 use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
@@ -166,6 +166,7 @@ impl Translator {
             Some(Record::Exit(exit)) => self.exit(&exit, facts),
             Some(Record::File(file, parts)) => self.files.path(&file, parts, facts, &mut self.output),
             Some(Record::Call(call)) => self.call(&call, facts),
+            Some(Record::Peer(peer)) if peer.flags & raw::PEER_ASKED != 0 => self.asked(&peer),
             Some(Record::Peer(peer)) => self.things.sends_to(&peer),
             Some(Record::Site(site)) => self.site(&site, facts),
             Some(Record::Names(names)) => self.names(&names),
@@ -178,6 +179,19 @@ impl Translator {
         let fd = &file.object;
         self.files.named(fd.device, fd.id, fd.mode, fd.access, file.path.clone(), facts, &mut self.output);
         self.threads.process_has(pid, fd);
+    }
+
+    /// A datagram has come to a socket that had sent none: its process was called.
+    fn asked(&mut self, peer: &raw::Peer) {
+        let chosen = if peer.flags & raw::PEER_CHOSEN != 0 { called::CHOSEN_PORT } else { 0 };
+        self.threads.called(peer.head.thread, called::DATAGRAM | chosen, peer.head.at_ns, &mut self.output);
+    }
+
+    /// A watched process can be called, by these means.
+    pub(crate) fn can_be_called(&mut self, pid: u32, by: i64) {
+        if let Some(serial) = self.threads.main_serial(pid) {
+            self.threads.called(serial, by, now_ns(), &mut self.output);
+        }
     }
 
     /// Sends or receives of a thread: a piece of the run it is in.

@@ -339,7 +339,7 @@ fn a_poll_is_on_what_ended_it_and_a_datagram_has_its_peer() {
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
     let mut address = [0_u8; 16];
     address[10..].copy_from_slice(&[0xff, 0xff, 127, 0, 0, 53]);
-    bench.emit(&raw::Peer { head: head(13, 5, 1), inode: 9, family: 10, port: 53, pad: 0, address });
+    bench.emit(&raw::Peer { head: head(13, 5, 1), inode: 9, family: 10, port: 53, flags: 0, address });
     let socket = FdObject { id: 9, device: 2 | 17 << 8, mode: raw::MODE_SOCKET, fd: 3, access: 3 };
     let pipe = FdObject { id: 8, device: 13, mode: raw::MODE_FIFO, fd: 4, access: 1 };
     let timed_out = Off { context: raw::CONTEXT_TIMER, ..off(5, libc::SYS_ppoll, 500, 505) };

@@ -69,6 +69,8 @@ pub(crate) struct Thread {
     pub waits_at: Option<(u64, String)>,
     /// Processors that it may use, where that was said.
     pub allowed: Option<u32>,
+    /// By what its process can be called, as far as that was recorded of this thread.
+    called: i64,
 }
 
 impl Thread {
@@ -97,6 +99,7 @@ impl Thread {
             site: None,
             waits_at: None,
             allowed: None,
+            called: 0,
         }
     }
 
@@ -326,10 +329,27 @@ impl Threads {
         self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
     }
 
+    /// The main thread of a process that was met.
+    pub(crate) fn main_serial(&self, pid: u32) -> Option<u32> {
+        self.known.iter().find(|(_, t)| t.process == (pid, pid)).map(|(serial, _)| *serial)
+    }
+
     /// The track of the main thread of a process that was met.
     pub(crate) fn main_track(&mut self, pid: u32, output: &mut Output) -> Option<TrackId> {
-        let serial = *self.known.iter().find(|(_, t)| t.process == (pid, pid))?.0;
+        let serial = self.main_serial(pid)?;
         self.track(serial, output)
+    }
+
+    /// A thread's process was called, or can be: recorded where that is news of the thread.
+    pub(crate) fn called(&mut self, serial: u32, by: i64, at_ns: u64, output: &mut Output) {
+        let thread = self.get(serial, output);
+        if !is_recorded(thread.role) || thread.called & by == by {
+            return;
+        }
+        thread.called |= by;
+        if let Some(track) = self.track(serial, output) {
+            output.mark(track, MarkKind::ProcessCalled, at_ns, None, Some(by));
+        }
     }
 
     /// The same of several, as far as they are recorded and have not ended.

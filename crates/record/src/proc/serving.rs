@@ -1,0 +1,59 @@
+//! By what a process can be called: the sockets that it listens on, the file system that it serves.
+
+use super::listeners::{socket_inode, unix_listener};
+use super::processes::numbers_in;
+use std::collections::BTreeSet;
+use std::fs;
+use thalweg_trace::called;
+
+/// The device through which the kernel hands out requests for a file system: major and minor number.
+const FUSE: (u32, u32) = (10, 229);
+
+/// Whether a character device of this number hands out requests for a file system.
+pub(crate) fn is_fuse(major: u32, minor: u32) -> bool {
+    (major, minor) == FUSE
+}
+
+/// By what a process that has these sockets open can be called, of [`called::PORT`] and [`called::UNIX_SOCKET`].
+pub(crate) fn listens_on(pid: u32, sockets: &BTreeSet<u64>) -> i64 {
+    if sockets.is_empty() {
+        return 0;
+    }
+    let unix = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+    let ports = super::listeners::listening(pid).iter().any(|listener| sockets.contains(&listener.inode));
+    let unix = unix.lines().filter_map(unix_listener).any(|inode| sockets.contains(&inode));
+    (i64::from(ports) * called::PORT) | (i64::from(unix) * called::UNIX_SOCKET)
+}
+
+/// By what a process can be called; 0: by nothing, or it may not be seen.
+pub(crate) fn called_by(pid: u32) -> i64 {
+    let directory = format!("/proc/{pid}/fd");
+    let links = numbers_in(&directory).into_iter().filter_map(|fd| fs::read_link(format!("{directory}/{fd}")).ok());
+    let mut sockets = BTreeSet::new();
+    let mut files = 0;
+    for link in links {
+        match link.to_str() {
+            Some("/dev/fuse") => files = called::FILE_SYSTEM,
+            Some(link) => sockets.extend(socket_inode(link)),
+            None => {}
+        }
+    }
+    files | listens_on(pid, &sockets)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_listens_can_be_called() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut before = std::process::Command::new("sleep").arg("1000").spawn().expect("started");
+        let _unix = std::os::unix::net::UnixListener::bind(directory.path().join("socket")).expect("bound");
+        let _port = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
+        assert_eq!(called_by(std::process::id()), called::PORT | called::UNIX_SOCKET);
+        assert_eq!(called_by(before.id()), 0);
+        before.kill().expect("ended");
+        before.wait().expect("ended");
+    }
+}
