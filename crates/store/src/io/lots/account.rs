@@ -128,6 +128,14 @@ impl Accounts {
         account
     }
 
+    /// That of a datafile that had so many bytes when its target was opened, of as many as are remembered.
+    pub(super) fn counted(&self, key: Key, bytes: u64) {
+        let mut part = self.part(key).lock();
+        if part.len() < limits::LOT_ACCOUNTS / PARTS {
+            part.insert(key, Arc::new(Account(Mutex::new(State { bytes, ..State::default() }))));
+        }
+    }
+
     /// That of a datafile, if it has one.
     pub(super) fn find(&self, key: Key) -> Option<Arc<Account>> {
         self.part(key).lock().get(&key).cloned()

@@ -88,13 +88,13 @@ pub(super) struct Charge<'a> {
 }
 
 impl Lot {
-    pub(super) fn new(id: LotId, used_bytes: u64) -> Lot {
+    pub(super) fn new(id: LotId) -> Lot {
         Lot {
             id,
             names: UnsyncedNames::new(),
             directory: RwLock::new(None),
-            used: used_bytes.into(),
-            taken: used_bytes.into(),
+            used: 0.into(),
+            taken: 0.into(),
             giving: 0.into(),
             share_bytes: 0.into(),
             standing: (Standing::Nothing as u8).into(),
@@ -106,6 +106,13 @@ impl Lot {
             ended: (Mutex::new(()), Condvar::new()),
             more: Question::default(),
         }
+    }
+
+    /// A datafile of it has so many bytes, as its target is opened: what it has more or less at the next look is the difference.
+    pub(super) fn counted(&mut self, key: Key, bytes: u64) {
+        *self.used.get_mut() += bytes;
+        *self.taken.get_mut() += bytes;
+        self.accounts.counted(key, bytes);
     }
 
     /// The share, if there is one.

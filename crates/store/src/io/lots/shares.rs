@@ -12,7 +12,7 @@ use super::lot::{Held, Lot, OfLot, Standing};
 use super::more::More;
 use super::neighbours;
 use super::volume::{Member, Volume};
-use super::walk::used;
+use super::walk::{each_used, write_back};
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::name::{LOTS, Name, lot_directory};
 use crate::limits;
@@ -59,7 +59,10 @@ impl Lots {
         let device = std::fs::metadata(directory).map_err(failed)?.dev();
         let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::DIRECTORY | rustix::fs::OFlags::CLOEXEC;
         let root = rustix::fs::open(directory, flags, rustix::fs::Mode::empty()).map_err(|e| failed(e.into()))?;
-        let lots: BTreeMap<_, _> = used(directory)?.into_iter().map(|(lot, bytes)| (lot, Arc::new(Lot::new(lot, bytes)))).collect();
+        let mut lots = BTreeMap::new();
+        write_back(directory);
+        each_used(directory, |lot, key, bytes| lots.entry(lot).or_insert_with(|| Lot::new(lot)).counted(key, bytes))?;
+        let lots: BTreeMap<_, _> = lots.into_iter().map(|(number, lot)| (number, Arc::new(lot))).collect();
         let lots = Arc::new(Lots {
             directory: directory.to_owned(),
             root,
@@ -116,7 +119,7 @@ impl Lots {
 
     /// A lot, from its first datafile here on.
     pub(in crate::io) fn make(&self, lot: LotId) -> Arc<Lot> {
-        self.find(lot).unwrap_or_else(|| Arc::clone(self.lots.write().entry(lot).or_insert_with(|| Arc::new(Lot::new(lot, 0)))))
+        self.find(lot).unwrap_or_else(|| Arc::clone(self.lots.write().entry(lot).or_insert_with(|| Arc::new(Lot::new(lot)))))
     }
 
     fn all(&self) -> Vec<Arc<Lot>> {
