@@ -14,12 +14,33 @@
 
 #define PART 65536
 
-static void json_string(const char *text)
+static void json_string(FILE *line, const char *text)
 {
-    putchar('"');
-    for (; *text; text++)
-        *text == '"' || *text == '\\' ? printf("\\%c", *text) : (unsigned char)*text < ' ' ? printf(" ") : putchar(*text);
-    putchar('"');
+    putc('"', line);
+    for (; *text; text++) {
+        if (*text == '"' || *text == '\\')
+            putc('\\', line);
+        putc((unsigned char)*text < ' ' ? ' ' : *text, line);
+    }
+    putc('"', line);
+}
+
+/* Every rank's line, in order of ranks, printed by rank 0: what several ranks print, mpiexec may print in pieces that alternate. */
+static void print_in_order(const char *line, size_t bytes)
+{
+    int own = (int)bytes, total = 0;
+    int *counts = calloc((size_t)size, sizeof *counts), *from = calloc((size_t)size, sizeof *from);
+    MPI_Gather(&own, 1, MPI_INT, counts, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    for (int r = 0; r < size; r++)
+        from[r] = total, total += counts[r];
+    char *all = malloc((size_t)total + 1);
+    MPI_Gatherv(line, own, MPI_CHAR, all, counts, from, MPI_CHAR, 0, MPI_COMM_WORLD);
+    if (rank == 0)
+        fwrite(all, 1, (size_t)total, stdout);
+    fflush(stdout);
+    free(all);
+    free(from);
+    free(counts);
 }
 
 /* Bytes that this process has written by system calls. */
@@ -84,24 +105,24 @@ static void write_part(MPI_File file, const char *kind)
     free(bytes);
 }
 
-static void print_info(MPI_File file)
+static void put_info(FILE *line, MPI_File file)
 {
     MPI_Info info;
     int keys, there, amode;
     static char key[MPI_MAX_INFO_KEY + 1], value[MPI_MAX_INFO_VAL + 1];
     MUST(MPI_File_get_amode(file, &amode));
     MUST(MPI_File_get_info(file, &info));
-    printf(", \"excl\": %s, \"info\": {", amode & MPI_MODE_EXCL ? "true" : "false");
+    fprintf(line, ", \"excl\": %s, \"info\": {", amode & MPI_MODE_EXCL ? "true" : "false");
     MPI_Info_get_nkeys(info, &keys);
     for (int i = 0; i < keys; i++) {
         MPI_Info_get_nthkey(info, i, key);
         MPI_Info_get(info, key, MPI_MAX_INFO_VAL, value, &there);
-        printf("%s", i ? ", " : "");
-        json_string(key);
-        printf(": ");
-        json_string(value);
+        fputs(i ? ", " : "", line);
+        json_string(line, key);
+        fputs(": ", line);
+        json_string(line, value);
     }
-    printf("}");
+    putc('}', line);
     MPI_Info_free(&info);
 }
 
@@ -165,17 +186,17 @@ static void one(int argc, char **argv, int job)
         kill(child, SIGKILL);
         waitpid(child, NULL, 0);
     }
-    for (int r = 0; r < size; r++) {
-        if (r == rank) {
-            printf("{\"job\": %d, \"rank\": %d, \"class\": \"%s\", \"wrote\": %ld, \"text\": ", job, rank, class_name(result), wrote);
-            json_string(result == MPI_SUCCESS ? "" : text);
-            if (result == MPI_SUCCESS)
-                print_info(file);
-            printf("}\n");
-            fflush(stdout);
-        }
-        MPI_Barrier(MPI_COMM_WORLD);
-    }
+    char *said = NULL;
+    size_t bytes = 0;
+    FILE *line = open_memstream(&said, &bytes);
+    fprintf(line, "{\"job\": %d, \"rank\": %d, \"class\": \"%s\", \"wrote\": %ld, \"text\": ", job, rank, class_name(result), wrote);
+    json_string(line, result == MPI_SUCCESS ? "" : text);
+    if (result == MPI_SUCCESS)
+        put_info(line, file);
+    fputs("}\n", line);
+    fclose(line);
+    print_in_order(said, bytes);
+    free(said);
     if (result == MPI_SUCCESS)
         MUST(MPI_File_close(&file));
     MPI_Info_free(&info);
