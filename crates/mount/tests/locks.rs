@@ -96,6 +96,45 @@ fn a_lock_shows_what_was_written_under_it() {
     assert_eq!(fs::read(mounts[0].at("count")).unwrap(), (4 * ROUNDS).to_le_bytes());
 }
 
+#[test]
+fn what_others_append_under_a_lock_is_there_whoever_writes_to_the_file_meanwhile() {
+    needs_mounts!();
+    const RECORDS: u64 = 100;
+    const HEAD_BYTES: u64 = 1 << 16;
+    let stand = Stand::new(2);
+    let mounts = [stand.mount("a"), stand.mount("b")];
+    fs::write(mounts[0].at("records"), vec![0; HEAD_BYTES as usize]).unwrap();
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // The kernel drops what it is answered of a file's size if the file is written to, or opened, before the answer comes.
+        for m in &mounts {
+            let over = &over;
+            scope.spawn(move || {
+                while !over.load(Ordering::SeqCst) {
+                    opened(&m.at("records")).write_all_at(b"busy", 0).unwrap();
+                }
+            });
+        }
+        let writers = mounts.iter().chain(&mounts).zip(0_u64..).map(|(m, writer)| {
+            scope.spawn(move || {
+                let file = opened(&m.at("records"));
+                for turn in 0..RECORDS {
+                    flock(&file, FlockOperation::LockExclusive).unwrap();
+                    let end = file.read_at(&mut vec![0; 1 << 16], HEAD_BYTES).unwrap() as u64;
+                    file.write_all_at(&(writer * RECORDS + turn).to_le_bytes(), HEAD_BYTES + end).unwrap();
+                    flock(&file, FlockOperation::Unlock).unwrap();
+                }
+            })
+        });
+        writers.collect::<Vec<_>>().into_iter().for_each(|writer| writer.join().unwrap());
+        over.store(true, Ordering::SeqCst);
+    });
+    let records = fs::read(mounts[1].at("records")).unwrap().split_off(HEAD_BYTES as usize);
+    let mut found: Vec<u64> = records.chunks(8).map(|record| u64::from_le_bytes(record.try_into().unwrap())).collect();
+    found.sort_unstable();
+    assert_eq!(found, (0..4 * RECORDS).collect::<Vec<_>>());
+}
+
 /// A program that waits for a lock, ended when dropped.
 struct Waiter(Child);
 

@@ -150,6 +150,7 @@ pub(crate) const FSYNC_FDATASYNC: u32 = 1 << 0;
 
 pub(crate) mod notify {
     pub(crate) const INVAL_INODE: i32 = 2;
+    pub(crate) const STORE: i32 = 4;
     pub(crate) const PRUNE: i32 = 9;
 }
 

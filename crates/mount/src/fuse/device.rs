@@ -4,6 +4,15 @@
 use super::abi;
 use std::io::{Error, IoSlice, Result};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::LazyLock;
+
+/// The address of a page that nobody can read, for as long as the process lives. `None`: there is none.
+static UNREADABLE: LazyLock<Option<usize>> = LazyLock::new(|| {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+    // SAFETY: a new mapping, at an address that the kernel chooses, touches nobody's memory.
+    let page = unsafe { libc::mmap(std::ptr::null_mut(), abi::PAGE_BYTES, libc::PROT_NONE, flags, -1, 0) };
+    (page != libc::MAP_FAILED).then_some(page as usize)
+});
 
 /// One descriptor of a mount.
 #[derive(Debug)]
@@ -78,6 +87,27 @@ impl Device {
         body.extend(offset.to_ne_bytes());
         body.extend(0_i64.to_ne_bytes());
         self.notify(abi::notify::INVAL_INODE, &body);
+    }
+
+    /// The kernel takes a file for at least so long from now on. It keeps no bytes for that: what it is promised (a byte at the file's end)
+    /// cannot be read, which it finds out once it has the size.
+    pub(crate) fn grow(&self, node: u64, size_bytes: u64) {
+        let (Some(last), Some(nothing)) = (size_bytes.checked_sub(1), *UNREADABLE) else { return };
+        let mut message = Vec::with_capacity(abi::OUT_HEADER_BYTES + 24);
+        message.extend(((abi::OUT_HEADER_BYTES + 24 + 1) as u32).to_ne_bytes());
+        message.extend(abi::notify::STORE.to_ne_bytes());
+        message.extend(0_u64.to_ne_bytes());
+        message.extend(node.to_ne_bytes());
+        message.extend(last.to_ne_bytes());
+        message.extend(1_u32.to_ne_bytes());
+        message.extend(0_u32.to_ne_bytes());
+        let parts = [
+            libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() },
+            libc::iovec { iov_base: nothing as *mut libc::c_void, iov_len: 1 },
+        ];
+        // SAFETY: the message lives until the call returns, and the kernel only reads it; of the other part it finds that it cannot be read,
+        // which is the error expected here (EFAULT). A file that it does not know (ENOENT) it need not take for anything.
+        unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
     }
 
     /// The kernel drops these, where nobody uses them, and says that it has forgotten them. Not to be called by who answers requests:

@@ -70,7 +70,7 @@ impl FileSystem {
             return answer;
         }
         match self.names.stat(&mut w.tracer, &Place::of(known.id)).map_err(|e| Refusal::from(e).of_known_file()) {
-            Ok(attributes) => self.answer_attributes(w, &known, &attributes),
+            Ok(attributes) => self.answer_attributes(w, &known, &attributes, self.options.lifetime()),
             Err(refusal) => {
                 let state = known.state();
                 let is_open = refusal.errno == libc::ESTALE && state.open_directories > 0;
@@ -114,12 +114,12 @@ impl FileSystem {
         Some(Ok(Answer::Out))
     }
 
-    fn answer_attributes(&self, w: &mut Worker, inode: &Arc<Inode>, attributes: &Attributes) -> Answered<Answer> {
+    fn answer_attributes(&self, w: &mut Worker, inode: &Arc<Inode>, attributes: &Attributes, lifetime: Duration) -> Answered<Answer> {
         let shared = inode.shared();
         let attr = self.full_attr(&mut w.tracer, attributes, shared.as_deref())?;
         inode.update(attributes, w.began);
         inode.cache_attr(&attr, attributes.change, w.began);
-        reply::attributes(&mut w.out, &attr, self.options.lifetime());
+        reply::attributes(&mut w.out, &attr, lifetime);
         Ok(Answer::Out)
     }
 
@@ -163,7 +163,9 @@ impl FileSystem {
         if change != SetAttributes::default() {
             inode.changed_here(&attributes);
         }
-        self.answer_attributes(w, &inode, &attributes)
+        // The kernel takes the size in this answer as it is, whatever it has heard of an open file meanwhile: then it is to ask anew.
+        let lifetime = if shared.is_some() { Duration::ZERO } else { self.options.lifetime() };
+        self.answer_attributes(w, &inode, &attributes, lifetime)
     }
 
     /// Set-user and set-group bits go when somebody writes who may not keep them.

@@ -2,6 +2,11 @@
 //!
 //! When a file is opened, the service is asked for its change counter: if it is the one that what is kept is of, that is kept, else
 //! forgotten. When it is closed, everything is written back, and the service is notified, which counts one up.
+//!
+//! **The kernel's size of a file** decides where a read ends. A read past it makes the kernel ask once more, but where it is notified of anything
+//! about the file before the answer comes (a program here opens it, or writes to it), it drops the answer, and goes by the size it had: the read
+//! ends too early, and a program that appends writes over what others have. So before a program may go on that is to see what others wrote,
+//! the kernel has the size as well ([`crate::fuse::device::Device::grow`]). A size that is too large does no harm: reads find the end.
 
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{FileSystem, Worker};
@@ -70,13 +75,13 @@ impl FileSystem {
     }
 
     /// Compares a file's change counter with the one that everything kept is of; whether it may be kept. If not, it is forgotten.
-    pub(crate) fn revalidate_on_open(&self, inode: &Inode, shared: &SharedFile, attributes: &Attributes) -> bool {
+    pub(crate) fn revalidate_on_open(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile, attributes: &Attributes) -> bool {
         let state = inode.state();
         let same = state.data_change == Some(attributes.change);
         let is_known = state.attr_change == Some(attributes.change);
         drop(state);
         if !same {
-            self.forget_bytes(inode, Some(shared), attributes.change);
+            self.forget_bytes(tracer, inode, Some(shared), attributes);
         } else if !is_known {
             self.device.forget_cached(self.table.number(inode.id), false);
         }
@@ -85,12 +90,22 @@ impl FileSystem {
 
     /// Forgets everything that is kept of a file, here and in the kernel. Only then is what will be kept called that of `change`:
     /// a program that compares meanwhile must not find the old bytes under the new name.
-    fn forget_bytes(&self, inode: &Inode, shared: Option<&SharedFile>, change: u64) {
+    fn forget_bytes(&self, tracer: &mut Tracer, inode: &Inode, shared: Option<&SharedFile>, attributes: &Attributes) {
         if let Some(shared) = shared {
             shared.file.forget_all();
         }
-        self.device.forget_cached(self.table.number(inode.id), true);
-        inode.state().data_change = Some(change);
+        let number = self.table.number(inode.id);
+        self.device.forget_cached(number, true);
+        let size_bytes = match &attributes.settled {
+            Some(settled) if settled.is_exact => Ok(settled.size_bytes),
+            _ => self.size_of(tracer, attributes, shared).map(|size| size.bytes),
+        };
+        // Where a server does not answer, whoever reads gets that error; and the next who looks asks again.
+        let is_known = size_bytes.is_ok_and(|size_bytes| {
+            self.device.grow(number, size_bytes);
+            true
+        });
+        inode.state().data_change = is_known.then_some(attributes.change);
     }
 
     /// Forgets everything that is kept of a file, and asks whether it has changed: what taking a lock means.
@@ -98,7 +113,7 @@ impl FileSystem {
         let attributes = self.names.stat(tracer, &Place::of(inode.id)).map_err(|e| Refusal::from(e).of_known_file())?;
         let same = inode.state().data_change == Some(attributes.change);
         if !same {
-            self.forget_bytes(inode, inode.shared().as_deref(), attributes.change);
+            self.forget_bytes(tracer, inode, inode.shared().as_deref(), &attributes);
         }
         Ok(())
     }

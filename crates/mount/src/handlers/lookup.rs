@@ -14,11 +14,20 @@ impl FileSystem {
     /// Answers the kernel with a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
     /// for when somebody wants it.
     pub(crate) fn answer_entry(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+        self.answer_entry_for(w, place, attributes, self.options.lifetime())
+    }
+
+    /// The same in answers that the kernel takes whatever it has heard of the file meanwhile: where it had the file before, it is to ask anew.
+    pub(crate) fn answer_entry_once(&self, w: &mut Worker, place: &Place, attributes: &Attributes) -> Answered<Answer> {
+        self.answer_entry_for(w, place, attributes, Duration::ZERO)
+    }
+
+    fn answer_entry_for(&self, w: &mut Worker, place: &Place, attributes: &Attributes, lifetime: Duration) -> Answered<Answer> {
         let inode = self.table.insert((attributes, w.began), (place.from, &place.path), self.options.lifetime());
         let shared = inode.shared();
         let number = self.table.number(attributes.id);
         match self.full_attr(&mut w.tracer, attributes, shared.as_deref()) {
-            Ok(attr) => reply::entry(&mut w.out, number, &attr, self.lifetimes()),
+            Ok(attr) => reply::entry(&mut w.out, number, &attr, Lifetimes { attributes: lifetime, ..self.lifetimes() }),
             Err(refusal) => {
                 self.log_refusal("size", &refusal);
                 let attr = attr(attributes, Size::default());

@@ -104,7 +104,12 @@ impl FileSystem {
                 Err(error) if error.kind() == ErrorKind::Exists && flags & libc::O_EXCL as u32 == 0 => {}
                 Err(error) => return Err(error.into()),
             }
-            // Another client was first: its file is opened. If it has gone again meanwhile, ours can be made.
+            // Another client was first: its file is opened. The kernel takes what it is given of a file that is made as it is, whatever it has
+            // heard of that file meanwhile: it is to look the name up, and to open what it finds.
+            if self.retries.first_of_create(w.thread) {
+                return Err(Refusal::plain(libc::ESTALE));
+            }
+            // It was gone again by then. If it still is, ours can be made.
             let attributes = match self.names.stat(&mut w.tracer, &place) {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
                 attributes => attributes?,
@@ -132,9 +137,9 @@ impl FileSystem {
                 None => self.names.truncate(&mut w.tracer, &Place::of(attributes.id), 0)?,
             }
             let attributes = self.names.stat(&mut w.tracer, &Place::of(attributes.id)).map_err(|e| Refusal::from(e).of_known_file())?;
-            self.answer_entry(w, place, &attributes)?;
+            self.answer_entry_once(w, place, &attributes)?;
         } else {
-            self.answer_entry(w, place, attributes)?;
+            self.answer_entry_once(w, place, attributes)?;
         }
         let opened = self.inode(number).and_then(|inode| self.opened(w, &inode, flags & !empty, Some(OpenTarget::Name(place.clone()))));
         match opened {
@@ -187,6 +192,6 @@ impl FileSystem {
         let place = self.place(directory, name)?;
         let attributes = self.names.link(&mut w.tracer, &Place::of(known.id), &place)?;
         known.changed_here(&attributes);
-        self.answer_entry(w, &place, &attributes)
+        self.answer_entry_once(w, &place, &attributes)
     }
 }

@@ -68,7 +68,7 @@ impl FileSystem {
             }
             None => {}
         }
-        let keep = self.revalidate_on_open(inode, &shared, &attributes);
+        let keep = self.revalidate_on_open(&mut w.tracer, inode, &shared, &attributes);
         Ok(self.handle(inode, shared, flags, keep))
     }
 

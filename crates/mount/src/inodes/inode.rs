@@ -1,7 +1,7 @@
 //! A file or directory as it is known here.
 
 use crate::fuse::reply::Attr;
-use crate::inodes::dentries::Dentries;
+use crate::inodes::dentries::{Dentries, SLACK};
 use crate::inodes::lock_owners::LockOwners;
 use crate::inodes::shared_file::SharedFile;
 use parking_lot::{Mutex, MutexGuard};
@@ -34,6 +34,8 @@ pub(crate) struct InodeState {
     pub attr_change: Option<u64>,
     /// The change counter that the kernel's copies of its bytes are of.
     pub data_change: Option<u64>,
+    /// When the kernel was given attributes of a file that nobody had open, and others not long before: it may have taken either.
+    pub given_others: Option<Instant>,
     /// What the kernel was last given of a file, with its size.
     pub cached_attr: Option<Box<CachedAttr>>,
     /// Who of the programs here has locks on it: `close` has to free them.
@@ -91,8 +93,13 @@ impl Inode {
     pub(crate) fn update(&self, attributes: &Attributes, asked: Instant) {
         let mut state = self.state();
         if self.kind == FileKind::File && state.was_never_open() {
+            // Of two answers that were on their way at a time, the kernel takes the one that comes first.
+            if state.data_change.is_some_and(|given| given != attributes.change) {
+                state.given_others = Some(Instant::now());
+            }
+            let is_sure = state.given_others.is_none_or(|at| at.elapsed() > SLACK);
             // Of nothing, all is of any change; and the kernel need not forget what it was given when the file is opened.
-            state.data_change = Some(attributes.change);
+            state.data_change = is_sure.then_some(attributes.change);
         }
         state.no_xattrs_at = (attributes.extended_bytes == 0).then_some(asked);
         if state.target.is_none()
@@ -122,5 +129,44 @@ impl Inode {
         state.data_change = alone.then_some(attributes.change);
         state.mode = attributes.mode;
         state.gid = attributes.gid;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_answers_at_a_time_nobody_knows_which_the_kernel_took() {
+        let at = |change| Attributes {
+            id: FileId(7),
+            kind: FileKind::File,
+            mode: 0o644,
+            uid: 0,
+            gid: 0,
+            links: 1,
+            accessed_ns: 0,
+            modified_ns: 0,
+            changed_ns: 0,
+            created_ns: 0,
+            change,
+            device: 0,
+            target_bytes: 0,
+            extended_bytes: 0,
+            target: None,
+            size_bytes: None,
+            settled: None,
+            lost: None,
+            layout: None,
+            default_layout: None,
+        };
+        let inode = Inode::new(&at(1), 1);
+        for (change, kept) in [(1, Some(1)), (1, Some(1)), (2, None), (2, None)] {
+            inode.update(&at(change), Instant::now());
+            assert_eq!(inode.state().data_change, kept);
+        }
+        inode.state().given_others = Instant::now().checked_sub(2 * SLACK);
+        inode.update(&at(2), Instant::now());
+        assert_eq!(inode.state().data_change, Some(2));
     }
 }

@@ -29,6 +29,8 @@ pub(crate) struct StaleRetries {
     /// How many there are below: mostly none, and then nobody waits for the lock.
     count: AtomicUsize,
     threads: Mutex<HashMap<u32, Retry>>,
+    /// Threads that were to make a file, and got that there is one; and when.
+    creates: Mutex<HashMap<u32, Instant>>,
 }
 
 struct Retry {
@@ -56,6 +58,17 @@ impl StaleRetries {
         threads.retain(|_, retry| retry.at.elapsed() < SLACK);
         threads.insert(thread, Retry { file, arrived: None, at: Instant::now() });
         self.count.store(threads.len(), Ordering::Release);
+    }
+
+    /// This thread was to make a file, and there is one: whether the kernel may be sent to look its name up. It does so once for each request of
+    /// a program, which gets the error if that ends the same way.
+    pub(crate) fn first_of_create(&self, thread: u32) -> bool {
+        let mut creates = self.creates.lock();
+        creates.retain(|_, at| at.elapsed() < SLACK);
+        match creates.remove(&thread) {
+            Some(_) => false,
+            None => creates.insert(thread, Instant::now()).is_none(),
+        }
     }
 
     /// This thread has looked a name up, and found this file; `None`: something that a path does not end at.
@@ -117,6 +130,14 @@ mod tests {
         assert_eq!(retries.resume(1, other), Some(OpenTarget::Name(place("name"))));
         retries.went_stale(1, file);
         assert_eq!(retries.resume(1, other), None, "it went for another file, by a name nobody looked up");
+    }
+
+    #[test]
+    fn who_finds_what_was_to_be_made_looks_once_and_then_opens_it() {
+        let retries = StaleRetries::default();
+        assert!(retries.first_of_create(1) && retries.first_of_create(2));
+        assert!(!retries.first_of_create(1));
+        assert!(retries.first_of_create(1));
     }
 
     #[test]
