@@ -100,7 +100,7 @@ impl FileSystem {
             Some(settled) if settled.is_exact => Ok(settled.size_bytes),
             _ => self.size_of(tracer, attributes, shared).map(|size| size.bytes),
         };
-        // Where a server does not answer, whoever reads gets that error; and the next who looks asks again.
+        // Where a server does not answer, a client that reads gets that error; and the next who looks asks again.
         let is_known = size_bytes.is_ok_and(|size_bytes| {
             self.device.grow(number, size_bytes);
             true
