@@ -120,6 +120,10 @@ pub const LOT_BYTES: u64 = 1 << 63;
 pub const LOT_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
 /// What of a lot's promise moves to a target at a time, if it needs no more: fewer questions, while little waits where it is not used.
 pub const LOT_MOVE_BYTES: u64 = 64 << 20;
+/// Of the room at a target, the part that moves to one lot there at a time, if it needs no more: other lots need some too.
+pub const LOT_MOVE_PART: u64 = 2;
+/// How often a target is asked for a part of its share that is not used, where writes in flight may need it: each time for half as much.
+pub const LOT_GIFTS: u32 = 8;
 /// How long a reclaim waits for the bytes of removed files to go, before it says what there is: shorter than a client is patient.
 pub const LOT_RECLAIM: Duration = Duration::from_secs(20);
 /// Directories of a lot in its report.

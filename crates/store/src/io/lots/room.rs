@@ -66,17 +66,19 @@ impl Lots {
 
     /// Exactly what a write adds, from the share and what others have left of the lot.
     fn within_promise<'a>(&self, lot: &'a Lot, needed: u64) -> Result<Charge<'a>> {
+        let mut refused = None;
         for _ in 0..limits::LOT_TRIES {
             if let Some(charge) = lot.take_exactly(needed, || self.look_at_pending(lot)) {
                 self.ballast_ahead_of(needed);
                 return Ok(charge);
             }
             let Some(more) = self.more() else { break };
-            if lot.more.ask(|| more.move_here(lot.id, self.target(), needed)).is_err() {
+            if let Err(error) = lot.more.ask(|| more.move_here(lot.id, self.target(), needed)) {
+                refused = Some(error);
                 break;
             }
         }
-        Err(used_up(lot, needed))
+        Err(used_up(lot, needed, refused.as_ref()))
     }
 
     /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them; whether there was
@@ -115,13 +117,18 @@ pub(in crate::io) fn taken_by_others(error: &Error, lot: &Lot) -> Error {
     Error::new(error.kind(), problem)
 }
 
-fn used_up(lot: &Lot, needed: u64) -> Error {
+/// The refusal of more than a share has left; `refused`: why no more of it comes from other targets.
+fn used_up(lot: &Lot, needed: u64, refused: Option<&Error>) -> Error {
     let Some(held) = lot.held() else { return Error::new(ErrorKind::Quota, format!("lot {} is not here any more", lot.id)) };
     let share = &held.share;
     let [needed, size, here, used] = [needed, share.size_bytes, share.share_bytes, lot.used()].map(numbers::size);
     let until = utc_minute(share.until_ns);
+    let others = match refused {
+        Some(error) if error.kind() != ErrorKind::Quota => format!("what other targets have left cannot move here: {}", error.message()),
+        _ => "no other target has more left".to_owned(),
+    };
     let problem = format!(
-        "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and no other target has more left; its size is \
+        "lot `{}` (number {}) is used up: {needed} more are needed, {used} of its {here} on this target are used, and {others}; its size is \
          {size}, until {until}; resize it, or remove files from it",
         share.name, lot.id
     );

@@ -1,4 +1,7 @@
 //! Promise that is not used moves to the target that needs it: it is taken from those that have most, at the target first.
+//!
+//! What is taken from a target is free there, and may be gone at once. So no more is taken than there is room for at the target that needs it,
+//! and of that room a part is left to other lots, unless all of it is needed.
 
 use super::keeper::{Keeper, share_at, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
@@ -33,20 +36,20 @@ impl Keeper {
     pub(super) fn move_here(&self, id: LotId, target: TargetId, bytes: u64) -> Result<LotReport> {
         let _claim = self.claims.claim(id);
         let lot = self.standing(id)?;
-        let Some((_, had)) = lot.shares.iter().find(|(of, _)| *of == target).copied() else {
+        if !lot.shares.iter().any(|(of, _)| *of == target) {
             return Err(Error::new(ErrorKind::Invalid, format!("target {target} is none of lot `{}`", lot.name)));
-        };
+        }
         let is_over = |used: &LotUse| used.target == target && used.expired;
         if lot.until_ns <= self.namespace.now_ns() && self.uses(&lot).iter().any(is_over) {
             let problem = format!("lot `{}` promises nothing any more: it ended at {}", lot.name, utc_minute(lot.until_ns));
             return Err(Error::new(ErrorKind::Quota, problem));
         }
         let least = bytes.max(1).checked_next_multiple_of(BLOCK_BYTES).ok_or_else(|| used_up(&lot, 0))?;
-        let wanted = least.max(limits::LOT_MOVE_BYTES);
+        let room = self.room_at(target).map_or(u64::MAX, |room| room / limits::LOT_MOVE_PART / BLOCK_BYTES * BLOCK_BYTES);
+        let wanted = least.max(limits::LOT_MOVE_BYTES.min(room));
         let rest = rest_bytes(&lot).min(wanted);
         let (moved, got) = if rest >= least { (lot, rest) } else { self.gather(&lot, target, rest, (least, wanted))? };
-        let to_bytes = had.checked_add(got).ok_or_else(|| used_up(&moved, 0))?;
-        let raised = self.raise(&moved, target, to_bytes).inspect_err(|_| self.look())?;
+        let raised = self.raise_by(&moved, target, got, least).inspect_err(|_| self.look())?;
         if got < least {
             // Those that had it have used it meanwhile.
             let used = self.uses(&raised).iter().fold(0_u64, |sum, used| sum.saturating_add(used.used_bytes));
@@ -56,29 +59,75 @@ impl Keeper {
         Ok(self.report(raised, uses))
     }
 
+    /// Makes a share larger by so many bytes, or, where they do not fit, by as many as do, but at least by so many. The row.
+    pub(super) fn raise_by(&self, lot: &Lot, target: TargetId, bytes: u64, least: u64) -> Result<Lot> {
+        let raise = |lot: &Lot, bytes: u64| {
+            let to_bytes = share_at(lot, target).checked_add(bytes).ok_or_else(|| used_up(lot, 0))?;
+            self.raise(lot, target, to_bytes)
+        };
+        match raise(lot, bytes) {
+            Err(error) if error.kind() == ErrorKind::NoSpace && bytes > least => {
+                let now = self.namespace.lot(lot.id)?.lot;
+                let fits = self.room_at(target).unwrap_or(0) / BLOCK_BYTES * BLOCK_BYTES;
+                raise(&now, fits.clamp(least, bytes).min(rest_bytes(&now)))
+            }
+            other => other,
+        }
+    }
+
+    /// What is free where a target is, and promised to nobody; `None`: it does not say.
+    fn room_at(&self, target: TargetId) -> Option<u64> {
+        let spaces = self.servers.space(&self.server_of(target).ok()?).ok()?;
+        let here = spaces.into_iter().find(|space| space.target == target)?;
+        Some(here.available_bytes.saturating_sub(here.promised_bytes))
+    }
+
     /// Takes what others do not use, until it comes, with the rest, to what is wanted; the row, and how much there is for the target now.
     pub(super) fn gather(&self, lot: &Lot, target: TargetId, rest: u64, (least, wanted): (u64, u64)) -> Result<(Lot, u64)> {
-        let uses = self.uses(lot);
-        let share = |of: TargetId| share_at(lot, of);
-        let others = uses.iter().filter(|used| used.target != target);
-        let unused: Vec<_> = others.map(|used| (used.target, share(used.target).saturating_sub(used_blocks(used)))).collect();
-        let all = unused.iter().fold(rest, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        if all < least {
-            return Err(used_up(lot, uses.iter().fold(0, |sum, used| sum.saturating_add(used.used_bytes))));
-        }
         let (mut row, mut got) = (lot.clone(), rest);
-        for (donor, gift) in donors(&unused, wanted - rest) {
-            let before = rest_bytes(&row);
-            match self.lower(&row, donor, share(donor) - gift) {
-                Ok(lowered) => {
-                    got = got.saturating_add(rest_bytes(&lowered).saturating_sub(before));
-                    row = lowered;
+        for _ in 0..limits::LOT_GIFTS {
+            let uses = self.uses(&row);
+            let others = uses.iter().filter(|used| used.target != target);
+            let unused: Vec<_> = others.map(|used| (used.target, share_at(&row, used.target).saturating_sub(used_blocks(used)))).collect();
+            let all = unused.iter().fold(got, |sum, (_, bytes)| sum.saturating_add(*bytes));
+            if all < least && got == rest {
+                return Err(used_up(lot, uses.iter().fold(0, |sum, used| sum.saturating_add(used.used_bytes))));
+            }
+            let before = got;
+            for (donor, gift) in donors(&unused, wanted.saturating_sub(got)) {
+                let rest = rest_bytes(&row);
+                match self.give(&row, donor, gift) {
+                    Ok(lowered) => {
+                        got = got.saturating_add(rest_bytes(&lowered).saturating_sub(rest));
+                        row = lowered;
+                    }
+                    // It may have given something, or not: the worker finds out. Others have some too.
+                    Err(_) => self.look(),
                 }
-                // It may have given something, or not: the worker finds out. Others have some too.
-                Err(_) => self.look(),
+            }
+            if got >= least || got == before {
+                break;
             }
         }
         Ok((row, got))
+    }
+
+    /// Takes so much from a share, or less, where writes are in flight at its target that may need some of it. The row.
+    fn give(&self, row: &Lot, donor: TargetId, gift: u64) -> Result<Lot> {
+        let has = share_at(row, donor);
+        let mut gift = gift;
+        for _ in 0..limits::LOT_GIFTS {
+            match self.lower(row, donor, has - gift) {
+                Err(error) if error.kind() == ErrorKind::Quota => {}
+                other => return other,
+            }
+            let used = self.all_uses(row)?.get(&donor).map_or(has, used_blocks);
+            gift = has.saturating_sub(used).min(gift) / 2 / BLOCK_BYTES * BLOCK_BYTES;
+            if gift == 0 {
+                break;
+            }
+        }
+        Ok(row.clone())
     }
 }
 

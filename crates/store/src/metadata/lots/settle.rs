@@ -120,12 +120,15 @@ impl Keeper {
         let mut rest = rest_bytes(&lot);
         let mut order = lot.shares.clone();
         order.sort_by_key(|(target, bytes)| (*bytes, *target));
-        for (target, bytes) in order {
+        for (target, _) in order {
             if rest == 0 || !all {
                 break;
             }
-            match self.raise(&lot, target, bytes.saturating_add(rest)) {
-                Ok(raised) => (lot, rest) = (raised, 0),
+            match self.raise_by(&lot, target, rest, BLOCK_BYTES.min(rest)) {
+                Ok(raised) => {
+                    rest = rest_bytes(&raised);
+                    lot = raised;
+                }
                 // There is no room here: perhaps elsewhere.
                 Err(e) if e.kind() == ErrorKind::NoSpace => lot = self.namespace.lot(id)?.lot,
                 Err(_) => all = false,

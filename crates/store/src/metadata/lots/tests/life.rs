@@ -151,12 +151,42 @@ fn promise_moves_to_where_it_is_needed_until_it_is_used_up() {
         ErrorKind::Access,
         &["servers"],
     );
-    // There is no room where it is needed: it goes back.
+    // There is little room where it is needed: that much moves, and a part is left to others.
     let other = world.create("other", 4 * GI, HOUR_NS).unwrap().lot.id;
-    world.disks.lock().outside.insert(TargetId(2), 8 * GI);
-    let refused = world.ask(&store, LotOperation::MoveHere { lot: other, target: TargetId(2), bytes: 2 * GI }).unwrap_err();
-    assert_eq!(refused.kind(), ErrorKind::NoSpace);
+    let free = |world: &World, bytes| {
+        let mut disks = world.disks.lock();
+        let promised: u64 = disks.shares.iter().filter(|((of, _), _)| *of == TargetId(2)).map(|(_, share)| share.share_bytes).sum();
+        disks.outside.insert(TargetId(2), 10 * GI - promised - bytes);
+    };
+    let move_there = |bytes| world.ask(&store, LotOperation::MoveHere { lot: other, target: TargetId(2), bytes });
+    let there = |world: &World| world.disks.lock().shares[&(TargetId(2), other)].share_bytes;
+    free(&world, 20 * MI);
+    move_there(1).unwrap();
+    assert_eq!(there(&world), GI + 10 * MI);
+    move_there(7 * MI).unwrap();
+    assert_eq!(there(&world), GI + 17 * MI, "what is needed, whatever is left then");
+    // There is none: nothing moves.
+    free(&world, 0);
+    assert_eq!(move_there(2 * GI).unwrap_err().kind(), ErrorKind::NoSpace);
     world.lots().settled();
+    world.check();
+}
+
+#[test]
+fn promise_moves_beside_writes_in_flight() {
+    let world = World::new();
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    let move_here = |bytes| world.ask(&Identity::store(), LotOperation::MoveHere { lot, target: TargetId(0), bytes });
+    let shares = |world: &World| [0, 1, 2, 3].map(|target| world.disks.lock().shares[&(TargetId(target), lot)].share_bytes);
+    world.disks.lock().in_flight.extend((1..4).map(|target| (TargetId(target), GI - MI)));
+    move_here(1).unwrap();
+    assert_eq!(shares(&world)[0], GI + MI, "what the one that has most can give beside them");
+    move_here(3 * MI / 2).unwrap();
+    assert!(shares(&world)[0] >= GI + 5 * MI / 2, "and the others");
+    world.check();
+    assert_eq!(move_here(MI).unwrap_err().kind(), ErrorKind::Quota);
+    world.disks.lock().in_flight.clear();
+    move_here(2 * GI).unwrap();
     world.check();
 }
 

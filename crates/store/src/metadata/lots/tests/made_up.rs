@@ -59,6 +59,8 @@ impl Fuse {
 pub(crate) struct Disks {
     pub shares: BTreeMap<(TargetId, LotId), LotShare>,
     pub datafiles: BTreeMap<DatafileId, u64>,
+    /// Bytes of writes into lots that have begun.
+    pub in_flight: BTreeMap<TargetId, u64>,
     /// Bytes outside lots.
     pub outside: BTreeMap<TargetId, u64>,
     pub away: BTreeSet<TargetId>,
@@ -164,8 +166,9 @@ impl IoServers for Servers {
         if share.until_ns > now_ns() && share.share_bytes > had && share.share_bytes.saturating_sub(used) > room {
             return Err(Error::new(ErrorKind::NoSpace, format!("{room} bytes are free")).at_server(&server.name));
         }
-        if share.until_ns > now_ns() && share.share_bytes < had && share.share_bytes < used {
-            return Err(Error::new(ErrorKind::Quota, format!("{used} bytes are used")).at_server(&server.name));
+        let taken = used + disks.in_flight.get(&target).copied().unwrap_or(0);
+        if share.until_ns > now_ns() && share.share_bytes < had && share.share_bytes < taken {
+            return Err(Error::new(ErrorKind::Quota, format!("{taken} bytes are taken")).at_server(&server.name));
         }
         disks.shares.insert((target, share.lot), share.clone());
         disks.check();
@@ -188,7 +191,10 @@ impl IoServers for Servers {
 
     fn space(&self, server: &ServerEntry) -> Result<Vec<TargetSpace>> {
         let target = self.target(server)?;
-        let available_bytes = self.disks.lock().free(target);
+        let (available_bytes, promised_bytes) = {
+            let disks = self.disks.lock();
+            (disks.free(target), disks.promised(target, LotId(0)))
+        };
         let (directory, file_system) = (String::new(), target.0.into());
         Ok(vec![TargetSpace {
             target,
@@ -197,7 +203,7 @@ impl IoServers for Servers {
             available_bytes,
             available_files: 1000,
             file_system,
-            promised_bytes: 0,
+            promised_bytes,
             level: Level::Admission,
         }])
     }
