@@ -97,7 +97,7 @@ fn a_lock_shows_what_was_written_under_it() {
 }
 
 #[test]
-fn what_others_append_under_a_lock_is_there_whoever_writes_to_the_file_meanwhile() {
+fn what_others_append_under_a_lock_is_there_beside_writes_of_another_program() {
     needs_mounts!();
     const RECORDS: u64 = 100;
     const HEAD_BYTES: u64 = 1 << 16;
