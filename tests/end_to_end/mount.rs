@@ -187,7 +187,8 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
     std::os::unix::fs::chown(&at, Some(PERSON), Some(PERSON)).unwrap();
     // The command itself may lie where the person may not look.
     let program = here.path().join("thalweg");
-    fs::copy(crate::common::THALWEG, &program).unwrap();
+    // (Copied by a program: a child that another test starts meanwhile would have it open for writing, and it could not be run.)
+    assert!(Command::new("cp").arg(crate::common::THALWEG).arg(&program).status_in_time().unwrap().success());
     let as_person = |program: &Path, arguments: &[&str]| -> Said {
         let mut command = Command::new(program);
         command.args(arguments).env_remove("THALWEG_STORE").uid(PERSON).gid(PERSON).current_dir("/").stdin(Stdio::null());
