@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
 use crate::observe::lives::{Beginning, Life};
-use crate::observe::observation::Observation;
+use crate::observe::observation::{Observation, each_within};
 use crate::observe::served::{Queueing, Requests, Stretch};
 use crate::observe::tables::{Actor, Tables};
 use crate::path::ledger::{Entry, Ledger};
@@ -108,13 +108,9 @@ impl Sharing {
 
     /// Where that is worth saying, as it goes on after what was waited for: `while loop2 served `dd` (process 812) 61 % of the time`.
     pub(crate) fn words(&self) -> String {
-        let others: Vec<&Served> = self.served.iter().filter(|served| served.whose.is_others()).collect();
-        let more = if others.iter().skip(1).any(|other| other.part >= limits::SHARED_WORTH_SAYING) { " and others" } else { "" };
-        let part = match others.first() {
-            Some(first) if more.is_empty() => first.part,
-            _ => self.part(Whose::is_others),
-        };
-        let who = others.first().map_or_else(String::new, |first| first.words());
+        let more = self.others().skip(1).any(|other| other.part >= limits::SHARED_WORTH_SAYING);
+        let part = self.others().take(if more { usize::MAX } else { 1 }).map(|served| served.part).sum();
+        let (who, more) = (self.others_name(), if more { " and others" } else { "" });
         format!("while {} served {who}{more} {} of the time", self.device, whole_percent(part))
     }
 
@@ -138,9 +134,14 @@ impl Sharing {
         Some(format!("meanwhile {} served {}{so}", self.device, named.join(", ")))
     }
 
-    /// The program that had most of it, where others had; its name alone.
-    fn most(&self) -> Option<&Served> {
-        self.served.iter().find(|served| served.whose.is_others())
+    /// Those that it served beside the recorded run, most first.
+    fn others(&self) -> impl Iterator<Item = &Served> {
+        self.served.iter().filter(|served| served.whose.is_others())
+    }
+
+    /// Of those the one that had most.
+    fn others_name(&self) -> String {
+        self.others().next().map_or_else(|| "others".to_owned(), Served::words)
     }
 }
 
@@ -183,6 +184,14 @@ pub(crate) struct Sharings {
     pub foreign: HashMap<(u32, String), Foreign>,
 }
 
+/// What a device did in all of the recording.
+struct Did {
+    stretches: Vec<Stretch>,
+    queueing: Queueing,
+    /// Whether what the page cache wrote back to it is of others.
+    foreign_writeback: bool,
+}
+
 /// Waits that are seen together.
 #[derive(Default)]
 struct Waits {
@@ -205,28 +214,31 @@ impl Sharings {
             of.intervals.push((run.start, run.end));
             if let Some(actor) = tables.actors.get(run.track as usize) {
                 of.processes.insert(actor.pid);
-                of.programs.insert(program(actor).to_owned());
+                of.programs.insert(actor.program().to_owned());
             }
         }
         let mut made = Sharings::default();
-        let mut served: HashMap<u32, Vec<Stretch>> = HashMap::new();
+        let mut devices: HashMap<u32, Did> = HashMap::new();
         for (key, waits) in waits {
             let (_, machine, device) = key;
             let device =
                 if device == NONE { seen.busiest(tables, machine, &waits.intervals).map(|(device, ..)| device) } else { Some(device) };
-            let Some((device, did)) = device.and_then(|device| Some((device, seen.devices.get(&device)?))) else { continue };
-            if !did.of_whom.says_who() {
+            let Some((device, requests)) = device.and_then(|device| Some((device, &seen.devices.get(&device)?.of_whom))) else { continue };
+            if !requests.says_who() {
                 continue;
             }
-            let stretches = served.entry(device).or_insert_with(|| did.of_whom.served());
-            let foreign_writeback = foreign_writeback(tables, seen, device, &did.of_whom);
-            let whose = |by: u32| whose(tables, lives, &waits, machine, foreign_writeback, by);
+            let did = devices.entry(device).or_insert_with(|| Did {
+                stretches: requests.served(),
+                queueing: requests.queueing(),
+                foreign_writeback: foreign_writeback(tables, seen, device, requests),
+            });
+            let whose = |by: u32| whose(tables, lives, &waits, machine, did.foreign_writeback, by);
             let sharing = Sharing {
                 device: tables.actors[device as usize].name.clone(),
-                served: meanwhile(tables, stretches, &waits.intervals, whose),
-                queueing: did.of_whom.queueing(),
+                served: meanwhile(tables, &did.stretches, &waits.intervals, whose),
+                queueing: did.queueing,
             };
-            made.note_foreign(tables, (machine, &sharing), stretches, foreign_writeback);
+            made.note_foreign(tables, (machine, &sharing), did);
             made.of.insert(key, sharing);
         }
         made
@@ -241,7 +253,7 @@ impl Sharings {
     }
 
     /// What of a device's time is no recorded program's, and makes those wait.
-    fn note_foreign(&mut self, tables: &Tables, (machine, sharing): (u32, &Sharing), stretches: &[Stretch], foreign_writeback: bool) {
+    fn note_foreign(&mut self, tables: &Tables, (machine, sharing): (u32, &Sharing), did: &Did) {
         let name = (machine, sharing.device.clone());
         let Queueing::InTurns(in_turns) = sharing.queueing else { return };
         if self.foreign.contains_key(&name) {
@@ -250,14 +262,13 @@ impl Sharings {
         let is_foreign = |by: u32| {
             tables.actors.get(by as usize).is_some_and(|a| match a.role {
                 Role::None => a.thread,
-                Role::Kernel => foreign_writeback && is_writeback(a),
+                Role::Kernel => did.foreign_writeback && is_writeback(a),
                 _ => false,
             })
         };
-        let mut foreign = Foreign { in_turns, ..Foreign::default() };
-        foreign.who = sharing.most().map_or_else(|| "others".to_owned(), Served::words);
+        let mut foreign = Foreign { in_turns, who: sharing.others_name(), ..Foreign::default() };
         let mut before = 0.0;
-        for stretch in stretches.iter().filter(|stretch| is_foreign(stretch.by)) {
+        for stretch in did.stretches.iter().filter(|stretch| is_foreign(stretch.by)) {
             foreign.stretches.push((stretch.start, stretch.end, before));
             before += (stretch.end - stretch.start) as f64;
         }
@@ -265,10 +276,6 @@ impl Sharings {
             self.foreign.insert(name, foreign);
         }
     }
-}
-
-fn program(actor: &Actor) -> &str {
-    actor.name.split('/').next().unwrap_or(&actor.name)
 }
 
 fn is_writeback(actor: &Actor) -> bool {
@@ -310,7 +317,7 @@ fn whose(tables: &Tables, lives: &[Life], waits: &Waits, machine: u32, foreign_w
         Role::Kernel if is_writeback(actor) => Whose::OwnWriteback,
         Role::Kernel => Whose::Kernel,
         _ if actor.machine == machine && actor.pid != 0 && waits.processes.contains(&actor.pid) => Whose::Own,
-        _ if actor.pid == 0 && waits.programs.contains(program(actor)) => Whose::Own,
+        _ if actor.pid == 0 && waits.programs.contains(actor.program()) => Whose::Own,
         // (Who was there before, and was named besides, is recorded and not of the command.)
         Role::Client if !actor.reached && !matches!(life, Some((_, Beginning::Seen))) => Whose::Command,
         Role::Client if tables.actors.get(tables.main as usize).is_some_and(|main| main.pid == actor.pid) => Whose::Command,
@@ -347,21 +354,18 @@ fn foreign_writeback(tables: &Tables, seen: &Observation, device: u32, requests:
 /// Whom the device served in these waits (both earliest first), most first.
 fn meanwhile(tables: &Tables, stretches: &[Stretch], waits: &[(i64, i64)], whose: impl Fn(u32) -> Whose) -> Vec<Served> {
     let mut ns: HashMap<u32, i64> = HashMap::new();
-    let mut first = 0;
-    for &(from, to) in waits {
-        while stretches.get(first).is_some_and(|stretch| stretch.end <= from) {
-            first += 1;
-        }
-        for stretch in stretches[first..].iter().take_while(|stretch| stretch.start < to) {
-            *ns.entry(stretch.by).or_default() += stretch.end.min(to) - stretch.start.max(from);
-        }
-    }
+    each_within(
+        stretches,
+        |stretch| (stretch.start, stretch.end),
+        waits,
+        |stretch, within_ns| *ns.entry(stretch.by).or_default() += within_ns,
+    );
     let all: i64 = waits.iter().map(|(from, to)| to - from).sum();
     let mut served: BTreeMap<(Whose, String), Served> = BTreeMap::new();
     for (by, ns) in ns {
         let whose = whose(by);
         let actor = tables.actors.get(by as usize);
-        let name = actor.map_or("", program).to_owned();
+        let name = actor.map_or("", Actor::program).to_owned();
         let one = served.entry((whose, name.clone())).or_insert_with(|| Served { whose, name, processes: BTreeSet::new(), part: 0.0 });
         one.processes.extend(actor.map(|actor| actor.pid).filter(|pid| *pid != 0));
         one.part += ns as f64 / all.max(1) as f64;

@@ -361,18 +361,31 @@ impl Observation {
 /// For how long a device was at work within these waits, and how many bytes it moved: of a burst that lies in part within one, as much of them.
 fn meanwhile(bursts: &[(i64, i64, u64)], waits: &[(i64, i64)]) -> (i64, u64) {
     let (mut busy_ns, mut bytes) = (0, 0.0);
+    each_within(
+        bursts,
+        |&(start, end, _)| (start, end),
+        waits,
+        |&(start, end, moved), within_ns| {
+            busy_ns += within_ns;
+            bytes += moved as f64 * within_ns as f64 / (end - start).max(1) as f64;
+        },
+    );
+    (busy_ns, bytes.round() as u64)
+}
+
+/// Calls `each` with what lies within these waits, in part or whole, and with how much of it does, in nanoseconds. Both are in order of time, and what
+/// is looked for does not overlap itself.
+pub(crate) fn each_within<T>(all: &[T], bounds: impl Fn(&T) -> (i64, i64), waits: &[(i64, i64)], mut each: impl FnMut(&T, i64)) {
     let mut first = 0;
     for &(from, to) in waits {
-        while bursts.get(first).is_some_and(|burst| burst.1 <= from) {
+        while all.get(first).is_some_and(|one| bounds(one).1 <= from) {
             first += 1;
         }
-        for &(start, end, moved) in bursts[first..].iter().take_while(|burst| burst.0 < to) {
-            let within = (end.min(to) - start.max(from)).max(0);
-            busy_ns += within;
-            bytes += moved as f64 * within as f64 / (end - start).max(1) as f64;
+        for one in all[first..].iter().take_while(|one| bounds(one).0 < to) {
+            let (start, end) = bounds(one);
+            each(one, (end.min(to) - start.max(from)).max(0));
         }
     }
-    (busy_ns, bytes.round() as u64)
 }
 
 impl Observer for Observation {

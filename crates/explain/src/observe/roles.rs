@@ -103,7 +103,7 @@ fn processes(tables: &Tables, lives: &[Life]) -> (Vec<Process>, Vec<Option<usize
         process.client |= actor.role == Role::Client;
         process.mount |= actor.mount;
         if process.name.is_empty() || actor.leads() {
-            process.name = actor.name.split('/').next().unwrap_or_default().to_owned();
+            process.name = actor.program().to_owned();
         }
         of_actor.push(Some(number));
     }

@@ -37,6 +37,11 @@ impl Actor {
     pub(crate) fn leads(&self) -> bool {
         self.tid != 0 && self.tid == self.pid
     }
+
+    /// Its program's name: that of its process, without its own.
+    pub(crate) fn program(&self) -> &str {
+        self.name.split('/').next().unwrap_or(&self.name)
+    }
 }
 
 /// An object, as the rules see it.

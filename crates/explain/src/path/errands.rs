@@ -13,7 +13,7 @@ use crate::limits::path as limits;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
-use crate::observe::tables::{Actor, Tables};
+use crate::observe::tables::Tables;
 use crate::waits::place::{Labels, Place, What};
 use thalweg_trace::{ObjectKind, Role, SpanKind};
 
@@ -118,8 +118,7 @@ impl Errands {
         self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, holder, span.start));
         self.hold((tables, feed), (waiter, holder), one_process, (span, at));
         // Of one server's threads or processes, it may be a lock handed on.
-        let command = |actor: &Actor| actor.name.split('/').next().unwrap_or_default().to_owned();
-        let one_server = own.pid != 0 && own.machine == other.machine && command(own) == command(other);
+        let one_server = own.pid != 0 && own.machine == other.machine && own.program() == other.program();
         let servers = own.role == Role::Server && other.role == Role::Server && one_server;
         if servers && span.kind == SpanKind::WaitLock && span.ending_seen() && self.clients.pids[0] != 0 {
             let Clients { track, pids: ours } = self.clients;

@@ -127,7 +127,7 @@ fn unseen_name(tables: &Tables, actor: u32) -> String {
 
 /// A thread as seen from another: of another process with the same name, by its number.
 pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
-    let name = |actor: u32| tables.actors.get(actor as usize).map(|a| (a.name.split('/').next().unwrap_or_default().to_owned(), a.pid));
+    let name = |actor: u32| tables.actors.get(actor as usize).map(|a| (a.program(), a.pid));
     match (name(one), name(other)) {
         (Some((own, pid)), Some((its, number))) if own == its && pid != number && number != 0 => {
             format!("another {its} (process {number})")
@@ -147,7 +147,7 @@ fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
     match tables.actors.get(by as usize) {
         Some(actor) if actor.role == thalweg_trace::Role::None => unseen_name(tables, by),
         Some(actor) if another.starts_with("another ") || actor.pid == 0 => another,
-        Some(actor) => format!("{} (process {})", actor.name.split('/').next().unwrap_or(&actor.name), actor.pid),
+        Some(actor) => format!("{} (process {})", actor.program(), actor.pid),
         None => another,
     }
 }
