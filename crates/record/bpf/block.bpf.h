@@ -31,16 +31,16 @@ static __noinline __u32 issuer_of(struct task_struct *task)
 	if (!held)
 		bpf_map_update_elem(&holders, &key, &issuer.serial, BPF_ANY);
 	bpf_map_update_elem(&issuers, &key, &issuer, BPF_ANY);
-	struct record_thread record = {};
-	record.head.kind = RECORD_THREAD;
-	record.head.thread = issuer.serial;
-	record.head.at_ns = bpf_ktime_get_ns();
-	record.tid = number_here(leader, 0, key.machines_tid);
-	record.pid = number_here(leader, 1, key.machines_tid);
-	record.start_ns = key.start_ns;
-	record.task_flags = task->flags;
-	__builtin_memcpy(record.name, issuer.name, sizeof(record.name));
-	emit(&record.head, sizeof(record));
+	struct runner asking = {
+		.to_ns = bpf_ktime_get_ns(),
+		.start_ns = key.start_ns,
+		.serial = issuer.serial,
+		.tid = number_here(leader, 0, key.machines_tid),
+		.pid = number_here(leader, 1, key.machines_tid),
+		.task_flags = task->flags,
+	};
+	__builtin_memcpy(asking.name, issuer.name, sizeof(asking.name));
+	emit_runner(&asking);
 	return issuer.serial;
 }
 

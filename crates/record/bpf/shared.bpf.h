@@ -449,7 +449,7 @@ static __always_inline struct thread *make_thread(struct task_struct *task, __u3
 	return thread;
 }
 
-/* Emits a thread that is gone from the processor, and perhaps altogether. */
+/* Emits a thread that is not recorded, as it was at `to_ns`: it may be gone by now. */
 static __always_inline void emit_runner(struct runner *runner)
 {
 	struct record_thread record = {};

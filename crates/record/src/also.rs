@@ -3,11 +3,11 @@
 use crate::mounted::{self, Found};
 use crate::proc::listeners::Listeners;
 use crate::proc::processes::{Process, all, with_descendants};
-use crate::proc::serving::called_by;
+use crate::proc::serving::serves_files;
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use thalweg_trace::{Role, called};
+use thalweg_trace::Role;
 
 /// Kernel threads that serve NFS where the kernel does.
 const KERNEL_SERVERS: &[(u16, &str)] = &[(2049, "nfsd")];
@@ -165,7 +165,7 @@ impl Machine {
             return Role::Server;
         }
         for _ in 0..self.table.len() {
-            if self.listeners.has(process.pid) || called_by(process.pid) & called::FILE_SYSTEM != 0 {
+            if self.listeners.has(process.pid) || serves_files(process.pid) {
                 return Role::Server;
             }
             match self.table.get(&process.parent) {

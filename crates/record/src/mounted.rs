@@ -10,6 +10,7 @@
 use crate::proc::listeners::{Listeners, namespace};
 use crate::proc::mountinfo::{self, Mount};
 use crate::proc::processes;
+use crate::proc::serving::serves_files;
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -228,10 +229,7 @@ fn mounted(point: &Point, listeners: &Listeners) -> Result<Mounted, String> {
 
 /// Whether a process holds the kernel's side of a file system in user space; believed where its descriptors may not be read.
 fn serves_a_mount(pid: u32) -> bool {
-    let directory = format!("/proc/{pid}/fd");
-    let fds = processes::numbers_in(&directory);
-    let is_fuse = |fd: &u32| fs::read_link(format!("{directory}/{fd}")).is_ok_and(|target| target == Path::new("/dev/fuse"));
-    fds.is_empty() || fds.iter().any(is_fuse)
+    processes::numbers_in(&format!("/proc/{pid}/fd")).is_empty() || serves_files(pid)
 }
 
 fn note_of(mounted: &Mounted) -> String {

@@ -157,10 +157,11 @@ pub(crate) const OFF_SHARED: u32 = 8192;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 
-/// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
+/// Of [`Peer`]'s `flags`: its socket has received before it sent anything; and its program chose the port.
 pub(crate) const PEER_ASKED: u32 = 1;
 pub(crate) const PEER_CHOSEN: u32 = 2;
 
+/// Scheduler states that mean a wait cannot be interrupted, or that the thread was stopped.
 pub(crate) const STATE_UNINTERRUPTIBLE: u32 = 2;
 pub(crate) const STATE_STOPPED: u32 = 4 | 8;
 pub(crate) const STATE_IDLE: u32 = 0x400;

@@ -4,6 +4,7 @@ use super::listeners::{socket_inode, unix_listener};
 use super::processes::numbers_in;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::{Path, PathBuf};
 use thalweg_trace::called;
 
 /// The device through which the kernel hands out requests for a file system: major and minor number.
@@ -25,20 +26,33 @@ pub(crate) fn listens_on(pid: u32, sockets: &BTreeSet<u64>) -> i64 {
     (i64::from(ports) * called::PORT) | (i64::from(unix) * called::UNIX_SOCKET)
 }
 
+/// Whether a process serves a file system, as far as its descriptors may be read.
+pub(crate) fn serves_files(pid: u32) -> bool {
+    descriptors(pid).any(|link| is_fuse_device(&link))
+}
+
 /// By what a process can be called; 0: by nothing, or it may not be seen.
 pub(crate) fn called_by(pid: u32) -> i64 {
-    let directory = format!("/proc/{pid}/fd");
-    let links = numbers_in(&directory).into_iter().filter_map(|fd| fs::read_link(format!("{directory}/{fd}")).ok());
     let mut sockets = BTreeSet::new();
     let mut files = 0;
-    for link in links {
-        match link.to_str() {
-            Some("/dev/fuse") => files = called::FILE_SYSTEM,
-            Some(link) => sockets.extend(socket_inode(link)),
-            None => {}
+    for link in descriptors(pid) {
+        if is_fuse_device(&link) {
+            files = called::FILE_SYSTEM;
+        } else {
+            sockets.extend(link.to_str().and_then(socket_inode));
         }
     }
     files | listens_on(pid, &sockets)
+}
+
+/// What a process's descriptors are of.
+fn descriptors(pid: u32) -> impl Iterator<Item = PathBuf> {
+    let directory = format!("/proc/{pid}/fd");
+    numbers_in(&directory).into_iter().filter_map(move |fd| fs::read_link(format!("{directory}/{fd}")).ok())
+}
+
+fn is_fuse_device(link: &Path) -> bool {
+    link == Path::new("/dev/fuse")
 }
 
 #[cfg(test)]
