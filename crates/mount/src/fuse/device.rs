@@ -14,6 +14,15 @@ static UNREADABLE: LazyLock<Option<usize>> = LazyLock::new(|| {
     (page != libc::MAP_FAILED).then_some(page as usize)
 });
 
+/// What stands before so many bytes: of the answer to a request with the negative of an errno, of a notification with its code and no request.
+fn header(bytes: usize, code: i32, unique: u64) -> [u8; abi::OUT_HEADER_BYTES] {
+    let mut head = [0; abi::OUT_HEADER_BYTES];
+    head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes) as u32).to_ne_bytes());
+    head[4..8].copy_from_slice(&code.to_ne_bytes());
+    head[8..].copy_from_slice(&unique.to_ne_bytes());
+    head
+}
+
 /// One descriptor of a mount.
 #[derive(Debug)]
 pub(crate) struct Device(OwnedFd);
@@ -63,18 +72,13 @@ impl Device {
     /// # Errors
     /// The system's; `ENOENT` when nobody waits for the answer any more.
     pub(crate) fn answer(&self, unique: u64, errno: i32, bytes: &[u8]) -> Result<()> {
-        let mut head = [0; abi::OUT_HEADER_BYTES];
-        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes.len()) as u32).to_ne_bytes());
-        head[4..8].copy_from_slice(&(-errno).to_ne_bytes());
-        head[8..].copy_from_slice(&unique.to_ne_bytes());
+        let head = header(bytes.len(), -errno, unique);
         rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)])?;
         Ok(())
     }
 
     fn notify(&self, code: i32, bytes: &[u8]) {
-        let mut head = [0; abi::OUT_HEADER_BYTES];
-        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + bytes.len()) as u32).to_ne_bytes());
-        head[4..8].copy_from_slice(&code.to_ne_bytes());
+        let head = header(bytes.len(), code, 0);
         // What the kernel does not have it need not forget: that is what errors here mean.
         let _ = rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(bytes)]);
     }
@@ -94,9 +98,7 @@ impl Device {
     pub(crate) fn grow(&self, node: u64, size_bytes: u64) {
         let (Some(last), Some(nothing)) = (size_bytes.checked_sub(1), *UNREADABLE) else { return };
         let mut message = Vec::with_capacity(abi::OUT_HEADER_BYTES + 24);
-        message.extend(((abi::OUT_HEADER_BYTES + 24 + 1) as u32).to_ne_bytes());
-        message.extend(abi::notify::STORE.to_ne_bytes());
-        message.extend(0_u64.to_ne_bytes());
+        message.extend(header(24 + 1, abi::notify::STORE, 0));
         message.extend(node.to_ne_bytes());
         message.extend(last.to_ne_bytes());
         message.extend(1_u32.to_ne_bytes());
@@ -120,9 +122,7 @@ impl Device {
         body.extend((nodes.len() as u32).to_ne_bytes());
         body.extend([0; 12]);
         nodes.iter().for_each(|node| body.extend(node.to_ne_bytes()));
-        let mut head = [0; abi::OUT_HEADER_BYTES];
-        head[..4].copy_from_slice(&((abi::OUT_HEADER_BYTES + body.len()) as u32).to_ne_bytes());
-        head[4..8].copy_from_slice(&abi::notify::PRUNE.to_ne_bytes());
+        let head = header(body.len(), abi::notify::PRUNE, 0);
         rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(&body)])?;
         Ok(())
     }
