@@ -167,9 +167,10 @@ impl Work {
         let takes_waits = programs.takes_waits();
         state.spaces.begin(&mut state.modules);
         state.counts = Counts::begin(&opened);
+        // In this order no sample is from before the beginning.
+        let times = programs.settle();
         programs.run(true);
         let cpu_before = own_cpu_ns();
-        let times = programs.settle();
         let start_ns = times.iter().map(|(_, times)| times.last_ns).min().unwrap_or(0);
         state.processors(&times);
         state.counts.emit_begin(time(start_ns), &state.processors, &mut state.output);

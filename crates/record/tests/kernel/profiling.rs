@@ -341,6 +341,8 @@ fn events_are_counted_where_they_happen() {
         all += counter.value - before;
     }
     let samples = recording.samples().expect("read");
+    let start_ns = number(recording, "profile.start_ns");
+    assert!(samples.iter().all(|sample| sample.at.ns() >= start_ns), "a sample is from before the beginning");
     let of_mode = |mode: &str| {
         let pid = profile.used[mode].0;
         let of: HashSet<TrackId> = recording.tracks().iter().filter(|t| t.pid == Some(pid)).map(|t| t.track).collect();
