@@ -37,6 +37,14 @@ impl Life {
         self.until.is_some_and(|until| at > until)
     }
 
+    /// When it was made, and by which track (or [`NONE`]).
+    pub(crate) fn made(&self) -> Option<(i64, u32)> {
+        match self.from {
+            Some((at, Beginning::Made(by))) => Some((at, by)),
+            _ => None,
+        }
+    }
+
     /// The earliest instant that can be charged to it.
     pub(crate) fn floor(&self) -> i64 {
         self.from.map_or(i64::MIN, |(from, _)| from)

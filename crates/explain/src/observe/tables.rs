@@ -181,6 +181,17 @@ impl Tables {
         }
     }
 
+    /// Threads that work for either end.
+    pub(crate) fn workers(&self) -> impl Iterator<Item = u32> {
+        let works = |(_, a): &(usize, &Actor)| a.thread && matches!(a.role, Role::Client | Role::Server);
+        self.actors.iter().enumerate().filter(works).map(|(i, _)| i as u32)
+    }
+
+    /// An actor's process: its machine and number.
+    pub(crate) fn process(&self, actor: u32) -> Option<(u32, u32)> {
+        self.actors.get(actor as usize).map(|a| (a.machine, a.pid))
+    }
+
     /// The recorder's own threads.
     pub(crate) fn recorders(&self) -> impl Iterator<Item = u32> {
         self.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32)
@@ -203,6 +214,12 @@ impl Tables {
     /// The addresses of a connection's client and server, where its name says both.
     pub(crate) fn ends(&self, connection: u32) -> Option<(&str, &str)> {
         self.connections.get(connection as usize)?.split_once(" > ")
+    }
+
+    /// Whether two connections are to the same server.
+    pub(crate) fn is_same_server(&self, one: u32, other: u32) -> bool {
+        let server = |connection: u32| self.ends(connection).map(|(_, server)| server);
+        one == other || server(one).is_some() && server(one) == server(other)
     }
 
     /// Whether both ends of a connection are on one machine, as far as its addresses show.

@@ -13,9 +13,9 @@ impl View<'_, '_, '_> {
         if served.party(self.at).is_some() {
             return None;
         }
-        let pid = |track: u32| self.tables.actors.get(track as usize).map(|actor| (actor.machine, actor.pid));
-        let mut later = self.feed.parties[span.connection as usize][End::Server as usize].iter().copied();
-        let of_listener = |&track: &u32| listening.iter().any(|&l| pid(l) == pid(track)) && !self.is_outside_its_life(track);
+        let process = |track: u32| self.tables.process(track);
+        let mut later = self.parties(span.connection, End::Server).iter().copied();
+        let of_listener = |&track: &u32| listening.iter().any(|&l| process(l) == process(track)) && !self.is_outside_its_life(track);
         let alive = listening.iter().copied().find(|&track| !self.is_outside_its_life(track));
         later.rfind(of_listener).or(alive).or(listening.first().copied()).filter(|&track| track != NONE && track != self.track)
     }
@@ -43,16 +43,14 @@ impl View<'_, '_, '_> {
             }
             return Ok(true);
         }
-        self.memory.came_from.insert(acceptor, self.track);
         self.acts.push(Act::Called(span.start));
-        self.jump(acceptor);
+        self.wait_for(acceptor);
         Ok(true)
     }
 
     /// Since when the acceptor waits for calls, while this one is not let in: it was dropped before, and will be sent again.
     fn accepts_meanwhile(&mut self, acceptor: u32, span: &LiveSpan) -> Option<i64> {
-        self.settle(acceptor);
-        let theirs = self.feed.lanes[acceptor as usize].innermost().filter(|_| span.kind == SpanKind::NetConnect)?;
+        let theirs = self.innermost_of(acceptor).filter(|_| span.kind == SpanKind::NetConnect)?;
         let for_calls = theirs.kind == SpanKind::WaitNetwork && (theirs.connection == NONE || theirs.connection == span.connection);
         (for_calls && theirs.start < self.at).then_some(theirs.start)
     }

@@ -106,12 +106,12 @@ impl View<'_, '_, '_> {
         }
         let from = self.piece_start(span).max(self.start);
         let stall = self.facts.wire.stalls.connecting(span.connection, span.start, span.end);
-        if stall == Some(Stall::AcceptQueue) && !self.circling {
-            let parties = self.feed.parties.get(span.connection as usize).map(|p| &p[span.side.other() as usize]);
-            if let Some(&accepts) = parties.and_then(|p| p.iter().find(|&&peer| !self.is_outside_its_life(peer))) {
-                self.jump(accepts);
-                return Ok(());
-            }
+        if stall == Some(Stall::AcceptQueue)
+            && !self.circling
+            && let Some(accepts) = self.living_party(span.connection, span.side.other())
+        {
+            self.jump(accepts);
+            return Ok(());
         }
         let (cause, rule) = match stall {
             Some(Stall::LostRequest) => (Cause::NetworkLoss, RuleId::ConnectLost),
@@ -127,18 +127,16 @@ impl View<'_, '_, '_> {
         if self.was_to_accept(&blocked.span)? {
             return Ok(());
         }
-        let (connection, other) = (blocked.span.connection as usize, blocked.span.side.other() as usize);
-        let peer = self.feed.traffic.get(connection).and_then(|t| t[other].party(self.at)).filter(|&peer| !self.is_outside_its_life(peer));
-        let parties = self.feed.parties.get(connection).map(|p| &p[other]);
-        let alive = parties.and_then(|p| p.iter().copied().find(|&peer| !self.is_outside_its_life(peer)));
-        let peer = peer.or(alive).or_else(|| parties.and_then(|p| p.first().copied()));
+        let (connection, other) = (blocked.span.connection, blocked.span.side.other());
+        let traffic = self.feed.traffic.get(connection as usize).map(|t| &t[other as usize]);
+        let last = traffic.and_then(|t| t.party(self.at)).filter(|&peer| !self.is_outside_its_life(peer));
+        let peer = last.or_else(|| self.living_party(connection, other)).or_else(|| self.parties(connection, other).first().copied());
         let Some(peer) = peer else {
-            if blocked.span.connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
+            if connection != NONE && self.feed.position >= blocked.span.start && !self.cannot_look_further() {
                 return self.more();
             }
             return self.far_end_unknown(&blocked);
         };
-        self.settle(peer);
         self.meet(blocked, peer)
     }
 
@@ -146,8 +144,7 @@ impl View<'_, '_, '_> {
     /// connection too, the bytes are on the wire; else what it does is what is waited for.
     fn meet(&mut self, blocked: Blocked, peer: u32) -> Answer<()> {
         let connection = blocked.span.connection;
-        self.settle(peer);
-        let Some(mut theirs) = self.feed.lanes[peer as usize].innermost().copied() else {
+        let Some(mut theirs) = self.innermost_of(peer) else {
             // (A receive that finds nothing looks whether it is there.)
             let span = &blocked.span;
             let connects = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetConnect) || span.is_fruitless();
@@ -281,7 +278,7 @@ impl View<'_, '_, '_> {
             self.charge_at_own(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from);
             return Ok(());
         }
-        let came_about = self.feed.parties.get(connection as usize).is_some_and(|parties| !parties[span.side.other() as usize].is_empty());
+        let came_about = !self.parties(connection, span.side.other()).is_empty();
         if came_about && self.facts.wire.stalls.connecting(connection, span.start, span.end) == Some(Stall::LostRequest) {
             self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, NONE), true, from);
             return Ok(());

@@ -3,7 +3,7 @@
 
 use super::view::Facts;
 use super::*;
-use crate::observe::lives::{Beginning, Life};
+use crate::observe::lives::Life;
 use crate::observe::tables::Tables;
 
 impl Facts {
@@ -28,7 +28,7 @@ impl View<'_, '_, '_> {
 
     /// Whether it is known that this thread was made, and so was there within its life before it did anything that was recorded.
     pub(super) fn was_made(&self) -> bool {
-        self.facts.lives.get(self.track as usize).is_some_and(|life| matches!(life.from, Some((_, Beginning::Made(_)))))
+        self.facts.lives[self.track as usize].made().is_some()
     }
 
     /// An instant to charge this thread from, no earlier than its life.
@@ -39,7 +39,7 @@ impl View<'_, '_, '_> {
     /// At the beginning of what is known of this thread: to who made it; else (also past its end) to who waits for it, whose wait until now is
     /// not known.
     pub(super) fn outside_life(&mut self) -> Answer<()> {
-        if let Some((_, Beginning::Made(by))) = self.facts.lives[self.track as usize].from
+        if let Some((_, by)) = self.facts.lives[self.track as usize].made()
             && self.tables.actors.get(by as usize).is_some_and(|a| a.thread)
             && self.is_before_its_life(self.track)
             && !self.circling
@@ -50,8 +50,7 @@ impl View<'_, '_, '_> {
         let unseen = self.track;
         let waiter = self.starter();
         self.ensure(self.at)?;
-        self.settle(waiter);
-        let waits = self.feed.lanes[waiter as usize].innermost().filter(|s| is_idle_wait(s) && s.end >= self.at);
+        let waits = self.innermost_of(waiter).filter(|s| is_idle_wait(s) && s.end >= self.at);
         // Of a wait that somebody else ended its own end shows it.
         let waits = waits.filter(|s| s.waker == unseen || !self.is_walkable_from(waiter, s.waker)).map(|s| s.start);
         let from = if self.circling { Some(self.feed.position) } else { waits };

@@ -5,7 +5,8 @@ use super::memory::{Look, Looking};
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::lives::{Beginning, Life};
+use crate::observe::lives::Life;
+use crate::observe::tables::Tables;
 use std::ops::RangeInclusive;
 use thalweg_trace::ObjectKind;
 
@@ -28,11 +29,8 @@ impl Look {
     }
 
     /// Whether two are for the same: each try for a listener has a connection of its own.
-    fn is_like(&self, other: &Look, tables: &crate::observe::tables::Tables) -> bool {
-        let server = |connection: u32| tables.ends(connection).map(|(_, server)| server);
-        let same_server =
-            self.connection != NONE && server(self.connection).is_some() && server(self.connection) == server(other.connection);
-        self.object == other.object || same_server
+    fn is_like(&self, other: &Look, tables: &Tables) -> bool {
+        self.object == other.object || self.connection != NONE && tables.is_same_server(self.connection, other.connection)
     }
 }
 
@@ -44,7 +42,7 @@ impl View<'_, '_, '_> {
             return Ok(false);
         }
         let maker = self.made_to_pause(pause);
-        let pauser = maker.map_or((self.track, NONE), |maker| (maker, maker));
+        let pauser = maker.map_or((self.track, NONE), |(_, maker)| (maker, maker));
         let window = length.max(limits::MADE_TO_PAUSE_NS);
         self.ensure(pause.start - window)?;
         let before = self.looks_of(pauser.0, (pause.start - window, pause.start));
@@ -83,17 +81,17 @@ impl View<'_, '_, '_> {
         self.charge_look(pause, &look, pauser.0)
     }
 
-    /// If this thread was made only to pause (`sleep`), by a process that does so again and again: by whom.
-    fn made_to_pause(&self, pause: &LiveSpan) -> Option<u32> {
-        let Some((made, Beginning::Made(by))) = self.facts.lives[self.track as usize].from else { return None };
+    /// If this thread was made only to pause (`sleep`), by a process that does so again and again: when, and by whom.
+    pub(super) fn made_to_pause(&self, pause: &LiveSpan) -> Option<(i64, u32)> {
+        let (made, by) = self.facts.lives[self.track as usize].made()?;
         let (own, maker) = (self.actor(), self.tables.actors.get(by as usize)?);
         let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
-        (brief && maker.thread && maker.pid != own.pid).then_some(by)
+        (brief && maker.thread && maker.pid != own.pid).then_some((made, by))
     }
 
     /// A thread, and those that it made within an interval.
     fn lookers(&self, looker: u32, within: RangeInclusive<i64>) -> Vec<u32> {
-        let made_by = |life: &Life| matches!(life.from, Some((at, Beginning::Made(by))) if by == looker && within.contains(&at));
+        let made_by = |life: &Life| life.made().is_some_and(|(at, by)| by == looker && within.contains(&at));
         let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
         std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect()
     }
@@ -140,9 +138,8 @@ impl View<'_, '_, '_> {
             Missing::Listener => {
                 // Who listens there later had not come so far.
                 if let Some(server) = self.listens_later(look).filter(|&server| !self.is_outside_its_life(server)) {
-                    self.memory.came_from.insert(server, self.track);
                     self.infer(from);
-                    self.jump(server);
+                    self.wait_for(server);
                     return Ok(true);
                 }
                 let place = Place::FarEnd { seen_by: self.labels.label(looker), connection: look.connection, side: End::Server };
@@ -151,8 +148,7 @@ impl View<'_, '_, '_> {
             missing => {
                 if let Some((track, at)) = self.brought_about(look) {
                     self.charge_thread(RuleId::PollPause, Activity::Think, What::Blocked(pause.kind), NONE, at.max(from));
-                    self.memory.came_from.insert(track, self.track);
-                    self.jump(track);
+                    self.wait_for(track);
                     return Ok(true);
                 }
                 let place = self.labels.thread_place(looker, What::LooksFor(missing), look.object);
@@ -164,10 +160,8 @@ impl View<'_, '_, '_> {
 
     /// Who serves connections to the same address later on.
     fn listens_later(&self, look: &Look) -> Option<u32> {
-        let server = |connection: u32| self.tables.ends(connection).map(|(_, server)| server);
-        let wanted = server(look.connection)?;
-        let served = (0..self.tables.connections.len() as u32).filter(|&connection| server(connection) == Some(wanted));
-        let parties = served.flat_map(|connection| &self.feed.parties[connection as usize][End::Server as usize]);
+        let served = (0..self.feed.parties.len() as u32).filter(|&other| self.tables.is_same_server(look.connection, other));
+        let parties = served.flat_map(|connection| self.parties(connection, End::Server));
         parties.copied().rev().find(|&track| track != self.track)
     }
 
@@ -180,11 +174,7 @@ impl View<'_, '_, '_> {
         }
         let own = self.tables.actors[look.track as usize].pid;
         let mut latest = None;
-        for track in 0..self.tables.actors.len() as u32 {
-            let actor = &self.tables.actors[track as usize];
-            if !actor.thread || actor.pid == own || !matches!(actor.role, Role::Client | Role::Server) {
-                continue;
-            }
+        for track in self.tables.workers().filter(|&track| self.tables.actors[track as usize].pid != own) {
             self.settle(track);
             let since = self.feed.lanes[track as usize].ahead.iter().take_while(|s| s.end > look.at);
             let touched = since.filter(|s| s.object == look.object && s.end > s.start).map(|s| s.end).max();

@@ -4,7 +4,6 @@
 
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::lives::Beginning;
 use crate::observe::tables::Tables;
 use std::collections::BTreeSet;
 
@@ -53,8 +52,8 @@ impl View<'_, '_, '_> {
     /// In an earlier pause of the poller: what it polled for had waited for it for a moment (for a lock that polling needs), and works on.
     fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let Some((polls, done)) = self.memory.polled_for else { return Ok(false) };
-        let made_by = self.facts.lives[self.track as usize].from;
-        let pauses = self.track == polls || matches!(made_by, Some((_, Beginning::Made(by))) if by == polls);
+        let made = self.facts.lives[self.track as usize].made();
+        let pauses = self.track == polls || made.is_some_and(|(_, by)| by == polls);
         if !pauses || done == self.track || self.is_outside_its_life(done) {
             return Ok(false);
         }
@@ -85,24 +84,16 @@ impl View<'_, '_, '_> {
             return Ok(Some(polls));
         }
         // A process that does nothing but pause, and another that waits for one such after the other: a shell's loop.
-        let life = self.facts.lives[self.track as usize];
-        let Some((made, Beginning::Made(by))) = life.from else { return Ok(None) };
-        let (own, maker) = (self.actor(), self.tables.actors.get(by as usize));
-        let brief = pause.start - made <= (pause.end - pause.start).max(limits::MADE_TO_PAUSE_NS);
-        if !brief || maker.is_none_or(|maker| !maker.thread || maker.pid == own.pid) {
-            return Ok(None);
-        }
-        let name = own.name.clone();
-        self.settle(by);
-        let Some(waits) = self.feed.lanes[by as usize].innermost().copied().filter(|s| s.kind == SpanKind::WaitLock) else {
-            return Ok(None);
-        };
-        let alike = |tables: &Tables, s: &LiveSpan| tables.actors.get(s.waker as usize).is_some_and(|a| a.name == name);
+        let Some((made, by)) = self.made_to_pause(pause) else { return Ok(None) };
+        let name = &self.tables.actors[self.track as usize].name;
+        let Some(waits) = self.innermost_of(by).filter(|s| s.kind == SpanKind::WaitLock) else { return Ok(None) };
+        let alike = |tables: &Tables, s: &LiveSpan| tables.actors.get(s.waker as usize).is_some_and(|a| a.name == *name);
         let Some(polls) = self.pauses(by, waits.start.min(made), &alike)? else { return Ok(None) };
         let soon = pause.end + 2 * (pause.end - pause.start);
-        let again = self.tables.actors.iter().zip(&self.facts.lives).any(|(actor, life)| {
-            actor.name == name && life.from.is_some_and(|(at, how)| how == Beginning::Made(by) && at > pause.end && at <= soon)
-        });
+        let again =
+            self.tables.actors.iter().zip(&self.facts.lives).any(|(actor, life)| {
+                actor.name == *name && life.made().is_some_and(|(at, maker)| maker == by && at > pause.end && at <= soon)
+            });
         Ok((!again).then_some(polls))
     }
 
@@ -147,14 +138,11 @@ impl View<'_, '_, '_> {
         let goes_on = self.memory.polls_for_unknown.is_some_and(|(track, later, usual)| {
             track == self.track && later >= self.at && later - self.at <= usual && alike(length, usual)
         });
-        let polls = if goes_on {
-            true
-        } else {
-            match self.pauses(self.track, pause.start, &is_like(pause))? {
+        let polls = goes_on
+            || match self.pauses(self.track, pause.start, &is_like(pause))? {
                 Some(polls) => polls.often && (self.asks_between(&polls, pause.start) || self.somebody_works(&polls)?),
                 None => false,
-            }
-        };
+            };
         self.memory.polls_for_unknown = polls.then_some((self.track, pause.start, length));
         Ok(polls)
     }
@@ -183,14 +171,10 @@ impl View<'_, '_, '_> {
     fn somebody_works(&mut self, polls: &Polls) -> Answer<bool> {
         self.ensure(polls.from)?;
         let (processes, _) = self.asked(polls.track);
-        for track in 0..self.tables.actors.len() as u32 {
-            let actor = &self.tables.actors[track as usize];
-            let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
-            if !works || track == polls.track || !processes.contains(&(actor.machine, actor.pid)) {
-                continue;
-            }
+        for track in self.tables.workers().filter(|&track| track != polls.track) {
             let life = self.facts.lives[track as usize];
-            if life.is_before(polls.from) || life.is_over(self.at) {
+            let is_asked = self.tables.process(track).is_some_and(|process| processes.contains(&process));
+            if !is_asked || life.is_before(polls.from) || life.is_over(self.at) {
                 continue;
             }
             self.settle(track);
@@ -216,13 +200,9 @@ impl View<'_, '_, '_> {
     fn looked_for(&mut self, polls: &Polls) -> Answer<Option<(u32, i64)>> {
         self.ensure(polls.from)?;
         let mut found: Vec<(bool, i64, bool, u32)> = Vec::new();
-        for track in 0..self.tables.actors.len() as u32 {
-            let actor = &self.tables.actors[track as usize];
-            let works = actor.thread && matches!(actor.role, Role::Client | Role::Server);
-            if !works || track == polls.track || track == self.track {
-                continue;
-            }
-            let leads = actor.leads();
+        let own = self.track;
+        for track in self.tables.workers().filter(|&track| track != polls.track && track != own) {
+            let leads = self.tables.actors[track as usize].leads();
             let life = self.facts.lives[track as usize];
             let there = life.from.is_none_or(|(from, _)| from < polls.from);
             // Who looks at what others write down may look once more after an end. (Not after those of its own pauses.)
@@ -241,8 +221,8 @@ impl View<'_, '_, '_> {
         }
         let (processes, answering) = self.asked(polls.track);
         found.retain(|&(ended, _, _, track)| {
-            let actor = &self.tables.actors[track as usize];
-            processes.contains(&(actor.machine, actor.pid)) && (ended || !answering.contains(&track))
+            let process = self.tables.process(track);
+            process.is_some_and(|process| processes.contains(&process)) && (ended || !answering.contains(&track))
         });
         Ok(found.into_iter().max().map(|(_, at, _, track)| (track, at)))
     }
@@ -261,7 +241,7 @@ impl View<'_, '_, '_> {
 
     /// The processes that a thread polls: its own, those that it asks over connections, and all that these made; and who answers it.
     fn asked(&self, track: u32) -> (BTreeSet<Process>, BTreeSet<u32>) {
-        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let process = |track: u32| self.tables.process(track);
         let mut processes: BTreeSet<Process> = process(track).into_iter().collect();
         let mut answering = BTreeSet::new();
         loop {
@@ -274,9 +254,7 @@ impl View<'_, '_, '_> {
                 }
             }
             for (child, life) in self.facts.lives.iter().enumerate() {
-                if let Some((_, Beginning::Made(by))) = life.from
-                    && process(by).is_some_and(|p| processes.contains(&p))
-                {
+                if life.made().and_then(|(_, by)| process(by)).is_some_and(|maker| processes.contains(&maker)) {
                     processes.extend(process(child as u32));
                 }
             }

@@ -33,8 +33,7 @@ impl View<'_, '_, '_> {
                     if self.circling {
                         return Ok(false);
                     }
-                    self.memory.came_from.insert(track, self.track);
-                    self.jump(track);
+                    self.wait_for(track);
                     return Ok(true);
                 }
                 self.own_part(span, &operation, since, track);
@@ -81,19 +80,15 @@ impl View<'_, '_, '_> {
             self.charge_thread(RuleId::MpiLauncher, Activity::Lock, What::Blocked(span.kind), NONE, from);
             return Ok(true);
         }
-        let has_begun = |walk: &Self| {
-            let lane = &walk.feed.lanes[rank as usize];
-            lane.innermost().is_some() || lane.previous().is_some()
-        };
-        self.settle(rank);
-        if !has_begun(self) && self.feed.position >= span.start && !self.cannot_look_further() {
+        let lane = &self.feed.lanes[rank as usize];
+        let has_begun = lane.innermost().is_some() || lane.previous().is_some();
+        if !has_begun && self.feed.position >= span.start && !self.cannot_look_further() {
             return self.more();
         }
-        if has_begun(self) {
-            self.memory.came_from.insert(rank, self.track);
-            self.jump(rank);
+        if has_begun {
+            self.wait_for(rank);
         }
-        Ok(has_begun(self))
+        Ok(has_begun)
     }
 
     /// A sleep between two looks within a call is no pause of the program's: it waited for something that was not recorded.

@@ -11,7 +11,7 @@ impl View<'_, '_, '_> {
         let before = self.lane().previous().map(|p| p.end);
         if !is_there && !self.circling {
             // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
-            if let Some(waiting) = self.first_wait()
+            if let Some(waiting) = self.awaits(self.start)
                 && let Some(send) = self.find_send(&waiting)?
                 && send.end < self.at
             {
@@ -42,9 +42,7 @@ impl View<'_, '_, '_> {
     fn go_to_starter(&mut self) -> Answer<()> {
         let starter = self.starter();
         self.ensure(self.at)?;
-        self.settle(starter);
-        let waits = self.feed.lanes[starter as usize].innermost().copied();
-        if let Some(wait) = waits
+        if let Some(wait) = self.innermost_of(starter)
             && wait.waker == self.track
             && wait.ending_seen()
             && rule(wait.kind) == Rule::Thread
@@ -98,29 +96,24 @@ impl View<'_, '_, '_> {
         Ok(self.feed.lanes[track as usize].previous().is_some())
     }
 
-    /// What a server's thread that was not there yet would have waited for: bytes over the connection it then served.
-    fn first_wait(&self) -> Option<LiveSpan> {
-        self.awaits(self.start).filter(|waiting| waiting.side == End::Server)
-    }
-
     /// A server's thread that did nothing for long outside of any of the requests it traces waited for the next one, even
     /// where that was not recorded (the recording of its first request began with the request).
     fn unrecorded_wait(&self, from: i64) -> Option<LiveSpan> {
         if !self.lane().known.traces_requests || self.at - from < limits::SERVED_LONG_NS || self.circling {
             return None;
         }
-        self.awaits(from).filter(|waiting| waiting.side == End::Server)
+        self.awaits(from)
     }
 
-    /// Over which connection, and on which side of it, this thread took part in: one that it was called on before one that it called on.
-    fn served(&self) -> Option<(u32, End)> {
-        let on = |side: End| self.feed.parties.iter().position(|p| p[side as usize].contains(&self.track)).map(|c| (c as u32, side));
-        on(End::Server).or_else(|| on(End::Client))
+    /// The connection that this thread was called on, if there is one.
+    fn served(&self) -> Option<u32> {
+        let called = |parties: &[Vec<u32>; 2]| parties[End::Server as usize].contains(&self.track);
+        self.feed.parties.iter().position(called).map(|connection| connection as u32)
     }
 
-    /// This thread's wait until the walk's instant for bytes over the connection it took part in, if there is one.
+    /// What a server's thread would have waited for until the walk's instant: bytes over the connection it serves.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
-        let (connection, side) = self.served()?;
+        let connection = self.served()?;
         Some(LiveSpan {
             start: from,
             end: self.at,
@@ -134,7 +127,7 @@ impl View<'_, '_, '_> {
             track: self.track,
             object: NONE,
             connection,
-            side,
+            side: End::Server,
             waker: NONE,
             device: NONE,
             result: 0,
@@ -144,14 +137,12 @@ impl View<'_, '_, '_> {
         })
     }
 
-    /// Who this thread was started for: the other end of a connection it took part in, or who waited for it, or the command's
+    /// Who this thread was started for: the other end of a connection it was called on, or who waited for it, or the command's
     /// own thread.
     pub(super) fn starter(&self) -> u32 {
-        let caller = self.served().filter(|(_, side)| *side == End::Server);
-        let caller = caller.and_then(|(connection, side)| self.feed.parties[connection as usize][side.other() as usize].first());
-        match caller {
+        match self.served().and_then(|connection| self.parties(connection, End::Client).first()) {
             Some(&peer) => peer,
-            _ => self.memory.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
+            None => self.memory.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
         }
     }
 
@@ -236,7 +227,7 @@ impl View<'_, '_, '_> {
     /// Whether a thread that ended a wait is of another process that has no part in a connection from which bytes came by that: it only carries them (it
     /// writes to a TUN device, say), and is a part of the path.
     pub(super) fn carries(&self, waker: u32, connection: u32) -> bool {
-        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
+        let process = |track: u32| self.tables.process(track);
         let Some(carrier) = process(waker).filter(|&(_, pid)| pid != 0 && process(self.track) != process(waker)) else { return false };
         let parties = self.feed.parties.get(connection as usize);
         parties.is_some_and(|parties| !parties.iter().flatten().any(|&party| process(party) == Some(carrier)))

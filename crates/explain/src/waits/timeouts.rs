@@ -70,9 +70,8 @@ impl View<'_, '_, '_> {
         let early = pause.start + (pause.end - pause.start) / limits::EARLY_PART;
         let mut waits = track;
         for _ in 0..limits::LONGEST_CHAIN {
-            self.settle(waits);
-            let inner = self.feed.lanes[waits as usize].innermost();
-            let idle = |s: &&LiveSpan| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at;
+            let inner = self.innermost_of(waits);
+            let idle = |s: &LiveSpan| s.kind == SpanKind::WaitLock && s.cpu_ns == 0 && s.start <= early && s.end >= self.at;
             match inner.filter(idle).map(|s| s.waker) {
                 None => return false,
                 Some(NONE) => return true,

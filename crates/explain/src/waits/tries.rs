@@ -5,7 +5,7 @@ use super::memory::Look;
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::lives::{Beginning, Life};
+use crate::observe::lives::Life;
 use thalweg_trace::ObjectKind;
 
 /// What went over a connection between two pauses: its bytes there and back.
@@ -77,19 +77,12 @@ impl View<'_, '_, '_> {
 
     /// The processes that a thread's process made, by their first threads.
     fn made_by_process(&self, pauser: u32) -> Vec<u32> {
-        let process = |track: u32| self.tables.actors.get(track as usize).map(|a| (a.machine, a.pid));
-        let own = process(pauser);
-        let is_child = |track: u32, life: &Life| {
-            matches!(life.from, Some((_, Beginning::Made(by))) if process(by) == own) && process(track) != own && life.status.is_some()
+        let own = self.tables.process(pauser);
+        let is_child = |&track: &u32| {
+            let made_by_it = self.life(track).made().is_some_and(|(_, by)| self.tables.process(by) == own);
+            made_by_it && self.tables.process(track) != own && self.life(track).status.is_some()
         };
-        self.facts
-            .lives
-            .iter()
-            .enumerate()
-            .map(|(track, life)| (track as u32, life))
-            .filter(|(t, l)| is_child(*t, l))
-            .map(|(t, _)| t)
-            .collect()
+        (0..self.facts.lives.len() as u32).filter(is_child).collect()
     }
 
     /// A connection of one try to a server that the other try asked as well.
@@ -100,12 +93,7 @@ impl View<'_, '_, '_> {
             all.filter(|(_, parties)| asked_by(tries, parties)).map(|(connection, _)| connection as u32).collect()
         };
         let again = connections(other);
-        connections(one).into_iter().rev().find(|&connection| again.iter().any(|&other| self.is_same_server(connection, other)))
-    }
-
-    fn is_same_server(&self, one: u32, other: u32) -> bool {
-        let server = |connection: u32| self.tables.ends(connection).map(|(_, server)| server);
-        one == other || server(one).is_some() && server(one) == server(other)
+        connections(one).into_iter().rev().find(|&connection| again.iter().any(|&other| self.tables.is_same_server(connection, other)))
     }
 
     /// The file that a program dealt with last, before it ended.
@@ -134,13 +122,14 @@ impl View<'_, '_, '_> {
         let (Some(last), Some(before)) = (self.exchange((later.1, pause.start)), self.exchange((earlier.1, later.0))) else {
             return Ok(None);
         };
-        let alike =
-            last.asked == before.asked && last.answered == before.answered && self.is_same_server(last.connection, before.connection);
+        let alike = last.asked == before.asked
+            && last.answered == before.answered
+            && self.tables.is_same_server(last.connection, before.connection);
         let brief = last.answered <= limits::QUESTION_BYTES && last.asked <= limits::QUESTION_BYTES;
         let steady = polling::alike(self.at - pause.start, later.1 - later.0) && polling::alike(later.1 - later.0, earlier.1 - earlier.0);
-        let answered = took != last.answered && self.is_same_server(last.connection, taken_from);
+        let answered = took != last.answered && self.tables.is_same_server(last.connection, taken_from);
         // (Who serves takes questions and gives answers, between pauses that are its own.)
-        let asks = self.feed.parties[last.connection as usize][End::Client as usize].contains(&self.track);
+        let asks = self.parties(last.connection, End::Client).contains(&self.track);
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
         Ok((alike && brief && steady && answered && asks).then_some(look))
     }
@@ -171,9 +160,8 @@ impl View<'_, '_, '_> {
             let place = self.labels.thread_place(look.track, What::LooksFor(Missing::Success), NONE);
             return self.charge_at_own(RuleId::TriedAgain, Cause::Unknown, place, from);
         }
-        let server = self.feed.parties[look.connection as usize][End::Server as usize].first().copied();
-        let (cause, place) = match server {
-            Some(server) => (Activity::Lock.at(End::Server), self.labels.thread_place(server, What::LooksFor(Missing::Answer), NONE)),
+        let (cause, place) = match self.parties(look.connection, End::Server).first() {
+            Some(&server) => (Activity::Lock.at(End::Server), self.labels.thread_place(server, What::LooksFor(Missing::Answer), NONE)),
             None => {
                 let place = Place::FarEnd { seen_by: self.labels.label(looker), connection: look.connection, side: End::Server };
                 (Cause::ServerUnknown, place)

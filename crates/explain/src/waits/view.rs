@@ -83,6 +83,22 @@ impl View<'_, '_, '_> {
         self.feed.lanes[track as usize].settle(self.at);
     }
 
+    /// What another thread was in at the walk's instant.
+    pub(super) fn innermost_of(&mut self, track: u32) -> Option<LiveSpan> {
+        self.settle(track);
+        self.feed.lanes[track as usize].innermost().copied()
+    }
+
+    /// Who took part at one side of a connection, last seen first.
+    pub(super) fn parties(&self, connection: u32, side: End) -> &[u32] {
+        self.feed.parties.get(connection as usize).map_or(&[], |parties| &parties[side as usize])
+    }
+
+    /// The first of them that something can be charged to at the walk's instant.
+    pub(super) fn living_party(&self, connection: u32, side: End) -> Option<u32> {
+        self.parties(connection, side).iter().copied().find(|&party| !self.is_outside_its_life(party))
+    }
+
     pub(super) fn lane(&self) -> &Lane {
         &self.feed.lanes[self.track as usize]
     }
@@ -122,6 +138,12 @@ impl View<'_, '_, '_> {
 
     pub(super) fn jump(&mut self, track: u32) {
         self.go(Edge::Thread(track));
+    }
+
+    /// On to a thread that this one waits for: it works for this one.
+    pub(super) fn wait_for(&mut self, track: u32) {
+        self.memory.came_from.insert(track, self.track);
+        self.jump(track);
     }
 
     pub(super) fn charge(&mut self, rule: RuleId, charge: Charge, from: i64) {
