@@ -80,7 +80,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let mut path = path::Path::new(&mut tables, feed, facts, &mut seen, start, end);
     path.ledger.why = options.why.then(path::why::Why::default);
     path.run()?;
-    let (unrecorded, unrecorded_ranks) = (path.unrecorded, path.unrecorded_ranks());
+    let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
     let (ledger, waits) = (path.ledger, path.feed.stacked);
     let facts = path.facts;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;

@@ -182,7 +182,7 @@ impl Parts<'_> {
     fn slack(&self) -> Vec<f64> {
         let mut walked = Curve::new(self.start, self.end, crate::limits::observe::BUSY_BINS);
         for run in &self.ledger.path {
-            if self.ledger.entries[run.entry as usize].on_thread {
+            if self.ledger.entries[run.entry as usize].is_on_thread() {
                 walked.spread(run.start, run.end, (run.end - run.start) as f64);
             }
         }

@@ -106,13 +106,8 @@ impl Errands {
     }
 
     /// The path has gone from a thread to the one that ended its wait.
-    pub(super) fn woke(
-        &mut self,
-        (tables, feed): (&Tables, &Feed<'_>),
-        labels: &Labels,
-        (waiter, holder): (u32, u32),
-        (span, at): (&LiveSpan, i64),
-    ) {
+    pub(super) fn woke(&mut self, (tables, feed): (&Tables, &Feed<'_>), labels: &Labels, holder: u32, (span, at): (&LiveSpan, i64)) {
+        let waiter = span.track;
         let (own, other) = (&tables.actors[waiter as usize], &tables.actors[holder as usize]);
         let one_process = own.pid == other.pid && own.pid != 0 && own.machine == other.machine;
         self.through = (one_process && span.kind == SpanKind::WaitLock).then_some((waiter, holder, span.start));
@@ -179,7 +174,7 @@ impl Errands {
     }
 
     /// Where what led here began before this instant: whom the path goes on with. `None`: it stays.
-    pub(super) fn back(&mut self, feed: &Feed<'_>, track: u32, at: i64) -> Option<u32> {
+    pub(super) fn back(&mut self, feed: &Feed<'_>, at: i64) -> Option<u32> {
         if let Some(held) = self.held.filter(|held| at <= held.since) {
             self.held = None;
             // A thread that works for others is the chain itself, and the path stays with it.
@@ -194,7 +189,7 @@ impl Errands {
         let first = self.calls.iter().position(|&(_, since)| at <= since)?;
         let caller = self.calls[first].0;
         self.calls.truncate(first);
-        (caller != track).then_some(caller).or(Some(track))
+        Some(caller)
     }
 
     /// Who waited directly for what is charged down from `at` to `from`, and for how much of it.
@@ -211,11 +206,6 @@ impl Errands {
         let held = self.held.as_mut().filter(of_lock)?;
         held.slept |= activity == Activity::Think;
         Some((Place::Held { waiter: labels.label(held.waiter), holder: held.holder, what, object }, held.since))
-    }
-
-    /// The same where nothing was recorded of that other client then.
-    pub(super) fn lock_unseen(&self, tables: &Tables, track: u32) -> Option<(Place, i64)> {
-        self.lock_elsewhere(tables, track, Activity::Think, What::Stopped, NONE)
     }
 
     /// The same of a lock that a server handed on.

@@ -24,12 +24,17 @@ pub(crate) struct Entry {
     pub inferred: bool,
     /// The intervals charged.
     pub runs: Lengths,
-    /// How much of it lay on some thread, and not on the wire.
-    pub on_thread: bool,
     /// Of a run queue: the labels of those who held the processor, and for how long.
     pub holders: Vec<(u32, u64)>,
     /// The labels of threads of the same process that waited for this one directly (a lock that it had, a queue that it filled), and for how long.
     pub waiters: Vec<(u32, u64)>,
+}
+
+impl Entry {
+    /// Whether it lay on some thread, and not on the wire.
+    pub(crate) fn is_on_thread(&self) -> bool {
+        matches!(self.place, Place::Thread { .. } | Place::Held { .. })
+    }
 }
 
 /// A stretch of the path.
@@ -147,33 +152,18 @@ impl Ledger {
         let next = self.entries.len() as u32;
         let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
-            let on_thread = matches!(place, Place::Thread { .. } | Place::Held { .. });
-            self.entries.push(Entry {
-                cause,
-                place,
-                inferred: self.inferred,
-                runs: Lengths::default(),
-                on_thread,
-                holders: Vec::new(),
-                waiters: Vec::new(),
-            });
+            let (inferred, runs, holders, waiters) = (self.inferred, Lengths::default(), Vec::new(), Vec::new());
+            self.entries.push(Entry { cause, place, inferred, runs, holders, waiters });
         }
         self.last = Some((key, entry));
         entry
     }
 
-    /// Remembers who held the processor during what was charged last.
-    pub(crate) fn note_holder(&mut self, holder: u32, ns: i64) {
-        let label = self.labels.label(holder);
+    /// Remembers who else was part of what was charged last, and for how long: among those who held the processor, or waited for it directly.
+    pub(crate) fn note(&mut self, track: u32, ns: i64, among: impl Fn(&mut Entry) -> &mut Vec<(u32, u64)>) {
+        let label = self.labels.label(track);
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
-        add(&mut entry.holders, label, ns);
-    }
-
-    /// Remembers which thread of its process waited directly for what was charged last.
-    pub(crate) fn note_waiter(&mut self, waiter: u32, ns: i64) {
-        let label = self.labels.label(waiter);
-        let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
-        add(&mut entry.waiters, label, ns);
+        add(among(entry), label, ns);
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
@@ -217,14 +207,19 @@ impl Ledger {
         match place {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
-            Place::Unseen { track: actor } | Place::Given { by: actor, .. } if serves(actor) => Whereabouts::Server,
-            Place::Hole { label } if serves(label) => Whereabouts::Server,
-            Place::Unseen { .. } | Place::Given { .. } | Place::Hole { .. } => Whereabouts::Client,
-            Place::Thread { label: actor, .. } | Place::Held { holder: actor, .. } if serves(actor) => Whereabouts::Server,
+            Place::Unseen { track: actor }
+            | Place::Given { by: actor, .. }
+            | Place::Hole { label: actor }
+            | Place::Thread { label: actor, .. }
+            | Place::Held { holder: actor, .. }
+                if serves(actor) =>
+            {
+                Whereabouts::Server
+            }
             Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
                 Whereabouts::Disk
             }
-            Place::Thread { .. } | Place::Held { .. } => Whereabouts::Client,
+            _ => Whereabouts::Client,
         }
     }
 

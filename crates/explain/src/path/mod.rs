@@ -15,10 +15,10 @@ use crate::cause::{Activity, Cause, End};
 use crate::limits::path as limits;
 use crate::observe::feed::Feed;
 use crate::observe::index::NONE;
-use crate::observe::span::{LiveSpan, Observer};
+use crate::observe::span::Observer;
 use crate::observe::tables::{Actor, Tables};
 use crate::rule::RuleId;
-use crate::waits::answer::{Act, Charge, Edge, NeedUntil};
+use crate::waits::answer::{Act, Charge, NeedUntil};
 use crate::waits::memory::Memory;
 use crate::waits::place::{Place, What};
 use crate::waits::resolve;
@@ -27,7 +27,6 @@ use crate::waits::view::{Facts, View};
 
 use errands::Errands;
 use ledger::Ledger;
-use std::collections::BTreeMap;
 use thalweg_trace::{Role, SpanKind};
 use why::StandsIn;
 
@@ -52,9 +51,8 @@ pub(crate) struct Path<'a, 'o> {
     /// Down to which instant the path is where it is because a rule inferred what the recording does not say.
     inferred_floor: i64,
     errands: Errands,
-    /// The wait that is being followed to who ended it.
-    ended: Option<LiveSpan>,
-    memory: Memory,
+    /// What rules found out before.
+    pub memory: Memory,
     /// The connection and the waiting end, where a far end was waited for of which nothing was recorded.
     pub unrecorded: Option<(End, u32)>,
 }
@@ -81,15 +79,9 @@ impl<'a, 'o> Path<'a, 'o> {
             threads,
             inferred_floor: i64::MAX,
             errands,
-            ended: None,
             memory: Memory::default(),
             unrecorded: None,
         }
-    }
-
-    /// MPI calls that depended on ranks of which nothing was recorded: which, and for how long.
-    pub(crate) fn unrecorded_ranks(&mut self) -> BTreeMap<String, i64> {
-        std::mem::take(&mut self.memory.unrecorded_ranks)
     }
 
     /// Walks to the start, and reads what is left of the recording, for the observer's sake.
@@ -144,7 +136,7 @@ impl<'a, 'o> Path<'a, 'o> {
             self.inferred_floor = i64::MAX;
         }
         self.ledger.inferred = self.inferred_floor != i64::MAX;
-        if let Some(track) = self.errands.back(&self.feed, self.track, self.at) {
+        if let Some(track) = self.errands.back(&self.feed, self.at) {
             if track != self.track {
                 self.go(track);
             }
@@ -197,7 +189,8 @@ impl<'a, 'o> Path<'a, 'o> {
             Act::Charge(rule, Charge::Own(activity, what, object), from) => self.charge_own(rule, activity, (what, object), from),
             Act::Charge(rule, Charge::As(cause, what, object), from) => self.charge_thread(rule, cause, (what, object), from),
             Act::Charge(_, Charge::At(_, Place::Unseen { track }, _), from)
-                if let Some((place, since)) = self.errands.lock_unseen(self.tables, track) =>
+                // What another client did with a lock of which nothing was recorded then.
+                if let Some((place, since)) = self.errands.lock_elsewhere(self.tables, track, Activity::Think, What::Stopped, NONE) =>
             {
                 let from = from.max(since).max(self.start).min(self.at);
                 self.charge(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from, self.track);
@@ -206,20 +199,13 @@ impl<'a, 'o> Path<'a, 'o> {
                 let from = from.max(self.start).min(self.at);
                 self.charge(rule, cause, place, from, if own { self.track } else { NONE });
             }
-            Act::Holder(holder, ns) => self.ledger.note_holder(holder, ns),
+            Act::Holder(holder, ns) => self.ledger.note(holder, ns, |entry| &mut entry.holders),
             Act::Unrecorded(end, connection) => {
                 self.unrecorded.get_or_insert((end, connection));
             }
             Act::Called(since) => self.errands.called(self.track, since),
             Act::HandedOn => self.errands.handed_on(),
-            Act::Ended(span) => self.ended = Some(span),
-            Act::Go(Edge::Woke(waker)) => {
-                let waiter = self.track;
-                self.go(waker);
-                if let Some(span) = self.ended.take() {
-                    self.errands.woke((self.tables, &self.feed), &self.ledger.labels, (waiter, waker), (&span, self.at));
-                }
-            }
+            Act::Ended(span) => self.errands.woke((self.tables, &self.feed), &self.ledger.labels, self.track, (&span, self.at)),
             Act::Along(_) => {}
             Act::Go(edge) => edge.track().into_iter().for_each(|track| self.go(track)),
         }
@@ -253,7 +239,7 @@ impl<'a, 'o> Path<'a, 'o> {
         let waited = self.errands.waiter(from, self.at);
         self.charge(rule, cause, place, from, self.track);
         if let Some((waiter, ns)) = waited {
-            self.ledger.note_waiter(waiter, ns);
+            self.ledger.note(waiter, ns, |entry| &mut entry.waiters);
         }
     }
 

@@ -4,7 +4,7 @@ use crate::cause::End;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::waits::place::{Missing, Place, What, waited_on};
-use thalweg_trace::{ObjectKind, SpanKind};
+use thalweg_trace::{ObjectKind, Role, SpanKind};
 
 impl Place {
     /// What a place is called; `named` says which files it may name.
@@ -86,20 +86,15 @@ fn thread_name(tables: &Tables, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     let label = &actor.label;
     match actor.end {
-        End::Server => {
-            let label = label.strip_suffix(" connection").or_else(|| served_by(label)).unwrap_or(label);
-            if label.starts_with("server") { label.to_owned() } else { format!("server {label}") }
-        }
-        End::Client if actor.mount => label.clone(),
-        End::Client if actor.role == thalweg_trace::Role::Client => {
-            if label.starts_with("client") {
-                label.clone()
-            } else {
-                format!("client {label}")
-            }
-        }
+        End::Server => at_end("server", label.strip_suffix(" connection").or_else(|| served_by(label)).unwrap_or(label)),
+        End::Client if actor.role == Role::Client && !actor.mount => at_end("client", label),
         End::Client => label.clone(),
     }
+}
+
+/// A label after its end's name, unless it begins with that.
+fn at_end(end: &str, label: &str) -> String {
+    if label.starts_with(end) { label.to_owned() } else { format!("{end} {label}") }
 }
 
 /// The server whose thread this is, where the process has threads of several: `COMMAND/io0 serve` → `io0`.
@@ -119,8 +114,8 @@ fn far_end_name(tables: &Tables, seen_by: u32, connection: u32, side: End) -> St
 /// Who was not recorded, by name and process.
 fn unseen_name(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize) {
-        Some(a) if a.role == thalweg_trace::Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
-        Some(a) if a.role == thalweg_trace::Role::None => format!("`{}`, not recorded", a.name),
+        Some(a) if a.role == Role::None && a.pid != 0 => format!("`{}` (process {}), not recorded", a.name, a.pid),
+        Some(a) if a.role == Role::None => format!("`{}`, not recorded", a.name),
         _ => format!("{}, before it was recorded", another_name(tables, tables.main, actor)),
     }
 }
@@ -145,7 +140,7 @@ pub(crate) fn given(tables: &Tables, waiter: u32, by: u32, kind: SpanKind, objec
 fn giver_name(tables: &Tables, waiter: u32, by: u32) -> String {
     let another = another_name(tables, waiter, by);
     match tables.actors.get(by as usize) {
-        Some(actor) if actor.role == thalweg_trace::Role::None => unseen_name(tables, by),
+        Some(actor) if actor.role == Role::None => unseen_name(tables, by),
         Some(actor) if another.starts_with("another ") || actor.pid == 0 => another,
         Some(actor) => format!("{} (process {})", actor.program(), actor.pid),
         None => another,
@@ -188,10 +183,10 @@ fn end_name(tables: &Tables, actor: u32) -> String {
 
 fn work_name(tables: &Tables, kind: SpanKind, object: u32, named: bool, running: bool) -> String {
     let mut name = kind.name().to_owned();
-    let file = tables.objects.get(object as usize).filter(|t| t.kind == ObjectKind::File);
     let object = tables.objects.get(object as usize);
-    let device = file.and_then(|t| t.attribute("device"));
-    let device = device.or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
+    let file = object.filter(|t| t.kind == ObjectKind::File);
+    let device =
+        file.and_then(|t| t.attribute("device")).or_else(|| object.filter(|t| t.kind == ObjectKind::Device).map(|t| t.name.as_str()));
     if let Some(file) = file.filter(|_| named) {
         // A file of a known device is named in full; a store's datafile by what distinguishes it from the others.
         let whole = device.is_some() || file.name.ends_with('/');

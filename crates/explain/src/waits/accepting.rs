@@ -37,7 +37,7 @@ impl View<'_, '_, '_> {
                 Some((activity, what, object)) => {
                     let place = self.labels.thread_place(acceptor, what, object);
                     let cause = activity.at(self.tables.actors[acceptor as usize].end);
-                    self.charge_at(RuleId::AcceptOther, cause, place, from);
+                    self.charge_at(RuleId::AcceptOther, (cause, place), false, from);
                 }
                 None => self.charge_wire(RuleId::AcceptDropped, Cause::NetworkLoss, (span.connection, acceptor), true, from),
             }
@@ -69,17 +69,15 @@ impl View<'_, '_, '_> {
             return Some((Activity::Cpu, What::OwnWork, NONE));
         }
         let longest = within.into_iter().max_by_key(|s| length(s))?;
-        match rule(longest.kind) {
-            Rule::Wait(activity) => Some((activity, What::Blocked(longest.kind), longest.object)),
-            Rule::Work { blocked, .. } if longest.cpu_ns == 0 => Some((blocked, What::Blocked(longest.kind), longest.object)),
-            Rule::Work { running, .. } => Some((running, What::Running(longest.kind), longest.object)),
-            Rule::Thread => Some((Activity::Lock, What::Blocked(longest.kind), longest.object)),
+        let activity = match rule(longest.kind) {
+            Rule::Work { running, .. } if longest.cpu_ns != 0 => return Some((running, What::Running(longest.kind), longest.object)),
+            Rule::Work { blocked, .. } | Rule::Wait(blocked) => blocked,
+            Rule::Thread => Activity::Lock,
             // For the bytes of somebody else; a wait for calls names no connection, or this one.
-            Rule::Receive | Rule::Send if longest.connection != NONE && longest.connection != connection => {
-                Some((Activity::Think, What::Blocked(longest.kind), longest.object))
-            }
-            _ => None,
-        }
+            Rule::Receive | Rule::Send if longest.connection != NONE && longest.connection != connection => Activity::Think,
+            _ => return None,
+        };
+        Some((activity, What::Blocked(longest.kind), longest.object))
     }
 
     /// A wait that its time limit ended, for an answer to what was sent over a connection that nobody had accepted: the same.

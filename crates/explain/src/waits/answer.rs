@@ -88,7 +88,7 @@ pub(crate) enum Act {
     HandedOn,
     /// It depended on this from before it began on: the path stays where it is.
     Along(Edge),
-    /// The wait that the thread which is gone to next has ended.
+    /// The wait that the thread which was gone to last has ended.
     Ended(LiveSpan),
     /// Elsewhere, at the instant reached.
     Go(Edge),
@@ -100,6 +100,4 @@ pub(super) struct Blocked {
     pub span: LiveSpan,
     /// Whether for room to send into, and not for bytes.
     pub for_room: bool,
-    /// The instant within it.
-    pub at: i64,
 }

@@ -14,7 +14,8 @@ const MANY_BYTES: u64 = u64::MAX;
 
 impl View<'_, '_, '_> {
     /// Blocked until bytes come: to the send that brought them, where it was recorded.
-    pub(super) fn follow_sender(&mut self, blocked: Blocked) -> Answer<()> {
+    pub(super) fn follow_sender(&mut self, span: LiveSpan) -> Answer<()> {
+        let blocked = Blocked { span, for_room: false };
         let Some(send) = self.find_send(&blocked.span)? else { return self.follow_connection(blocked) };
         let sender = send.track;
         if blocked.span.timed_out() && send.end < blocked.span.start {
@@ -170,7 +171,7 @@ impl View<'_, '_, '_> {
         }
         let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
         if !on_connection {
-            let acted_at = self.last_act(peer, &blocked);
+            let acted_at = self.last_act(peer, &blocked.span);
             return self.meet_elsewhere(blocked, peer, acted_at);
         }
         let (blocked_until, _) = wait_parts(&theirs);
@@ -211,7 +212,7 @@ impl View<'_, '_, '_> {
     /// Both wait for each other's bytes for longer than any can be under way: somebody else of the peer's process has taken what was sent, and works on it;
     /// where nobody does, it is not known who was to act.
     fn meet_idle(&mut self, blocked: Blocked, peer: u32, from: i64) -> Answer<()> {
-        let works = if self.circling { None } else { self.running_sibling_of(peer, self.track) };
+        let works = if self.circling { None } else { self.running_sibling(peer, NONE) };
         if let Some(works) = works {
             self.infer(from);
             self.jump(works);

@@ -109,15 +109,13 @@ impl View<'_, '_, '_> {
     /// Whether the device of a file did something from an instant until now, or a moment later, when it was looked at. Where the file's device is
     /// not among those that were looked at (a file system over several), any of them.
     fn device_worked(&mut self, object: u32, from: i64) -> Answer<bool> {
-        let named = self.tables.objects.get(object as usize).and_then(|object| object.attribute("device"));
+        let file = self.tables.objects.get(object as usize);
+        let (named, filesystem) = (file.and_then(|file| file.attribute("device")), file.and_then(|file| file.attribute("filesystem")));
         let is_named = |object: u32| self.tables.objects.get(object as usize).is_some_and(|object| Some(object.name.as_str()) == named);
         let own = self.tables.device_objects.iter().find(|(_, object)| is_named(**object)).map(|(&track, _)| track);
-        let in_memory = self.tables.objects.get(object as usize).and_then(|object| object.attribute("filesystem"));
-        if object != NONE && named.is_none() && in_memory.is_none() {
-            // Whose file it is, is not known.
-            return Ok(false);
-        }
-        if own.is_none() && matches!(in_memory, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs")) {
+        let in_memory = own.is_none() && matches!(filesystem, Some("tmpfs" | "ramfs" | "proc" | "sysfs" | "devtmpfs"));
+        // Or it is not known whose file it is.
+        if in_memory || object != NONE && named.is_none() && filesystem.is_none() {
             return Ok(false);
         }
         let devices: Vec<u32> = own.map_or_else(|| self.tables.device_objects.keys().copied().collect(), |device| vec![device]);

@@ -29,7 +29,7 @@ impl View<'_, '_, '_> {
         // A lock of the kernel's that another thread had. A thread of the kernel's own did the call's work.
         let of_kernel = |waker: u32| self.tables.actors[waker as usize].role == Role::Kernel;
         if cpu == 0 && self.is_walkable(span.waker) && !of_kernel(span.waker) && !self.circling {
-            return self.follow_waker(Blocked { span: *span, for_room: false, at: self.at });
+            return self.follow_waker(*span);
         }
         if blocked == Activity::Write && cpu == 0 && span.device != NONE && self.device_read(span.device, span.end) {
             // What was to be written had to be read first (from a mapped file, or another that the call copies from).
@@ -44,7 +44,7 @@ impl View<'_, '_, '_> {
         let (cpu_part, runqueue_part) = (part(cpu), part(runqueue));
         let blocked_from = if waited == 0 { from } else { self.at - cpu_part - runqueue_part };
         let runqueue_from = if runqueue == 0 { blocked_from } else { self.at - cpu_part };
-        self.charge_running(running, span, if runqueue + waited == 0 { from } else { runqueue_from });
+        self.charge_running(running, span, runqueue_from);
         self.charge_thread(RuleId::RunnableInSpan, Activity::Runqueue, What::Runnable, NONE, blocked_from);
         if still {
             self.charge_still(span.kind, from);
@@ -77,7 +77,7 @@ impl View<'_, '_, '_> {
     /// Whether a read or write was blocked not by its device but with its whole process: so long that no
     /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
     fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Answer<bool> {
-        let pid = self.actor().pid;
+        let (own, pid) = (self.track as usize, self.actor().pid);
         let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
         if waited < limits::FROZEN_NS || !one_call || pid == 0 || span.ending_seen() {
             return Ok(false);
@@ -85,15 +85,10 @@ impl View<'_, '_, '_> {
         self.ensure(span.start)?;
         let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
         let others = self.tables.actors.iter().zip(&self.feed.lanes).enumerate();
-        let others = others.filter(|(track, (actor, _))| *track != self.track as usize && actor.pid == pid);
-        let mut alive = false;
-        let mut acted = false;
-        for (_, (_, lane)) in others {
-            let mut spans = lane.open.iter().chain(&lane.ahead);
-            alive |= spans.clone().next().is_some();
-            acted |= spans.any(|s| within.contains(&s.start) || within.contains(&s.end));
-        }
-        Ok(alive && !acted)
+        let others = others.filter(|(track, (actor, _))| *track != own && actor.pid == pid);
+        let mut spans = others.flat_map(|(_, (_, lane))| lane.open.iter().chain(&lane.ahead)).peekable();
+        let alive = spans.peek().is_some();
+        Ok(alive && !spans.any(|s| within.contains(&s.start) || within.contains(&s.end)))
     }
 
     /// Of a stretch from `from` on that is in no wait: since when the thread was found running, up to the walk's instant. `None`: it was not; that
@@ -115,11 +110,11 @@ impl View<'_, '_, '_> {
     pub(super) fn container(&mut self, span: &LiveSpan) {
         let from = self.piece_start(span).max(self.start);
         let most = span.division().map_or(i64::MAX, |(cpu, _, _)| cpu as i64);
-        if self.at - from > most.saturating_add(limits::STILL_NS as i64) {
-            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, self.at - most);
+        let stood_still = self.at - from > most.saturating_add(limits::STILL_NS as i64);
+        let ran_from = if stood_still { self.at - most } else { from };
+        self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, ran_from);
+        if stood_still {
             self.charge_still(span.kind, from);
-        } else {
-            self.charge_thread(RuleId::RunningContainer, Activity::Cpu, What::Running(span.kind), NONE, from);
         }
     }
 
@@ -146,8 +141,7 @@ impl View<'_, '_, '_> {
     /// `from`, that has been so or not so.
     fn recorder_ran(&mut self, from: i64) -> (bool, i64) {
         let (machine, mut since, mut ran) = (self.actor().machine, from, false);
-        for i in 0..self.facts.recorders.len() {
-            let recorder = self.facts.recorders[i];
+        for &recorder in &self.facts.recorders {
             if self.tables.actors[recorder as usize].machine != machine {
                 continue;
             }

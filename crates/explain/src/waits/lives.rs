@@ -55,17 +55,15 @@ impl View<'_, '_, '_> {
         let waits = waits.filter(|s| s.waker == unseen || !self.is_walkable_from(waiter, s.waker)).map(|s| s.start);
         let from = if self.circling { Some(self.feed.position) } else { waits };
         if let Some(from) = from {
-            self.charge_unseen(unseen, from);
+            self.charge_at_own(RuleId::Unseen, self.unknown_of(unseen), Place::Unseen { track: unseen }, from);
         }
         self.jump(waiter);
         Ok(())
     }
 
-    /// What a thread did that was not recorded then.
-    pub(super) fn charge_unseen(&mut self, unseen: u32, from: i64) {
+    /// The cause of what a thread did that was not recorded then.
+    pub(super) fn unknown_of(&self, unseen: u32) -> Cause {
         let serves = self.tables.actors.get(unseen as usize).is_some_and(|a| a.end == End::Server);
-        let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
-        let place = Place::Unseen { track: unseen };
-        self.charge_at_own(RuleId::Unseen, cause, place, from);
+        if serves { Cause::ServerUnknown } else { Cause::Unknown }
     }
 }

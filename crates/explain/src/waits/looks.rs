@@ -41,17 +41,16 @@ impl View<'_, '_, '_> {
         if length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
             return Ok(false);
         }
-        let maker = self.made_to_pause(pause);
-        let pauser = maker.map_or((self.track, NONE), |(_, maker)| (maker, maker));
+        let pauser = self.made_to_pause(pause).map_or(self.track, |(_, maker)| maker);
         let window = length.max(limits::MADE_TO_PAUSE_NS);
         self.ensure(pause.start - window)?;
-        let before = self.looks_of(pauser.0, (pause.start - window, pause.start));
+        let before = self.looks_of(pauser, (pause.start - window, pause.start));
         // The first pauses of a row are like those after them: looks are recorded from the third on.
         let known = self.memory.looking.filter(|known| {
             let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
-            known.pauser.0 == pauser.0 && soon && polling::alike(length, known.length)
+            known.pauser == pauser && soon && polling::alike(length, known.length)
         });
-        let after = self.looks_after(pauser.0, window);
+        let after = self.looks_after(pauser, window);
         let found_after = |look: &Look| after.iter().any(|(other, failed)| !failed && other.is_like(look, self.tables));
         let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
         let repeated = |look: &Look| before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables)) || fails_again(look);
@@ -65,7 +64,7 @@ impl View<'_, '_, '_> {
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
         let look = match look {
             Some(look) => Some(look),
-            None => self.tried_in_vain(pause, pauser.0, window)?,
+            None => self.tried_in_vain(pause, pauser, window)?,
         };
         let Some(look) = look else {
             if self.tables.looks_in_part && length >= limits::LOOKED_BETWEEN_NS {
@@ -78,7 +77,7 @@ impl View<'_, '_, '_> {
         if before.is_empty() && !matches!(look.missing, Missing::Answer | Missing::Success) {
             self.infer(pause.start);
         }
-        self.charge_look(pause, &look, pauser.0)
+        self.charge_look(pause, &look, pauser)
     }
 
     /// If this thread was made only to pause (`sleep`), by a process that does so again and again: when, and by whom.

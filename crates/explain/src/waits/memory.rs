@@ -44,7 +44,7 @@ pub(crate) struct Look {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Looking {
     pub look: Look,
-    pub pauser: (u32, u32),
+    pub pauser: u32,
     pub later: i64,
     pub length: i64,
 }

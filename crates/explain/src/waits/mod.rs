@@ -26,7 +26,7 @@ use crate::cause::{Activity, Cause, End};
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::rule::RuleId;
-use answer::{Act, Answer, Blocked, Edge};
+use answer::{Act, Answer, Blocked, Charge, Edge};
 use place::{Place, What};
 use rules::{Rule, device_activity, in_blocked, is_idle_wait, rule, wait_parts};
 use thalweg_trace::{Role, SpanKind};
@@ -45,8 +45,7 @@ impl View<'_, '_, '_> {
         }
         let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
-            let from = self.piece_start(&span);
-            self.charge_thread_as(RuleId::Recorder, Cause::Recorder, What::Running(span.kind), span.object, from);
+            self.charge_piece(RuleId::Recorder, Charge::As(Cause::Recorder, What::Running(span.kind), span.object), &span);
             return Ok(());
         }
         if self.in_rank(&span)? {
@@ -59,7 +58,7 @@ impl View<'_, '_, '_> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.idle_in_pool(&span)? => {}
             // A sleep that another thread cut short (it was to end) lasted as long as that thread let it.
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling => {
-                self.follow_waker(Blocked { span, for_room: false, at: self.at })?;
+                self.follow_waker(span)?;
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && (self.pauses_between_looks(&span)? || self.polled(&span)?) => {}
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_poll(&span)? => {
@@ -69,24 +68,20 @@ impl View<'_, '_, '_> {
             Rule::Device => {
                 let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
                 let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);
-                let from = self.piece_start(&span);
                 let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
-                self.charge_thread(RuleId::Device, activity, What::Blocked(span.kind), object, from);
+                self.charge_piece(RuleId::Device, Charge::Own(activity, What::Blocked(span.kind), object), &span);
             }
             Rule::Thread | Rule::Receive | Rule::Send if self.held == Some(true) => {
-                let from = self.piece_start(&span);
-                self.charge_thread(RuleId::HelperWaits, Activity::Lock, What::Blocked(span.kind), span.object, from);
+                self.charge_piece(RuleId::HelperWaits, Charge::Own(Activity::Lock, What::Blocked(span.kind), span.object), &span);
             }
             Rule::Thread | Rule::Receive | Rule::Send => return self.wait(&span),
             Rule::RoundTrip => self.connect(&span)?,
             // Stopped by a signal.
             Rule::Unknown if span.result < 0 => {
-                let from = self.piece_start(&span);
-                self.charge_thread(RuleId::Stopped, Activity::Think, What::Stopped, NONE, from);
+                self.charge_piece(RuleId::Stopped, Charge::Own(Activity::Think, What::Stopped, NONE), &span);
             }
             Rule::Unknown => {
-                let from = self.piece_start(&span);
-                self.charge_thread_as(RuleId::UnknownWait, Cause::Unknown, What::Blocked(span.kind), span.object, from);
+                self.charge_piece(RuleId::UnknownWait, Charge::As(Cause::Unknown, What::Blocked(span.kind), span.object), &span);
             }
         }
         Ok(())

@@ -148,9 +148,8 @@ impl View<'_, '_, '_> {
     }
 
     pub(super) fn charge_polling(&mut self, pause: &LiveSpan) {
-        let from = self.piece_start(pause);
-        self.infer(from);
-        self.charge_thread(RuleId::PollUnknown, Activity::Think, What::Looking, NONE, from);
+        self.infer(self.piece_start(pause));
+        self.charge_piece(RuleId::PollUnknown, Charge::Own(Activity::Think, What::Looking, NONE), pause);
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only sampled, it

@@ -8,18 +8,17 @@ use super::*;
 impl View<'_, '_, '_> {
     /// Stands in a wait for the next request (all of it a pause as far as is known): whether it was dealt with.
     pub(super) fn idle_in_pool(&mut self, span: &LiveSpan) -> Answer<bool> {
-        let (pid, machine) = (self.actor().pid, self.actor().machine);
-        let is_mount = |track: u32, walk: &Self| walk.tables.actors.get(track as usize).is_some_and(|actor| actor.mount);
-        if span.waker != NONE || !is_mount(self.track, self) || !is_mount(self.tables.main, self) || self.circling {
+        let (tables, own) = (self.tables, self.track);
+        let is_mount = |track: u32| tables.actors.get(track as usize).is_some_and(|actor| actor.mount);
+        if span.waker != NONE || !is_mount(own) || !is_mount(tables.main) || self.circling {
             return Ok(false);
         }
-        let others = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.mount && a.pid == pid && a.machine == machine);
-        let others: Vec<u32> = others.map(|(track, _)| track as u32).filter(|&track| track != self.track).collect();
+        let of_pool = |&track: &u32| track != own && is_mount(track) && tables.process(track) == tables.process(own);
         // What a thread did before is known once one of its earlier spans was read, or all of the wait.
         self.ensure(span.start)?;
         let mut working = None;
         let mut answered = None;
-        for track in others {
+        for track in tables.workers().filter(of_pool) {
             self.settle(track);
             let lane = &self.feed.lanes[track as usize];
             match lane.innermost() {

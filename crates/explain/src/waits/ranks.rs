@@ -95,8 +95,7 @@ impl View<'_, '_, '_> {
     fn slept_in_call(&mut self, span: &LiveSpan, call: &LiveSpan) -> bool {
         let slept = span.kind == SpanKind::WaitTimer && !self.is_walkable(span.waker);
         if slept {
-            let from = self.piece_start(span);
-            self.charge_thread(RuleId::MpiSleep, Activity::Lock, What::Blocked(call.kind), NONE, from);
+            self.charge_piece(RuleId::MpiSleep, Charge::Own(Activity::Lock, What::Blocked(call.kind), NONE), span);
         }
         slept
     }

@@ -2,29 +2,29 @@
 
 use super::*;
 use crate::limits::waits as limits;
+use crate::observe::feed::{NextActions, Traffic};
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl View<'_, '_, '_> {
     /// Between spans a thread runs; before its first it was not there, and the one it works for is asked.
     pub(super) fn uncovered(&mut self) -> Answer<()> {
         let is_there = self.track == self.tables.main || self.was_made() || self.has_begun(self.track)?;
-        let before = self.lane().previous().map(|p| p.end);
         if !is_there && !self.circling {
             // A server's thread that begins with its connection: the first bytes for it were on their way, or lay there.
             if let Some(waiting) = self.awaits(self.start)
                 && let Some(send) = self.find_send(&waiting)?
                 && send.end < self.at
             {
-                return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
+                return self.follow_sender(waiting);
             }
             return self.go_to_starter();
         }
-        let from = before.unwrap_or(self.feed.position).max(self.start);
+        let from = self.lane().previous().map_or(self.feed.position, |p| p.end).max(self.start);
         if let Some(waiting) = self.unrecorded_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
             self.infer(from);
-            return self.follow_sender(Blocked { span: waiting, for_room: false, at: self.at });
+            return self.follow_sender(waiting);
         }
         if let Some(from) = self.outside_holes(from) {
             if self.is_unrecorded(from) {
@@ -48,7 +48,7 @@ impl View<'_, '_, '_> {
             && rule(wait.kind) == Rule::Thread
         {
             if self.at - wait.start > limits::STARTED_LONG_NS
-                && let Some(running) = self.running_sibling(starter)
+                && let Some(running) = self.running_sibling(self.track, starter)
             {
                 self.jump(running);
                 return Ok(());
@@ -62,20 +62,14 @@ impl View<'_, '_, '_> {
         Ok(())
     }
 
-    /// A thread of this one's process, other than `waiting`, that ran or wanted to at the walk's instant: of several, the one that
-    /// last did something else.
-    pub(super) fn running_sibling(&mut self, waiting: u32) -> Option<u32> {
-        self.running_sibling_of(self.track, waiting)
-    }
-
-    /// The same of another thread's process.
-    pub(super) fn running_sibling_of(&mut self, track: u32, waiting: u32) -> Option<u32> {
-        let of = &self.tables.actors[track as usize];
-        let (pid, machine) = (of.pid, of.machine);
-        let siblings = self.tables.actors.iter().enumerate().filter(|(_, a)| a.thread && a.pid == pid && a.machine == machine);
-        let siblings =
-            siblings.map(|(i, _)| i as u32).filter(|&t| t != track && t != self.track && t != waiting && !self.is_outside_its_life(t));
-        let siblings: Vec<u32> = siblings.collect();
+    /// A thread of the process of `of`, other than that, this one and `waiting`, that ran or wanted to at the walk's instant: of several, the one
+    /// that last did something else.
+    pub(super) fn running_sibling(&mut self, of: u32, waiting: u32) -> Option<u32> {
+        let is_sibling = |&track: &u32| {
+            let own_process = self.tables.actors[track as usize].thread && self.tables.process(track) == self.tables.process(of);
+            own_process && ![of, self.track, waiting].contains(&track) && !self.is_outside_its_life(track)
+        };
+        let siblings: Vec<u32> = (0..self.tables.actors.len() as u32).filter(is_sibling).collect();
         let mut best = None;
         for track in siblings {
             self.settle(track);
@@ -172,8 +166,7 @@ impl View<'_, '_, '_> {
             let given_up =
                 self.gave_up_connecting().filter(|&(connection, _)| matches!(span.connection, NONE) || span.connection == connection);
             if let Some((connection, side)) = given_up {
-                let span = LiveSpan { connection, side, ..span };
-                return self.far_end_unknown(&Blocked { span, for_room: false, at: self.at });
+                return self.far_end_unknown(&Blocked { span: LiveSpan { connection, side, ..span }, for_room: false });
             }
         }
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
@@ -184,11 +177,9 @@ impl View<'_, '_, '_> {
             span = looked_for;
         }
         if span.kind == SpanKind::WaitLock && span.ending_seen() && !span.timed_out() {
-            if !self.is_walkable(span.waker) {
-                self.was_relayed(&mut span, &passed);
-            } else if let Some((connection, offset_bytes)) = self.was_carried(&span, &passed) {
-                span = self.on_connection(span, connection);
-                (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
+            let by_carrier = if self.is_walkable(span.waker) { self.was_carried(&span, &passed) } else { self.was_relayed(&span, &passed) };
+            if let Some((connection, offset_bytes)) = by_carrier {
+                span = LiveSpan { kind: SpanKind::WaitNetwork, offset_bytes, ..self.on_connection(span, connection) };
             }
         }
         // (A packet that took nobody any further than to the next wait was a datagram.)
@@ -204,21 +195,18 @@ impl View<'_, '_, '_> {
             span.offset_bytes = passed.receive.2;
         }
         match rule(span.kind) {
-            Rule::Thread => self.follow_waker(Blocked { span, for_room: false, at: self.at }),
-            Rule::Send => self.follow_connection(Blocked { span, for_room: true, at: self.at }),
-            _ if span.connection == NONE && span.kind == SpanKind::WaitNetwork => {
-                self.follow_waker(Blocked { span, for_room: false, at: self.at })
+            Rule::Thread => self.follow_waker(span),
+            Rule::Send => self.follow_connection(Blocked { span, for_room: true }),
+            _ if span.kind == SpanKind::WaitNetwork && span.connection == NONE => self.follow_waker(span),
+            _ if span.kind == SpanKind::WaitNetwork && waited_for_room(&passed, span.connection) => {
+                self.follow_connection(Blocked { span, for_room: true })
             }
-            _ => {
-                let for_room = span.kind == SpanKind::WaitNetwork && waited_for_room(&passed, span.connection);
-                let blocked = Blocked { span, for_room, at: self.at };
-                if for_room { self.follow_connection(blocked) } else { self.follow_sender(blocked) }
-            }
+            _ => self.follow_sender(span),
         }
     }
 
     /// Ended by a process that only carries a connection from which bytes were taken next: from which, and from which position on.
-    fn was_carried(&self, span: &LiveSpan, passed: &crate::observe::feed::NextActions) -> Option<(u32, u64)> {
+    fn was_carried(&self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
         let took_first = span.object == NONE && passed.receive.0 <= passed.wait.0.min(passed.send.0);
         let next = next_connection(passed).filter(|_| took_first)?;
         self.carries(span.waker, next.0).then_some(next)
@@ -235,17 +223,14 @@ impl View<'_, '_, '_> {
 
     /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
     /// them, or room for them (a relay, a tunnel).
-    fn was_relayed(&mut self, span: &mut LiveSpan, passed: &crate::observe::feed::NextActions) {
+    fn was_relayed(&mut self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
         let handed_on = self.memory.came_from.get(&self.track).map(|&t| self.feed.lanes[t as usize].passed);
         let next = next_connection(passed).or_else(|| next_connection(&handed_on?));
         // A server that was woken from outside was woken by a client: the next that spoke.
         let spoke = [Some(*passed), handed_on].into_iter().flatten().map(|p| p.receive).filter(|r| r.1 != NONE).min_by_key(|r| r.0);
-        let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)));
-        if let Some((connection, offset_bytes)) = next {
-            self.infer(span.start);
-            *span = self.on_connection(*span, connection);
-            (span.kind, span.offset_bytes) = (SpanKind::WaitNetwork, offset_bytes);
-        }
+        let next = next.or(spoke.filter(|_| self.end == End::Server).map(|r| (r.1, r.2)))?;
+        self.infer(span.start);
+        Some(next)
     }
 
     /// The earliest instant from `from` on at which a wait's waker can have ended it: when something the waker did
@@ -306,8 +291,7 @@ impl View<'_, '_, '_> {
 
     /// Blocked on another thread: to the thread that ended the wait, when it did. What ended by a timer was looked for in vain, and is
     /// waited for by the thread that ended the next wait.
-    pub(super) fn follow_waker(&mut self, blocked: Blocked) -> Answer<()> {
-        let span = blocked.span;
+    pub(super) fn follow_waker(&mut self, span: LiveSpan) -> Answer<()> {
         let (in_vain, waker) = (span.timed_out(), span.waker);
         let stranger = self.is_stranger(waker);
         if self.is_file_lock(span.object) && (stranger || self.is_another_program(waker)) {
@@ -334,16 +318,16 @@ impl View<'_, '_, '_> {
                 // Nobody ended it while the recording lasted: no client had anything for it to do.
                 let served = self.lane().passed.send.1;
                 let connection = if served == NONE { self.last_served() } else { served };
-                return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), ..blocked });
+                return self.far_end_unknown(&Blocked { span: self.on_connection(span, connection), for_room: false });
             }
-            self.ended_by_nobody_known(&span, in_vain);
+            self.ended_by_nobody_known(&span);
             return Ok(());
         }
         self.settle(waker);
         if self.wait_for_each_other(&span, waker) {
             return Ok(());
         }
-        let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &blocked) };
+        let woken_at = if in_vain || self.ended_about_now(waker) { self.at } else { self.last_act(waker, &span) };
         let woken_at = self.end_of_life(waker, span.start).map_or(woken_at, |ended| ended.min(woken_at));
         let lag = (self.at - woken_at) as u64;
         if lag >= limits::STILL_NS {
@@ -354,13 +338,12 @@ impl View<'_, '_, '_> {
             }
             self.charge_thread(RuleId::RunnableWoken, Activity::Runqueue, What::Runnable, NONE, woken_at);
         }
-        let waiter = self.track;
         // A mount waits for its users: none of those was started for it.
-        if !self.tables.actors[waiter as usize].mount || self.tables.actors[waker as usize].mount {
-            self.memory.came_from.insert(waker, waiter);
+        if !self.actor().mount || self.tables.actors[waker as usize].mount {
+            self.memory.came_from.insert(waker, self.track);
         }
-        self.acts.push(Act::Ended(span));
         self.go(Edge::Woke(waker));
+        self.acts.push(Act::Ended(span));
         Ok(())
     }
 
@@ -377,48 +360,41 @@ impl View<'_, '_, '_> {
             self.charge_at_own(RuleId::LockGiven, Activity::Lock.at(self.end), place, self.within_life(from));
             return;
         }
-        let serves = self.tables.actors.get(by as usize).is_some_and(|actor| actor.end == End::Server);
-        let cause = if serves { Cause::ServerUnknown } else { Cause::Unknown };
-        self.charge_at_own(RuleId::Unseen, cause, place, from);
+        self.charge_at_own(RuleId::Unseen, self.unknown_of(by), place, from);
     }
 
     /// A wait of which it is not known which thread ended it: what it was on says, where that is known.
-    fn ended_by_nobody_known(&mut self, span: &LiveSpan, in_vain: bool) {
-        let from = self.piece_start(span);
-        let kind = self.tables.objects.get(span.object as usize).map(|object| object.kind);
-        let what = What::Blocked(span.kind);
-        let by_thread = rule(span.kind) == Rule::Thread;
-        match kind {
-            _ if self.is_file_lock(span.object) => self.charge_thread(RuleId::LockFileUnknown, Activity::Lock, what, span.object, from),
+    fn ended_by_nobody_known(&mut self, span: &LiveSpan) {
+        let (what, in_vain, inferred) = (What::Blocked(span.kind), span.timed_out(), self.tables.wakers_inferred);
+        let (for_bytes, for_thread) = (span.kind == SpanKind::WaitNetwork, rule(span.kind) == Rule::Thread);
+        let own = |activity| Charge::Own(activity, what, span.object);
+        let by_cause = |cause| Charge::As(cause, what, span.object);
+        let (by, charge) = match self.tables.objects.get(span.object as usize).map(|object| object.kind) {
+            _ if self.is_file_lock(span.object) => (RuleId::LockFileUnknown, own(Activity::Lock)),
             // Somebody types, or does not.
-            Some(ObjectKind::Terminal) => self.charge_thread(RuleId::NoWakerTerminal, Activity::Think, what, span.object, from),
+            Some(ObjectKind::Terminal) => (RuleId::NoWakerTerminal, own(Activity::Think)),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) => self.charge_thread_as(RuleId::NoWakerSocket, Cause::ServerUnknown, what, span.object, from),
-            _ if span.kind == SpanKind::WaitNetwork && span.is_by_packet() => {
-                self.charge_thread_as(RuleId::NoWakerDatagram, Cause::ServerUnknown, what, span.object, from);
-            }
-            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => {
-                self.charge_thread_as(RuleId::NoWakerPipe, Cause::Unknown, what, span.object, from)
-            }
+            Some(ObjectKind::Socket) => (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown)),
+            _ if for_bytes && span.is_by_packet() => (RuleId::NoWakerDatagram, by_cause(Cause::ServerUnknown)),
+            Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => (RuleId::NoWakerPipe, by_cause(Cause::Unknown)),
             // A lock, a queue of work, a child: its holder was not seen, so what it waited for is not known.
-            _ if span.waker == NONE && by_thread && (self.tables.sampled || self.tables.wakers_inferred) => {
-                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
+            _ if for_thread && span.waker == NONE && (self.tables.sampled || inferred) => {
+                (RuleId::NoWakerInferred, by_cause(Cause::Unknown))
             }
-            _ if span.kind == SpanKind::WaitNetwork && self.tables.wakers_inferred && !span.timed_out() => {
-                self.charge_thread_as(RuleId::NoWakerInferred, Cause::Unknown, what, span.object, from);
-            }
+            _ if for_bytes && inferred && !in_vain => (RuleId::NoWakerInferred, by_cause(Cause::Unknown)),
             _ => {
-                if self.circling {
-                    self.infer(from);
-                }
                 let activity = match rule(span.kind) {
-                    _ if in_vain || span.kind == SpanKind::WaitNetwork => Activity::Think,
+                    _ if in_vain || for_bytes => Activity::Think,
                     Rule::Work { blocked, .. } => blocked,
                     _ => Activity::Lock,
                 };
-                self.charge_thread(RuleId::NoWaker, activity, what, span.object, from);
+                (RuleId::NoWaker, own(activity))
             }
+        };
+        if by == RuleId::NoWaker && self.circling {
+            self.infer(self.piece_start(span));
         }
+        self.charge_piece(by, charge, span);
     }
 
     /// Whether this is a server's thread, and nothing was recorded of any client.
@@ -428,23 +404,23 @@ impl View<'_, '_, '_> {
 
     /// The connection of which the server sent something last, as far as has been read.
     fn last_served(&self) -> u32 {
-        let last = |t: &[crate::observe::feed::Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
+        let last = |t: &[Traffic; 2]| t[End::Server as usize].sends.front().map(|s| s.end);
         let served = self.feed.traffic.iter().enumerate().filter_map(|(c, t)| last(t).map(|end| (end, c as u32)));
         served.max().map_or(NONE, |(_, connection)| connection)
     }
 
     /// When `other` last did anything during a wait: if at the walk's instant it is itself in a wait that
     /// began after ours, what it did for us came before that.
-    pub(super) fn last_act(&self, other: u32, blocked: &Blocked) -> i64 {
+    pub(super) fn last_act(&self, other: u32, wait: &LiveSpan) -> i64 {
         match self.feed.lanes[other as usize].innermost() {
-            Some(i) if is_idle_wait(i) && i.start > blocked.span.start && i.end > blocked.at => i.start.max(self.start),
-            _ => blocked.at,
+            Some(i) if is_idle_wait(i) && i.start > wait.start && i.end > self.at => i.start.max(self.start),
+            _ => self.at,
         }
     }
 }
 
 /// Which connection a thread took bytes from (and from which position on), or else sent to, before it blocked again.
-fn next_connection(passed: &crate::observe::feed::NextActions) -> Option<(u32, u64)> {
+fn next_connection(passed: &NextActions) -> Option<(u32, u64)> {
     let (receive, send) = (passed.receive, passed.send);
     match passed.wait.0 {
         until if receive.0 <= until && receive.1 != NONE => Some((receive.1, receive.2)),
@@ -454,7 +430,7 @@ fn next_connection(passed: &crate::observe::feed::NextActions) -> Option<(u32, u
 }
 
 /// Whether a wait for a connection was one for room: before it blocked again the thread sent, and took nothing.
-pub(super) fn waited_for_room(passed: &crate::observe::feed::NextActions, connection: u32) -> bool {
+pub(super) fn waited_for_room(passed: &NextActions, connection: u32) -> bool {
     let until = passed.wait.0;
     let took = passed.receive.1 == connection && passed.receive.0 <= until;
     !took && passed.send.1 == connection && passed.send.0 <= until

@@ -30,7 +30,7 @@ impl View<'_, '_, '_> {
             return Ok(None);
         }
         // Or a lock that a thread which ran meanwhile had, and gave back just then.
-        if span.kind == SpanKind::WaitLock && (self.tables.wakers_inferred || self.running_sibling(NONE).is_some()) {
+        if span.kind == SpanKind::WaitLock && (self.tables.wakers_inferred || self.running_sibling(self.track, NONE).is_some()) {
             self.infer(earliest);
         }
         self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), span.object, earliest);

@@ -151,26 +151,34 @@ impl View<'_, '_, '_> {
         self.at = from;
     }
 
-    pub(super) fn charge_thread_as(&mut self, rule: RuleId, cause: Cause, what: What, object: u32, from: i64) {
+    /// Charges what a thread did within its life.
+    fn charge_within_life(&mut self, rule: RuleId, charge: Charge, from: i64) {
         let from = self.within_life(from.max(self.floor)).min(self.at);
-        self.charge(rule, Charge::As(cause, what, object), from);
+        self.charge(rule, charge, from);
+    }
+
+    pub(super) fn charge_thread_as(&mut self, rule: RuleId, cause: Cause, what: What, object: u32, from: i64) {
+        self.charge_within_life(rule, Charge::As(cause, what, object), from);
     }
 
     pub(super) fn charge_thread(&mut self, rule: RuleId, activity: Activity, what: What, object: u32, from: i64) {
-        let from = self.within_life(from.max(self.floor)).min(self.at);
-        self.charge(rule, Charge::Own(activity, what, object), from);
+        self.charge_within_life(rule, Charge::Own(activity, what, object), from);
     }
 
-    /// Charges a place that is no thread's doing.
-    pub(super) fn charge_at(&mut self, rule: RuleId, cause: Cause, place: Place, from: i64) {
+    /// Charges a thread with what lies in nothing but this span.
+    pub(super) fn charge_piece(&mut self, rule: RuleId, charge: Charge, span: &LiveSpan) {
+        self.charge_within_life(rule, charge, self.piece_start(span));
+    }
+
+    /// Charges a place, on this thread's account or on nobody's.
+    pub(super) fn charge_at(&mut self, rule: RuleId, (cause, place): (Cause, Place), own: bool, from: i64) {
         let from = from.max(self.start).min(self.at);
-        self.charge(rule, Charge::At(cause, place, false), from);
+        self.charge(rule, Charge::At(cause, place, own), from);
     }
 
     /// The same on this thread's account.
     pub(super) fn charge_at_own(&mut self, rule: RuleId, cause: Cause, place: Place, from: i64) {
-        let from = from.max(self.start).min(self.at);
-        self.charge(rule, Charge::At(cause, place, true), from);
+        self.charge_at(rule, (cause, place), true, from);
     }
 
     /// Charges the wire between this thread and `peer` (or an unknown one), from this thread when it sends.
@@ -180,7 +188,7 @@ impl View<'_, '_, '_> {
         }
         let (own, other) = (self.labels.label(self.track), self.labels.label(peer));
         let place = if sending { Place::Wire(own, other) } else { Place::Wire(other, own) };
-        self.charge_at(rule, cause, place, from);
+        self.charge_at(rule, (cause, place), false, from);
     }
 
     /// A thread that for long neither ran, nor was runnable, nor was in a call that can wait: it stood still, as far as can be inferred. Where
