@@ -10,8 +10,8 @@ use super::regime::{Regime, Regimes};
 use super::rows::{Request, Rows};
 use super::services::{LinkedWait, full_ways, reading_ns, time_services};
 use super::streams::Streams;
-use super::timeline::{Makers, Piece, Timeline, Wait};
-use crate::assemble::sharing::Foreign;
+use super::timeline::{Piece, Timeline, Wait};
+use crate::assemble::Parts;
 use crate::cause::{Activity, Cause, End};
 use crate::limits::replay as limits;
 use crate::observe::feed::Carried;
@@ -32,12 +32,6 @@ pub(crate) struct Facts {
     pub receive_window_bytes: HashMap<u32, f64>,
     /// By end: for how long a processor quota stopped it, infinite where that is not known; `None` where none did.
     pub quota: [Option<f64>; 2],
-    /// By track: which part of its running samples found in calls that make data durable.
-    pub syncing: HashMap<u32, f64>,
-    /// When devices served programs that were not recorded, by machine and name.
-    pub foreign: HashMap<(u32, String), Foreign>,
-    /// Who made threads, and when.
-    pub makers: Makers,
     /// Whether the recording has lives: then it has queueing behind a quota, too, where there was any.
     pub records_quotas: bool,
 }
@@ -51,6 +45,7 @@ impl Facts {
 }
 
 struct Builder<'a> {
+    parts: &'a Parts<'a>,
     tables: &'a Tables,
     facts: &'a Facts,
     streams: Streams,
@@ -78,13 +73,14 @@ fn requests(tables: &Tables, rows: &Rows) -> HashMap<Device, Vec<Request>> {
 }
 
 /// The graph of a recorded run, of threads' times whose waits are known for what they depended on; `None` where its main thread has no time.
-pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, timelines: Vec<Timeline>, end: i64) -> Option<Graph> {
-    let from = rows.from;
+pub(crate) fn build(parts: &Parts<'_>, rows: &Rows, facts: &Facts, timelines: Vec<Timeline>) -> Option<Graph> {
+    let (tables, from) = (parts.tables, rows.from);
     let main = timelines.iter().position(|t| t.track == tables.main)?;
     let mut of_track = vec![NONE; tables.actors.len()];
     timelines.iter().enumerate().for_each(|(i, t)| of_track[t.track as usize] = i as u32);
     let busy = (0..tables.machines.len() as u32).map(|m| Busy::of(tables, &timelines, m)).collect();
     let mut builder = Builder {
+        parts,
         tables,
         facts,
         streams: Streams::of(tables, &rows.rows),
@@ -105,7 +101,7 @@ pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, timelines: Vec<
     linked.sort_by(|a, b| a.woken.total_cmp(&b.woken));
     let foreign = |device: u32, began: f64, until: f64| {
         let Device { machine, name } = &builder.devices[device as usize];
-        let of = facts.foreign.get(&(*machine, name.clone()));
+        let of = parts.sharing.foreign.get(&(*machine, name.clone()));
         of.map_or(0.0, |foreign| foreign.within(from + began as i64, from + until as i64))
     };
     time_services(&mut linked, &latency, builder.devices.len(), foreign);
@@ -119,7 +115,7 @@ pub(crate) fn build(tables: &Tables, rows: &Rows, facts: &Facts, timelines: Vec<
         latency,
         devices: builder.devices,
         cpus: tables.machines.iter().map(|m| m.cpus.max(1)).collect(),
-        wall_ns: (end - from) as f64,
+        wall_ns: (parts.end - from) as f64,
         reading_ns,
         turns,
         // A copy is over when all of it was answered.
@@ -167,7 +163,7 @@ impl Builder<'_> {
                 if self.tables.actors[track as usize].end != End::Client {
                     return Vec::new();
                 }
-                let (turns, from) = (self.streams.turns(self.tables, track), self.from);
+                let (turns, from) = (self.streams.turns(track), self.from);
                 turns.into_iter().filter(|&at| at >= from).map(|at| self.mark(t, at).0).collect()
             })
             .collect()
@@ -194,15 +190,15 @@ impl Builder<'_> {
 
     fn dependency(&mut self, timeline: usize, piece: usize, wait: &Wait) -> (Op, Option<i64>) {
         use SpanKind as K;
-        match wait.row.kind {
-            K::FileRead => return self.device(timeline, piece, wait, Class::Read),
-            K::FileWrite => return self.device(timeline, piece, wait, Class::Write),
-            K::FileSync => return self.device(timeline, piece, wait, Class::Sync),
-            K::WaitDisk => return self.device(timeline, piece, wait, Class::Read),
-            K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => {
-                return self.device(timeline, piece, wait, Class::Metadata);
-            }
-            _ => {}
+        let at_device = match wait.row.kind {
+            K::FileRead | K::WaitDisk => Some(Class::Read),
+            K::FileWrite => Some(Class::Write),
+            K::FileSync => Some(Class::Sync),
+            K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => Some(Class::Metadata),
+            _ => None,
+        };
+        if let Some(class) = at_device {
+            return self.device(timeline, piece, wait, class);
         }
         let class = self.class(wait);
         let found = match wait.depends.and_then(|depends| depends.edge) {
@@ -231,8 +227,7 @@ impl Builder<'_> {
             Some((_, Charge::Own(Activity::Lock, ..))) => Class::Lock,
             Some((_, Charge::Own(Activity::Memory, ..))) => Class::Memory,
             Some((_, Charge::As(cause, ..) | Charge::At(cause, ..))) => match cause {
-                Cause::ServerUnknown => Class::FarEnd,
-                Cause::ClientThink | Cause::ServerThink => Class::FarEnd,
+                Cause::ServerUnknown | Cause::ClientThink | Cause::ServerThink => Class::FarEnd,
                 cause if cause.is_network() => Class::Connect,
                 _ => Class::Other,
             },
@@ -311,19 +306,21 @@ impl Builder<'_> {
         (Op::Serve { device: device as u32, class, service: 0.0, foreign: 0.0, lag, asked: mark, ahead }, asked.map(|a| a.1))
     }
 
+    /// The requests that a device had completed when a wait ended.
+    fn completed(&self, device: &Device, wait: &Wait) -> &[Request] {
+        let requests: &[Request] = self.requests.get(device).map_or(&[], Vec::as_slice);
+        &requests[..requests.partition_point(|r| r.end <= wait.woken)]
+    }
+
     /// The request whose completion ended a wait.
     fn ended_it(&self, device: &Device, wait: &Wait) -> Option<Request> {
-        let requests = self.requests.get(device)?;
-        let after = requests.partition_point(|r| r.end <= wait.woken);
-        requests[..after].iter().rev().take(8).find(|r| wait.woken - r.end <= limits::COMPLETED_NS).copied()
+        self.completed(device, wait).iter().rev().take(8).find(|r| wait.woken - r.end <= limits::COMPLETED_NS).copied()
     }
 
     /// When the device was asked for what ended a wait, if that was before the wait began: it was read ahead, or
     /// written behind, while the thread did something else. Of requests that completed since the wait began, the first counts.
     fn asked_at(&self, device: &Device, wait: &Wait, ended_it: &Request) -> Option<i64> {
-        let requests = self.requests.get(device)?;
-        let after = requests.partition_point(|r| r.end <= wait.woken);
-        let first = requests[..after].iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
+        let first = self.completed(device, wait).iter().rev().take(64).take_while(|r| r.end > wait.start).map(|r| r.start).min();
         let asked = first.unwrap_or(ended_it.start).min(ended_it.start);
         (asked < wait.start).then_some(asked)
     }
@@ -429,7 +426,7 @@ impl Builder<'_> {
     }
 
     fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {
-        let starts = self.starts();
+        let starts: Vec<Option<Op>> = (0..self.timelines.len()).map(|timeline| self.start_of(timeline)).collect();
         let mut ops: Vec<Vec<Op>> = self.timelines.iter().map(|t| vec![Op::Run(0.0); t.pieces.len()]).collect();
         for l in linked {
             ops[l.timeline][l.piece] = l.op;
@@ -446,7 +443,7 @@ impl Builder<'_> {
         let mut program = Program {
             machine: actor.machine as usize,
             end: actor.end,
-            syncing: self.facts.syncing.get(&timeline.track).copied().unwrap_or(0.0),
+            syncing: self.parts.around.syncing(timeline.track).unwrap_or(0.0),
             ops: Vec::new(),
         };
         let busy = &self.busy[actor.machine as usize];
@@ -474,45 +471,31 @@ impl Builder<'_> {
 
     /// What a thread waited for that another made: for that to have come so far.
     fn maker(&mut self, timeline: usize) -> Option<Op> {
-        let &(made, by) = self.facts.makers.get(&self.timelines[timeline].track)?;
+        let (made, by) = self.parts.facts.lives[self.timelines[timeline].track as usize].made()?;
         let maker = self.timeline_of(by).filter(|&m| m != timeline as u32 && self.timelines[m as usize].start() <= made)?;
         let (mark, at) = self.mark(maker, made);
         Some(Op::Follow { mark, lag: (self.timelines[timeline].start() - at) as f64, lock: false })
     }
 
-    /// What threads that began during the run waited for: who made them; where that is not known, a thread of their process, or else of the client,
+    /// What a thread that began during the run waited for: who made it; where that is not known, a thread of its process, or else of the client,
     /// ran then.
-    fn starts(&mut self) -> Vec<Option<Op>> {
-        let mut starts = Vec::new();
-        for i in 0..self.timelines.len() {
-            let at = self.timelines[i].start();
-            if self.timelines[i].track == self.tables.main || at <= self.from {
-                starts.push(None);
-                continue;
-            }
-            if let Some(made) = self.maker(i) {
-                starts.push(Some(made));
-                continue;
-            }
-            let own = &self.tables.actors[self.timelines[i].track as usize];
-            let mut best: Option<(bool, i64, u32)> = None;
-            for (j, other) in self.timelines.iter().enumerate() {
-                let actor = &self.tables.actors[other.track as usize];
-                if j == i || other.start() >= at {
-                    continue;
-                }
-                let ran = other.ran_at(at);
-                let likely = actor.pid == own.pid && actor.pid != 0 && at - ran < limits::MADE_NS;
-                best = best.max(Some((likely, ran, j as u32)));
-            }
-            starts.push(match best {
-                Some((_, _, other)) => {
-                    let (mark, ran) = self.mark(other, at);
-                    Some(Op::Follow { mark, lag: (at - ran) as f64, lock: false })
-                }
-                None => Some(Op::Delay { class: Class::Other, ns: self.at(at) }),
-            });
+    fn start_of(&mut self, timeline: usize) -> Option<Op> {
+        let (track, at) = (self.timelines[timeline].track, self.timelines[timeline].start());
+        if track == self.tables.main || at <= self.from {
+            return None;
         }
-        starts
+        if let Some(made) = self.maker(timeline) {
+            return Some(made);
+        }
+        let pid = |track: u32| self.tables.actors[track as usize].pid;
+        let others = self.timelines.iter().enumerate().filter(|(number, other)| *number != timeline && other.start() < at);
+        let likely = others.map(|(number, other)| {
+            let ran = other.ran_at(at);
+            (pid(other.track) == pid(track) && pid(track) != 0 && at - ran < limits::MADE_NS, ran, number as u32)
+        });
+        Some(match likely.max() {
+            Some((_, ran, other)) => Op::Follow { mark: self.mark(other, at).0, lag: (at - ran) as f64, lock: false },
+            None => Op::Delay { class: Class::Other, ns: self.at(at) },
+        })
     }
 }

@@ -6,7 +6,7 @@
 //! reads, sleeps or waits for room, and gives it to the next only while it waits for an answer. Servers keep their threads, each of
 //! which serves one request at a time; processors, links and devices stay shared, and limit what an edit gives.
 
-use super::program::{Class, Graph, NO_MARK, Op, Program};
+use super::program::{Class, Graph, NO_MARK, Op};
 use super::queueing::is_queueing;
 use crate::cause::End;
 use crate::limits::replay as limits;
@@ -46,15 +46,21 @@ pub(crate) fn asks_unseen(graph: &Graph) -> bool {
 
 /// The end of the program that passes each mark.
 fn ends_of_marks(graph: &Graph) -> Vec<End> {
-    let mut ends = vec![End::Client; graph.marks];
-    for program in &graph.programs {
-        for op in &program.ops {
+    let end = |(program, _): (u32, u32)| graph.programs.get(program as usize).map_or(End::Client, |program| program.end);
+    passed(graph).into_iter().map(end).collect()
+}
+
+/// By mark: the program and the operation that passes it.
+fn passed(graph: &Graph) -> Vec<(u32, u32)> {
+    let mut passed = vec![(u32::MAX, 0); graph.marks];
+    for (p, program) in graph.programs.iter().enumerate() {
+        for (at, op) in program.ops.iter().enumerate() {
             if let Op::Mark(mark) = op {
-                ends[*mark as usize] = program.end;
+                passed[*mark as usize] = (p as u32, at as u32);
             }
         }
     }
-    ends
+    passed
 }
 
 /// Whether an operation of a client's waits for an answer.
@@ -97,18 +103,15 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
     }
     chains.iter_mut().for_each(|chain| chain.push(Op::Leave(thread)));
     // The first chain goes on as the program itself: it lets the others begin, and waits for them in the end.
-    let template = Program { ops: Vec::new(), ..graph.programs[asker].clone() };
     let (mut begin, mut wait) = (ops[..first].to_vec(), Vec::new());
     for mut chain in chains.drain(1..) {
-        let (start, done) = (graph.marks as u32, graph.marks as u32 + 1);
-        graph.marks += 2;
+        let (start, done) = (graph.fresh_mark(), graph.fresh_mark());
         graph.awaited.push(done);
         begin.push(Op::Mark(start));
-        wait.push(Op::Follow { mark: done, lag: 0.0, lock: false });
-        chain.insert(0, Op::Follow { mark: start, lag: 0.0, lock: false });
+        wait.push(Op::follow(done));
+        chain.insert(0, Op::follow(start));
         chain.push(Op::Mark(done));
-        graph.programs.push(Program { ops: chain, ..template.clone() });
-        graph.turns.push(Vec::new());
+        graph.add_program(asker, chain);
     }
     begin.append(&mut chains[0]);
     begin.append(&mut wait);
@@ -120,16 +123,7 @@ fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
 /// How many turns the asking threads had under way as it was: the median, over the answers whose questions can be found, of how many turns
 /// earlier each was asked, and one. `None` where nobody asks and waits.
 pub(crate) fn under_way(graph: &Graph) -> Option<usize> {
-    let askers = askers(graph);
-    // By mark: the program and the operation that passes it.
-    let mut passed = vec![(u32::MAX, 0_u32); graph.marks];
-    for (p, program) in graph.programs.iter().enumerate() {
-        for (at, op) in program.ops.iter().enumerate() {
-            if let Op::Mark(mark) = op {
-                passed[*mark as usize] = (p as u32, at as u32);
-            }
-        }
-    }
+    let (askers, passed) = (askers(graph), passed(graph));
     let mut earlier: Vec<usize> = Vec::new();
     for &asker in &askers {
         let ops = &graph.programs[asker].ops;
@@ -180,32 +174,26 @@ pub(crate) fn overlapped(graph: &Graph) -> Option<Graph> {
         return None;
     }
     let mut edited = graph.clone();
-    let mark = |edited: &mut Graph| {
-        edited.marks += 1;
-        edited.marks as u32 - 1
-    };
-    let follow = |mark| Op::Follow { mark, lag: 0.0, lock: false };
     let (mut reader, mut rest) = (Vec::new(), main.ops[..stretches[0].0].to_vec());
-    let start = mark(&mut edited);
+    let start = edited.fresh_mark();
     rest.push(Op::Mark(start));
-    reader.push(follow(start));
+    reader.push(Op::follow(start));
     let mut taken: Vec<u32> = Vec::new();
     for (k, &(begin, passes_on)) in stretches.iter().enumerate() {
         let end = stretches.get(k + 1).map_or(main.ops.len(), |next| next.0);
         // There are two buffers: the one before the last must have been passed on.
         if let Some(free) = k.checked_sub(2).map(|k| taken[k]) {
-            reader.push(follow(free));
+            reader.push(Op::follow(free));
         }
         reader.extend_from_slice(&main.ops[begin..passes_on]);
-        let (read, done) = (mark(&mut edited), mark(&mut edited));
+        let (read, done) = (edited.fresh_mark(), edited.fresh_mark());
         reader.push(Op::Mark(read));
-        rest.push(follow(read));
+        rest.push(Op::follow(read));
         rest.extend_from_slice(&main.ops[passes_on..end]);
         rest.push(Op::Mark(done));
         taken.push(done);
     }
-    edited.programs.push(Program { ops: reader, machine: main.machine, end: main.end, syncing: main.syncing });
-    edited.turns.push(Vec::new());
+    edited.add_program(graph.main, reader);
     edited.programs[graph.main].ops = rest;
     Some(edited)
 }
@@ -240,6 +228,7 @@ fn stretches(ops: &[Op]) -> Vec<(usize, usize)> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::program::Program;
     use super::super::program::tests::{graph, program};
     use super::super::scale::Scale;
     use super::super::simulate::simulate;

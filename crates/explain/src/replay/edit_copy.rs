@@ -6,7 +6,7 @@
 //! threads as shall be in flight; each waits for all of its own messages. Servers, links, devices and processors stay shared.
 
 use super::flows::Flows;
-use super::program::{Class, Graph, Op, Program};
+use super::program::{Class, Graph, Op};
 use std::collections::{HashMap, HashSet};
 
 /// A part of a program's operations.
@@ -22,17 +22,13 @@ pub(crate) fn edited(graph: &Graph, requests: usize, depth: usize) -> Option<Gra
         return None;
     }
     let mut edit = Edit { graph, flows, edited: graph.clone(), handed: Vec::new(), done: Vec::new() };
-    edit.handed = (0..flows.asked.len()).map(|_| edit.fresh()).collect();
-    edit.done = (0..flows.messages.len()).map(|_| edit.fresh()).collect();
+    edit.handed = (0..flows.asked.len()).map(|_| edit.edited.fresh_mark()).collect();
+    edit.done = (0..flows.messages.len()).map(|_| edit.edited.fresh_mark()).collect();
     edit.edited.kept = 0.0;
     edit.edited.awaited.clone_from(&edit.done);
     edit.connections(depth)?;
     edit.requesters(requests);
     Some(edit.edited)
-}
-
-fn follow(mark: u32) -> Op {
-    Op::Follow { mark, lag: 0.0, lock: false }
 }
 
 /// An operation of a program that shares its thread, and leaves it to the other while it waits for the far end.
@@ -62,22 +58,11 @@ struct Around {
 }
 
 impl Edit<'_> {
-    fn fresh(&mut self) -> u32 {
-        self.edited.marks += 1;
-        self.edited.marks as u32 - 1
-    }
-
     /// The marks that these programs pass.
     fn marks_of(&self, programs: impl Iterator<Item = u32>) -> HashSet<u32> {
         let programs: HashSet<u32> = programs.collect();
         let ops = programs.iter().flat_map(|&p| &self.graph.programs[p as usize].ops);
         ops.filter_map(|op| if let Op::Mark(mark) = op { Some(*mark) } else { None }).collect()
-    }
-
-    fn add_program(&mut self, like: u32, ops: Vec<Op>) {
-        let program = Program { ops, ..self.graph.programs[like as usize].clone() };
-        self.edited.programs.push(program);
-        self.edited.turns.push(Vec::new());
     }
 
     fn connections(&mut self, depth: usize) -> Option<()> {
@@ -100,25 +85,25 @@ impl Edit<'_> {
         let thread = self.edited.threads;
         self.edited.threads += 1;
         let shared_ops = |ops: Chunk| ops.into_iter().filter(|op| !for_work(op)).flat_map(|op| shared(op, thread)).collect::<Chunk>();
-        let sent: HashMap<usize, u32> = sending.iter().map(|&(message, _)| (message, self.fresh())).collect();
+        let sent: HashMap<usize, u32> = sending.iter().map(|&(message, _)| (message, self.edited.fresh_mark())).collect();
         let order: Vec<usize> = sending.iter().map(|&(message, _)| message).collect();
         let mut sender: Chunk = Vec::new();
         for (k, (message, ops)) in sending.into_iter().enumerate() {
-            sender.push(follow(self.handed[self.flows.messages[message].of as usize]));
-            sender.extend(k.checked_sub(depth).map(|before| follow(self.done[order[before]])));
+            sender.push(Op::follow(self.handed[self.flows.messages[message].of as usize]));
+            sender.extend(k.checked_sub(depth).map(|before| Op::follow(self.done[order[before]])));
             sender.push(Op::Take(thread));
             sender.extend(shared_ops(ops));
             sender.extend([Op::Mark(sent[&message]), Op::Leave(thread)]);
         }
         let mut answers: Chunk = Vec::new();
         for (message, ops) in answering {
-            answers.extend([follow(*sent.get(&message)?), Op::Take(thread)]);
+            answers.extend([Op::follow(*sent.get(&message)?), Op::Take(thread)]);
             answers.extend(shared_ops(ops));
             answers.extend([Op::Mark(self.done[message]), Op::Leave(thread)]);
         }
         answers.extend(tail);
         self.edited.programs[program as usize].ops = sender;
-        self.add_program(program, answers);
+        self.edited.add_program(program as usize, answers);
         Some(())
     }
 
@@ -202,12 +187,12 @@ impl Edit<'_> {
             let chain = &mut chains[request % many];
             chain.extend(&chunk[..handed_at]);
             chain.push(Op::Mark(self.handed[request]));
-            chain.extend(waits[request].iter().map(|&mark| follow(mark)));
+            chain.extend(waits[request].iter().map(|&mark| Op::follow(mark)));
             chain.extend(chunk[handed_at..].iter().filter(|op| !is_wait(op)));
         }
-        let ended: Vec<u32> = (0..many).map(|_| self.fresh()).collect();
+        let ended: Vec<u32> = (0..many).map(|_| self.edited.fresh_mark()).collect();
         chains.iter_mut().zip(&ended).for_each(|(chain, &mark)| chain.push(Op::Mark(mark)));
-        let (begun, first) = (self.fresh(), around[0].program);
+        let (begun, first) = (self.edited.fresh_mark(), around[0].program);
         let mut chains = chains.into_iter();
         for Around { program, head, tail } in around {
             let mut ops = head;
@@ -215,14 +200,14 @@ impl Edit<'_> {
                 ops.push(Op::Mark(begun));
             }
             ops.extend(chains.next().unwrap_or_default());
-            ops.extend(ended.iter().map(|&mark| follow(mark)));
+            ops.extend(ended.iter().map(|&mark| Op::follow(mark)));
             ops.extend(tail);
             self.edited.programs[program as usize].ops = ops;
         }
         for chain in chains {
-            let mut ops = vec![follow(begun)];
+            let mut ops = vec![Op::follow(begun)];
             ops.extend(chain);
-            self.add_program(first, ops);
+            self.edited.add_program(first as usize, ops);
         }
     }
 }
@@ -230,6 +215,7 @@ impl Edit<'_> {
 #[cfg(test)]
 mod tests {
     use super::super::flows::{Asked, Message};
+    use super::super::program::Program;
     use super::super::program::tests::{graph, program};
     use super::super::regime::Regime;
     use super::super::simulate::{simulate, simulate_edit};
@@ -243,21 +229,21 @@ mod tests {
         let (mut asker, mut mover, mut server, mut flows) = (Vec::new(), Vec::new(), Vec::new(), Flows::default());
         for k in 0..count {
             let [begin, end, handed, sent, answered, done, going] = [0, 1, 2, 3, 4, 5, 6].map(|n| 7 * k + n);
-            asker.extend([Op::Mark(begin), Op::Run(10.0), Op::Mark(handed), follow(done), Op::Mark(end)]);
-            mover.extend([follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(7 * k + 7 * count, 1)]);
+            asker.extend([Op::Mark(begin), Op::Run(10.0), Op::Mark(handed), Op::follow(done), Op::Mark(end)]);
+            mover.extend([Op::follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(7 * k + 7 * count, 1)]);
             mover.extend([Op::Mark(done), Op::Mark(answered)]);
             server.extend([arrive(going, 0), Op::Run(8.0), Op::Mark(7 * k + 7 * count)]);
             flows.asked.push(Asked { program: 1, begin, end });
             flows.messages.push(Message { program: 2, sent, answered, of: k });
         }
         let over = 7 * count - 7 + 1;
-        let mut copy = graph(4, vec![vec![follow(over)], asker, mover, server]);
+        let mut copy = graph(4, vec![vec![Op::follow(over)], asker, mover, server]);
         copy.programs[3] = Program { end: End::Server, ..program(copy.programs[3].ops.clone()) };
         (copy.marks, copy.flows) = (14 * count as usize, flows);
         // A wait for the last request's end waits for a mark of its own.
         let last = copy.marks as u32;
         copy.marks += 1;
-        copy.programs[0].ops = vec![follow(last)];
+        copy.programs[0].ops = vec![Op::follow(last)];
         copy.programs[1].ops.push(Op::Mark(last));
         copy
     }

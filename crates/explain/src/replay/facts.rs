@@ -2,14 +2,12 @@
 
 use super::build::Facts;
 use super::regime::Regimes;
-use super::timeline::Makers;
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::assemble::circumstances::Quota;
 use crate::cause::End;
 use crate::limits::replay as limits;
 use crate::observe::index::NONE;
-use crate::observe::lives::{Beginning, Life};
 use std::collections::HashMap;
 use thalweg_trace::{CounterName, CounterOf, Meta, ObjectId, Source};
 
@@ -37,28 +35,15 @@ pub(crate) fn facts(source: &dyn Source, parts: &Parts<'_>) -> Result<Facts, Exp
         let stopped_ns = Some(stopped_ns as f64).filter(|ns| *ns >= limits::QUOTA_STOPPED_NS);
         stopped_ns.or(processors.map(|_| f64::INFINITY))
     });
-    let (makers, records_quotas) = makers(parts);
+    // Recorders without privilege record lives, and no queueing's reason.
+    let records_quotas = parts.facts.lives.iter().any(|life| life.from.is_some()) && !parts.tables.wakers_inferred;
     Ok(Facts {
         regimes: Regimes::of(parts),
         min_rtt_ns: min_rtt_us.into_iter().map(|(c, us)| (c, us * 1e3)).collect(),
         receive_window_bytes: by_connection(CounterName::TcpReceiveWindowBytes, true)?,
         quota,
-        foreign: parts.sharing.foreign.clone(),
-        makers,
         records_quotas,
-        syncing: (0..parts.tables.actors.len() as u32).filter_map(|t| Some((t, parts.around.syncing(t)?))).collect(),
     })
-}
-
-/// Who made threads, and when; and whether it is recorded why threads queued (where lives are, by who saw wakers).
-fn makers(parts: &Parts<'_>) -> (Makers, bool) {
-    let made = |(track, life): (usize, &Life)| match life.from {
-        Some((at, Beginning::Made(by))) if by != NONE => Some((track as u32, (at, by))),
-        _ => None,
-    };
-    // Recorders without privilege record lives, and no queueing's reason.
-    let is_recorded = parts.facts.lives.iter().any(|life| life.from.is_some()) && !parts.tables.wakers_inferred;
-    (parts.facts.lives.iter().enumerate().filter_map(made).collect(), is_recorded)
 }
 
 /// Nanoseconds a byte takes at least, from what has been measured of the paths; 0 where nothing has.

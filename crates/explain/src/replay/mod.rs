@@ -81,10 +81,10 @@ fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Suppor
     let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
     ranks::into_waits(source, &mut rows)?;
     let support = Support::of(parts, source.meta(), &rows);
-    let mut timelines = timeline::timelines(parts.tables, &rows, &facts.makers, rows.from, parts.end);
+    let mut timelines = timeline::timelines(parts.tables, &rows, &parts.facts.lives, rows.from, parts.end);
     depends::ask(source, parts, &mut timelines)?;
     timeline::join(&mut timelines);
-    Ok(build::build(parts.tables, &rows, &facts, timelines, parts.end).map(|graph| (graph, support)))
+    Ok(build::build(parts, &rows, &facts, timelines).map(|graph| (graph, support)))
 }
 
 /// Lets the replay be as long as the run was, and no longer, where it brings about less queueing for processors than threads of ours had: others had
@@ -181,14 +181,12 @@ fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let most = run.support.most(proposal.id)?;
+    let reading_ns = |factor: f64| (run.graph.reading_ns * factor).min(run.replayed_ns);
     let ns = match &proposal.by {
-        By::Replay(scale) => {
-            // (What is read for others while threads of ours wait is under way as well.)
-            let reading = run.graph.reading_ns * scale.device[program::Class::Read as usize] * scale.foreign;
-            simulate(run.graph, scale)?.max(reading.min(run.replayed_ns))
-        }
-        By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(run.graph.reading_ns.min(run.replayed_ns)),
-        By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(run.graph.reading_ns.min(run.replayed_ns)),
+        // (What is read for others while threads of ours wait is under way as well.)
+        By::Replay(scale) => simulate(run.graph, scale)?.max(reading_ns(scale.device[program::Class::Read as usize] * scale.foreign)),
+        By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(reading_ns(1.0)),
+        By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(reading_ns(1.0)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
     let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);

@@ -119,6 +119,13 @@ pub(crate) enum Op {
     Leave(u32),
 }
 
+impl Op {
+    /// Waits until another program has passed a mark, and no longer.
+    pub(crate) const fn follow(mark: u32) -> Op {
+        Op::Follow { mark, lag: 0.0, lock: false }
+    }
+}
+
 /// A thread's operations.
 #[derive(Clone, Debug)]
 pub(crate) struct Program {
@@ -177,6 +184,21 @@ pub(crate) struct Graph {
     pub kept: f64,
     /// Nanoseconds a byte takes with the largest receive window in flight all the time; 0: not known.
     pub window_ns_per_byte: f64,
+}
+
+impl Graph {
+    /// A mark that nobody passes yet.
+    pub(crate) fn fresh_mark(&mut self) -> u32 {
+        self.marks += 1;
+        self.marks as u32 - 1
+    }
+
+    /// Adds a program where another one is, which asks nobody.
+    pub(crate) fn add_program(&mut self, like: usize, ops: Vec<Op>) {
+        let Program { machine, end, syncing, .. } = self.programs[like];
+        self.programs.push(Program { machine, end, syncing, ops });
+        self.turns.push(Vec::new());
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,17 @@ pub(crate) enum Regime {
 }
 
 /// How many there are.
-pub(crate) const REGIMES: usize = 5;
+pub(crate) const REGIMES: usize = Regime::ALL.len();
+
+impl Regime {
+    /// All of them.
+    pub(crate) const ALL: [Regime; 5] = [Regime::Bandwidth, Regime::Window, Regime::Cwnd, Regime::Latency, Regime::Loss];
+
+    /// The one that took most; `None` where none took any.
+    fn largest(ns: [i64; REGIMES]) -> Option<Regime> {
+        Regime::ALL.into_iter().max_by_key(|&regime| ns[regime as usize]).filter(|&regime| ns[regime as usize] > 0)
+    }
+}
 
 fn regime_of(cause: Cause) -> Option<Regime> {
     Some(match cause {
@@ -37,59 +47,57 @@ fn regime_of(cause: Cause) -> Option<Regime> {
 /// The path's stretches that matter to the model, in order of time.
 #[derive(Debug)]
 pub(crate) struct Regimes {
-    network: Vec<(i64, i64, Regime)>,
-    locks: Vec<(i64, i64)>,
+    /// From where to where it lay on the network, and what that was; or, `None`, waited for a lock.
+    stretches: Vec<(i64, i64, Option<Regime>)>,
     usual: Regime,
 }
 
 impl Regimes {
     /// From what the walk charged.
     pub(crate) fn of(parts: &Parts<'_>) -> Regimes {
-        let mut network = Vec::new();
-        let mut locks = Vec::new();
+        let mut stretches = Vec::new();
         let mut sums = [0_i64; REGIMES];
         for run in parts.ledger.path.iter().rev() {
             let cause = parts.ledger.entries[run.entry as usize].cause;
             if let Some(regime) = regime_of(cause) {
-                network.push((run.start, run.end, regime));
+                stretches.push((run.start, run.end, Some(regime)));
                 sums[regime as usize] += run.end - run.start;
             }
             if matches!(cause, Cause::ClientLock | Cause::ServerLock) {
-                locks.push((run.start, run.end));
+                stretches.push((run.start, run.end, None));
             }
         }
-        use Regime as R;
-        let all = [R::Bandwidth, R::Window, R::Cwnd, R::Latency, R::Loss];
-        let usual = all.into_iter().max_by_key(|&r| sums[r as usize]).unwrap_or(R::Bandwidth);
-        Regimes { network, locks, usual }
+        Regimes { stretches, usual: Regime::largest(sums).unwrap_or(Regime::Bandwidth) }
+    }
+
+    /// The stretches that lie within an interval, and for how long they do.
+    fn parts(&self, start: i64, end: i64) -> impl Iterator<Item = (Option<Regime>, i64)> {
+        let first = self.stretches.partition_point(|stretch| stretch.1 <= start);
+        let within = self.stretches[first..].iter().take_while(move |stretch| stretch.0 < end);
+        within.map(move |&(from, to, of)| (of, to.min(end) - from.max(start)))
     }
 
     /// What a transit between these instants was; where the path lay elsewhere, what transits were mostly.
     pub(crate) fn within(&self, start: i64, end: i64) -> Regime {
-        let first = self.network.partition_point(|n| n.1 <= start);
         let mut sums = [0_i64; REGIMES];
-        for &(from, to, regime) in self.network[first..].iter().take_while(|n| n.0 < end).take(256) {
-            sums[regime as usize] += to.min(end) - from.max(start);
+        for (regime, ns) in self.parts(start, end).filter_map(|(of, ns)| Some((of?, ns))).take(256) {
+            sums[regime as usize] += ns;
         }
-        use Regime as R;
-        let all = [R::Bandwidth, R::Window, R::Cwnd, R::Latency, R::Loss];
-        let most = all.into_iter().max_by_key(|&r| sums[r as usize]).filter(|&r| sums[r as usize] > 0);
-        most.unwrap_or(self.usual)
+        Regime::largest(sums).unwrap_or(self.usual)
     }
 
     /// Whether the path was charged to the network within this interval, for most of it.
     pub(crate) fn is_network(&self, start: i64, end: i64) -> bool {
-        let first = self.network.partition_point(|n| n.1 <= start);
-        let within = self.network[first..].iter().take_while(|n| n.0 < end);
-        let ns: i64 = within.map(|n| n.1.min(end) - n.0.max(start)).sum();
-        ns * 2 > end - start
+        self.is_most(start, end, |of| of.is_some())
     }
 
     /// Whether the path was charged to a lock within this interval, for most of it.
     pub(crate) fn is_lock(&self, start: i64, end: i64) -> bool {
-        let first = self.locks.partition_point(|l| l.1 <= start);
-        let within = self.locks[first..].iter().take_while(|l| l.0 < end);
-        let ns: i64 = within.map(|l| l.1.min(end) - l.0.max(start)).sum();
+        self.is_most(start, end, |of| of.is_none())
+    }
+
+    fn is_most(&self, start: i64, end: i64, counts: impl Fn(Option<Regime>) -> bool) -> bool {
+        let ns: i64 = self.parts(start, end).filter(|part| counts(part.0)).map(|part| part.1).sum();
         ns * 2 > end - start
     }
 }

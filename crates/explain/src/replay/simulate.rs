@@ -207,12 +207,14 @@ impl Replay<'_> {
         if self.running[program as usize].left <= 0.0 {
             return self.go_on(program, true);
         }
-        match self.machines[machine].queue.pop_front() {
-            Some(next) => {
-                self.machines[machine].queue.push_back(program);
-                self.begin_turn(machine, next);
-            }
-            None => self.begin_turn(machine, program),
+        self.machines[machine].queue.push_back(program);
+        self.give_away(machine);
+    }
+
+    /// Gives a processor to the program that has waited longest for one.
+    fn give_away(&mut self, machine: usize) {
+        if let Some(next) = self.machines[machine].queue.pop_front() {
+            self.begin_turn(machine, next);
         }
     }
 
@@ -247,11 +249,8 @@ impl Replay<'_> {
     /// Runs a program's operations until one takes time. If it has a processor, and does not run on, another has it then.
     fn go_on(&mut self, program: u32, has_processor: bool) {
         let machine = self.graph.programs[program as usize].machine;
-        if !self.operations(program, has_processor)
-            && has_processor
-            && let Some(next) = self.machines[machine].queue.pop_front()
-        {
-            self.begin_turn(machine, next);
+        if !self.operations(program, has_processor) && has_processor {
+            self.give_away(machine);
         }
     }
 
@@ -341,10 +340,7 @@ impl Replay<'_> {
                 self.skipped[program as usize] = true;
                 Then::Now
             }
-            Op::Follow { mark, lag, .. } => match self.passed[mark as usize] {
-                at if at.is_nan() => Then::Mark(mark),
-                at => Then::Until(at + lag),
-            },
+            Op::Follow { mark, lag, .. } => self.after(mark, lag),
             Op::Arrive { .. } => self.arrive(op),
             Op::Room { way, mark, wide, lag, regime } => {
                 let mark = match self.scale.rooms[regime as usize] {
@@ -356,10 +352,7 @@ impl Replay<'_> {
                     return Then::Now;
                 }
                 let back = self.graph.latency[way as usize].min(lag) * (1.0 - self.scale.latency);
-                match self.passed[mark as usize] {
-                    at if at.is_nan() => Then::Mark(mark),
-                    at => Then::Until(at + lag - back),
-                }
+                self.after(mark, lag - back)
             }
             Op::Serve { .. } => self.serve(op, program),
             Op::Take(thread) => self.take(thread, program),
@@ -367,6 +360,14 @@ impl Replay<'_> {
                 self.leave(thread);
                 Then::Now
             }
+        }
+    }
+
+    /// So long after a mark is passed.
+    fn after(&self, mark: u32, lag: f64) -> Then {
+        match self.passed[mark as usize] {
+            at if at.is_nan() => Then::Mark(mark),
+            at => Then::Until(at + lag),
         }
     }
 

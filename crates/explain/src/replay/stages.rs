@@ -84,6 +84,11 @@ impl Stages {
         stages
     }
 
+    /// Connections, in these regimes.
+    pub(crate) fn in_regimes(&self, regimes: &[Regime]) -> f64 {
+        regimes.iter().map(|&regime| self.regimes[regime as usize]).sum()
+    }
+
     /// A class of waits at devices, all devices together.
     pub(crate) fn at_devices(&self, class: Class) -> f64 {
         self.devices.iter().filter(|((_, c), _)| *c == class).map(|(_, ns)| ns).sum()

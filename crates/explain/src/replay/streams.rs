@@ -42,27 +42,14 @@ pub(crate) struct Stream {
 pub(crate) struct Streams {
     /// By [`Way`].
     pub streams: Vec<Stream>,
-    /// By track: when it used a connection, which object, and whether it sent; in order of time.
-    uses: HashMap<u32, Vec<(i64, u32, bool)>>,
+    /// By track: when it used a connection as a client, and whether it sent; in order of time.
+    uses: HashMap<u32, Vec<(i64, bool)>>,
 }
 
 /// At which end of its connection a thread stands when it uses this object.
-pub(crate) fn end_of(tables: &Tables, object: u32, track: u32) -> End {
-    let attribute = tables.objects.get(object as usize).and_then(|t| t.attributes.iter().find(|(n, _)| n == "end"));
-    match attribute.map(|(_, v)| v.as_str()) {
-        Some("server") => End::Server,
-        Some("client") => End::Client,
-        _ => tables.actors[track as usize].end,
-    }
-}
-
-/// The direction a thread at this end of the object's connection sends in, and the one it receives from.
-pub(crate) fn ways(tables: &Tables, object: u32, track: u32) -> Option<(Way, Way)> {
-    let connection = tables.connection_of(object);
-    (connection != NONE).then(|| match end_of(tables, object, track) {
-        End::Client => (2 * connection, 2 * connection + 1),
-        End::Server => (2 * connection + 1, 2 * connection),
-    })
+fn end_of(tables: &Tables, object: u32, track: u32) -> End {
+    let end = tables.objects.get(object as usize).and_then(|object| object.connection_end);
+    end.unwrap_or(tables.actors[track as usize].end)
 }
 
 impl Streams {
@@ -72,18 +59,19 @@ impl Streams {
         streams.resize_with(tables.connections.len() * 2, Stream::default);
         // Where positions were not recorded, bytes are counted.
         let mut counted: HashMap<(Way, bool), u64> = HashMap::new();
-        let mut uses: HashMap<u32, Vec<(i64, u32, bool)>> = HashMap::new();
-        for row in rows.iter().rev().filter(|r| r.moves()) {
-            let Some((out, back)) = ways(tables, row.object, row.track) else { continue };
-            let sends = row.kind == SpanKind::NetSend;
-            let way = if sends { out } else { back };
+        let mut uses: HashMap<u32, Vec<(i64, bool)>> = HashMap::new();
+        for row in rows.iter().rev().filter(|r| r.moves() && tables.connection_of(r.object) != NONE) {
+            let (end, sends) = (end_of(tables, row.object, row.track), row.kind == SpanKind::NetSend);
+            let way = 2 * tables.connection_of(row.object) + if sends { end } else { end.other() } as u32;
             let position = counted.entry((way, sends)).or_default();
             let from = if row.offset == ABSENT { *position } else { row.offset };
             *position = from + row.bytes;
             // What the thread waited at its beginning brought nothing yet.
             let start = if sends { row.start } else { row.off_until };
             let moved = Moved { start, end: row.end, from, to: from + row.bytes, track: row.track };
-            uses.entry(row.track).or_default().push((row.end, row.object, sends));
+            if end == End::Client {
+                uses.entry(row.track).or_default().push((row.end, sends));
+            }
             let stream = &mut streams[way as usize];
             stream.counted |= row.offset == ABSENT;
             if sends { stream.sent.push(moved) } else { stream.taken.push(moved) }
@@ -138,11 +126,10 @@ impl Streams {
     }
 
     /// Where a thread that calls others had taken the last answer before it sent again; the first: where it first sent.
-    pub(crate) fn turns(&self, tables: &Tables, track: u32) -> Vec<i64> {
+    pub(crate) fn turns(&self, track: u32) -> Vec<i64> {
         let mut turns = Vec::new();
         let mut taken: Option<i64> = None;
-        let uses = self.uses.get(&track).into_iter().flatten();
-        for &(at, _, sends) in uses.filter(|&&(_, object, _)| end_of(tables, object, track) == End::Client) {
+        for &(at, sends) in self.uses.get(&track).into_iter().flatten() {
             if !sends {
                 taken = Some(at);
             } else if turns.is_empty() {

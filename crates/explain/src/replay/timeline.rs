@@ -8,6 +8,7 @@
 use super::rows::{Row, Rows};
 use crate::limits::replay as limits;
 use crate::observe::index::NONE;
+use crate::observe::lives::Life;
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
 use crate::waits::answer::{Act, Charge, Edge};
@@ -151,11 +152,8 @@ impl Timeline {
     }
 }
 
-/// By track: when it was made, and by which.
-pub(crate) type Makers = HashMap<u32, (i64, u32)>;
-
 /// The timelines of all threads that work for client or server.
-pub(crate) fn timelines(tables: &Tables, rows: &Rows, makers: &Makers, start: i64, end: i64) -> Vec<Timeline> {
+pub(crate) fn timelines(tables: &Tables, rows: &Rows, lives: &[Life], start: i64, end: i64) -> Vec<Timeline> {
     let mut of_track: Vec<Vec<Row>> = vec![Vec::new(); tables.actors.len()];
     for row in rows.rows.iter().rev() {
         let actor = &tables.actors[row.track as usize];
@@ -170,7 +168,7 @@ pub(crate) fn timelines(tables: &Tables, rows: &Rows, makers: &Makers, start: i6
             continue;
         }
         rows_of.sort_by_key(|r| (r.start, std::cmp::Reverse(r.end)));
-        let made = makers.get(&(track as u32)).map_or(i64::MAX, |made| made.0);
+        let made = lives[track].made().filter(|made| made.1 != NONE).map_or(i64::MAX, |made| made.0);
         let life = if main {
             (start, end)
         } else {

@@ -31,13 +31,12 @@ fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
 
 /// Nothing crosses the network, and the one server of this machine does what those that were used did together.
 fn local(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
-    let all = [Regime::Bandwidth, Regime::Window, Regime::Cwnd, Regime::Loss, Regime::Latency];
-    let crossing: f64 = all.iter().map(|&r| run.stages.regimes[r as usize]).sum::<f64>() + run.stages.latency;
+    let crossing = run.stages.in_regimes(&Regime::ALL) + run.stages.latency;
     if !mount.has_local_server() || run.servers_used == 0 || !run.matters(crossing) {
         return None;
     }
     let data = [Class::Read, Class::Write, Class::Sync];
-    let scale = Scale::none().services(&all, 0.0).rooms(&all, Rooms::Endless).devices(&data, run.servers_used as f64);
+    let scale = Scale::none().services(&Regime::ALL, 0.0).rooms(&Regime::ALL, Rooms::Endless).devices(&data, run.servers_used as f64);
     let scale = Scale { latency: 0.0, ..scale };
     let change = format!("the file on this machine's own server ({})", mount.store.node);
     Some(Proposal::replay("layout.local", change, how(mount, "simple_stripe datafiles=1 place=local"), scale))

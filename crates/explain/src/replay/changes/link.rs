@@ -8,7 +8,7 @@ use crate::replay::scale::{Rooms, Scale};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
-    let took = |regimes: &[Regime]| regimes.iter().map(|&r| run.stages.regimes[r as usize]).sum::<f64>();
+    let took = |regimes: &[Regime]| run.stages.in_regimes(regimes);
     let least = ceiling_ns_per_byte(run.meta);
     let none = || Scale { least_ns_per_byte: least, ..Scale::none() };
     if run.matters(took(&[Regime::Bandwidth])) {

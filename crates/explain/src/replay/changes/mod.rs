@@ -20,7 +20,7 @@ use super::scale::Scale;
 use super::stages::Stages;
 use super::support::Support;
 use crate::assemble::sharing::Foreign;
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
 use crate::replay::mounts::Mount;
@@ -98,14 +98,10 @@ impl Proposal {
         Proposal::new(id, change, how, By::Replay(Box::new(scale)))
     }
 
-    fn edit(id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
-        Proposal::new(id, change, how, By::Edit(Box::new(graph)))
-    }
-
     /// With another value of a knob, where the recording has it.
-    fn with_knob(self, run: &Run<'_>, name: &str, value: usize) -> Proposal {
+    fn with_knob(self, meta: &Meta, name: &str, value: usize) -> Proposal {
         let value = value.to_string();
-        match Knob::of(run.meta, name) {
+        match Knob::of(meta, name) {
             Some(knob) => Proposal { how: knob.how(&value), flags: knob.flags(&value), ..self },
             None => self,
         }
@@ -113,11 +109,8 @@ impl Proposal {
 
     /// More requests at once, of servers that were recorded or not.
     fn requests(run: &Run<'_>, id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
-        let proposal = Proposal::edit(id, change, how, graph);
-        match proposal.by {
-            By::Edit(graph) if asks_unseen(run.graph) => Proposal { by: By::EditUnseen(graph), ..proposal },
-            _ => proposal,
-        }
+        let by = if asks_unseen(run.graph) { By::EditUnseen } else { By::Edit };
+        Proposal::new(id, change, how, by(Box::new(graph)))
     }
 }
 
@@ -125,6 +118,11 @@ impl Run<'_> {
     /// Whether so many nanoseconds are worth looking at.
     fn matters(&self, ns: f64) -> bool {
         ns >= self.replayed_ns * limits::MATTERS_PART
+    }
+
+    /// For how long threads of one end ran.
+    fn ran_ns(&self, end: End) -> f64 {
+        self.graph.programs.iter().zip(&self.stages.run).filter(|(program, _)| program.end == end).map(|(_, ns)| ns).sum()
     }
 
     fn delayed(&self, classes: &[Class]) -> bool {

@@ -1,10 +1,10 @@
 //! Reading the next while the last is sent: for a client that reads from a device and sends, one after the other.
 
-use super::{Proposal, Run};
+use super::{By, Proposal, Run};
 use crate::replay::edit::overlapped;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let Some(graph) = overlapped(run.graph) else { return Vec::new() };
     let how = "read the next buffer while the last is sent (a second thread, or asynchronous reads)";
-    vec![Proposal::edit("overlap.read_send", "overlap reading with sending", how, graph)]
+    vec![Proposal::new("overlap.read_send", "overlap reading with sending", how, By::Edit(Box::new(graph)))]
 }

@@ -36,7 +36,7 @@ fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
                 now => format!("{n} requests in flight instead of {now}"),
             };
             let how = format!("keep {n} requests in flight: start the next before the last is answered");
-            Some(with("requests", n, depth, change, how)?.with_knob(run, "requests", n))
+            Some(with("requests", n, depth, change, how)?.with_knob(run.meta, "requests", n))
         })
         .collect();
     let most = run.graph.flows.messages_of_a_request() * requests;
@@ -44,7 +44,7 @@ fn of_copy(run: &Run<'_>) -> Vec<Proposal> {
     proposals.extend(depths.filter_map(|d| {
         let change = format!("{d} flow buffers in flight instead of {depth}");
         let how = format!("keep {d} buffers in flight on each connection");
-        Some(with("depth", requests, d, change, how)?.with_knob(run, "depth", d))
+        Some(with("depth", requests, d, change, how)?.with_knob(run.meta, "depth", d))
     }));
     proposals
 }

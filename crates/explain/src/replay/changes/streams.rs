@@ -7,7 +7,7 @@ use crate::replay::scale::{Rooms, Scale};
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let own = [Regime::Window, Regime::Cwnd, Regime::Loss];
-    if !run.matters(own.iter().map(|&r| run.stages.regimes[r as usize]).sum()) {
+    if !run.matters(run.stages.in_regimes(&own)) {
         return Vec::new();
     }
     let scale = Scale::none().services(&own, 0.25).rooms(&own, Rooms::Wide);

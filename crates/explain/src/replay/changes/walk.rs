@@ -9,7 +9,7 @@ use super::{By, Proposal};
 use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
 use crate::limits::replay as limits;
-use thalweg_trace::{Knob, Meta};
+use thalweg_trace::Meta;
 
 /// A walk that asks for one entry at a time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -54,14 +54,9 @@ impl Walk {
     }
 
     fn proposal(&self, id: &'static str, window: u32, scale: f64, meta: &Meta) -> Proposal {
-        let (value, knob) = (window.to_string(), Knob::of(meta, "window"));
-        Proposal {
-            id,
-            change: format!("attributes and sizes asked {window} entries ahead, many in one message"),
-            how: knob.as_ref().map_or_else(|| format!("ask {window} entries ahead"), |knob| knob.how(&value)),
-            flags: knob.map_or_else(Vec::new, |knob| knob.flags(&value)),
-            by: By::Turns(self.ns(window) * scale),
-        }
+        let change = format!("attributes and sizes asked {window} entries ahead, many in one message");
+        let how = format!("ask {window} entries ahead");
+        Proposal::new(id, change, how, By::Turns(self.ns(window) * scale)).with_knob(meta, "window", window as usize)
     }
 }
 

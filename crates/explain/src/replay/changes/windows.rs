@@ -7,6 +7,7 @@
 
 use super::requests::chains;
 use super::{By, Proposal, Run};
+use crate::cause::End;
 use crate::document::{RoundTrips, Trip};
 use crate::limits::replay as limits;
 use crate::replay::edit::in_flight;
@@ -32,15 +33,10 @@ fn attributes_with_names(run: &Run<'_>, trips: &RoundTrips) -> Option<Proposal> 
     // Where it is not known how many entries there were, each was looked up and asked about.
     let entries = trips.per_entry.as_ref().map_or(trips.count / 2, |e| e.entries) as f64;
     let pages = (entries * limits::ENTRY_BYTES / limits::PAGE_BYTES).ceil();
-    let served: f64 =
-        run.graph.programs.iter().zip(&run.stages.run).filter(|(p, _)| p.end == crate::cause::End::Server).map(|(_, ns)| ns).sum();
     // What lies before the first question and after the last answer stays.
     let around = run.replayed_ns - (trips.asking_s * 1e9).min(run.replayed_ns);
-    run.support.lists.then(|| Proposal {
-        id: "walk.readdirplus",
-        change: "attributes with the names, those of many entries in one answer".to_owned(),
-        how: "a client that lists with attributes (NFS: READDIRPLUS; mounts: without nordirplus)".to_owned(),
-        flags: Vec::new(),
-        by: By::Bound((around + pages * trips.each_s * 1e9 + served * limits::WORK_LEFT).min(run.replayed_ns)),
-    })
+    let ns = around + pages * trips.each_s * 1e9 + run.ran_ns(End::Server) * limits::WORK_LEFT;
+    let change = "attributes with the names, those of many entries in one answer";
+    let how = "a client that lists with attributes (NFS: READDIRPLUS; mounts: without nordirplus)";
+    run.support.lists.then(|| Proposal::new("walk.readdirplus", change, how, By::Bound(ns.min(run.replayed_ns))))
 }
