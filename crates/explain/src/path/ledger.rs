@@ -10,6 +10,7 @@ use crate::observe::tables::Tables;
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
 use crate::waits::place::{Labels, Place, What};
+use crate::waits::rules::is_on_files;
 use std::collections::HashMap;
 use thalweg_trace::SpanKind;
 
@@ -216,9 +217,7 @@ impl Ledger {
             {
                 Whereabouts::Server
             }
-            Place::Thread { what: What::Blocked(kind), .. } if kind.name().starts_with("file.") || kind == SpanKind::WaitDisk => {
-                Whereabouts::Disk
-            }
+            Place::Thread { what: What::Blocked(kind), .. } if is_on_files(kind) => Whereabouts::Disk,
             _ => Whereabouts::Client,
         }
     }

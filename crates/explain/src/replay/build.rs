@@ -255,9 +255,8 @@ impl Builder<'_> {
         }
         match self.tables.actors.get(wait.row.waker as usize).map(|a| a.role) {
             Some(Role::Recorder) => Class::Recorder,
-            Some(Role::Client | Role::Server) => Class::Queue,
+            Some(Role::Client | Role::Server) | None => Class::Queue,
             Some(_) => Class::Foreign,
-            None => Class::Queue,
         }
     }
 
@@ -282,15 +281,11 @@ impl Builder<'_> {
         {
             return followed;
         }
-        let by = self.tables.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.clone());
-        let attribute = |name: &str| {
-            let object = self.tables.objects.get(wait.row.object as usize)?;
-            object.attributes.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone())
-        };
+        let by = self.tables.actors.get(wait.row.waker as usize).filter(|a| !a.thread).map(|a| a.name.as_str());
+        let on = self.tables.objects.get(wait.row.object as usize).and_then(|object| object.attribute("device"));
         // Of a disk that nobody named it is known only whose it is. Were it one with the other end's, nothing would read here while there is written.
         let unnamed = if actor.end == End::Server { "the server's disk" } else { "a disk" };
-        let name = by.or_else(|| attribute("device")).unwrap_or_else(|| unnamed.to_owned());
-        let device = Device { machine: actor.machine, name };
+        let device = Device { machine: actor.machine, name: by.or(on).unwrap_or(unnamed).to_owned() };
         let ended_it = self.ended_it(&device, wait);
         // A fault on a mapped file within a write is a read.
         let class = if ended_it.is_some_and(|r| r.reads) && class == Class::Write { Class::Read } else { class };
@@ -343,9 +338,14 @@ impl Builder<'_> {
         let sender = self.timeline_of(sent.track).filter(|&sender| sender != timeline as u32)?;
         let at = taken.and_then(|t| self.streams.sender_of(way, t.from, wait.woken)).map_or(sent.end, |(_, at)| at);
         let (mark, at) = self.mark(sender, at.min(wait.woken));
+        Some((self.arrive(wait, way, mark), Some(at)))
+    }
+
+    /// Bytes that a wait was for, and the thread took after it: sent where this mark is passed.
+    fn arrive(&self, wait: &Wait, way: u32, mark: u32) -> Op {
+        let bytes = self.streams.taken_from(way, wait.row.track, wait.woken).map_or(0, |t| t.to - t.from) as f64;
         let regime = self.facts.regimes.within(wait.start, wait.woken);
-        let (bytes, lag) = (taken.map_or(0, |t| t.to - t.from) as f64, (wait.end - wait.woken) as f64);
-        Some((Op::Arrive { mark, way, service: 0.0, bytes, regime, lag, polls: wait.polls }, Some(at)))
+        Op::Arrive { mark, way, service: 0.0, bytes, regime, lag: (wait.end - wait.woken) as f64, polls: wait.polls }
     }
 
     /// The far end of which nothing was recorded: its doing, or the connection's where the path says so.
@@ -353,11 +353,7 @@ impl Builder<'_> {
         if connection == NONE || !self.facts.regimes.is_network(wait.start, wait.woken) {
             return Some((Op::Delay { class: Class::FarEnd, ns: (wait.end - wait.start) as f64 }, None));
         }
-        let way = 2 * connection + side as u32;
-        let bytes = self.streams.taken_from(way, wait.row.track, wait.woken).map_or(0, |t| t.to - t.from) as f64;
-        let regime = self.facts.regimes.within(wait.start, wait.woken);
-        let lag = (wait.end - wait.woken) as f64;
-        Some((Op::Arrive { mark: NO_MARK, way, service: 0.0, bytes, regime, lag, polls: wait.polls }, None))
+        Some((self.arrive(wait, 2 * connection + side as u32, NO_MARK), None))
     }
 
     fn one_way_ns(&self, way: u32) -> f64 {
@@ -417,12 +413,9 @@ impl Builder<'_> {
                 least[way as usize] = least[way as usize].min(l.woken - l.since);
             }
         }
-        let recorded = (0..least.len()).map(|way| self.facts.min_rtt_ns.get(&(way as u32 / 2)).map(|ns| ns / 2.0));
-        recorded
-            .zip(least)
-            .map(|(recorded, least)| recorded.unwrap_or(f64::INFINITY).min(least))
-            .map(|l| if l.is_finite() { l } else { 0.0 })
-            .collect()
+        let recorded = |way: usize| Some(self.one_way_ns(way as u32)).filter(|ns| *ns > 0.0).unwrap_or(f64::INFINITY);
+        let shortest = least.iter().enumerate().map(|(way, least)| recorded(way).min(*least));
+        shortest.map(|ns| if ns.is_finite() { ns } else { 0.0 }).collect()
     }
 
     fn programs(&mut self, linked: Vec<LinkedWait>) -> Vec<Program> {

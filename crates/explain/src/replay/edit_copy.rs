@@ -7,7 +7,7 @@
 
 use super::flows::Flows;
 use super::program::{Class, Graph, Op};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A part of a program's operations.
 type Chunk = Vec<Op>;
@@ -67,9 +67,7 @@ impl Edit<'_> {
 
     fn connections(&mut self, depth: usize) -> Option<()> {
         let by_askers = self.marks_of(self.flows.asked.iter().map(|a| a.program));
-        let mut programs: Vec<u32> = self.flows.messages.iter().map(|m| m.program).collect();
-        programs.sort_unstable();
-        programs.dedup();
+        let programs: BTreeSet<u32> = self.flows.messages.iter().map(|m| m.program).collect();
         programs.into_iter().try_for_each(|program| self.connection(program, depth, &by_askers))
     }
 
@@ -131,9 +129,7 @@ impl Edit<'_> {
         let asked = &self.flows.asked;
         let bounds: HashMap<u32, (usize, bool)> =
             asked.iter().enumerate().flat_map(|(i, a)| [(a.begin, (i, true)), (a.end, (i, false))]).collect();
-        let mut programs: Vec<u32> = asked.iter().map(|a| a.program).collect();
-        programs.sort_unstable();
-        programs.dedup();
+        let programs: BTreeSet<u32> = asked.iter().map(|a| a.program).collect();
         let mut chunks = vec![Chunk::new(); asked.len()];
         let mut around = Vec::new();
         for program in programs {
@@ -166,8 +162,7 @@ impl Edit<'_> {
         for (number, message) in self.flows.messages.iter().enumerate() {
             last.insert((message.of, message.program), number);
         }
-        let mut last: Vec<(u32, usize)> = last.into_iter().map(|((of, _), number)| (of, number)).collect();
-        last.sort_unstable();
+        let last: BTreeSet<(u32, usize)> = last.into_iter().map(|((of, _), number)| (of, number)).collect();
         let mut waits: Vec<Vec<u32>> = vec![Vec::new(); self.flows.asked.len()];
         last.into_iter().for_each(|(of, number)| waits[of as usize].push(self.done[number]));
         waits

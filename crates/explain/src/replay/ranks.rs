@@ -6,12 +6,10 @@ use crate::ExplainError;
 use crate::limits::replay as limits;
 use crate::observe::feed::live;
 use crate::observe::ranks::{Provider, Ranks, is_part};
-use crate::observe::span::LiveSpan;
-use crate::observe::span::is_mpi;
+use crate::observe::span::{LiveSpan, is_mpi};
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
-use thalweg_trace::ABSENT;
-use thalweg_trace::{ObjectKind, Source, SpanKind};
+use thalweg_trace::{ABSENT, ObjectKind, Source, SpanKind};
 
 /// Replaces what ranks did while they waited for each other.
 pub(crate) fn into_waits(source: &dyn Source, rows: &mut Rows) -> Result<(), ExplainError> {

@@ -5,8 +5,7 @@ use crate::ExplainError;
 use crate::limits::replay as limits;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::HashMap;
-use thalweg_trace::{ABSENT, ABSENT_RESULT};
-use thalweg_trace::{Source, SpanBatch, SpanKind, TrackKind, WakerContext};
+use thalweg_trace::{ABSENT, ABSENT_RESULT, Source, SpanBatch, SpanKind, TrackKind, WakerContext};
 
 /// A receive that found nothing.
 const EAGAIN: i64 = -11;

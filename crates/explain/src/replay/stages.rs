@@ -6,7 +6,7 @@ use crate::limits::replay as limits;
 use std::collections::HashMap;
 
 /// Busy times, in nanoseconds.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Stages {
     /// Waits of fixed lengths, by class.
     pub delays: [f64; CLASSES],
@@ -33,18 +33,7 @@ pub(crate) struct Stages {
 impl Stages {
     /// Of a graph.
     pub(crate) fn of(graph: &Graph) -> Stages {
-        let mut stages = Stages {
-            delays: [0.0; CLASSES],
-            devices: HashMap::new(),
-            foreign: HashMap::new(),
-            regimes: [0.0; REGIMES],
-            latency: 0.0,
-            polls: 0.0,
-            locks: 0.0,
-            rooms: 0.0,
-            run: vec![0.0; graph.programs.len()],
-            good_ns_per_byte: 0.0,
-        };
+        let mut stages = Stages { run: vec![0.0; graph.programs.len()], ..Stages::default() };
         let mut rates: Vec<(f64, f64)> = Vec::new();
         for (i, program) in graph.programs.iter().enumerate() {
             for op in &program.ops {

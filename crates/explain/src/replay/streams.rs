@@ -5,8 +5,7 @@ use crate::cause::End;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
-use thalweg_trace::ABSENT;
-use thalweg_trace::SpanKind;
+use thalweg_trace::{ABSENT, SpanKind};
 
 /// One direction of one connection: `2 × connection`, plus one for what the server's end sends.
 pub(crate) type Way = u32;

@@ -271,20 +271,16 @@ fn merge_looks(pieces: &mut Vec<Piece>, sends: &[i64]) {
     let sent_within = |from: i64, to: i64| sends.get(sends.partition_point(|&s| s < from)).is_some_and(|&s| s <= to);
     let mut merged: Vec<Piece> = Vec::with_capacity(pieces.len());
     for piece in pieces.drain(..) {
-        let Piece::Wait(next) = piece else {
+        if let Piece::Wait(next) = piece
+            && next.row.kind != SpanKind::WaitRunqueue
+            && let Some((at, look)) = last_look(&merged)
+            && continues(&look, &next)
+            && !sent_within(look.end, next.start)
+        {
+            merged.truncate(at);
+            merged.push(Piece::Wait(Wait { start: look.start, polls: look.polls || next.polls, ..next }));
+        } else {
             merged.push(piece);
-            continue;
-        };
-        if next.row.kind == SpanKind::WaitRunqueue {
-            merged.push(piece);
-            continue;
-        }
-        match last_look(&merged) {
-            Some((at, look)) if continues(&look, &next) && !sent_within(look.end, next.start) => {
-                merged.truncate(at);
-                merged.push(Piece::Wait(Wait { start: look.start, polls: look.polls || next.polls, ..next }));
-            }
-            _ => merged.push(piece),
         }
     }
     *pieces = merged;

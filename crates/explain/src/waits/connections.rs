@@ -3,7 +3,6 @@
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::feed::Carried;
-use crate::observe::index::NONE;
 use crate::observe::lives::Beginning;
 use crate::observe::stalls::Stall;
 use crate::observe::wire::Transit;

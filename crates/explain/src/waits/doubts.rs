@@ -55,15 +55,15 @@ impl View<'_, '_, '_> {
         let what = What::Blocked(span.kind);
         let mut rule = in_blocked(activity);
         if self.tables.wakers_inferred && from < self.at {
-            let served = self.tables.objects.get(span.object as usize).is_some_and(|object| object.served_by().is_some());
-            if served {
+            let file = self.tables.objects.get(span.object as usize);
+            if file.is_some_and(|file| file.served_by().is_some()) {
                 self.charge_thread_as(RuleId::FileElsewhere, Cause::Unknown, what, span.object, from);
                 return Ok(());
             }
             let certain = match activity {
                 Activity::Read => self.device_worked(span.object, from)?,
                 // Through the page cache it may have waited for pages to write from, or because too many are dirty.
-                Activity::Write => self.is_direct(span.object) && self.device_worked(span.object, from)?,
+                Activity::Write => file.is_some_and(|file| file.attribute("direct").is_some()) && self.device_worked(span.object, from)?,
                 Activity::Metadata => span.object != NONE,
                 _ => true,
             };
@@ -89,11 +89,6 @@ impl View<'_, '_, '_> {
         let lane = &self.feed.lanes[span.waker as usize];
         let within = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end > span.start));
         within.filter(|s| s.device != NONE).max_by_key(|s| s.end).map_or(NONE, |s| s.device)
-    }
-
-    /// Whether a file is only written past the page cache.
-    fn is_direct(&self, object: u32) -> bool {
-        self.tables.objects.get(object as usize).is_some_and(|object| object.attribute("direct").is_some())
     }
 
     /// Running in a call on files. Of a thread that was only looked at, that it was one on names and attributes follows from its being in the

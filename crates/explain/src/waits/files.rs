@@ -1,9 +1,8 @@
 //! What a thread does by itself: running, calls on files with their devices, queueing for a processor.
 
-use super::rules::{grain_ns, in_blocked, is_idle_wait};
+use super::rules::grain_ns;
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::index::NONE;
 
 impl View<'_, '_, '_> {
     /// Work: running, runnable and blocked in proportion to the span's own totals.

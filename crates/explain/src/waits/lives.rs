@@ -52,7 +52,7 @@ impl View<'_, '_, '_> {
         self.ensure(self.at)?;
         let waits = self.innermost_of(waiter).filter(|s| is_idle_wait(s) && s.end >= self.at);
         // Of a wait that somebody else ended its own end shows it.
-        let waits = waits.filter(|s| s.waker == unseen || !self.is_walkable_from(waiter, s.waker)).map(|s| s.start);
+        let waits = waits.filter(|s| s.waker == unseen || s.waker == waiter || !self.is_walkable(s.waker)).map(|s| s.start);
         let from = if self.circling { Some(self.feed.position) } else { waits };
         if let Some(from) = from {
             self.charge_at_own(RuleId::Unseen, self.unknown_of(unseen), Place::Unseen { track: unseen }, from);

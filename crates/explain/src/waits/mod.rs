@@ -60,10 +60,7 @@ impl View<'_, '_, '_> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling => {
                 self.follow_waker(span)?;
             }
-            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && (self.pauses_between_looks(&span)? || self.polled(&span)?) => {}
-            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.seems_to_poll(&span)? => {
-                self.charge_polling(&span);
-            }
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.waits_by_pauses(&span)? => {}
             Rule::Wait(activity) => self.charge_wait(&span, activity),
             Rule::Device => {
                 let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);

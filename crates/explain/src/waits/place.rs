@@ -1,5 +1,6 @@
 //! Where time is charged, before it is put into words.
 
+use super::rules::is_on_files;
 use crate::cause::End;
 use crate::observe::index::NONE;
 use crate::observe::tables::{Object, Tables};
@@ -114,11 +115,6 @@ pub(crate) enum Place {
     },
 }
 
-/// Whether a span of this kind is on a file, or its device.
-fn names_file(kind: SpanKind) -> bool {
-    kind.name().starts_with("file.") || matches!(kind, SpanKind::WaitDisk | SpanKind::WaitMemory)
-}
-
 /// What places are called by: threads of one kind are one, a run queue is a machine's.
 #[derive(Debug)]
 pub(crate) struct Labels {
@@ -150,7 +146,7 @@ impl Labels {
             _ => self.label(track),
         };
         let object = match what {
-            What::Running(kind) | What::Blocked(kind) if names_file(kind) => object,
+            What::Running(kind) | What::Blocked(kind) if is_on_files(kind) || kind == SpanKind::WaitMemory => object,
             What::LooksFor(_) => object,
             // A quota's control group; a pipe, a terminal.
             What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,

@@ -23,8 +23,13 @@ struct Polls {
 type Process = (u32, u32);
 
 impl View<'_, '_, '_> {
+    /// Stands in a pause: whether that is only how it waited for something, and was dealt with as waiting for that.
+    pub(super) fn waits_by_pauses(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        Ok(self.pauses_between_looks(pause)? || self.polled(pause)? || self.polls_for_unknown(pause)?)
+    }
+
     /// Stands in a pause: whether the thread polled at intervals for the end of something, and the walk has gone there.
-    pub(super) fn polled(&mut self, pause: &LiveSpan) -> Answer<bool> {
+    fn polled(&mut self, pause: &LiveSpan) -> Answer<bool> {
         if self.circling || self.held.is_some() || self.at - pause.start < limits::SHORTEST_PAUSE_NS {
             return Ok(false);
         }
@@ -127,8 +132,9 @@ impl View<'_, '_, '_> {
     }
 
     /// Stands in a pause of which nothing says what it was for, where nobody saw who ended waits: whether it is one of many, alike, between which
-    /// somebody was asked, or while all of which another thread that it can poll was at work. Then it may be that for which it paused.
-    pub(super) fn seems_to_poll(&mut self, pause: &LiveSpan) -> Answer<bool> {
+    /// somebody was asked, or while all of which another thread that it can poll was at work. Then it may be that for which it paused, and is charged
+    /// so.
+    fn polls_for_unknown(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let length = self.at - pause.start;
         // (Who sleeps with a lock is waited for whatever it polls for.)
         if !self.tables.wakers_inferred || length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
@@ -144,12 +150,11 @@ impl View<'_, '_, '_> {
                 None => false,
             };
         self.memory.polls_for_unknown = polls.then_some((self.track, pause.start, length));
+        if polls {
+            self.infer(self.piece_start(pause));
+            self.charge_piece(RuleId::PollUnknown, Charge::Own(Activity::Think, What::Looking, NONE), pause);
+        }
         Ok(polls)
-    }
-
-    pub(super) fn charge_polling(&mut self, pause: &LiveSpan) {
-        self.infer(self.piece_start(pause));
-        self.charge_piece(RuleId::PollUnknown, Charge::Own(Activity::Think, What::Looking, NONE), pause);
     }
 
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only sampled, it

@@ -167,7 +167,7 @@ impl View<'_, '_, '_> {
         if self.circling || !collective {
             return Others::Worked(until);
         }
-        let is_work = |s: &LiveSpan| s.kind.name().starts_with("file.") || s.kind == SpanKind::WaitDisk;
+        let is_work = |s: &LiveSpan| rules::is_on_files(s.kind);
         let others: Vec<u32> = self.feed.ranks.parts_of(operation).iter().map(|part| part.track).filter(|&t| t != self.track).collect();
         for track in others {
             self.settle(track);

@@ -88,6 +88,11 @@ pub(crate) fn is_idle_wait(span: &LiveSpan) -> bool {
     }
 }
 
+/// Whether a span of this kind is on a file, or its device.
+pub(crate) fn is_on_files(kind: SpanKind) -> bool {
+    kind.name().starts_with("file.") || kind == SpanKind::WaitDisk
+}
+
 /// How the blocked part of a file call on a device is charged.
 pub(crate) const fn device_activity(around: Option<SpanKind>, own: SpanKind) -> Activity {
     match (around, own) {

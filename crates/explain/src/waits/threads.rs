@@ -267,11 +267,6 @@ impl View<'_, '_, '_> {
         }
     }
 
-    /// The same for another thread than the walk's.
-    pub(super) fn is_walkable_from(&self, track: u32, other: u32) -> bool {
-        track != other && (other == self.track || self.is_walkable(other))
-    }
-
     /// Whether a thread is of a program that has nothing else to do with this one: it was reached, or asked for, and works for its own sake.
     fn is_another_program(&self, track: u32) -> bool {
         let other = self.tables.actors.get(track as usize);

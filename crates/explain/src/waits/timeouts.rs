@@ -15,11 +15,7 @@ impl View<'_, '_, '_> {
             }
             return Ok(Some(looked_for));
         }
-        if self.pauses_between_looks(span)? || self.polled(span)? {
-            return Ok(None);
-        }
-        if self.seems_to_poll(span)? {
-            self.charge_polling(span);
+        if self.waits_by_pauses(span)? {
             return Ok(None);
         }
         let earliest = self.piece_start(span);

@@ -34,14 +34,13 @@ impl View<'_, '_, '_> {
         let mut failed: Vec<u32> = made.iter().copied().filter(|&t| self.failed(t) && before.contains(&ended(self.life(t)))).collect();
         failed.sort_by_key(|&track| std::cmp::Reverse(ended(self.life(track))));
         for track in failed {
-            let is_again =
-                |other: &&u32| **other != track && self.tables.actors[**other as usize].name == self.tables.actors[track as usize].name;
-            let began = |other: &&u32| self.life(**other).floor();
-            let next = made.iter().filter(is_again).filter(|other| began(other) >= self.at).min_by_key(began).copied();
+            let name = |track: u32| &self.tables.actors[track as usize].name;
+            let began = |&other: &u32| self.life(other).floor();
+            let again = || made.iter().copied().filter(|&other| other != track && name(other) == name(track));
+            let next = again().filter(|other| began(other) >= self.at).min_by_key(began);
             let Some(next) = next.filter(|&next| self.life(next).status == Some(0)) else { continue };
-            let earlier =
-                made.iter().filter(is_again).filter(|&&other| ended(self.life(other)) < self.life(track).floor() && self.failed(other));
-            let earlier = earlier.max_by_key(|&&other| ended(self.life(other))).copied();
+            let earlier = again().filter(|&other| ended(self.life(other)) < began(&track) && self.failed(other));
+            let earlier = earlier.max_by_key(|&other| ended(self.life(other)));
             let look = Look { object: NONE, track, connection: NONE, at: ended(self.life(track)), missing: Missing::Answer };
             let try_of = |track: u32| -> Vec<u32> {
                 let (from, until) = (self.life(track).floor() - window, ended(self.life(track)) + window);
