@@ -196,6 +196,11 @@ impl Lane {
         self.ahead.iter().find(|s| s.is_activity())
     }
 
+    /// What the thread did within an interval that lies before the instant the lane is settled to, latest end first.
+    pub(crate) fn within(&self, from: i64, until: i64) -> impl Iterator<Item = &LiveSpan> {
+        self.ahead.iter().take_while(move |s| s.end >= from).filter(move |s| s.start >= from && s.end <= until)
+    }
+
     /// A reply with payload says that its RPC moves data, where the RPC's own span gives no size: it ended
     /// just after the reply, so it is among the last that came.
     fn note_payload(&mut self, reply: &LiveSpan) {

@@ -82,7 +82,6 @@ pub(crate) struct Ledger {
     /// Whether what is charged now rests on a rule that infers what the recording does not say.
     pub inferred: bool,
     index: HashMap<(Cause, Place, bool), u32>,
-    last: Option<((Cause, Place, bool), u32)>,
     /// The path, latest first.
     pub path: Vec<Run>,
     /// How often it left the client.
@@ -106,7 +105,6 @@ impl Ledger {
             why: None,
             within: StandsIn { span: 0, kind: SpanKind::CpuRun, track: NONE },
             index: HashMap::new(),
-            last: None,
             path: Vec::new(),
             away: Away::default(),
             counted: false,
@@ -145,10 +143,9 @@ impl Ledger {
 
     fn entry(&mut self, cause: Cause, place: Place) -> u32 {
         let key = (cause, place, self.inferred);
-        if let Some((last, entry)) = self.last
-            && last == key
-        {
-            return entry;
+        let is_same = |entry: &Entry| (entry.cause, entry.place, entry.inferred) == key;
+        if let Some(run) = self.current.filter(|run| is_same(&self.entries[run.entry as usize])) {
+            return run.entry;
         }
         let next = self.entries.len() as u32;
         let entry = *self.index.entry(key).or_insert(next);
@@ -156,7 +153,6 @@ impl Ledger {
             let (inferred, runs, holders, waiters) = (self.inferred, Lengths::default(), Vec::new(), Vec::new());
             self.entries.push(Entry { cause, place, inferred, runs, holders, waiters });
         }
-        self.last = Some((key, entry));
         entry
     }
 

@@ -36,12 +36,9 @@ pub(crate) fn asks_unseen(graph: &Graph) -> bool {
     let ends = ends_of_marks(graph);
     let askers = askers(graph);
     let ops = askers.iter().flat_map(|&asker| &graph.programs[asker].ops);
-    let (mut unseen, mut all) = (0, 0);
-    for op in ops.filter(|op| is_answer(op, &ends)) {
-        all += 1;
-        unseen += usize::from(matches!(op, Op::Delay { .. } | Op::Arrive { mark: NO_MARK, .. }));
-    }
-    unseen * 2 > all
+    let is_unseen = |op: &&Op| matches!(op, Op::Delay { .. } | Op::Arrive { mark: NO_MARK, .. });
+    let (unseen, seen): (Vec<&Op>, Vec<&Op>) = ops.filter(|op| is_answer(op, &ends)).partition(is_unseen);
+    unseen.len() > seen.len()
 }
 
 /// The end of the program that passes each mark.
@@ -80,13 +77,11 @@ fn positions(ops: &[Op], marks: &[u32]) -> Vec<usize> {
 
 /// Deals a program's turns to `n` chains that are one thread. What lies before the first turn and after the last answer stays as it is.
 fn deal(graph: &mut Graph, asker: usize, n: usize, ends: &[End]) -> bool {
-    let ops = std::mem::take(&mut graph.programs[asker].ops);
-    let begins = positions(&ops, &graph.turns[asker]);
+    let ops = &graph.programs[asker].ops;
+    let begins = positions(ops, &graph.turns[asker]);
     let last = ops.iter().rposition(|op| is_answer(op, ends));
-    let (Some(&first), Some(last)) = (begins.first(), last) else {
-        graph.programs[asker].ops = ops;
-        return false;
-    };
+    let (Some(&first), Some(last)) = (begins.first(), last) else { return false };
+    let ops = std::mem::take(&mut graph.programs[asker].ops);
     let thread = graph.threads;
     graph.threads += 1;
     let mut chains: Vec<Vec<Op>> = vec![vec![Op::Take(thread)]; n.max(1)];
@@ -164,13 +159,8 @@ fn question(graph: &Graph, passed: &[(u32, u32)], asker: u32, answer: u32) -> Op
 /// not read from a device and wait for others in turn.
 pub(crate) fn overlapped(graph: &Graph) -> Option<Graph> {
     let main = &graph.programs[graph.main];
-    let reads = main.ops.iter().filter(|op| is_read(op)).count();
-    let waits = main.ops.iter().filter(|op| is_passing_on(op)).count();
-    if reads < limits::FEWEST_READS || waits < limits::FEWEST_READS {
-        return None;
-    }
-    let stretches = stretches(&main.ops);
-    if stretches.len() < limits::FEWEST_READS {
+    let (stretches, waits) = (stretches(&main.ops), main.ops.iter().filter(|op| is_passing_on(op)).count());
+    if stretches.len() < limits::FEWEST_READS || waits < limits::FEWEST_READS {
         return None;
     }
     let mut edited = graph.clone();

@@ -63,13 +63,11 @@ impl Stages {
         rates.sort_by(|a, b| a.0.total_cmp(&b.0));
         let all: f64 = rates.iter().map(|r| r.1).sum();
         let mut passed = 0.0;
-        for (ns_per_byte, bytes) in rates {
-            passed += bytes;
-            if passed >= all / limits::STAGE_PART {
-                stages.good_ns_per_byte = ns_per_byte;
-                break;
-            }
-        }
+        let good = rates.into_iter().find(|rate| {
+            passed += rate.1;
+            passed >= all / limits::STAGE_PART
+        });
+        stages.good_ns_per_byte = good.map_or(0.0, |rate| rate.0);
         stages
     }
 

@@ -47,8 +47,7 @@ impl View<'_, '_, '_> {
         if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
-            let (cause, rule) = self.facts.wire.decided(&way);
-            self.charge_wire(rule, cause, (connection, sender), false, from);
+            self.charge_transit(&way, sender, false);
         }
         let edge = Edge::Bytes { sent: send, connection, by };
         if send.end >= blocked.span.start {
@@ -158,8 +157,7 @@ impl View<'_, '_, '_> {
                 if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
                     return self.far_end_unknown(&blocked);
                 }
-                let (cause, rule) = self.facts.wire.decided(&way);
-                self.charge_wire(rule, cause, (connection, peer), true, from);
+                self.charge_transit(&way, peer, true);
                 return Ok(());
             }
             return self.meet_elsewhere(blocked, peer, self.at);
@@ -195,8 +193,7 @@ impl View<'_, '_, '_> {
         } else if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
             return self.meet_idle(blocked, peer, from);
         } else {
-            let (cause, rule) = self.facts.wire.decided(&way);
-            self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
+            self.charge_transit(&way, peer, blocked.for_room);
         }
         // The thread that came to the connection later is who was waited for.
         let track = if theirs.start > blocked.span.start { peer } else { blocked.span.track };
@@ -206,6 +203,12 @@ impl View<'_, '_, '_> {
             self.go(peer_of(&blocked, track));
         }
         Ok(())
+    }
+
+    /// Charges the wire with bytes' way, by what TCP says of it.
+    fn charge_transit(&mut self, way: &Transit, peer: u32, sending: bool) {
+        let (cause, rule) = self.facts.wire.decided(way);
+        self.charge_wire(rule, cause, (way.connection, peer), sending, way.start);
     }
 
     /// Both wait for each other's bytes for longer than any can be under way: somebody else of the peer's process has taken what was sent, and works on it;
@@ -251,8 +254,8 @@ impl View<'_, '_, '_> {
             let from = self.piece_start(&blocked.span);
             let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
-            let (cause, rule) = self.facts.wire.decided(&Transit { connection, sender, start: from, end: self.at, bytes, sent: None });
-            self.charge_wire(rule, cause, (connection, peer), blocked.for_room, from);
+            let way = Transit { connection, sender, start: from, end: self.at, bytes, sent: None };
+            self.charge_transit(&way, peer, blocked.for_room);
             return Ok(());
         }
         if acted_at < self.at {

@@ -100,8 +100,8 @@ impl View<'_, '_, '_> {
         let mut looks = Vec::new();
         for track in self.lookers(looker, from..=until) {
             self.settle(track);
-            let recent = self.feed.lanes[track as usize].ahead.iter().take_while(|s| s.end >= from);
-            looks.extend(recent.filter(|s| s.end <= until && s.start == s.end).filter_map(Look::of));
+            let recent = self.feed.lanes[track as usize].within(from, until);
+            looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
         }
         looks.sort_by_key(|look| look.at);
         looks

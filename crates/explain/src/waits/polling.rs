@@ -117,8 +117,7 @@ impl View<'_, '_, '_> {
             let (one, other) = (later.end - later.start, earlier.end - earlier.start);
             let between = [(later.end, before), (earlier.end, later.start)];
             let polls = between.iter().all(|&(from, until)| {
-                let since = lane.ahead.iter().take_while(|s| s.end >= from);
-                let bytes = since.filter(|s| s.start >= from && s.end <= until).map(LiveSpan::bytes).sum::<u64>();
+                let bytes = lane.within(from, until).map(LiveSpan::bytes).sum::<u64>();
                 until - from <= one.max(other) && bytes <= limits::POLL_BYTES
             });
             let steady = alike(length, one) && alike(one, other);
@@ -160,8 +159,7 @@ impl View<'_, '_, '_> {
     /// Whether between the last two pauses little was sent over a connection, and an answer taken; or, where the thread was only sampled, it
     /// waited for something, and moved nothing.
     fn asks_between(&self, polls: &Polls, until: i64) -> bool {
-        let since = self.lane().ahead.iter().take_while(|s| s.end >= polls.since);
-        let between: Vec<&LiveSpan> = since.filter(|s| s.start >= polls.since && s.end <= until).collect();
+        let between: Vec<&LiveSpan> = self.lane().within(polls.since, until).collect();
         let sent: u64 = between.iter().filter(|s| s.kind == SpanKind::NetSend).map(|s| s.bytes()).sum();
         let answered = between.iter().any(|s| s.kind == SpanKind::NetReceive && s.bytes() > 0);
         // When bytes were moved is known to within the samples only.

@@ -86,13 +86,12 @@ impl View<'_, '_, '_> {
 
     /// A connection of one try to a server that the other try asked as well.
     fn asked_in_both(&self, one: &[u32], other: &[u32]) -> Option<u32> {
-        let asked_by = |tries: &[u32], parties: &[Vec<u32>; 2]| parties[End::Client as usize].iter().any(|track| tries.contains(track));
-        let connections = |tries: &[u32]| -> Vec<u32> {
-            let all = self.feed.parties.iter().enumerate();
-            all.filter(|(_, parties)| asked_by(tries, parties)).map(|(connection, _)| connection as u32).collect()
-        };
-        let again = connections(other);
-        connections(one).into_iter().rev().find(|&connection| again.iter().any(|&other| self.tables.is_same_server(connection, other)))
+        let asked_by = |tries: &[u32], connection: u32| self.parties(connection, End::Client).iter().any(|track| tries.contains(track));
+        let all = 0..self.feed.parties.len() as u32;
+        let again: Vec<u32> = all.clone().filter(|&connection| asked_by(other, connection)).collect();
+        all.rev()
+            .filter(|&connection| asked_by(one, connection))
+            .find(|&connection| again.iter().any(|&other| self.tables.is_same_server(connection, other)))
     }
 
     /// The file that a program dealt with last, before it ended.
@@ -135,10 +134,9 @@ impl View<'_, '_, '_> {
 
     /// What this thread asked and was answered within an interval, over one connection.
     fn exchange(&self, (from, until): (i64, i64)) -> Option<Exchange> {
-        let between =
-            self.lane().ahead.iter().take_while(|s| s.end >= from).filter(|s| s.start >= from && s.end <= until && s.connection != NONE);
+        let between = self.lane().within(from, until).filter(|s| s.connection != NONE && s.bytes() > 0);
         let mut found: Option<Exchange> = None;
-        for span in between.filter(|s| s.bytes() > 0) {
+        for span in between {
             let exchange = found.get_or_insert(Exchange { connection: span.connection, asked: 0, answered: 0 });
             if exchange.connection != span.connection {
                 return None;
