@@ -480,11 +480,12 @@ impl Builder<'_> {
         if let Some(made) = self.maker(timeline) {
             return Some(made);
         }
-        let pid = |track: u32| self.tables.actors[track as usize].pid;
+        let process = |track: u32| self.tables.process(track).filter(|(_, pid)| *pid != 0);
         let others = self.timelines.iter().enumerate().filter(|(number, other)| *number != timeline && other.start() < at);
         let likely = others.map(|(number, other)| {
             let ran = other.ran_at(at);
-            (pid(other.track) == pid(track) && pid(track) != 0 && at - ran < limits::MADE_NS, ran, number as u32)
+            let alike = process(track).is_some() && process(other.track) == process(track);
+            (alike && at - ran < limits::MADE_NS, ran, number as u32)
         });
         Some(match likely.max() {
             Some((_, ran, other)) => Op::Follow { mark: self.mark(other, at).0, lag: (at - ran) as f64, lock: false },

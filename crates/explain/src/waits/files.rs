@@ -76,15 +76,15 @@ impl View<'_, '_, '_> {
     /// Whether a read or write was blocked not by its device but with its whole process: so long that no
     /// device takes it for one call, and meanwhile no thread of the process began or ended anything.
     fn frozen_in_file_call(&mut self, span: &LiveSpan, waited: u64) -> Answer<bool> {
-        let (own, pid) = (self.track as usize, self.actor().pid);
+        let (own, process) = (self.track as usize, (self.actor().machine, self.actor().pid));
         let one_call = matches!(span.kind, SpanKind::FileRead | SpanKind::FileWrite) && span.bytes() <= limits::ONE_CALL_BYTES;
-        if waited < limits::FROZEN_NS || !one_call || pid == 0 || span.ending_seen() {
+        if waited < limits::FROZEN_NS || !one_call || process.1 == 0 || span.ending_seen() {
             return Ok(false);
         }
         self.ensure(span.start)?;
         let within = (span.start + limits::FROZEN_EDGE_NS)..(self.at - limits::FROZEN_EDGE_NS);
         let others = self.tables.actors.iter().zip(&self.feed.lanes).enumerate();
-        let others = others.filter(|(track, (actor, _))| *track != own && actor.pid == pid);
+        let others = others.filter(|(track, (actor, _))| *track != own && (actor.machine, actor.pid) == process);
         let mut spans = others.flat_map(|(_, (_, lane))| lane.open.iter().chain(&lane.ahead)).peekable();
         let alive = spans.peek().is_some();
         Ok(alive && !spans.any(|s| within.contains(&s.start) || within.contains(&s.end)))
