@@ -11,6 +11,7 @@ use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
 use crate::limits::assemble as limits;
 use crate::observe::observation::Moved;
 use std::collections::HashMap;
+use thalweg_trace::numbers::count;
 use thalweg_trace::{Meta, ObjectKind};
 
 /// A file, or a far end with all connections to it.
@@ -71,10 +72,9 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     }
     let moved = |piles: &[Pile]| piles.iter().map(|p| p.moved.bytes).max().unwrap_or(0);
     let most = moved(&sources).max(moved(&sinks));
-    // Headers, libraries, configuration, logs: too small to be what was transferred.
-    let least = (most / limits::TRANSFER_PART).max(1);
-    sources.retain(|p| p.moved.bytes >= least);
-    sinks.retain(|p| p.moved.bytes >= least);
+    for piles in [&mut sources, &mut sinks] {
+        put_small_together(piles, most);
+    }
     if !alone {
         name_what_servers_moved(parts, &mut sources, 0);
         name_what_servers_moved(parts, &mut sinks, 1);
@@ -95,6 +95,22 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     pairs.sort_by_key(|(from, to)| std::cmp::Reverse(size(from, to)));
     let listed = pairs.iter().take(MAX_TRANSFERS).map(|(from, to)| transfer(parts, meta, from.as_ref(), to.as_ref()));
     (listed.collect(), beyond(pairs.iter().map(|(from, to)| size(from, to))))
+}
+
+/// What is too small to be what was transferred is headers, libraries, configuration, logs, and goes. Where all of it together is more than anything
+/// else, that is what was transferred: a tree of small files.
+fn put_small_together(piles: &mut Vec<Pile>, most: u64) {
+    let least = (most / limits::TRANSFER_PART).max(1);
+    let (large, small): (Vec<Pile>, Vec<Pile>) = piles.drain(..).partition(|p| p.moved.bytes >= least);
+    *piles = large;
+    let mut all = Moved::default();
+    small.iter().for_each(|p| add(&mut all, &p.moved));
+    all.pid = small.first().map(|p| p.moved.pid).filter(|pid| small.iter().all(|p| p.moved.pid == *pid)).unwrap_or(0);
+    if all.bytes > most {
+        let file = small.iter().all(|p| p.file);
+        let of = if file { "files" } else { "files and connections" };
+        piles.push(Pile { name: format!("{} {of}", count(small.len() as u64)), moved: all, file });
+    }
 }
 
 /// How many bytes a transfer is: of two ends that differ (compression, headers, one source of many) the smaller.

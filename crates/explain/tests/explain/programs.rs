@@ -502,6 +502,28 @@ fn a_copy_to_a_server_goes_from_the_file_to_the_servers_file() {
     assert_eq!(e.size_bytes, Some(4 << 20));
 }
 
+/// A thousand files of 40 KiB, into one of a fourth of their size; what a program reads for itself beside a large file is nothing of it.
+#[test]
+fn small_files_are_what_was_transferred_where_nothing_is_larger() {
+    let transferred = |each_bytes: u64, sink_bytes: u64| {
+        let mut tale = Tale::new(10_000, 2);
+        let tar = tale.thread(Role::Client, "tar", 100, 100);
+        let sink = tale.file("/data/all.tar.xz");
+        for n in 0..1_000_u64 {
+            let source = tale.file(&format!("/data/small/{n}"));
+            tale.span(tar, K::FileRead, n * 8, n * 8 + 8).on(source).bytes(each_bytes).end();
+        }
+        for n in 0..10_u64 {
+            tale.span(tar, K::FileWrite, 8_000 + n * 200, 8_200 + n * 200).on(sink).bytes(sink_bytes / 10).end();
+        }
+        let e = tale.explain();
+        let [transfer] = e.transfers.as_slice() else { panic!("{:#?}", e.transfers) };
+        (transfer.from.clone(), transfer.to.clone(), e.size_bytes)
+    };
+    assert_eq!(transferred(40 << 10, 10 << 20), ("1,000 files".to_owned(), Some("/data/all.tar.xz".to_owned()), Some(10 << 20)));
+    assert_eq!(transferred(4 << 10, 10 << 20), ("an unnamed source".to_owned(), Some("/data/all.tar.xz".to_owned()), Some(10 << 20)));
+}
+
 #[test]
 fn what_samples_say_of_running_is_evidence() {
     let mut tale = Tale::new(100_000, 2);
