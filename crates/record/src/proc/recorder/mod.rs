@@ -30,7 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
+use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
 
 /// The part of one processor that sampling may take: one in this many.
 const COST_PART: u32 = 50;
@@ -450,8 +450,14 @@ impl Sampler {
     fn thread_gone(&mut self, pid: u32, tid: u32, watch: &mut Watch) {
         let Some(mut thread) = watch.threads.remove(&tid) else { return };
         if let Some((reason, since)) = thread.open.take() {
-            // It was last seen in this wait; nobody saw it run.
-            self.wait_ended(pid, tid, thread.track, (reason, since, Time::now()));
+            // It was last seen in this wait; nobody saw it run. A sleep lasts no longer than it was to, and after that nothing is known.
+            let now = Time::now();
+            let asleep = reason.kind == SpanKind::WaitTimer && thread.sleep_ns > 0;
+            let until = if asleep { now.min(thread.window.from.at.plus_ns(thread.sleep_ns as i64)) } else { now };
+            self.wait_ended(pid, tid, thread.track, (reason, since, until));
+            if until < now {
+                self.wait_ended(pid, tid, thread.track, (Reason::of(SpanKind::WaitOther), until, now));
+            }
         }
         let waited_for_sibling = thread.waits_for_sibling();
         let ends = Rc::clone(&watch.ends);
