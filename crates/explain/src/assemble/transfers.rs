@@ -105,8 +105,8 @@ fn put_small_together(piles: &mut Vec<Pile>, most: u64) {
     *piles = large;
     let mut all = Moved::default();
     small.iter().for_each(|p| add(&mut all, &p.moved));
-    all.pid = small.first().map(|p| p.moved.pid).filter(|pid| small.iter().all(|p| p.moved.pid == *pid)).unwrap_or(0);
     if all.bytes > most {
+        all.pid = small.first().map(|p| p.moved.pid).filter(|pid| small.iter().all(|p| p.moved.pid == *pid)).unwrap_or(0);
         let file = small.iter().all(|p| p.file);
         let of = if file { "files" } else { "files and connections" };
         piles.push(Pile { name: format!("{} {of}", count(small.len() as u64)), moved: all, file });
