@@ -549,6 +549,15 @@ pub struct WhatIf {
     /// The flags alone, as (flag, value), where the change is a matter of flags; for scripts.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub flags: Vec<(String, String)>,
+    /// The recorded command with the change made, word by word; empty where a command does not make it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub command: Vec<String>,
+    /// What the change gives up (durability, encryption, ...), where it gives up anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gives_up: Option<String>,
+    /// Whose recipe says how: a file of `recipes/`, without its ending.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub recipe: Option<String>,
 }
 
 /// How well the model replays what was observed.

@@ -207,6 +207,9 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         about: support::about(proposal.id).to_vec(),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
         flags: proposal.flags,
+        command: Vec::new(),
+        gives_up: None,
+        recipe: None,
     })
 }
 
