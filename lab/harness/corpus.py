@@ -83,6 +83,7 @@ class Corpus:
         named = score.named(document)
         made = {"name": label["name"], "outcome": score.outcome(held, label["truths"], named)}
         made |= {key: named[key] for key in ("status", "cause", "where")}
+        made["numbers"] = [number["kind"] for number in document["summary"].get("numbers", [])]
         return {**made, "shares": [round(_charged(document, of), 3) for of in causes]}
 
     def _texts(self, recording):
@@ -146,7 +147,8 @@ def _words(answer):
         return f"{NO_ANSWER}: {answer['reason']}"
     shares = ", ".join(f"{share:.0%}" for share in answer["shares"])
     charged = f", {shares} charged to what was injected" if shares else ""
-    return f"{answer['outcome'] or 'too small to tell'}: {answer['status']}, {answer['cause']} ({answer['where']}){charged}"
+    behind = f"; {', '.join(answer['numbers'])}" if answer.get("numbers") else ""
+    return f"{answer['outcome'] or 'too small to tell'}: {answer['status']}, {answer['cause']} ({answer['where']}){charged}{behind}"
 
 
 def _run(argv):

@@ -5,9 +5,11 @@
 //! bounded, so that a document of a recording of any length stays small. `explain.schema.json` describes
 //! the same document to other languages; a test holds the two together.
 
+mod number;
 mod verdict;
 mod waits;
 
+pub use number::{Number, NumberKind};
 pub use verdict::{Second, Status, Verdict};
 pub use waits::WaitStack;
 
@@ -89,6 +91,8 @@ pub const MAX_TRACKS: usize = 256;
 pub(crate) const MAX_WHAT_IFS: usize = 5;
 /// At most this many servers or disks in [`RoundTrips::to`].
 pub(crate) const MAX_ANSWERERS: usize = 16;
+/// At most this many in [`Summary::numbers`].
+pub(crate) const MAX_NUMBERS: usize = 2;
 /// At most this many characters in [`Summary::sentence`].
 pub const MAX_SUMMARY_SENTENCE: usize = 240;
 /// At most this many transfers in [`Explanation::transfers`].
@@ -108,6 +112,9 @@ pub struct Summary {
     pub about: String,
     /// One sentence of at most [`MAX_SUMMARY_SENTENCE`] characters; empty of a run that is too short for one.
     pub sentence: String,
+    /// The number behind the rate, that of the largest cause first.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub numbers: Vec<Number>,
     /// The charges, those of one cause and one program together: largest first. None of a run that is over at once.
     pub rows: Vec<SummaryRow>,
     /// What did not limit, with the figure that says so.

@@ -68,10 +68,10 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
         ));
     }
     let (start, end) = interval(source)?;
-    let mut seen = observation::Observation::new(&tables, start, end);
     // Those of a profile are of everything that ran on the machine.
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
+    let mut seen = observation::Observation::new(&tables, wire.round_trips(), start, end);
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     roles::read(source, &lives, &mut tables)?;
     let recorders = tables.recorders().collect();

@@ -24,6 +24,8 @@ pub(crate) const SMALL_SHARE: f64 = 0.05;
 const LEAST_SHARE: f64 = 0.005;
 /// So many rows stand on their own.
 const MAX_ROWS: usize = 5;
+/// So many numbers behind the rate.
+const MAX_NUMBERS: usize = 1;
 /// So many changes.
 const MAX_CHANGES: usize = 3;
 /// So many remarks.
@@ -45,7 +47,8 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     let mut page = Page::new(&options);
     let columns = page.width;
     page.line(&cut_end(&heading(explanation, columns), columns), Ink::Bold);
-    let sentence = wrap(&clean(&explanation.summary.sentence), columns);
+    let mut sentence = wrap(&clean(&explanation.summary.sentence), columns);
+    sentence.extend(explanation.summary.numbers.iter().take(MAX_NUMBERS).flat_map(|number| wrap(&clean(&number.sentence), columns)));
     sentence.iter().for_each(|line| page.plain(line));
     for (number, block) in blocks(explanation, columns, more, MAX_LINES - 1 - sentence.len()).iter().enumerate() {
         if number == 0 || !matches!(block.first(), Some((_, Ink::Dim))) {

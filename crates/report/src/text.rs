@@ -24,6 +24,7 @@ const GAP_PART: f64 = 0.1;
 pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     let mut page = Page::new(options);
     page.paragraph(&explanation.verdict.sentence, Ink::Bold);
+    explanation.summary.numbers.iter().for_each(|number| page.paragraph(&clean(&number.sentence), Ink::Plain));
     if let Some(trips) = &explanation.round_trips {
         page.paragraph(&trips.sentence, Ink::Plain);
     }

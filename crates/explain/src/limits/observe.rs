@@ -37,6 +37,17 @@ pub(crate) const STEADY_WINDOW: usize = 16;
 /// A ramp ends, and a drain begins, at this part of the mean rate. Instead: nothing; phases are for the eye.
 pub(crate) const STEADY_PART: f64 = 0.8;
 
+// exchanges.rs
+
+/// Bound: connections of which turns are counted one by one.
+pub(crate) const MOST_CONNECTIONS: usize = 1 << 14;
+/// Bound: arrivals within one round trip.
+pub(crate) const MOST_ARRIVALS: usize = 1 << 14;
+/// A turn takes a round trip where it takes this part of the least one: it is measured by TCP, which rounds. Instead: nothing; measured.
+pub(crate) const LONG_TURN: f64 = 0.85;
+/// What so many of the readings are at the most is usual. Instead: nothing; it is wording.
+pub(crate) const USUALLY: f64 = 0.9;
+
 // roles.rs
 
 /// Bound: how far back it is asked who made a process. A process number that was used twice may close a circle.

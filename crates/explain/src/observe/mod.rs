@@ -4,6 +4,7 @@
 pub(crate) mod asking;
 pub(crate) mod channels;
 pub(crate) mod curve;
+pub(crate) mod exchanges;
 pub(crate) mod feed;
 pub(crate) mod holes;
 pub(crate) mod index;

@@ -7,6 +7,7 @@ use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
+use crate::observe::exchanges::Exchanges;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::served::{Request, Requests};
@@ -192,6 +193,8 @@ pub(crate) struct Observation {
     pub asked: HashMap<u32, Asked>,
     /// Questions to servers and disks.
     pub asking: Asking,
+    /// What connections had unanswered.
+    pub exchanges: Exchanges,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -200,8 +203,8 @@ pub(crate) struct Observation {
 }
 
 impl Observation {
-    /// Empty, for an interval.
-    pub(crate) fn new(tables: &Tables, start: i64, end: i64) -> Observation {
+    /// Empty, for an interval; `round_trips`: each connection's least one, in nanoseconds, where there is a path to speak of.
+    pub(crate) fn new(tables: &Tables, round_trips: Vec<Option<i64>>, start: i64, end: i64) -> Observation {
         let bins = MAX_BINS / 2;
         let stream =
             || Stream { all: Gatherer::default(), by_object: vec![None; tables.objects.len()], curve: Curve::new(start, end, bins) };
@@ -212,6 +215,7 @@ impl Observation {
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
+            exchanges: Exchanges::new(round_trips),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             end,
@@ -407,7 +411,11 @@ impl Observer for Observation {
             self.syncs.moved(span.track);
         }
         match span.kind {
-            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
+            SpanKind::NetSend | SpanKind::NetReceive => {
+                self.exchanges.note(tables, span);
+                self.bytes_moved(tables, span);
+            }
+            SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object, span.start),
             _ => {}

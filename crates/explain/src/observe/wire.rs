@@ -5,6 +5,7 @@ use crate::ExplainError;
 use crate::cause::{Cause, End};
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
+use crate::observe::quantile;
 use crate::observe::stalls::Stalls;
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
@@ -266,6 +267,12 @@ impl TcpSeries {
         self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US)
     }
 
+    /// Whether it was for the connection itself that was waited, and not for room: TCP had measured nothing yet, and it took one round trip.
+    fn comes_about(&self, way: &Transit) -> bool {
+        let measured = self.srtt_us.first().is_some_and(|&(first, _)| first > way.start);
+        measured && way.bytes == u64::MAX && self.least_rtt_us.is_some_and(|rtt| way.length_ns() <= rtt * limits::TRANSIT_NS_PER_US)
+    }
+
     /// Whether a transit is no longer than a path's round trip makes it.
     fn fits_latency(&self, way: &Transit) -> bool {
         self.least_rtt_us.is_some_and(|rtt| rtt >= limits::LEAST_PATH_US && way.length_ns() <= rtt * limits::TRANSIT_NS_PER_US)
@@ -376,6 +383,9 @@ impl WireFacts {
         const BANDWIDTH: (Cause, RuleId) = (Cause::NetworkBandwidth, RuleId::WireBandwidth);
         let by_size = if way.bytes < limits::SMALL_BYTES { LATENCY } else { BANDWIDTH };
         let Some(tcp) = self.of(way.connection, way.sender) else { return by_size };
+        if tcp.comes_about(way) {
+            return LATENCY;
+        }
         if let Some(limit) = tcp.limit(way) {
             return limit;
         }
@@ -418,6 +428,19 @@ impl WireFacts {
         let other = if end == End::Client { End::Server } else { End::Client };
         let least = |end| self.of(connection, end).and_then(|s| s.least_rtt_us);
         least(end).or_else(|| least(other)).filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)
+    }
+
+    /// The same of each connection.
+    pub(crate) fn round_trips(&self) -> Vec<Option<i64>> {
+        (0..self.series.len() as u32).map(|connection| self.least_round_trip_ns(connection, End::Client)).collect()
+    }
+
+    /// The most bytes that a sender had in flight, and how many it had in this part of the readings at the most; where TCP said.
+    pub(crate) fn in_flight(&self, connection: u32, sender: End, part: f64) -> Option<(u64, u64)> {
+        let series = &self.of(connection, sender)?.in_flight;
+        let mut values: Vec<u64> = series.iter().filter_map(|&(_, bytes)| u64::try_from(bytes).ok()).filter(|&bytes| bytes > 0).collect();
+        values.sort_unstable();
+        Some((*values.last()?, quantile::of_sorted(&values, part)?))
     }
 
     /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures show; `None` where they do not.

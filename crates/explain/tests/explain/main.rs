@@ -10,6 +10,7 @@ mod chains;
 mod clocks;
 mod common;
 mod fixtures;
+mod numbers;
 mod polling;
 mod predictions;
 mod profile;

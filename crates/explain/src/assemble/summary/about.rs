@@ -1,8 +1,8 @@
 //! What a run was, in its own terms: bytes and a rate, entries and the time for each, transactions a second.
 
-use super::Of;
-use super::files::{self, each};
+use super::files::{self, Done, each};
 use super::names::base;
+use super::of::Of;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
 use std::collections::HashMap;
@@ -81,23 +81,31 @@ pub(super) fn about(of: &Of<'_>) -> String {
     if synced.all >= limits::LOAD_SYNCS {
         return each(synced.all, "syncs", wall_s);
     }
-    // A program that says itself which files it moves counts them best: of small files, recorders keep some together.
-    let is_own = of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty();
-    let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
-    let counted = of.parts.around.files.as_ref().filter(|_| !is_own);
-    if let Some(said) = counted.and_then(|counted| files::about(counted, (bytes, largest), wall_s)) {
-        return said;
+    if let Some(done) = files(of) {
+        return done.words(bytes, wall_s);
     }
     if bytes < limits::LEAST_BYTES {
         return took;
     }
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
-    if is_own {
+    if is_own(of) {
         let each = duration(wall_s / of.transfers as f64);
         return format!("{} files, {} in {took}, {rate}, {each} each", count(of.transfers), size(bytes));
     }
     format!("{} in {took}, {rate}", size(bytes))
+}
+
+/// Whether it says itself which files it moves, which counts them best: of small files, recorders keep some together.
+pub(super) fn is_own(of: &Of<'_>) -> bool {
+    of.transfers >= limits::TREE_FILES && !of.parts.seen.asked.is_empty()
+}
+
+/// What was done with many files or names, where a run was about that and not about bytes.
+pub(super) fn files(of: &Of<'_>) -> Option<Done> {
+    let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
+    let counted = of.parts.around.files.as_ref().filter(|_| !is_own(of))?;
+    files::about(counted, (of_interest(of), largest))
 }
 
 fn rate_per_s(rate: f64) -> String {
@@ -105,7 +113,7 @@ fn rate_per_s(rate: f64) -> String {
 }
 
 /// The bytes that were moved, without what programs read to become what they are.
-fn of_interest(of: &Of<'_>) -> u64 {
+pub(super) fn of_interest(of: &Of<'_>) -> u64 {
     let is_above = |word: &str, path: &str| word.len() > 1 && word.starts_with('/') && path.starts_with(word.trim_end_matches('/'));
     let named = |path: &str| of.meta.command.iter().any(|word| is_above(word, path));
     let of_system =
@@ -115,7 +123,7 @@ fn of_interest(of: &Of<'_>) -> u64 {
 }
 
 /// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.
-fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
+pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
     let asking = &of.parts.seen.asking;
     let (n, what) = match (asking.calls.count(), asking.turns) {
         (calls, _) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
@@ -150,16 +158,16 @@ fn of_entries(trips: &RoundTrips, wall_s: f64) -> Option<String> {
 }
 
 /// What was made durable one by one, where that is what a run was about.
-struct Synced {
+pub(super) struct Synced {
     /// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns.
-    transactions: u64,
+    pub(super) transactions: u64,
     /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
     log: u64,
     /// Syncs of any file, where they are not for data that is moved.
     all: u64,
 }
 
-fn synced(of: &Of<'_>) -> Synced {
+pub(super) fn synced(of: &Of<'_>) -> Synced {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
     for (&object, synced) in &of.parts.seen.syncs.of {
         if let Some(object) = of.parts.tables.objects.get(object as usize) {

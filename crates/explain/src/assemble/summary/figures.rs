@@ -1,8 +1,8 @@
 //! A row's subject, and the figures that matter most about it.
 
-use super::Of;
 use super::groups::{Group, most_first};
 use super::names::{file_name, program};
+use super::of::Of;
 use crate::assemble::circumstances::Quota;
 use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};

@@ -7,9 +7,9 @@ use thalweg_trace::numbers::{count, duration, size};
 
 /// What was done with how many files or names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Done {
-    n: u64,
-    what: &'static str,
+pub(super) struct Done {
+    pub(super) n: u64,
+    pub(super) what: &'static str,
     /// Whether something was changed.
     changed: bool,
     /// Whether bytes go with it.
@@ -17,16 +17,19 @@ struct Done {
 }
 
 /// What it did with files and names, where that were many, of few bytes each. `bytes`: what it moved, `largest` of them in one transfer.
-pub(super) fn about(files: &FileCounts, (bytes, largest): (u64, u64), wall_s: f64) -> Option<String> {
-    let done = leading(files)?;
-    if is_about_bytes(done, bytes, largest) {
-        return None;
+pub(super) fn about(files: &FileCounts, (bytes, largest): (u64, u64)) -> Option<Done> {
+    leading(files).filter(|done| !is_about_bytes(*done, bytes, largest))
+}
+
+impl Done {
+    /// The same in words, with the bytes that went with it.
+    pub(super) fn words(self, bytes: u64, wall_s: f64) -> String {
+        if !self.moves || bytes < limits::LEAST_BYTES {
+            return each(self.n, self.what, wall_s);
+        }
+        let each = duration(wall_s / self.n as f64);
+        format!("{} {}, {} in {}, {each} each", count(self.n), self.what, size(bytes), duration(wall_s))
     }
-    if !done.moves || bytes < limits::LEAST_BYTES {
-        return Some(each(done.n, done.what, wall_s));
-    }
-    let each = duration(wall_s / done.n as f64);
-    Some(format!("{} {}, {} in {}, {each} each", count(done.n), done.what, size(bytes), duration(wall_s)))
 }
 
 /// So many of something, and the time for each.

@@ -1,7 +1,7 @@
 //! Charges of one cause and one program, together.
 
-use super::Of;
 use super::names::{device, file, processors, program, stem};
+use super::of::Of;
 use crate::assemble::behind::{Behind, behind};
 use crate::cause::{Cause, End};
 use crate::limits::summary as limits;

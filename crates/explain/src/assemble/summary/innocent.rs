@@ -1,8 +1,8 @@
 //! Who is innocent, with the figure that says so: what took less than a twentieth of the time, and was not busy either.
 
-use super::Of;
 use super::figures::has_network;
 use super::groups::Group;
+use super::of::Of;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
 use crate::limits::summary as limits;

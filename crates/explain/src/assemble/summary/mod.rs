@@ -10,50 +10,16 @@ mod files;
 mod groups;
 mod innocent;
 mod names;
+mod numbers;
+mod of;
 mod remarks;
 mod sentence;
 
-use crate::assemble::{Charges, Parts};
-use crate::cause::{Cause, End};
-use crate::document::{Charge, RoundTrips, Summary, SummaryRow, Transfer, Verdict};
+use crate::document::{Charge, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;
 use crate::title::title;
 use groups::groups;
-use thalweg_trace::Meta;
-
-/// What a summary is made from.
-pub(crate) struct Of<'a> {
-    /// What was gathered and charged.
-    pub parts: &'a Parts<'a>,
-    /// What was said of the recording.
-    pub meta: &'a Meta,
-    /// The charges.
-    pub charges: &'a Charges,
-    /// Their verdict.
-    pub verdict: &'a Verdict,
-    /// What was asked and waited for.
-    pub round_trips: Option<&'a RoundTrips>,
-    /// What was moved: those that moved most.
-    pub listed: &'a [Transfer],
-    /// How many files or far ends were moved.
-    pub transfers: u64,
-    /// How many bytes, all together.
-    pub size_bytes: Option<u64>,
-    /// Who was not recorded, if anybody who matters was not: which end, on which connection.
-    pub unrecorded: Option<(End, u32)>,
-}
-
-impl Of<'_> {
-    /// The share of the wall time that was charged to these causes.
-    fn share(&self, causes: impl Fn(Cause) -> bool) -> f64 {
-        self.charges.list.iter().filter(|c| causes(c.cause)).map(|c| c.share).sum()
-    }
-
-    /// Whether it is too short to say much of: what the recorder itself took aside.
-    fn is_short(&self) -> bool {
-        self.parts.wall_s() * (1.0 - self.share(|cause| cause == Cause::Recorder)) < limits::SHORT_S
-    }
-}
+pub(crate) use of::Of;
 
 /// The summary of a recorded run.
 pub(crate) fn summary(of: &Of<'_>) -> Summary {
@@ -68,6 +34,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         ended: about::ended(of.meta),
         about: about::about(of),
         sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
+        numbers: if short { Vec::new() } else { numbers::numbers(of, &groups) },
         innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
         remarks: remarks::remarks(of, &groups),
         tuning: Vec::new(),
@@ -89,6 +56,7 @@ pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], 
         about,
         sentence: sentence::cut(&verdict.sentence),
         rows: charges.iter().map(row).collect(),
+        numbers: Vec::new(),
         innocent: Vec::new(),
         remarks: vec![remark.to_owned()],
         tuning: Vec::new(),

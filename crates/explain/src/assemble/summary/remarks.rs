@@ -1,9 +1,9 @@
 //! What keeps the figures from being relied on, each in one short line: what counts most comes first.
 
-use super::Of;
 use super::figures::busy;
 use super::groups::Group;
 use super::names::far_end;
+use super::of::Of;
 use crate::assemble::ceiling;
 use crate::cause::{Cause, End};
 use crate::document::Status;

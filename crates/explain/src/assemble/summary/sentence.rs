@@ -1,10 +1,10 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
-use super::Of;
 use super::about::failure;
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
+use super::of::Of;
 use crate::assemble::behind::Behind;
 use crate::assemble::sharing::Sharing;
 use crate::cause::{Cause, End};

@@ -1,0 +1,39 @@
+//! Bytes per call, where calls are the work.
+
+use super::super::figures::sampled;
+use super::super::groups::Group;
+use super::super::of::Of;
+use super::words::number;
+use crate::cause::{Cause, End};
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use thalweg_trace::numbers::{count, duration, size};
+
+/// Small calls that a client's computing went into.
+pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+    if group.cause != Cause::ClientCpu {
+        return None;
+    }
+    let (class, part) = sampled(of, group).filter(|(_, part)| *part >= limits::IN_CALLS)?;
+    let (what, out) = match class.as_str() {
+        "read" => ("Reads", false),
+        "receive" => ("Receives", false),
+        "write" => ("Writes", true),
+        "send" => ("Sends", true),
+        _ => return None,
+    };
+    let moved = of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
+    let (bytes, calls) = moved.fold((0, 0), |(bytes, calls), moved| (bytes + moved.bytes, calls + moved.calls));
+    let each = bytes / calls.max(1);
+    if calls < limits::MANY_CALLS || each > limits::SMALL_CALL {
+        return None;
+    }
+    let each_s = group.ns as f64 * part / 1e9 / calls as f64;
+    let bytes = match each {
+        1 => "1 byte".to_owned(),
+        each if each < 1024 => format!("{each} bytes"),
+        each => size(each),
+    };
+    let sentence = format!("{what} of {bytes}: {} calls × {}.", count(calls), duration(each_s));
+    Some(Number { count: Some(calls), each_s: Some(each_s), bytes: Some(each), ..number(NumberKind::CallSize, sentence) })
+}

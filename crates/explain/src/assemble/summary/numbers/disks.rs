@@ -1,0 +1,29 @@
+//! One request of a disk at a time.
+
+use super::super::groups::Group;
+use super::super::of::Of;
+use super::words::number;
+use crate::cause::Cause;
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use thalweg_trace::numbers::{count, duration, size};
+
+/// Small requests of the device that was waited for, one after the other.
+pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+    use Cause as C;
+    if !matches!(group.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientMetadata | C::ServerMetadata) {
+        return None;
+    }
+    let name = group.device()?;
+    let (_, did) = of.parts.seen.devices.iter().find(|(track, _)| of.parts.tables.actors[**track as usize].name == name)?;
+    let n = did.requests.count;
+    let busy_ns = did.all.finish().busy_ns.max(1);
+    let bytes = (did.read_bytes + did.written_bytes) / n.max(1);
+    let at_once = did.requests.total_ns as f64 / busy_ns as f64;
+    if n < limits::LEAST_REQUESTS || at_once > limits::ONE_UNDER_WAY || bytes > limits::SMALL_REQUEST {
+        return None;
+    }
+    let each_s = did.requests.total_ns as f64 / 1e9 / n as f64;
+    let sentence = format!("One request of {} at a time on {name}: {} × {}.", size(bytes), count(n), duration(each_s));
+    Some(Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) })
+}

@@ -1,0 +1,57 @@
+//! The most bytes that were ever on their way: a window of what runs over a connection, or one of TCP's own. In each round trip no more can move.
+
+use super::super::groups::Group;
+use super::super::of::Of;
+use super::words::{number, waits_for_answers};
+use crate::cause::{Cause, End};
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use crate::observe::exchanges::Exchange;
+use thalweg_trace::numbers::{byte_rate, count, duration, size};
+
+/// The most bytes that the connection that moved most had in flight, as its sender's TCP counted them or else as they arrived; and how many it usually
+/// had.
+pub(super) fn most(of: &Of<'_>) -> Option<(u64, u64)> {
+    let (connection, exchange) = busiest(of)?;
+    let received = exchange.bytes[1] >= exchange.bytes[0];
+    let sender = if received { End::Server } else { End::Client };
+    let counted = of.parts.facts.wire.in_flight(connection, sender, limits::CONSTANT_PART);
+    counted.or_else(|| exchange.arrived().filter(|_| received))
+}
+
+fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
+    let all = of.parts.seen.exchanges.of.iter().map(|(&connection, exchange)| (connection, exchange));
+    all.max_by_key(|(connection, exchange)| (exchange.larger(), std::cmp::Reverse(*connection)))
+}
+
+/// The limit of the connection that moved most, and of those like it.
+pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+    let whose = match group.cause {
+        Cause::NetworkRwnd => ", the receive window",
+        Cause::NetworkSndbuf => ", the send buffer",
+        cause if waits_for_answers(cause) => "",
+        _ => return None,
+    };
+    let exchanges = &of.parts.seen.exchanges;
+    let (connection, exchange) = busiest(of)?;
+    let round_trip_s = exchanges.round_trip_ns(connection)? as f64 / 1e9;
+    let (limit, usual) = most(of)?;
+    if limit < limits::LEAST_IN_FLIGHT || (usual as f64) < limit as f64 * limits::CONSTANT {
+        return None;
+    }
+    let (allowed, seen) = (limit as f64 / round_trip_s, exchange.larger() as f64 / (exchange.used_ns() as f64 / 1e9));
+    if allowed > seen * limits::ALLOWS || allowed < seen * limits::EXCEEDED {
+        return None;
+    }
+    let alike = exchanges.of.values().filter(|other| other.larger() * 2 >= exchange.larger()).count() as u64;
+    let on_each = if alike > 1 { format!(" on each of {} connections", count(alike)) } else { String::new() };
+    let rate = allowed * alike as f64;
+    let sentence = format!(
+        "Never more than {} in flight{whose}{on_each}: {} at a round trip of {}, whatever the link.",
+        size(limit),
+        byte_rate(rate),
+        duration(round_trip_s)
+    );
+    let (bytes, rate_bytes_per_s) = (Some(limit), Some(rate));
+    Some(Number { bytes, rate_bytes_per_s, round_trip_s: Some(round_trip_s), ..number(NumberKind::InFlight, sentence) })
+}

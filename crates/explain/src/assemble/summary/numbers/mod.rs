@@ -1,0 +1,46 @@
+//! The number behind the rate: what a program does so often, or has so little of, that it could go no faster whatever the disk and the link give.
+//!
+//! A cause says where the time went; the number says why there is so much of it: 1,043 requests one after the other, 64 KiB in flight, a sync for each
+//! of 2,000 files, reads of one byte. Each kind is a file here. Of the largest causes, the first kind that explains it is said: what is done for each
+//! item before what limits all of them, and what one processor can do last.
+
+mod calls;
+mod disks;
+mod in_flight;
+mod items;
+mod processor;
+mod round_trips;
+mod stages;
+mod words;
+
+use super::groups::Group;
+use super::of::Of;
+use crate::document::{MAX_NUMBERS, Number};
+use crate::limits::numbers as limits;
+
+/// A kind of number: what it finds behind a group of charges.
+type Find = fn(&Of<'_>, &Group<'_>) -> Option<Number>;
+
+/// Every kind, the most particular first.
+const KINDS: [Find; 8] = [
+    items::processes,
+    items::syncs,
+    round_trips::connections,
+    round_trips::for_each_item,
+    round_trips::one_at_a_time,
+    in_flight::find,
+    calls::find,
+    disks::find,
+];
+
+/// The numbers behind the rate, that of the largest cause first.
+pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Number> {
+    let mut found: Vec<Number> = Vec::new();
+    for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
+        let number = KINDS.iter().find_map(|find| find(of, group)).or_else(|| processor::find(of, group));
+        found.extend(number.filter(|number| found.iter().all(|earlier| earlier.kind != number.kind)));
+    }
+    found.extend(stages::find(of, groups));
+    found.truncate(MAX_NUMBERS);
+    found
+}

@@ -1,0 +1,52 @@
+//! What one processor can do: a thread that computes alone goes no faster than that, whatever else is idle.
+
+use super::super::about;
+use super::super::groups::{Group, most_first};
+use super::super::of::Of;
+use super::items;
+use super::words::number;
+use crate::cause::{Cause, End};
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use crate::waits::place::{Place, What};
+use thalweg_trace::numbers::{byte_rate, count, duration};
+
+/// Computing that one thread does: its own work, and that on names and attributes where it waits for nothing.
+pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+    use Cause as C;
+    let computes = |cause| matches!(cause, C::ClientCpu | C::ServerCpu | C::ClientMetadata | C::ServerMetadata);
+    if !computes(group.cause) {
+        return None;
+    }
+    let entries = of.parts.ledger.entries.iter().filter(|e| computes(e.cause) && e.cause.end() == group.cause.end());
+    let threads = most_first(entries.filter_map(|entry| match entry.place {
+        Place::Thread { label, what: What::OwnWork, .. } => Some((label, entry.runs.total_ns)),
+        _ => None,
+    }));
+    let &(thread, ns) = threads.first()?;
+    let all: u64 = threads.iter().map(|(_, ns)| ns).sum();
+    if (ns as f64) < all as f64 * limits::ALONE || (all as f64) < of.parts.wall_s() * 1e9 * limits::COMPUTES {
+        return None;
+    }
+    let actor = of.parts.tables.actors.get(thread as usize)?;
+    let cpus = of.parts.tables.machines.get(actor.machine as usize).map_or(0, |machine| machine.cpus);
+    let one = match (cpus, group.cause.end() == Some(End::Server)) {
+        (2.., true) => format!("One of the server's {cpus} CPUs"),
+        (2.., false) => format!("One CPU of {cpus}"),
+        (_, true) => "The server's CPU".to_owned(),
+        (_, false) => "The CPU".to_owned(),
+    };
+    let seconds = all as f64 / 1e9;
+    if let Some((n, what)) = items::of_run(of) {
+        let each_s = seconds / n as f64;
+        let sentence = format!("{one} does it all: {} for each of {} {what}.", duration(each_s), count(n));
+        return Some(Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::OneProcessor, sentence) });
+    }
+    let bytes = about::of_interest(of);
+    if bytes < limits::LEAST_BYTES {
+        return None;
+    }
+    let rate = bytes as f64 / seconds;
+    let sentence = format!("{one} does it all, at {}, whatever the disk and the link.", byte_rate(rate));
+    Some(Number { rate_bytes_per_s: Some(rate), ..number(NumberKind::OneProcessor, sentence) })
+}

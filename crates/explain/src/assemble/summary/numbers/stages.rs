@@ -1,0 +1,62 @@
+//! Two stages that take turns: what overlapping them would give, by arithmetic, and which of them would limit then.
+
+use super::super::about;
+use super::super::groups::Group;
+use super::super::of::Of;
+use super::items;
+use super::words::{capital, number};
+use crate::cause::Cause;
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use thalweg_trace::numbers::{count, duration};
+
+/// What a stage does, where it is one: what moves data, or works on it.
+fn stage(cause: Cause) -> Option<&'static str> {
+    use Cause as C;
+    Some(match cause {
+        C::ClientRead => "reading",
+        C::ClientWrite | C::ClientSync => "writing",
+        C::ClientCpu => "computing",
+        C::NetworkBandwidth => "moving data over the network",
+        C::ServerRead => "reading at the server",
+        C::ServerWrite | C::ServerSync => "writing at the server",
+        C::ServerCpu => "computing at the server",
+        _ => return None,
+    })
+}
+
+/// The two largest stages, where the path goes from one to the other again and again.
+pub(super) fn find(of: &Of<'_>, groups: &[Group<'_>]) -> Option<Number> {
+    // Of a run that is about requests or files, each step waits for what the last one gave.
+    let bytes = about::of_interest(of);
+    if bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || items::of_run(of).is_some() {
+        return None;
+    }
+    let mut stages = groups.iter().filter(|g| g.share >= limits::STAGE_SHARE).filter_map(|g| Some((g, stage(g.cause)?)));
+    let ((one, first), (other, second)) = (stages.next()?, stages.next()?);
+    let (mut turns, mut last) = (0, None);
+    for run in &of.parts.ledger.path {
+        let now = if one.has(run.entry) {
+            0
+        } else if other.has(run.entry) {
+            1
+        } else {
+            continue;
+        };
+        turns += u64::from(last.is_some_and(|last| last != now));
+        last = Some(now);
+    }
+    if turns < limits::LEAST_ALTERNATIONS {
+        return None;
+    }
+    let (most_s, least_s) = (one.ns as f64 / 1e9, other.ns as f64 / 1e9);
+    let sentence = format!(
+        "{} ({}) and {second} ({}) take turns, {} times: overlapped, {} less, and {first} would limit.",
+        capital(first),
+        duration(most_s),
+        duration(least_s),
+        count(turns / 2),
+        duration(least_s)
+    );
+    Some(Number { count: Some(turns / 2), each_s: Some(least_s), ..number(NumberKind::InSeries, sentence) })
+}

@@ -1,0 +1,90 @@
+//! When there is a number behind the rate.
+
+// mod.rs
+
+/// A cause from this share of the wall time on has a number to be found behind it. Instead: nothing; it is wording.
+pub(crate) const LEAST_SHARE: f64 = 0.25;
+/// A ratio this near to a whole number is one: what a program does before and after is a part of it. Instead: which calls were for which item.
+pub(crate) const NEARLY_WHOLE: f64 = 0.1;
+/// Two counts this near are of the same things. Instead: which calls were for which item.
+pub(crate) const AS_MANY: f64 = 0.9;
+
+// round_trips.rs
+
+/// Of fewer turns nothing is concluded. Instead: nothing; a median of fewer says nothing.
+pub(crate) const LEAST_TURNS: u64 = 10;
+/// With this part of the turns a round trip long, one request was under way at a time. What is not is the start of a session: banners, handshakes,
+/// answers in two parts. Instead: which answer is to which request.
+pub(crate) const ONE_AT_A_TIME: f64 = 0.85;
+/// Turns that explain this part of the time in which connections were used. Instead: which answer is to which request.
+pub(crate) const TURNS_EXPLAIN: f64 = 0.33;
+/// Connections that were used one after the other: all together for hardly longer than the time in which any was. Instead: nothing; it is wording.
+pub(crate) const IN_TURN: f64 = 1.3;
+/// So many connections or more are one for each of something. Instead: what was asked for on each.
+pub(crate) const MANY_CONNECTIONS: u64 = 10;
+/// With more turns on each connection than this, setting them up is by the way. Instead: when the first request was sent on each.
+pub(crate) const TURNS_TO_SET_UP: f64 = 12.0;
+/// From so many bytes on, a request is worth its size. Instead: nothing; it is wording.
+pub(crate) const LARGE_REQUEST: u64 = 4 << 10;
+
+// in_flight.rs
+
+/// With less than this in flight it was messages, and no window. Instead: nothing; it is wording.
+pub(crate) const LEAST_IN_FLIGHT: u64 = 4 << 10;
+/// What nine of ten readings come this near to is a limit and not a peak: a window that is grown or shared is below its peak for longer. Instead: the
+/// program's own window.
+pub(crate) const CONSTANT: f64 = 0.88;
+/// Which part of the readings these are. Instead: as above.
+pub(crate) const CONSTANT_PART: f64 = 0.9;
+/// The limit is behind the rate where it allows no more than so many times the rate that was seen; the rest is starting and ending.
+/// Instead: the rate of the steady phase alone.
+pub(crate) const ALLOWS: f64 = 2.5;
+/// More than the limit allows by so much means that it was none. Instead: round trips of each message.
+pub(crate) const EXCEEDED: f64 = 0.85;
+
+// items.rs
+
+/// Of fewer items nothing is said for each. Instead: nothing; it is wording.
+pub(crate) const LEAST_ITEMS: u64 = 16;
+/// From so many bytes on, a sync is for them and not for a record. Instead: what was written before each.
+pub(crate) const SYNCED_BYTES: u64 = 16 << 10;
+/// Done fewer times for an item than this, it was not done for each. Instead: which calls were for which item.
+pub(crate) const FOR_EACH: f64 = 0.9;
+/// A process that lived for a longer part of the run than this had more to do than one of many items. Instead: what it was started for.
+pub(crate) const SHORT_LIVED: f64 = 0.2;
+/// Processes that lived for this part of the run, one after the other, are what it was about. Instead: what each was started for.
+pub(crate) const LIVED_PART: f64 = 0.5;
+
+// calls.rs
+
+/// Calls that move at most so many bytes cost more than what they move: copying a page takes as long as entering the kernel. Instead: nothing; measured.
+pub(crate) const SMALL_CALL: u64 = 4 << 10;
+/// So many calls are what a run does; fewer are its starting. Instead: nothing; it is wording.
+pub(crate) const MANY_CALLS: u64 = 20_000;
+/// Calls that take this part of the computing, by samples, explain it. Instead: the time of each call.
+pub(crate) const IN_CALLS: f64 = 0.4;
+
+// disks.rs
+
+/// Of fewer requests of a disk nothing is concluded. Instead: nothing; a median of fewer says nothing.
+pub(crate) const LEAST_REQUESTS: u64 = 50;
+/// So many under way on average are one at a time. Instead: nothing; it is wording.
+pub(crate) const ONE_UNDER_WAY: f64 = 1.25;
+/// Larger requests keep a disk at its rate. Instead: the disk's rate by size of request.
+pub(crate) const SMALL_REQUEST: u64 = 64 << 10;
+
+// processor.rs
+
+/// A thread with this part of the computing does it alone. Instead: nothing; it is wording.
+pub(crate) const ALONE: f64 = 0.85;
+/// Computing from this share on is what the rate is. Instead: nothing; it is wording.
+pub(crate) const COMPUTES: f64 = 0.6;
+/// Fewer bytes than this say nothing of a rate. Instead: nothing; it is wording.
+pub(crate) const LEAST_BYTES: u64 = 1 << 20;
+
+// stages.rs
+
+/// Each of two stages that take turns has this share at the least. Instead: nothing; it is wording.
+pub(crate) const STAGE_SHARE: f64 = 0.15;
+/// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
+pub(crate) const LEAST_ALTERNATIONS: u64 = 16;

@@ -1,0 +1,103 @@
+//! The number behind the rate: what a program does so often, or has so little of, that it can go no faster.
+
+use crate::common::Tale;
+use std::path::Path;
+use thalweg_explain::document::{Number, NumberKind};
+use thalweg_explain::{Explanation, Options, explain};
+use thalweg_trace::{CounterName, Recording, Role, SpanKind};
+
+fn numbers(name: &str) -> Vec<Number> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
+    let recording = Recording::open(&path).expect("a fixture opens");
+    explain(&recording, &Options { what_if: false, ..Options::default() }).expect("explains").summary.numbers
+}
+
+fn only(e: &Explanation) -> &Number {
+    let [number] = e.summary.numbers.as_slice() else { panic!("{:?}: {}", e.summary.numbers, e.summary.sentence) };
+    number
+}
+
+/// A program that fetches data over a path of 20 ms: it asks `ask` times in each of 50 round trips, and each time gets a part of 64 KiB.
+fn fetching(ask: u64) -> Explanation {
+    let mut tale = Tale::new(1_000_000, 2);
+    let get = tale.thread(Role::Client, "get", 100, 100);
+    let (near, _) = tale.connection("10.0.0.1:4000 > 10.0.0.2:80");
+    tale.counter(near, CounterName::TcpMinRttUs, 0, 20_000);
+    tale.counter(near, CounterName::TcpSrttUs, 0, 20_100);
+    let each = 20_000 / ask;
+    for n in 0..50 * ask {
+        let at = n * each;
+        tale.span(get, SpanKind::NetSend, at, at + 50).ran(50).on(near).bytes(80).end();
+        tale.wait(get, SpanKind::WaitNetwork, at + 50, at + each - 100).on(near).by_packet().end();
+        tale.span(get, SpanKind::NetReceive, at + each - 100, at + each).ran(100).on(near).bytes((64 << 10) / ask).end();
+    }
+    tale.explain()
+}
+
+#[test]
+fn a_request_that_is_sent_when_the_last_was_answered_is_one_at_a_time() {
+    let e = fetching(1);
+    let number = only(&e);
+    assert_eq!((number.kind, number.count, number.bytes), (NumberKind::OneAtATime, Some(50), Some(64 << 10)), "{number:?}");
+    assert_eq!(number.sentence, "One request at a time, never more than 64 KiB in flight: 50 × 20.0 ms, 3.13 MiB/s whatever the link.");
+}
+
+#[test]
+fn what_arrives_in_a_round_trip_and_never_more_is_in_flight() {
+    // Four are under way at any time: each is answered a quarter of a round trip after the next was sent.
+    let e = fetching(4);
+    let number = only(&e);
+    assert_eq!((number.kind, number.bytes), (NumberKind::InFlight, Some(64 << 10)), "{number:?}");
+    assert_eq!(number.sentence, "Never more than 64 KiB in flight: 3.12 MiB/s at a round trip of 20.0 ms, whatever the link.");
+}
+
+#[test]
+fn a_process_for_each_file_is_counted_with_what_it_takes() {
+    let mut tale = Tale::new(400_000, 2);
+    let sh = tale.thread(Role::Client, "sh", 100, 100);
+    for n in 0..100_u64 {
+        let pid = 200 + n as u32;
+        let gzip = tale.thread(Role::Client, "gzip", pid, pid);
+        let (from, until) = (n * 4_000, n * 4_000 + 3_900);
+        tale.made(gzip, from, sh);
+        tale.span(gzip, SpanKind::CpuRun, from, until).ran(3_900).end();
+        tale.wait(sh, SpanKind::WaitLock, from, until).woken_by(gzip).end();
+        tale.ended(gzip, until);
+        tale.span(sh, SpanKind::CpuRun, until, from + 4_000).ran(100).end();
+    }
+    let e = tale.explain();
+    let number = only(&e);
+    assert_eq!((number.kind, number.count), (NumberKind::ProcessPerItem, Some(100)), "{number:?}");
+    assert_eq!(number.sentence, "100 processes, one after the other: 3.90 ms each, starting and ending with it.");
+}
+
+#[test]
+fn syncs_are_one_after_the_other() {
+    let found = numbers("programs/dd-dsync");
+    assert_eq!(found.first().map(|number| (number.kind, number.count)), Some((NumberKind::SyncsPerItem, Some(200))), "{found:?}");
+    assert!(numbers("programs/sqlite-wal").is_empty(), "most of it is queueing for a processor");
+}
+
+#[test]
+fn waiting_for_a_connection_to_come_about_is_a_round_trip_and_no_data_on_its_way() {
+    let mut tale = Tale::new(100_000, 2);
+    let (curl, nginx) = (tale.thread(Role::Client, "curl", 100, 100), tale.thread(Role::Server, "nginx", 200, 200));
+    let (near, far) = tale.two_ends("10.0.0.1:4000 > 10.0.0.2:443");
+    for (at, end) in [(25_000, near), (26_000, far)] {
+        tale.counter(end, CounterName::TcpMinRttUs, at, 24_000);
+        tale.counter(end, CounterName::TcpSrttUs, at, 24_000);
+    }
+    // It polls until it may write, as after a connect that does not block, while the server waits for any client.
+    tale.wait(nginx, SpanKind::WaitNetwork, 0, 37_000).on(far).by_packet().end();
+    tale.wait(curl, SpanKind::WaitNetwork, 1_000, 25_000).on(near).by_packet().end();
+    tale.span(curl, SpanKind::NetSend, 25_000, 25_100).ran(100).on(near).bytes(500).offset(0).end();
+    tale.wait(curl, SpanKind::WaitNetwork, 25_100, 50_000).on(near).by_packet().end();
+    tale.span(nginx, SpanKind::NetReceive, 37_000, 37_100).ran(100).on(far).bytes(500).end();
+    tale.span(nginx, SpanKind::NetSend, 37_100, 37_200).ran(100).on(far).bytes(200).end();
+    tale.wait(nginx, SpanKind::WaitNetwork, 37_200, 100_000).on(far).by_packet().end();
+    tale.span(curl, SpanKind::NetReceive, 50_000, 50_100).ran(100).on(near).bytes(200).end();
+    tale.span(curl, SpanKind::CpuRun, 50_100, 100_000).ran(49_900).end();
+    let e = tale.explain();
+    let charged: Vec<&str> = e.critical_path.iter().map(|c| c.cause.name()).collect();
+    assert!(charged.contains(&"network.latency") && !charged.contains(&"network.bandwidth"), "{charged:?}");
+}
