@@ -57,6 +57,17 @@ impl Knob {
         self.how.replacen(PLACE, value, 1)
     }
 
+    /// The recorded command with this value set, word by word, and without what says where it is recorded.
+    pub fn command(&self, value: &str, recorded: &[String]) -> Vec<String> {
+        let flags = self.flags(value);
+        // The verb is the word before the first flag.
+        let verb = flags.first().and_then(|(flag, _)| self.how.split(&format!(" {flag} ")).next()?.rsplit(' ').next());
+        let mut words = recorded.to_vec();
+        flags.iter().rev().for_each(|(flag, value)| set_flag(verb.as_slice(), &mut words, flag, value));
+        NOT_WHAT_IS_DONE.iter().for_each(|&(flag, valued)| drop_flag(&mut words, flag, valued));
+        words
+    }
+
     /// The flags alone, with their values.
     pub fn flags(&self, value: &str) -> Vec<(String, String)> {
         let set = self.flags.replacen(PLACE, value, 1);
@@ -95,6 +106,13 @@ mod tests {
         let knob = Knob::of_flags("window", 1, &[("--mode", "glimpse-ahead"), ("--window", PLACE)], &command, &["ls", "cp"]);
         assert_eq!(knob.how("32"), "thalweg ls --mode glimpse-ahead --window 32 -l thal://h:1/d");
         assert_eq!(knob.flags("32"), [("--mode", "glimpse-ahead"), ("--window", "32")].map(|(f, v)| (f.to_owned(), v.to_owned())));
+    }
+
+    #[test]
+    fn the_command_of_a_knob_is_word_by_word() {
+        let recorded = command(&["/opt/my thalweg", "cp", "--requests=1", "--record", "a b.thw", "a big file", "thal://h:1/cp"]);
+        let knob = Knob::of_flags("requests", 1, &[("--requests", PLACE)], &recorded, &["cp"]);
+        assert_eq!(knob.command("4", &recorded), command(&["/opt/my thalweg", "cp", "--requests", "4", "a big file", "thal://h:1/cp"]));
     }
 
     #[test]

@@ -207,7 +207,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         about: support::about(proposal.id).to_vec(),
         how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
         flags: proposal.flags,
-        command: Vec::new(),
+        command: proposal.command,
         gives_up: None,
         recipe: None,
     })

@@ -85,13 +85,15 @@ pub(crate) struct Proposal {
     pub how: String,
     /// The flags alone, where it is a matter of flags.
     pub flags: Vec<(String, String)>,
+    /// The recorded command with the change made, where a knob of ours makes it.
+    pub command: Vec<String>,
     /// Its prediction.
     pub by: By,
 }
 
 impl Proposal {
     fn new(id: &'static str, change: impl Into<String>, how: impl Into<String>, by: By) -> Proposal {
-        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), by }
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), command: Vec::new(), by }
     }
 
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
@@ -102,7 +104,9 @@ impl Proposal {
     fn with_knob(self, meta: &Meta, name: &str, value: usize) -> Proposal {
         let value = value.to_string();
         match Knob::of(meta, name) {
-            Some(knob) => Proposal { how: knob.how(&value), flags: knob.flags(&value), ..self },
+            Some(knob) => {
+                Proposal { how: knob.how(&value), flags: knob.flags(&value), command: knob.command(&value, &meta.command), ..self }
+            }
             None => self,
         }
     }
