@@ -22,3 +22,4 @@ mod recording;
 mod sweep;
 mod trust;
 mod tune;
+mod verifying;

@@ -6,10 +6,12 @@
 //! the same document to other languages; a test holds the two together.
 
 mod number;
+mod runs;
 mod verdict;
 mod waits;
 
 pub use number::{Number, NumberKind};
+pub use runs::{Leading, Repeated};
 pub use verdict::{Second, Status, Verdict};
 pub use waits::WaitStack;
 
@@ -41,6 +43,9 @@ pub struct Explanation {
     /// `size_bytes` over `wall_s`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rate_bytes_per_s: Option<f64>,
+    /// The other runs of the command, where it was run several times (`explain -n`).
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub repeated: Option<Repeated>,
     /// The run in a few lines, in the reader's words.
     #[serde(default)]
     pub summary: Summary,

@@ -13,6 +13,8 @@
 
 mod assemble;
 mod cause;
+mod condition;
+pub mod diff;
 pub mod document;
 mod error;
 mod limits;
@@ -28,6 +30,7 @@ mod waits;
 
 pub use assemble::waiting::waited_in;
 pub use cause::Cause;
+pub use condition::Condition;
 pub use document::Explanation;
 pub use error::ExplainError;
 pub use title::title;
@@ -147,6 +150,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         wall_s,
         size_bytes,
         rate_bytes_per_s,
+        repeated: None,
         summary,
         verdict,
         path: parts.path(&charges),

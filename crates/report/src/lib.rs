@@ -1,18 +1,21 @@
 //! What a person sees of an explanation: text for a terminal, a still picture, a page of both.
 //!
 //! **In:** an explanation, the recording it explains, points to plot. **Out:** strings: [`short()`], [`text()`],
-//! [`svg`], [`html`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
+//! [`svg`], [`html`], [`diff()`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
 //! found, and says where it had to leave something out.
 
 #![warn(unreachable_pub)]
 
 mod columns;
+mod diff;
 mod error;
 mod html;
 mod page;
 mod picture;
 pub mod plot;
+mod predicted;
 mod profile;
+mod repeated;
 mod rpcstat;
 mod short;
 mod style;
@@ -21,14 +24,16 @@ mod text;
 mod waits;
 mod why;
 
+pub use diff::{diff, diff_page};
 pub use error::{Error, Result};
 pub use html::html;
 pub use page::TextOptions;
 pub use picture::{PictureOptions, svg};
+pub use predicted::{Prediction, predicted_against_achieved};
 pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
 pub use rpcstat::{
     live_heads, live_line, rpcstat, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture, rpcstat_short,
     rpcstat_to_draw,
 };
 pub use short::{MAX_LINES, short};
-pub use text::{Prediction, predicted_against_achieved, text};
+pub use text::text;

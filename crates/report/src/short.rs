@@ -5,6 +5,7 @@
 
 use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
+use crate::repeated::{self, interval};
 use thalweg_explain::document::{Explanation, Grounds, SummaryRow, WhatIf};
 use thalweg_explain::{Cause, title};
 use thalweg_trace::numbers::{duration, whole_percent};
@@ -50,7 +51,9 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     let mut sentence = wrap(&clean(&explanation.summary.sentence), columns);
     sentence.extend(explanation.summary.numbers.iter().take(MAX_NUMBERS).flat_map(|number| wrap(&clean(&number.sentence), columns)));
     sentence.iter().for_each(|line| page.plain(line));
-    for (number, block) in blocks(explanation, columns, more, MAX_LINES - 1 - sentence.len()).iter().enumerate() {
+    let runs: Vec<String> = explanation.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)).collect();
+    runs.iter().for_each(|line| page.line(&cut_end(line, columns), Ink::Plain));
+    for (number, block) in blocks(explanation, columns, more, MAX_LINES - 1 - sentence.len() - runs.len()).iter().enumerate() {
         if number == 0 || !matches!(block.first(), Some((_, Ink::Dim))) {
             page.gap();
         }
@@ -134,11 +137,16 @@ fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
     let both = has_server(e);
     let name = |row: &SummaryRow| if both { row.cause.name() } else { row.cause.name().trim_start_matches("client.") };
     let names = rows[..shown].iter().map(|row| width(name(row))).max().unwrap_or(0);
-    let line = |row: &SummaryRow| {
-        let head = format!("{}  {}  ", right(&whole_percent(row.share), 7), left(name(row), names));
+    // With the interval of its share over all runs, where there were several.
+    let over = |at: usize| {
+        e.repeated.as_ref().and_then(|runs| runs.shares.get(at)).map_or(String::new(), |&share| format!(" {}", repeated::share(share)))
+    };
+    let widest = (0..shown).map(|at| width(&over(at))).max().unwrap_or(0);
+    let line = |(at, row): (usize, &SummaryRow)| {
+        let head = format!("{}{}  {}  ", right(&whole_percent(row.share), 7), left(&over(at), widest), left(name(row), names));
         (head.clone() + &figures(row, columns.saturating_sub(width(&head))), Ink::Of(row.cause))
     };
-    let mut lines: Vec<Line> = rows[..shown].iter().map(line).collect();
+    let mut lines: Vec<Line> = rows[..shown].iter().enumerate().map(line).collect();
     let rest: Vec<&SummaryRow> = rows[shown..].iter().filter(|row| row.share >= 0.000_5).collect();
     let share: f64 = rest.iter().map(|row| row.share).sum();
     if share >= LEAST_SHARE {
@@ -260,15 +268,6 @@ fn gain(what_if: &WhatIf, wall_s: f64) -> String {
             format!("{from} -> {to} (below {})", duration(what_if.interval_s.1))
         }
         (false, false) => format!("{from} -> {to} ({})", interval(what_if.interval_s)),
-    }
-}
-
-/// Both ends of an interval, the unit once where it is the same.
-fn interval((least, most): (f64, f64)) -> String {
-    let (least, most) = (duration(least), duration(most));
-    match (least.split_once(' '), most.split_once(' ')) {
-        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {most}"),
-        _ => format!("{least} to {most}"),
     }
 }
 

@@ -4,6 +4,7 @@
 
 use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
+use crate::repeated;
 use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
@@ -37,44 +38,6 @@ pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
     page.into_text()
 }
 
-/// What a change was predicted to give, and what it gave.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Prediction {
-    /// The wall time without the change.
-    pub before_s: f64,
-    /// The wall time that was predicted for it.
-    pub predicted_s: f64,
-    /// The wall time it then took.
-    pub achieved_s: f64,
-}
-
-impl Prediction {
-    /// (predicted − achieved) / achieved: negative where too much was promised.
-    pub fn error(&self) -> f64 {
-        (self.predicted_s - self.achieved_s) / self.achieved_s
-    }
-}
-
-/// *Predicted against achieved*, as one line without a newline.
-pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
-    let speedup = |s: f64| if s > 0.0 { format!("{:.2}×", p.before_s / s) } else { "?".into() };
-    let error = p.error();
-    let verdict = match error {
-        e if !e.is_finite() => "nothing to compare".to_owned(),
-        e if e.abs() < 0.000_5 => "exactly as predicted".to_owned(),
-        e => format!("{} {} than predicted", percent(e.abs()), if e < 0.0 { "slower" } else { "faster" }),
-    };
-    format!(
-        "{}: {} before, {} predicted ({}), {} achieved ({}): {verdict}",
-        clean(change),
-        duration(p.before_s),
-        duration(p.predicted_s),
-        speedup(p.predicted_s),
-        duration(p.achieved_s),
-        speedup(p.achieved_s),
-    )
-}
-
 impl Page {
     fn head(&mut self, e: &Explanation) {
         self.gap();
@@ -93,6 +56,10 @@ impl Page {
             let _ = write!(said, ", which lost {} events", count(e.dropped_events));
         }
         self.paragraph(&said, Ink::Plain);
+        let columns = self.width;
+        for line in e.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)) {
+            self.paragraph(&line, Ink::Plain);
+        }
         let phases: Vec<String> = e.phases.iter().map(|p| format!("{} {}", phase_name(p), duration(p.end_s - p.start_s))).collect();
         if phases.len() > 1 {
             self.paragraph(&format!("Phases: {}", phases.join(", ")), Ink::Dim);

@@ -9,6 +9,7 @@
 //! | [`layout`] | what each layout gives every node, against its disk |
 //! | [`ls`] | what a file costs in a listing, with each mechanism |
 //! | [`sweep`] | any command at every point of a grid, and why each is as fast as it is |
+//! | [`repeated()`] | one command run several times: which run stands for all, and how far the others differ |
 //! | [`locality`] | which layout keeps the bytes of a recorded job on its nodes |
 //! | [`access`] | which bytes a rank touches, in which order: IOR's arithmetic |
 //! | [`mod@worker`] | one process on each node, which gets its orders over a pipe |
@@ -27,11 +28,13 @@ mod fixtures;
 pub mod layout;
 pub mod locality;
 pub mod ls;
+mod repeated;
 pub mod sweep;
 mod worker;
 
 pub use bar::Bar;
 pub use error::{Error, Result};
+pub use repeated::repeated;
 pub use worker::serve;
 
 /// The raw log in a directory of results.

@@ -235,7 +235,7 @@ fn recordings_of_two_runs_are_refused_with_the_command_that_compares_them() {
         run(["record", "--method", "proc", "-o", text(&at(name)), "--", "true"]).done();
     }
     let (before, after, both) = (at("before.thw"), at("after.thw"), at("both.thw"));
-    let compare = format!("thalweg explain {} --after {}", text(&after), text(&before));
+    let compare = format!("thalweg diff {} {}", text(&before), text(&after));
     for (one, other) in [(&before, &after), (&after, &before)] {
         run(["explain", text(one), text(other)]).failed(1, &["nothing connects them", &compare]);
         run(["merge", text(one), text(other), "-o", text(&both)]).failed(1, &["nothing connects them", &compare]);

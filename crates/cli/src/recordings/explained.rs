@@ -21,6 +21,16 @@ pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Recording,
     Ok((recording, explanation))
 }
 
+/// The explanation of a run: of a recording, or as JSON in a file.
+pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
+    if path.is_dir() {
+        return explained(path).map(|(_, explanation)| explanation);
+    }
+    let expected = "expected a recording, or an explanation as JSON (explain --json --to NAME.json)";
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::failed(format!("{}: {e}; {expected}", path.display())))?;
+    serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: no explanation: {e}; {expected}", path.display())))
+}
+
 /// Merges recordings into one at `output`.
 pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
     memory::keep_freed();

@@ -5,6 +5,7 @@
 //! | 0 | done |
 //! | 1 | failed: what was asked for was not done; the message says what, and what to do next |
 //! | 2 | usage: the command line asks for something that cannot be meant |
+//! | 3 | `explain --fail-if`: the command succeeded, and a condition holds |
 //! | 3, 4 | `lot show`: little of the lot's time or space is left; its time is over |
 //! | 126, 127 | `record` and `explain -- COMMAND`: the command is not executable, was not found (as shells say it) |
 //! | 130 | interrupted (SIGINT or SIGTERM): nothing half-made was left under the name asked for |

@@ -39,6 +39,8 @@ verbs! {
         Explain = explain in explaining,
         /// Record a command while it runs, or a server
         Record = record in explaining,
+        /// Compare two runs: what went and what came, and what was predicted against what was achieved
+        Diff = diff in explaining,
         /// Merge the recordings of both ends on one time axis
         Merge = merge in explaining,
         /// Show the RPCs in a capture, on an interface or in a recording, and what caused each stall

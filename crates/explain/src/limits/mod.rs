@@ -6,6 +6,7 @@
 //! document's own lengths) is no threshold, and stands where it is used.
 
 pub(crate) mod assemble;
+pub(crate) mod diff;
 pub(crate) mod numbers;
 pub(crate) mod observe;
 pub(crate) mod path;

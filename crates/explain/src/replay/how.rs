@@ -7,17 +7,28 @@ use thalweg_trace::Meta;
 const STARTERS: &[&str] = &["env", "nice", "ionice", "time", "timeout", "stdbuf", "sudo", "taskset", "chrt", "numactl"];
 
 /// The program's name: of the first word that is not a starter's or for one.
-pub(crate) fn program(meta: &Meta) -> &str {
-    let mut words = meta.command.iter().map(|w| w.rsplit('/').next().unwrap_or(w));
-    let mut name = words.next().unwrap_or("");
-    while STARTERS.contains(&name) {
-        let Some(next) = words.by_ref().find(|w| !w.starts_with('-') && !w.contains('=') && !w.starts_with(|c: char| c.is_ascii_digit()))
-        else {
-            break;
-        };
-        name = next;
+pub(crate) fn program(command: &[String]) -> &str {
+    command.get(program_at(command)).map_or("", |word| name(word))
+}
+
+/// The words behind the program's name.
+pub(crate) fn words_of_program(command: &[String]) -> &[String] {
+    command.get(program_at(command) + 1..).unwrap_or_default()
+}
+
+/// Where the program's name stands.
+fn program_at(command: &[String]) -> usize {
+    let mut at = 0;
+    while command.get(at).is_some_and(|word| STARTERS.contains(&name(word))) {
+        let is_next = |w: &str| !w.starts_with('-') && !w.contains('=') && !w.starts_with(|c: char| c.is_ascii_digit());
+        let Some(next) = command[at + 1..].iter().position(|word| is_next(name(word))) else { break };
+        at += 1 + next;
     }
-    name
+    at
+}
+
+fn name(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
 }
 
 /// The words for a change of a program whose flags are known, or that works in a mounted store.
@@ -26,7 +37,7 @@ pub(crate) fn how(id: &str, meta: &Meta, mounts: &[Mount]) -> Option<&'static st
         return Some(how);
     }
     let has = |flag: &str| meta.command.iter().any(|w| w == flag || w.starts_with(flag));
-    Some(match (program(meta), id) {
+    Some(match (program(&meta.command), id) {
         ("dd", "no_sync") if has("oflag=sync") || has("oflag=dsync") => {
             "leave out oflag=sync or oflag=dsync; conv=fsync syncs once, at the end"
         }

@@ -109,6 +109,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
     let about = format!("{calls}{}", duration(document.wall_s));
     let remark = "only packets were recorded: thalweg record, on either machine, says what it did";
     Explanation {
+        repeated: None,
         schema: SCHEMA.to_owned(),
         command: meta.command.clone(),
         recorder: meta.recorder.clone(),

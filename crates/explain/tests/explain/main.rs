@@ -9,6 +9,7 @@ mod bounded;
 mod chains;
 mod clocks;
 mod common;
+mod diffs;
 mod fixtures;
 mod numbers;
 mod polling;

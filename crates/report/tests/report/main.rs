@@ -4,6 +4,7 @@
 
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
+mod diff;
 mod made_up;
 mod made_up_rpcs;
 mod picture;

@@ -143,14 +143,30 @@ fn an_empty_explanation_is_still_a_page() {
 
 #[test]
 fn predicted_against_achieved_is_one_line_with_the_error() {
-    let low = Prediction { before_s: 2.05, predicted_s: 1.61, achieved_s: 1.66 };
+    let one = Prediction {
+        before_s: 2.05,
+        predicted_s: 1.61,
+        bounded: false,
+        predicted_interval_s: None,
+        achieved_s: 1.66,
+        achieved_interval_s: None,
+        runs: 1,
+    };
     assert_eq!(
-        predicted_against_achieved("overlap reading with sending", &low),
+        predicted_against_achieved("overlap reading with sending", &one),
         "overlap reading with sending: 2.05 s before, 1.61 s predicted (1.27×), 1.66 s achieved (1.23×): 3.0 % slower than predicted"
     );
-    let high = Prediction { before_s: 1.0, predicted_s: 0.9, achieved_s: 0.75 };
+    let high = Prediction { before_s: 1.0, predicted_s: 0.9, achieved_s: 0.75, ..one };
     assert!((high.error() - 0.2).abs() < 1e-12);
     assert!(predicted_against_achieved("x", &high).ends_with("20.0 % faster than predicted"));
-    let nothing = Prediction { before_s: 1.0, predicted_s: 0.9, achieved_s: 0.0 };
-    assert!(predicted_against_achieved("x", &nothing).ends_with("nothing to compare"));
+    assert!(predicted_against_achieved("x", &Prediction { achieved_s: 0.0, ..one }).ends_with("nothing to compare"));
+    let several = Prediction { predicted_interval_s: Some((1.55, 1.68)), achieved_interval_s: Some((1.62, 1.72)), runs: 10, ..one };
+    assert_eq!(
+        predicted_against_achieved("x", &several),
+        "x: 2.05 s before, 1.61 s predicted (1.55 to 1.68 s), 1.66 s achieved (1.62 to 1.72 s) in 10 runs: 3.0 % slower than predicted, within the interval"
+    );
+    let outside = Prediction { achieved_interval_s: Some((1.69, 1.72)), ..several };
+    assert!(predicted_against_achieved("x", &outside).ends_with("outside the interval"));
+    let bound = Prediction { bounded: true, ..one };
+    assert!(predicted_against_achieved("x", &bound).ends_with("3.0 % slower than the bound"));
 }

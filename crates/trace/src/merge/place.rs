@@ -265,7 +265,7 @@ fn at_another_time(parts: &[Part<'_>], number: usize, ours: &Range<i64>, theirs:
     };
     format!(
         "{when}, and no connection is in both: nothing connects them, so they are not merged. What is merged was recorded at the same time, at both \
-         ends of one run. To hold a run against an earlier one: `thalweg explain {later} --after {earlier}`"
+         ends of one run. To hold a run against an earlier one: `thalweg diff {earlier} {later}`"
     )
 }
 

@@ -216,7 +216,7 @@ fn two_runs_one_after_the_other_on_one_machine_are_refused_with_what_would_compa
     for (one, other) in [(&before, &after), (&after, &before)] {
         let (outcome, directory) = merged(one, other);
         let message = outcome.unwrap_err().to_string();
-        assert!(message.contains("nothing connects them") && message.contains("2.00 s") && message.contains("--after"), "{message}");
+        assert!(message.contains("nothing connects them") && message.contains("2.00 s") && message.contains("thalweg diff "), "{message}");
         assert!(!directory.path().join("merged.thw").exists());
     }
     // Their wall clocks do not make them one either.

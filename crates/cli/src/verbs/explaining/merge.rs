@@ -13,7 +13,7 @@ use thalweg_trace::numbers::duration;
 #[command(
     after_help = "The first recording is the one to explain, and its clock is the axis. The others are aligned by the bytes that both ends of their \
 connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
-Recordings of different runs are refused: `thalweg explain AFTER --after BEFORE` compares those."
+Recordings of different runs are refused: `thalweg diff BEFORE AFTER` compares those."
 )]
 pub(crate) struct Arguments {
     /// The recordings: the client's first, then the servers'

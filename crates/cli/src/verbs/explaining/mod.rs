@@ -1,5 +1,6 @@
 //! Recording, explaining, and what comes of recordings.
 
+pub(super) mod diff;
 pub(super) mod doctor;
 pub(super) mod explain;
 pub(super) mod export;

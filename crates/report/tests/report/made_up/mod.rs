@@ -307,6 +307,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         },
     };
     Explanation {
+        repeated: None,
         schema: "thalweg.explain/1".into(),
         command: ["thalweg", "cp", "--request", "10Mi", "--requests", "1", "/data/run-17/big.tar", "thal://127.0.0.1:40000/big.tar"]
             .map(String::from)

@@ -1,30 +1,39 @@
-//! `thalweg explain RECORDING`: where the time went, and what a change would give; with `--after EARLIER`, what an earlier
-//! recording's explanation predicted for this one, against what was achieved. `thalweg explain CLIENT SERVER` merges the recordings
-//! of both ends first; `thalweg explain -- COMMAND` runs and records first.
+//! `thalweg explain RECORDING`: where the time went, and what a change would give. `thalweg explain CLIENT SERVER` merges the recordings
+//! of both ends first; `thalweg explain -- COMMAND` runs and records first, with `-n` several times ([`runs`]). `--fail-if` turns what was
+//! found into an exit code ([`fail_if`]).
 //!
 //! With a command, standard output is the command's: the explanation goes to standard error, as with `time` and `perf stat`, or to the
 //! file that `--to` names. JSON was asked for by a program, so it goes to standard output after all the command wrote, unless `--to`
 //! names a file.
 
+mod fail_if;
+mod runs;
+
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::{Form, explained, explained_as, merged, more_of, note, print};
+use crate::recordings::explained::{Form, explained_as, merged, more_of, note, print};
 use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use thalweg_explain::{Explanation, Options};
+use thalweg_explain::{Condition, Explanation, Options};
 use thalweg_record::Exit;
-use thalweg_report::{Prediction, TextOptions};
-use thalweg_trace::Source;
+use thalweg_report::TextOptions;
 
 /// Arguments of `thalweg explain`.
 #[derive(clap::Args)]
 #[command(override_usage = "thalweg explain [OPTIONS] RECORDING...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 #[command(
     after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
-The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote."
+The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote.
+
+A condition of --fail-if is one of: 'rate < 500MiB/s', 'wall > 3s', 'share(server.sync) > 20%' (also share(server), share(sync)), \
+'slower than EARLIER by 5%', where EARLIER is a recording or an explanation as JSON. Where one holds, the exit code is 3, and one line on \
+standard error says why; a command that failed keeps its own exit code and is not judged.
+
+  thalweg explain -n 5 --prepare 'rm -f copy' -- cp big copy
+  thalweg explain --fail-if 'rate < 500MiB/s' --fail-if 'slower than baseline.json by 5%' -- cp big /mnt/copy"
 )]
 pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
@@ -34,7 +43,7 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Say of each charge by which rules it was charged, and on which spans that rests
-    #[arg(long, conflicts_with = "after")]
+    #[arg(long)]
     why: bool,
     /// Print all that is known: every charge with its evidence, gaps, phases, up to five changes with how to make them
     #[arg(short, long, conflicts_with = "json")]
@@ -42,12 +51,14 @@ pub(crate) struct Arguments {
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
-    /// Compare what the explanation of EARLIER predicted for the change made since with what was achieved
-    #[arg(long, value_name = "EARLIER", conflicts_with_all = ["json", "command"])]
-    after: Option<PathBuf>,
-    /// Keep the recording of the command, or the merged one: a directory that does not exist yet
+    /// Exit with 3 if this holds; may be repeated
+    #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
+    fail_if: Vec<Condition>,
+    /// Keep the recording of the command (of several runs, that of the median), or the merged one: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
+    #[command(flatten)]
+    repeat: runs::Repeat,
     #[command(flatten)]
     flags: CommandsFlags,
     /// The command to run, record and explain, with its arguments
@@ -89,62 +100,61 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
     }
-    match (arguments.recordings.as_slice(), &arguments.after) {
-        ([recording], after) => {
+    let conditions = fail_if::read(&arguments.fail_if)?;
+    let explanation = match arguments.recordings.as_slice() {
+        [recording] => {
             if let Some(output) = &arguments.output {
                 return Err(Failure::usage(format!("-o {}: a single recording is kept anyway; leave -o out", output.display())));
             }
-            explain_one(arguments, recording, after.as_deref())
+            explain_one(arguments, recording)?
         }
-        (_, Some(_)) => Err(Failure::usage("--after compares one recording with an earlier one; merge those of both ends first")),
-        (several, None) => explain_merged(arguments, several),
-    }
+        several => explain_merged(arguments, several)?,
+    };
+    fail_if::judge(&conditions, &explanation)
 }
 
-fn explain_one(arguments: &Arguments, path: &Path, after: Option<&Path>) -> Result<(), Failure> {
-    let (recording, explanation) = explained_as(path, &arguments.options())?;
-    match after {
-        None => hand_over(&explanation, arguments, &more_of(path), false),
-        Some(earlier) => {
-            let (_, before) = explained(earlier)?;
-            output::result(&against(&before, &explanation, &recording.meta().command, earlier)?)
-        }
-    }
+fn explain_one(arguments: &Arguments, path: &Path) -> Result<Explanation, Failure> {
+    let (_, explanation) = explained_as(path, &arguments.options())?;
+    hand_over(&explanation, arguments, &more_of(path), false)?;
+    Ok(explanation)
 }
 
 /// Merges the recordings of several ends, and explains them as one.
-fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<(), Failure> {
+fn explain_merged(arguments: &Arguments, recordings: &[PathBuf]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     temporary.guard();
     let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("merged.thw"));
     // What is to be noted of it is in the recording, and so in the explanation.
     merged(recordings, &path)?;
     let more = arguments.output.as_deref().map_or_else(|| "explain -v, or -o run.thw to keep the merged recording".to_owned(), more_of);
-    hand_over(&explained_as(&path, &arguments.options())?.1, arguments, &more, false)
+    let (_, explanation) = explained_as(&path, &arguments.options())?;
+    hand_over(&explanation, arguments, &more, false)?;
+    Ok(explanation)
 }
 
 /// Runs a command, records it and explains the recording; ends as the command did.
 fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
-    // The file is made first: that it cannot be is better known before the command has run.
+    // What is wrong with the conditions, or with a file, is better known before the command has run.
+    let conditions = fail_if::read(&arguments.fail_if)?;
     if let Some(to) = &arguments.to {
         std::fs::write(to, "").map_err(|e| Failure::failed(format!("{}: {e}", to.display())))?;
     }
     let temporary = Temporary::new()?;
-    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
-    let outcome = thalweg_record::run(&arguments.flags.0.options(&arguments.command, &path))?;
-    temporary.guard();
-    let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    let ran = runs::run(arguments, &temporary)?;
     let more = arguments
         .output
         .as_deref()
         .map_or_else(|| "explain -v, or -o run.thw to keep it, then report run.thw -o run.html".to_owned(), more_of);
     // The explanation has the recording's notes; what came to be known after it was written, or could not be explained, is said here.
-    let known = explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
-    outcome.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
-    let handed_over = explained.and_then(|explanation| hand_over(&explanation, arguments, &more, true));
+    let known = ran.explained.as_ref().map_or(&[][..], |explanation| &explanation.notes);
+    ran.notes.iter().filter(|note| !known.contains(note)).for_each(|note| output::note(&format!("thalweg explain: {note}")));
+    let handed_over = ran.explained.and_then(|explanation| {
+        hand_over(&explanation, arguments, &more, true)?;
+        Ok(explanation)
+    });
     drop(temporary);
-    match (outcome.exit, handed_over) {
-        (None | Some(Exit::Code(0)), handed_over) => handed_over,
+    match (ran.exit, handed_over) {
+        (None | Some(Exit::Code(0)), handed_over) => fail_if::judge(&conditions, &handed_over?),
         (Some(exit), handed_over) => {
             // How the command ended counts for more than what could be said about it.
             if let Err(failure) = handed_over {
@@ -173,20 +183,6 @@ fn hand_over(explanation: &Explanation, arguments: &Arguments, more: &str, after
         }
         None => print(explanation, form),
     }
-}
-
-/// The change of `before` that `command` made, with prediction and outcome.
-fn against(before: &Explanation, now: &Explanation, command: &[String], earlier: &Path) -> Result<String, Failure> {
-    let has = |(flag, value): &(String, String)| {
-        // The last of several is what the command went by.
-        let last = command.iter().rposition(|word| word == flag);
-        last.and_then(|at| command.get(at + 1)) == Some(value) || command.contains(&format!("{flag}={value}"))
-    };
-    let made = before.what_if.iter().find(|change| !change.flags.is_empty() && change.flags.iter().all(has)).ok_or_else(|| {
-        Failure::failed(format!("{}: this recording was made with none of the changes that its explanation proposes", earlier.display()))
-    })?;
-    let prediction = Prediction { before_s: before.wall_s, predicted_s: made.predicted_wall_s, achieved_s: now.wall_s };
-    Ok(thalweg_report::predicted_against_achieved(&made.change, &prediction))
 }
 
 #[cfg(test)]

@@ -1,0 +1,135 @@
+//! `explain -- COMMAND`: the command run and recorded once, or several times with the median explained.
+
+use super::Arguments;
+use crate::failure::Failure;
+use crate::output;
+use crate::recordings::explained::explained_as;
+use crate::recordings::temporary::Temporary;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use thalweg_explain::Explanation;
+use thalweg_record::{Exit, Outcome};
+use thalweg_trace::numbers;
+
+/// How often a command is run, and what is done around it.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Several runs")]
+pub(super) struct Repeat {
+    /// Run and record the command N times; the run of median wall time is explained, with what all of them say
+    #[arg(short = 'n', long, value_name = "N", conflicts_with = "recordings", value_parser = numbers::parse_count)]
+    pub(super) runs: Option<u32>,
+    /// Run this with sh -c before each run; it is not recorded
+    #[arg(long, value_name = "CMD", conflicts_with = "recordings")]
+    pub(super) prepare: Option<String>,
+    /// Run this with sh -c after the last run
+    #[arg(long, value_name = "CMD", conflicts_with = "recordings")]
+    pub(super) cleanup: Option<String>,
+}
+
+/// What came of it.
+pub(super) struct Ran {
+    /// How the command ended.
+    pub(super) exit: Option<Exit>,
+    /// The explanation of the run, or of the median one.
+    pub(super) explained: Result<Explanation, Failure>,
+    /// What was noted of the recording.
+    pub(super) notes: Vec<String>,
+}
+
+/// Runs the command as often as is asked for, and explains what was recorded. Recordings that are not kept are in `temporary`.
+///
+/// # Errors
+/// Nothing could be run; what is to be done around the runs failed; of several runs, one failed.
+pub(super) fn run(arguments: &Arguments, temporary: &Temporary) -> Result<Ran, Failure> {
+    let ran = match arguments.repeat.runs.unwrap_or(1) {
+        1 => once(arguments, temporary),
+        runs => several(arguments, temporary, runs as usize),
+    };
+    // Also after a failure: what --prepare made is to go.
+    let cleaned = around("--cleanup", arguments.repeat.cleanup.as_deref(), "after the last run");
+    let ran = ran?;
+    cleaned?;
+    Ok(ran)
+}
+
+fn once(arguments: &Arguments, temporary: &Temporary) -> Result<Ran, Failure> {
+    around("--prepare", arguments.repeat.prepare.as_deref(), "before the run")?;
+    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
+    let outcome = record(arguments, &path)?;
+    temporary.guard();
+    let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    Ok(Ran { exit: outcome.exit, explained, notes: outcome.notes })
+}
+
+fn several(arguments: &Arguments, temporary: &Temporary, runs: usize) -> Result<Ran, Failure> {
+    if let Some(output) = &arguments.output {
+        free(output)?;
+    }
+    let mut outcomes = Vec::new();
+    for nth in 1..=runs {
+        around("--prepare", arguments.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
+        let outcome = record(arguments, &temporary.recording(&format!("run-{nth}.thw")))?;
+        if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
+            let how = match exit {
+                Exit::Code(code) => format!("failed with exit code {code}"),
+                Exit::Signal(signal) => format!("was ended by signal {signal}"),
+            };
+            output::note(&format!("thalweg explain: run {nth} of {runs} {how}: nothing is explained; without -n a run that fails is"));
+            return Err(Failure::Ended(exit));
+        }
+        outcomes.push(outcome);
+    }
+    temporary.guard();
+    let explain = |outcome: &Outcome| explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    let all = outcomes.iter().map(explain).collect::<Result<Vec<_>, _>>()?;
+    let explained = thalweg_study::repeated(&all).ok_or_else(|| Failure::failed("no run was explained"))?;
+    let median = &outcomes[explained.repeated.as_ref().map_or(0, |repeated| repeated.explained - 1)];
+    if let Some(output) = &arguments.output {
+        keep(&median.path, output)?;
+    }
+    Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone() })
+}
+
+pub(super) fn record(arguments: &Arguments, path: &Path) -> Result<Outcome, Failure> {
+    Ok(thalweg_record::run(&arguments.flags.0.options(&arguments.command, path))?)
+}
+
+/// Runs what is to be done around the runs: its output goes to standard error, since standard output is the command's.
+pub(super) fn around(flag: &str, command: Option<&str>, when: &str) -> Result<(), Failure> {
+    let Some(command) = command else { return Ok(()) };
+    let failed = |how: String| Failure::failed(format!("{flag} '{command}', {when}: {how}"));
+    let ours = std::os::fd::AsFd::as_fd(&std::io::stderr()).try_clone_to_owned().map_err(|e| failed(e.to_string()))?;
+    let ran = Command::new("sh").args(["-c", command]).stdin(Stdio::null()).stdout(ours).status();
+    match ran {
+        Err(error) => Err(failed(error.to_string())),
+        Ok(status) if !status.success() => Err(failed(format!("it ended with {status}; it has to succeed"))),
+        Ok(_) => Ok(()),
+    }
+}
+
+/// The recording of the median is put there when all runs are over; that it cannot be is better known before.
+fn free(output: &Path) -> Result<(), Failure> {
+    let is_taken = output.symlink_metadata().is_ok() && std::fs::read_dir(output).map_or(true, |mut entries| entries.next().is_some());
+    let problem = "exists and is not empty; choose another name for the recording, or remove it";
+    if is_taken { Err(Failure::failed(format!("{}: {problem}", output.display()))) } else { Ok(()) }
+}
+
+/// Moves a recording, to another file system too.
+fn keep(from: &Path, to: &Path) -> Result<(), Failure> {
+    let failed = |e: std::io::Error| Failure::failed(format!("{}: the recording cannot be kept there: {e}", to.display()));
+    std::fs::rename(from, to).or_else(|_| copy_tree(from, to)).map_err(failed)
+}
+
+fn copy_tree(from: &Path, to: &Path) -> std::io::Result<()> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let target = to.join(entry.file_name());
+        if entry.file_type()?.is_dir() {
+            copy_tree(&entry.path(), &target)?;
+        } else {
+            std::fs::copy(entry.path(), target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! *Predicted against achieved*, wherever a change was made.
+
+use crate::columns::clean;
+use crate::repeated::interval;
+use thalweg_explain::diff::Diff;
+use thalweg_explain::document::Grounds;
+use thalweg_trace::numbers::{duration, percent};
+
+/// What a change was predicted to give, and what it gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Prediction {
+    /// The wall time without the change.
+    pub before_s: f64,
+    /// The wall time that was predicted for it; of a bound, the least that it could be.
+    pub predicted_s: f64,
+    /// Whether that is a bound.
+    pub bounded: bool,
+    /// The interval of the prediction.
+    pub predicted_interval_s: Option<(f64, f64)>,
+    /// The wall time it then took.
+    pub achieved_s: f64,
+    /// Its 95 % interval, where that is of several runs ...
+    pub achieved_interval_s: Option<(f64, f64)>,
+    /// ... and of how many.
+    pub runs: usize,
+}
+
+impl Prediction {
+    /// (predicted − achieved) / achieved: negative where too much was promised.
+    pub fn error(&self) -> f64 {
+        (self.predicted_s - self.achieved_s) / self.achieved_s
+    }
+
+    /// That of the change that a diff found to have been made.
+    pub(crate) fn of(diff: &Diff) -> Option<Prediction> {
+        let made = diff.made.as_ref()?;
+        Some(Prediction {
+            before_s: diff.before.wall_s,
+            predicted_s: made.predicted_s,
+            bounded: made.basis == Grounds::Bounded,
+            predicted_interval_s: Some(made.interval_s),
+            achieved_s: made.achieved_s,
+            achieved_interval_s: diff.after.interval_s,
+            runs: diff.after.runs,
+        })
+    }
+
+    /// Where what was achieved lies: in the interval of the prediction, or outside of it.
+    fn place(&self) -> &'static str {
+        let Some((low, high)) = self.predicted_interval_s else { return "" };
+        let (least, most) = self.achieved_interval_s.unwrap_or((self.achieved_s, self.achieved_s));
+        if least <= high && low <= most { ", within the interval" } else { ", outside the interval" }
+    }
+}
+
+/// *Predicted against achieved*, as one line without a newline.
+pub fn predicted_against_achieved(change: &str, p: &Prediction) -> String {
+    let speedup = |s: f64| if s > 0.0 { format!("{:.2}×", p.before_s / s) } else { "?".into() };
+    let with = |s: f64, interval_s: Option<(f64, f64)>| interval_s.map_or_else(|| speedup(s), interval);
+    let error = p.error();
+    let verdict = match error {
+        e if !e.is_finite() => "nothing to compare".to_owned(),
+        e if p.bounded && p.achieved_s >= p.predicted_s => format!("{} slower than the bound", percent(e.abs())),
+        _ if p.bounded => "faster than it could be: the bound is wrong".to_owned(),
+        e if e.abs() < 0.000_5 => format!("exactly as predicted{}", p.place()),
+        e => format!("{} {} than predicted{}", percent(e.abs()), if e < 0.0 { "slower" } else { "faster" }, p.place()),
+    };
+    format!(
+        "{}: {} before, {}{} predicted ({}), {} achieved ({}){}: {verdict}",
+        clean(change),
+        duration(p.before_s),
+        if p.bounded { "at best " } else { "" },
+        duration(p.predicted_s),
+        with(p.predicted_s, p.predicted_interval_s.filter(|_| !p.bounded)),
+        duration(p.achieved_s),
+        with(p.achieved_s, p.achieved_interval_s),
+        if p.runs > 1 { format!(" in {} runs", p.runs) } else { String::new() },
+    )
+}

@@ -1,0 +1,42 @@
+//! Several runs of one command: their times, and whether they had the same cause.
+
+use crate::columns::width;
+use thalweg_explain::document::Repeated;
+use thalweg_trace::numbers::duration;
+
+/// The runs in one line, and in a second one the largest causes where they differ from run to run. Each time stands on its own where there is room.
+pub(crate) fn lines(runs: &Repeated, columns: usize) -> Vec<String> {
+    let count = runs.wall_s.len();
+    let median = format!("median {} ({})", duration(runs.median_s), interval(runs.interval_s));
+    let each: Vec<String> = runs.wall_s.iter().map(|&s| duration(s)).collect();
+    let long = format!("{count} runs: {}; {median}", each.join(", "));
+    let extreme = |pick: fn(f64, f64) -> f64| duration(runs.wall_s.iter().copied().reduce(pick).unwrap_or_default());
+    let first = if width(&long) <= columns {
+        long
+    } else {
+        format!("{count} runs: {median}, fastest {}, slowest {}", extreme(f64::min), extreme(f64::max))
+    };
+    let mut lines = vec![first];
+    if let [first, others @ ..] = runs.leading.as_slice()
+        && !others.is_empty()
+    {
+        let others: Vec<String> = others.iter().map(|other| format!("{} of {count}: {}", other.runs, other.cause.name())).collect();
+        lines.push(format!("largest cause in {} of {count} runs: {}, {}", first.runs, first.cause.name(), others.join(", ")));
+    }
+    lines
+}
+
+/// The interval of a share: `(49 to 55 %)`.
+pub(crate) fn share((low, high): (f64, f64)) -> String {
+    let whole = |part: f64| format!("{:.0}", part * 100.0);
+    format!("({} to {} %)", whole(low), whole(high))
+}
+
+/// Both ends of an interval of times, the unit once where it is the same.
+pub(crate) fn interval((least, most): (f64, f64)) -> String {
+    let (least, most) = (duration(least), duration(most));
+    match (least.split_once(' '), most.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} to {most}"),
+        _ => format!("{least} to {most}"),
+    }
+}

@@ -1,0 +1,86 @@
+//! `thalweg diff`: two runs held against each other.
+
+use crate::common::{Up, content, file, run, scratch, text};
+use std::path::{Path, PathBuf};
+
+/// A recorded `dd` of the same 4 MiB, with these operands besides.
+fn dd(here: &Path, name: &str, operands: &[&str]) -> PathBuf {
+    let source = here.join("source");
+    if !source.exists() {
+        file(here, "source", &content(9, 4 << 20));
+    }
+    let recording = here.join(name);
+    let (input, output) = (format!("if={}", text(&source)), format!("of={}", text(&here.join("copy"))));
+    run([&["record", "-o", text(&recording), "--", "dd", &input, &output], operands].concat()).done();
+    recording
+}
+
+#[test]
+fn what_went_and_what_came_is_said_in_text_as_json_and_as_a_page() {
+    let here = scratch();
+    let (before, after) = (dd(here.path(), "a.thw", &["bs=64k", "oflag=dsync"]), dd(here.path(), "b.thw", &["bs=1M"]));
+    let page = here.path().join("diff.html");
+    let said = run(["diff", text(&before), text(&after), "-o", text(&page)]).done().out;
+    assert!(said.lines().count() <= 15 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
+    assert!(said.starts_with("dd ") && said.contains("wall time") && said.contains("client."), "{said}");
+    let html = std::fs::read_to_string(&page).unwrap();
+    assert!(html.ends_with("</html>\n") && html.matches("<svg").count() >= 3, "strips and two pictures");
+    let diff = run(["diff", "--json", text(&before), text(&after)]).done().json();
+    assert_eq!(diff["schema"], "thalweg.diff/1");
+    let sum: f64 = diff["rows"].as_array().unwrap().iter().filter_map(|row| row["change_s"].as_f64()).sum();
+    let change = diff["after"]["wall_s"].as_f64().unwrap() - diff["before"]["wall_s"].as_f64().unwrap();
+    assert!((sum - change).abs() < 1e-6 && (diff["change_s"].as_f64().unwrap() - change).abs() < 1e-9, "{sum} {change}");
+    // Explanations say the same as the recordings that they are of.
+    let json = |name: &str, of: &Path| {
+        let path = here.path().join(name);
+        run(["explain", "--json", "--to", text(&path), text(of)]).done();
+        path
+    };
+    let (a, b) = (json("a.json", &before), json("b.json", &after));
+    assert_eq!(run(["diff", "--json", text(&a), text(&b)]).done().json(), diff);
+}
+
+#[test]
+fn runs_of_different_work_are_refused_with_the_reason() {
+    let here = scratch();
+    let (whole, part) =
+        (dd(here.path(), "whole.thw", &["bs=64k", "conv=fsync"]), dd(here.path(), "part.thw", &["bs=64k", "count=8", "conv=fsync"]));
+    let slept = here.path().join("slept.thw");
+    run(["record", "-o", text(&slept), "--", "sleep", "0.1"]).done();
+    let refused = run(["diff", text(&whole), text(&slept)]).failed(1, &["not runs of the same work", "dd and sleep", "--anyway"]);
+    assert_eq!(refused.out, "");
+    run(["diff", text(&whole), text(&part)]).failed(1, &["different amounts"]);
+    let anyway = run(["diff", "--anyway", text(&whole), text(&part)]).done();
+    assert!(anyway.out.contains("Different work: ") && anyway.out.contains("different amounts"), "{}", anyway.out);
+    run(["diff", "--made", "no_such_change", text(&whole), text(&whole)]).failed(2, &["--made no_such_change", "no such change"]);
+    run(["diff", text(&whole), "/nonexistent"]).failed(1, &["/nonexistent", "expected a recording"]);
+    run(["diff", text(&whole), text(&whole), "-o", "diff.pdf"]).failed(2, &[".html"]);
+}
+
+#[test]
+fn the_change_that_was_made_is_found_and_held_against_its_prediction() {
+    let store = Up::start(4);
+    let here = scratch();
+    let source = file(here.path(), "source", &content(5, 26 << 20));
+    let copy = |name: &str, flags: &[&str]| {
+        let recording = here.path().join(name);
+        let fixed = ["cp", "--quiet", "--force", "--request", "1Mi", "--record", text(&recording)];
+        run([&fixed[..], flags, &[text(&source), &store.path("/copied")]].concat()).done();
+        recording
+    };
+    let serial = copy("serial.thw", &["--requests", "1"]);
+    let document = run(["explain", "--json", text(&serial)]).done().json();
+    let proposed = document["what_if"].as_array().unwrap().iter().find(|change| change["flags"].is_array());
+    // Beside other programs a copy may be nothing but processors, and then no flag is proposed.
+    let Some(proposed) = proposed else { return crate::common::skipped("no change of flags was proposed for a serial copy") };
+    let flags: Vec<&str> =
+        proposed["flags"].as_array().unwrap().iter().flat_map(|pair| [&pair[0], &pair[1]]).map(|word| word.as_str().unwrap()).collect();
+    let changed = copy("changed.thw", &flags);
+    let diff = run(["diff", "--json", text(&serial), text(&changed)]).done().json();
+    assert_eq!(diff["made"]["id"], proposed["id"], "{}", diff["made"]);
+    assert_eq!(diff["made"]["predicted_s"], proposed["predicted_wall_s"]);
+    let said = run(["diff", text(&serial), text(&changed)]).done().out;
+    assert!(said.contains("predicted") && said.contains("achieved"), "{said}");
+    let none = run(["diff", text(&serial), text(&serial)]).done().out;
+    assert!(!none.contains("achieved") && none.contains("as fast as before"), "{none}");
+}
