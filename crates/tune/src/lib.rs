@@ -10,6 +10,7 @@
 //! | [`tuning`] | a whole tuning: who runs settings (commands, or a sweep made before), checks, the claim at the end |
 //! | [`recipes`], [`history`] | programs whose parameters are known; what earlier tunings found |
 //! | [`document`], [`text`] | the result, for programs and for people |
+//! | [`trying`] | one proposed change: the command as it is and with the change, in turn |
 //! | [`online`] | the same while data moves |
 
 #![warn(unreachable_pub)]
@@ -24,6 +25,7 @@ mod output;
 mod recipes;
 pub mod search;
 mod text;
+mod trying;
 mod tuning;
 
 pub use budget::Budget;
@@ -34,4 +36,5 @@ pub use history::History;
 pub use output::Output;
 pub use recipes::{Applied, Recipe};
 pub use text::Columns;
+pub use trying::{Choice, Tried, Trying, choose, consumes};
 pub use tuning::{Figures, Goal, Measured, Ran, Replay, Trial, Trials, Tuned, Tuning, Watch};

@@ -29,7 +29,7 @@ impl Output {
             Ok(_) => {
                 let why = if repeat.is_empty() { "every run would overwrite it".to_owned() } else { repeat.to_owned() };
                 Err(Error::Choice(format!(
-                    "{} is there already, and a tuning runs the command a dozen times ({why}): name one that is not there (it is removed after each run), or \
+                    "{} is there already, and the command is run a dozen times ({why}): name one that is not there (it is removed after each run), or \
                      give --prepare or --cleanup",
                     path.display()
                 )))

@@ -3,3 +3,4 @@
 mod diff;
 mod fail_if;
 mod runs;
+mod trying;

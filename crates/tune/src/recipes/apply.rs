@@ -116,7 +116,7 @@ impl Recipe {
     }
 
     /// What a run makes.
-    fn output(&self, command: &[String]) -> Option<String> {
+    pub fn output(&self, command: &[String]) -> Option<String> {
         match self.program.output.as_str() {
             "" => None,
             "last" => command.iter().skip(1).rfind(|word| !word.starts_with('-')).cloned(),

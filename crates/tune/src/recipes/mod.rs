@@ -185,6 +185,11 @@ impl Recipe {
             && (self.program.subcommands.is_empty() || subcommand.is_some_and(|word| self.program.subcommands.contains(word)))
     }
 
+    /// Why a second run may do nothing or fail; empty where nothing is known.
+    pub fn repeat(&self) -> &str {
+        &self.program.repeat
+    }
+
     /// What it is of, in a line.
     pub fn title(&self) -> String {
         format!("{}: {} ({})", self.name, self.program.title, self.program.source)

@@ -1,5 +1,5 @@
 //! `thalweg explain RECORDING`: where the time went, and what a change would give. `thalweg explain CLIENT SERVER` merges the recordings
-//! of both ends first; `thalweg explain -- COMMAND` runs and records first, with `-n` several times ([`runs`]). `--fail-if` turns what was
+//! of both ends first; `thalweg explain -- COMMAND` runs and records first, with `-n` several times ([`runs`]), and with `--try` makes a proposed change ([`trying`]). `--fail-if` turns what was
 //! found into an exit code ([`fail_if`]).
 //!
 //! With a command, standard output is the command's: the explanation goes to standard error, as with `time` and `perf stat`, or to the
@@ -8,6 +8,7 @@
 
 mod fail_if;
 mod runs;
+mod trying;
 
 use crate::failure::Failure;
 use crate::output;
@@ -60,6 +61,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     repeat: runs::Repeat,
     #[command(flatten)]
+    trying: trying::TryFlags,
+    #[command(flatten)]
     flags: CommandsFlags,
     /// The command to run, record and explain, with its arguments
     #[arg(last = true, value_name = "COMMAND")]
@@ -97,6 +100,9 @@ impl Arguments {
 
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.trying.is_on {
+        return trying::run(arguments);
+    }
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
     }

@@ -1,0 +1,185 @@
+//! `explain --try -- COMMAND`: the command recorded and explained, the first proposed change that a command makes tried beside it in turn, and
+//! predicted against achieved with intervals. Which change, what cannot be run again, and the runs are `tune`'s.
+
+use super::{Arguments, runs};
+use crate::failure::Failure;
+use crate::interrupt::Interrupt;
+use crate::output;
+use crate::recordings::explained::{explained_as, note};
+use crate::recordings::temporary::Temporary;
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::process::Command;
+use thalweg_explain::Explanation;
+use thalweg_explain::document::{Grounds, WhatIf};
+use thalweg_measure::{Observer, Progress};
+use thalweg_record::Exit;
+use thalweg_report::Prediction;
+use thalweg_trace::numbers::duration;
+use thalweg_tune::{Output, Recipe, Trying, choose, consumes};
+
+/// How a proposed change is tried.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Trying a change")]
+pub(super) struct TryFlags {
+    /// Make the first proposed change that a command makes, run both in turn (--runs of each, default 10), and print predicted against achieved
+    #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "output", "fail_if", "why", "verbose"])]
+    pub(super) is_on: bool,
+    /// With --try: do not ask before the runs
+    #[arg(long, requires = "is_on")]
+    yes: bool,
+    /// With --try: make this change although it gives something up (durability, encryption); may be repeated
+    #[arg(long, value_name = "ID", requires = "is_on")]
+    allow: Vec<String>,
+}
+
+/// Pairs of runs, where --runs does not say.
+const PAIRS: u32 = 10;
+
+/// Records, explains, tries.
+pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let flags = &arguments.trying;
+    let pairs = arguments.repeat.runs.unwrap_or(PAIRS) as usize;
+    let command = arguments.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
+    if !flags.yes && !std::io::stdin().is_terminal() {
+        return Err(Failure::usage("--try runs commands: it asks first, and there is no terminal to ask on; give --yes"));
+    }
+    let restored = arguments.repeat.prepare.is_some();
+    if let Some(why) = consumes(&command).filter(|_| !restored) {
+        return Err(Failure::usage(format!(
+            "--try runs the command {} times, and {why}: give --prepare with what restores it",
+            2 * pairs + 3
+        )));
+    }
+    let recipes = Recipe::embedded().map_err(Failure::failed)?;
+    let recipe = Recipe::find(&recipes, &command);
+    let made = recipe.filter(|_| !restored).and_then(|recipe| Some((recipe.output(&command)?, recipe.repeat())));
+    let made = made
+        .map(|(made, repeat)| Output::new(&made, repeat).map_err(|error| Failure::usage(format!("--try: {error}"))))
+        .transpose()?
+        .flatten();
+    let prepare: Vec<String> = made.as_ref().map(Output::removal).into_iter().chain(arguments.repeat.prepare.clone()).collect();
+    let tried = tried(arguments, &command, &prepare, pairs).map_err(|failure| match (failure, recipe.map(Recipe::repeat)) {
+        (Failure::Failed(problem), Some(repeat)) if !repeat.is_empty() => {
+            Failure::Failed(format!("{problem} ({repeat}; --prepare is run before each run)"))
+        }
+        (failure, _) => failure,
+    });
+    let cleaned = runs::around("--cleanup", arguments.repeat.cleanup.as_deref(), "after the last run");
+    tried.and(cleaned)
+}
+
+fn text(word: &OsString) -> Result<String, Failure> {
+    word.to_str().map(str::to_owned).ok_or_else(|| Failure::usage(format!("{}: --try takes words of text alone", word.display())))
+}
+
+fn tried(arguments: &Arguments, command: &[String], prepare: &[String], pairs: usize) -> Result<(), Failure> {
+    let explanation = explained(arguments, command, prepare)?;
+    let restored = arguments.repeat.prepare.is_some();
+    let choice = choose(&explanation.what_if, &arguments.trying.allow, restored);
+    choice.passed_over.iter().for_each(|passed_over| output::note(passed_over));
+    let Some(change) = choice.change else {
+        let why = explanation.model.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
+        return Err(Failure::failed(format!("no change that a command makes was proposed, so there is nothing to try{why}")));
+    };
+    show(change, command, prepare, pairs, &explanation);
+    if !arguments.trying.yes && !is_agreed() {
+        return Err(Failure::Interrupted("nothing was tried".to_owned()));
+    }
+    let interrupt = Interrupt::listen()?;
+    let trying =
+        Trying { before: command.to_vec(), after: change.command.clone(), prepare: prepare.to_vec(), pairs, stop: interrupt.flag() };
+    let tried = trying.run(&Screen(interrupt)).map_err(|error| match error.is_stopped() {
+        true => Failure::Interrupted("stopped".to_owned()),
+        false => Failure::failed(error),
+    })?;
+    // What is predicted is a ratio: a recorded run stood alone, at another time than these.
+    let scale = tried.before_s.median / explanation.wall_s;
+    let (achieved_s, achieved_interval_s) = tried.achieved_s();
+    let prediction = Prediction {
+        before_s: tried.before_s.median,
+        predicted_s: change.predicted_wall_s * scale,
+        bounded: change.basis == Grounds::Bounded,
+        predicted_interval_s: Some((change.interval_s.0 * scale, change.interval_s.1 * scale)),
+        achieved_s,
+        achieved_interval_s: Some(achieved_interval_s),
+        runs: pairs,
+    };
+    output::note(&thalweg_report::predicted_against_achieved(&change.change, &prediction));
+    Ok(())
+}
+
+/// The command run once, recorded, and explained on standard error.
+fn explained(arguments: &Arguments, command: &[String], prepare: &[String]) -> Result<Explanation, Failure> {
+    let temporary = Temporary::new()?;
+    prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
+    let path = temporary.recording("try.thw");
+    let exit = match recording_itself(command, &path) {
+        Some(mut own) => {
+            let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0])))?;
+            ended.code().map_or(Exit::Signal(std::os::unix::process::ExitStatusExt::signal(&ended).unwrap_or(0)), Exit::Code)
+        }
+        None => runs::record(arguments, &path)?.exit.unwrap_or(Exit::Code(0)),
+    };
+    if exit != Exit::Code(0) {
+        output::note("thalweg explain: the command failed as it stands, so nothing is tried");
+        return Err(Failure::Ended(exit));
+    }
+    let (_, explanation) = explained_as(&path, &arguments.options())?;
+    note(&explanation, crate::recordings::explained::Form::Short { more: "predicted against achieved follows" });
+    Ok(explanation)
+}
+
+/// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
+fn recording_itself(command: &[String], path: &std::path::Path) -> Option<Command> {
+    const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
+    let is_ours = command[0].rsplit('/').next() == Some("thalweg");
+    let verb = command.get(1).filter(|verb| is_ours && RECORD.contains(&verb.as_str()))?;
+    let records = |word: &String| word == "--record" || word.starts_with("--record=") || word == "--explain";
+    if command.iter().any(records) {
+        return None;
+    }
+    let mut own = Command::new(&command[0]);
+    own.arg(verb).arg("--record").arg(path).args(&command[2..]);
+    Some(own)
+}
+
+/// What is about to be run.
+fn show(change: &WhatIf, command: &[String], prepare: &[String], pairs: usize, explanation: &Explanation) {
+    output::note(&format!("\nto try: {}; in turn, {pairs} times each, and once before that", change.change));
+    prepare.iter().for_each(|script| output::note(&format!("  before each run  {script}")));
+    output::note(&format!("  as it is         {}", line(command)));
+    output::note(&format!("  with the change  {}", line(&change.command)));
+    if let Some(gives_up) = &change.gives_up {
+        output::note(&format!("  which gives up   {gives_up}"));
+    }
+    let all_s = (explanation.wall_s + change.predicted_wall_s) * (pairs + 1) as f64;
+    output::note(&format!("  about {} in all", duration(all_s)));
+}
+
+/// Words as a shell would take them.
+fn line(words: &[String]) -> String {
+    let is_plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
+    let quoted = |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
+    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+fn is_agreed() -> bool {
+    output::note("run them? y or n");
+    let mut answer = String::new();
+    let read = std::io::stdin().read_line(&mut answer);
+    read.is_ok() && matches!(answer.trim(), "y" | "Y" | "yes")
+}
+
+/// Hears Ctrl-C.
+struct Screen(Interrupt);
+
+impl Observer for Screen {
+    fn next(&self, _: &Progress<'_>) {}
+    fn trouble(&self, what: &str) {
+        output::note(&format!("thalweg explain: {what}"));
+    }
+    fn cancelled(&self) -> bool {
+        self.0.is_raised()
+    }
+}

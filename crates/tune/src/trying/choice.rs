@@ -1,0 +1,64 @@
+//! Which of the proposed changes is tried: the first that a command makes, that gives nothing up, and that can be run again.
+
+use super::guard::consumes;
+use thalweg_explain::document::WhatIf;
+
+/// The change to try, and what was passed over before it, each with the reason.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Choice<'a> {
+    /// The change; `None` where none can be tried.
+    pub change: Option<&'a WhatIf>,
+    /// One sentence for each that stands before it.
+    pub passed_over: Vec<String>,
+}
+
+/// Chooses. `allowed`: the ids of changes that may be made although they give something up; `restored`: whether something restores what a run consumes.
+pub fn choose<'a>(proposed: &'a [WhatIf], allowed: &[String], restored: bool) -> Choice<'a> {
+    let mut passed_over = Vec::new();
+    for change in proposed {
+        let reason = match &change.gives_up {
+            _ if change.command.is_empty() => Some("no command is known that makes it".to_owned()),
+            Some(gives_up) if !allowed.contains(&change.id) => {
+                Some(format!("it gives up {gives_up}; --allow {} makes it all the same", change.id))
+            }
+            _ => consumes(&change.command).filter(|_| !restored),
+        };
+        match reason {
+            Some(reason) => passed_over.push(format!("passed over: {}: {reason}", change.change)),
+            None => return Choice { change: Some(change), passed_over },
+        }
+    }
+    Choice { change: None, passed_over }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(id: &str, command: &str, gives_up: Option<&str>) -> WhatIf {
+        let command: Vec<&str> = command.split_whitespace().collect();
+        serde_json::from_value(serde_json::json!({
+            "id": id, "change": format!("make {id}"), "predicted_wall_s": 1.0, "speedup": 2.0, "how": "", "command": command, "gives_up": gives_up
+        }))
+        .expect("a change")
+    }
+
+    #[test]
+    fn what_gives_something_up_is_made_only_where_that_is_allowed() {
+        let proposed = [
+            change("disk.x2", "", None),
+            change("no_sync", "dd if=a of=b", Some("durability")),
+            change("moved", "mv a b", None),
+            change("requests", "cp2 a b", None),
+        ];
+        let first = choose(&proposed, &[], false);
+        assert_eq!(first.change.map(|change| change.id.as_str()), Some("requests"));
+        let [disk, sync, moved] = first.passed_over.as_slice() else { panic!("{first:?}") };
+        assert!(disk.contains("make disk.x2: no command"), "{disk}");
+        assert!(sync.contains("gives up durability; --allow no_sync"), "{sync}");
+        assert!(moved.contains("mv takes away"), "{moved}");
+        assert_eq!(choose(&proposed, &["no_sync".into()], false).change.unwrap().id, "no_sync");
+        assert_eq!(choose(&proposed, &[], true).change.unwrap().id, "moved");
+        assert_eq!(choose(&proposed[..1], &[], true).change, None);
+    }
+}

@@ -1,0 +1,64 @@
+//! `explain --try`: a proposed change, made.
+
+use crate::common::{THALWEG, Up, content, file, run, scratch, skipped, text};
+
+#[test]
+fn nothing_is_run_without_being_agreed_to() {
+    let here = scratch();
+    let witness = here.path().join("ran");
+    run(["explain", "--try", "--", "touch", text(&witness)]).failed(2, &["no terminal to ask on", "--yes"]);
+    run(["explain", "--yes", "--", "touch", text(&witness)]).failed(2, &["--try"]);
+    run(["explain", "--try", "x.thw"]).failed(2, &[]);
+    assert!(!witness.exists());
+}
+
+#[test]
+fn a_command_that_consumes_its_input_is_refused_unless_something_restores_it() {
+    let here = scratch();
+    let (from, to) = (file(here.path(), "from", b"mine"), here.path().join("to"));
+    let mv = ["--", "mv", text(&from), text(&to)];
+    run([&["explain", "--try", "--yes"], &mv[..]].concat()).failed(2, &["mv takes away what it works on", "--prepare"]);
+    run(["explain", "--try", "--yes", "--", "sh", "-c", "cat a && rm a"]).failed(2, &["rm takes away"]);
+    assert!(from.exists() && !to.exists());
+    // Its input restored, it is run: it is over too soon for a change to be proposed.
+    let prepare = format!("cp -n {} {}; mv -f {0} {1} 2>/dev/null; echo x >{1}", text(&to), text(&from));
+    run([&["explain", "--try", "--yes", "-n", "2", "--prepare", &prepare], &mv[..]].concat()).failed(1, &["nothing to try"]);
+    assert!(to.exists());
+}
+
+#[test]
+fn an_output_that_is_there_already_is_never_removed() {
+    let here = scratch();
+    let (from, to) = (file(here.path(), "from", &content(1, 1 << 20)), file(here.path(), "to", b"precious"));
+    let (input, output) = (format!("if={}", text(&from)), format!("of={}", text(&to)));
+    run(["explain", "--try", "--yes", "--", "dd", &input, &output]).failed(2, &["is there already", "--prepare"]);
+    assert_eq!(std::fs::read(&to).unwrap(), b"precious");
+}
+
+#[test]
+fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
+    let store = Up::start(4);
+    let here = scratch();
+    let source = file(here.path(), "a source", &content(5, 26 << 20));
+    let target = store.path("/tried");
+    let copy = ["--", THALWEG, "cp", "--quiet", "--force", "--request", "1Mi", "--requests", "1", text(&source), &target];
+    let said = run([&["explain", "--try", "--yes", "-n", "3"], &copy[..]].concat());
+    if said.code == Some(1) && said.err.contains("nothing to try") {
+        // Beside other programs a copy may be nothing but processors, and then no flag is proposed.
+        return skipped("no change of flags was proposed for a serial copy");
+    }
+    let said = said.done();
+    for expected in
+        ["to try: ", "3 times each", "as it is ", "with the change ", "--requests ", "'", " predicted (", " achieved (", " in 3 runs: "]
+    {
+        assert!(said.err.contains(expected), "`{expected}` in: {}", said.err);
+    }
+    // Without --force the second run finds the first one's file.
+    let again = ["--", THALWEG, "cp", "--quiet", "--request", "1Mi", "--requests", "1", text(&source), &store.path("/new")];
+    let said = run([&["explain", "--try", "--yes", "-n", "2"], &again[..]].concat());
+    assert!(
+        said.code == Some(1) && (said.err.contains("nothing to try") || said.err.contains("refuses a target that exists")),
+        "{}",
+        said.err
+    );
+}
