@@ -45,3 +45,41 @@ fn leading(runs: &[Explanation]) -> Vec<Leading> {
     leading.sort_by_key(|leading| std::cmp::Reverse(leading.runs));
     leading
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_explain::Cause;
+
+    /// A run of so many seconds with these rows, the first of which is the largest cause.
+    fn run(wall_s: f64, rows: &[(Cause, &str, f64)]) -> Explanation {
+        let mut e: Explanation = serde_json::from_value(serde_json::json!({
+            "schema": "thalweg.explain/1", "command": ["x"], "recorder": "bpf", "dropped_events": 0, "start_ns": 0, "wall_s": wall_s,
+            "verdict": {"status": "limited", "cause": rows[0].0, "where": "", "share": rows[0].2, "sentence": ""},
+            "critical_path": [], "path": [], "transfers": [], "phases": [], "channels": [], "tracks": [], "what_if": [], "model": {}, "notes": []
+        }))
+        .expect("a document");
+        let row =
+            |&(cause, subject, share): &(Cause, &str, f64)| SummaryRow { cause, share, subject: subject.into(), figures: String::new() };
+        e.summary.rows = rows.iter().map(row).collect();
+        e
+    }
+
+    #[test]
+    fn the_median_run_stands_for_all_with_the_interval_of_each_share() {
+        let (read, sync) = (Cause::ClientRead, Cause::ClientSync);
+        let runs = [
+            run(3.0, &[(read, "x (process 1)", 0.8), (sync, "vda", 0.2)]),
+            run(1.0, &[(read, "x (process 2)", 0.6), (sync, "vda", 0.3)]),
+            run(2.0, &[(sync, "vda", 0.7), (read, "x (process 3)", 0.3)]),
+        ];
+        let e = repeated(&runs).expect("three runs");
+        let all = e.repeated.expect("what they say");
+        assert_eq!((e.wall_s, all.explained, all.median_s, all.interval_s), (2.0, 3, 2.0, (1.0, 3.0)));
+        // Rows of the median run, in its order; a number that no other run has does not make another subject.
+        assert_eq!(all.shares, [(0.2, 0.7), (0.3, 0.8)]);
+        assert_eq!(all.leading, [Leading { cause: read, runs: 2 }, Leading { cause: sync, runs: 1 }]);
+        assert_eq!(repeated(&runs[..2]).expect("two runs").wall_s, 1.0, "the faster of the two in the middle");
+        assert!(repeated(&[]).is_none());
+    }
+}

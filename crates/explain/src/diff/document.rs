@@ -1,12 +1,16 @@
 //! What a diff says, field by field; `diff.schema.json` describes it to other languages.
 
-use super::wall_s;
 use crate::cause::Cause;
 use crate::document::{Explanation, Grounds, WhatIf};
 use serde::{Deserialize, Serialize};
 
 /// The name and version of this document.
 pub(super) const SCHEMA: &str = "thalweg.diff/1";
+
+/// The wall time of one run, or the median of several.
+pub(crate) fn wall_s(e: &Explanation) -> f64 {
+    e.repeated.as_ref().map_or(e.wall_s, |repeated| repeated.median_s)
+}
 
 /// Two runs of the same work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

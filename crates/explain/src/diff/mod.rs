@@ -7,6 +7,7 @@ mod document;
 mod made;
 mod work;
 
+pub(crate) use document::wall_s;
 pub use document::{Diff, DiffRow, Made, OfRun};
 pub use work::different_amount;
 
@@ -72,11 +73,6 @@ pub fn diff(before: &Explanation, after: &Explanation, options: &DiffOptions) ->
         different_work: different,
         notes,
     })
-}
-
-/// The wall time of one run, or the median of several.
-pub(crate) fn wall_s(e: &Explanation) -> f64 {
-    e.repeated.as_ref().map_or(e.wall_s, |repeated| repeated.median_s)
 }
 
 /// The seconds of one run by cause and subject; they sum to its wall time.

@@ -96,12 +96,17 @@ impl Arguments {
     fn options(&self) -> Options {
         Options { why: self.why, ..Options::default() }
     }
+
+    fn wanted(&self) -> runs::Wanted<'_> {
+        let (command, flags, output) = (&self.command, &self.flags.0, self.output.as_deref());
+        runs::Wanted { command, flags, repeat: &self.repeat, output, options: self.options() }
+    }
 }
 
 /// Explains.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.trying.is_on {
-        return trying::run(arguments);
+        return trying::run(&arguments.trying, &arguments.wanted());
     }
     if !arguments.command.is_empty() {
         return run_and_explain(arguments);
@@ -146,7 +151,7 @@ fn run_and_explain(arguments: &Arguments) -> Result<(), Failure> {
         std::fs::write(to, "").map_err(|e| Failure::failed(format!("{}: {e}", to.display())))?;
     }
     let temporary = Temporary::new()?;
-    let ran = runs::run(arguments, &temporary)?;
+    let ran = runs::run(&arguments.wanted(), &temporary)?;
     let more = arguments
         .output
         .as_deref()

@@ -1,13 +1,14 @@
 //! `explain -- COMMAND`: the command run and recorded once, or several times with the median explained.
 
-use super::Arguments;
 use crate::failure::Failure;
 use crate::output;
 use crate::recordings::explained::explained_as;
+use crate::recordings::record_flags::RecordFlags;
 use crate::recordings::temporary::Temporary;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use thalweg_explain::Explanation;
+use thalweg_explain::{Explanation, Options};
 use thalweg_record::{Exit, Outcome};
 use thalweg_trace::numbers;
 
@@ -26,6 +27,20 @@ pub(super) struct Repeat {
     pub(super) cleanup: Option<String>,
 }
 
+/// A command that is to be run, recorded and explained.
+pub(super) struct Wanted<'a> {
+    /// The command.
+    pub(super) command: &'a [OsString],
+    /// How it is recorded.
+    pub(super) flags: &'a RecordFlags,
+    /// How often it is run.
+    pub(super) repeat: &'a Repeat,
+    /// Where the recording is kept.
+    pub(super) output: Option<&'a Path>,
+    /// What is to be said of it.
+    pub(super) options: Options,
+}
+
 /// What came of it.
 pub(super) struct Ran {
     /// How the command ended.
@@ -40,35 +55,35 @@ pub(super) struct Ran {
 ///
 /// # Errors
 /// Nothing could be run; what is to be done around the runs failed; of several runs, one failed.
-pub(super) fn run(arguments: &Arguments, temporary: &Temporary) -> Result<Ran, Failure> {
-    let ran = match arguments.repeat.runs.unwrap_or(1) {
-        1 => once(arguments, temporary),
-        runs => several(arguments, temporary, runs as usize),
+pub(super) fn run(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
+    let ran = match wanted.repeat.runs.unwrap_or(1) {
+        1 => once(wanted, temporary),
+        runs => several(wanted, temporary, runs as usize),
     };
     // Also after a failure: what --prepare made is to go.
-    let cleaned = around("--cleanup", arguments.repeat.cleanup.as_deref(), "after the last run");
+    let cleaned = around("--cleanup", wanted.repeat.cleanup.as_deref(), "after the last run");
     let ran = ran?;
     cleaned?;
     Ok(ran)
 }
 
-fn once(arguments: &Arguments, temporary: &Temporary) -> Result<Ran, Failure> {
-    around("--prepare", arguments.repeat.prepare.as_deref(), "before the run")?;
-    let path = arguments.output.clone().unwrap_or_else(|| temporary.recording("command.thw"));
-    let outcome = record(arguments, &path)?;
+fn once(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
+    around("--prepare", wanted.repeat.prepare.as_deref(), "before the run")?;
+    let path = wanted.output.map_or_else(|| temporary.recording("command.thw"), Path::to_owned);
+    let outcome = record(wanted, &path)?;
     temporary.guard();
-    let explained = explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    let explained = explained_as(&outcome.path, &wanted.options).map(|(_, explanation)| explanation);
     Ok(Ran { exit: outcome.exit, explained, notes: outcome.notes })
 }
 
-fn several(arguments: &Arguments, temporary: &Temporary, runs: usize) -> Result<Ran, Failure> {
-    if let Some(output) = &arguments.output {
+fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ran, Failure> {
+    if let Some(output) = wanted.output {
         free(output)?;
     }
     let mut outcomes = Vec::new();
     for nth in 1..=runs {
-        around("--prepare", arguments.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
-        let outcome = record(arguments, &temporary.recording(&format!("run-{nth}.thw")))?;
+        around("--prepare", wanted.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
+        let outcome = record(wanted, &temporary.recording(&format!("run-{nth}.thw")))?;
         if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
             let how = match exit {
                 Exit::Code(code) => format!("failed with exit code {code}"),
@@ -80,18 +95,18 @@ fn several(arguments: &Arguments, temporary: &Temporary, runs: usize) -> Result<
         outcomes.push(outcome);
     }
     temporary.guard();
-    let explain = |outcome: &Outcome| explained_as(&outcome.path, &arguments.options()).map(|(_, explanation)| explanation);
+    let explain = |outcome: &Outcome| explained_as(&outcome.path, &wanted.options).map(|(_, explanation)| explanation);
     let all = outcomes.iter().map(explain).collect::<Result<Vec<_>, _>>()?;
     let explained = thalweg_study::repeated(&all).ok_or_else(|| Failure::failed("no run was explained"))?;
     let median = &outcomes[explained.repeated.as_ref().map_or(0, |repeated| repeated.explained - 1)];
-    if let Some(output) = &arguments.output {
+    if let Some(output) = wanted.output {
         keep(&median.path, output)?;
     }
     Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone() })
 }
 
-pub(super) fn record(arguments: &Arguments, path: &Path) -> Result<Outcome, Failure> {
-    Ok(thalweg_record::run(&arguments.flags.0.options(&arguments.command, path))?)
+pub(super) fn record(wanted: &Wanted<'_>, path: &Path) -> Result<Outcome, Failure> {
+    Ok(thalweg_record::run(&wanted.flags.options(wanted.command, path))?)
 }
 
 /// Runs what is to be done around the runs: its output goes to standard error, since standard output is the command's.

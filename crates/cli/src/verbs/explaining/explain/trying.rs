@@ -1,7 +1,7 @@
 //! `explain --try -- COMMAND`: the command recorded and explained, the first proposed change that a command makes tried beside it in turn, and
 //! predicted against achieved with intervals. Which change, what cannot be run again, and the runs are `tune`'s.
 
-use super::{Arguments, runs};
+use super::runs::{self, Wanted};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
@@ -37,14 +37,13 @@ pub(super) struct TryFlags {
 const PAIRS: u32 = 10;
 
 /// Records, explains, tries.
-pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let flags = &arguments.trying;
-    let pairs = arguments.repeat.runs.unwrap_or(PAIRS) as usize;
-    let command = arguments.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
+pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> {
+    let pairs = wanted.repeat.runs.unwrap_or(PAIRS) as usize;
+    let command = wanted.command.iter().map(text).collect::<Result<Vec<String>, _>>()?;
     if !flags.yes && !std::io::stdin().is_terminal() {
         return Err(Failure::usage("--try runs commands: it asks first, and there is no terminal to ask on; give --yes"));
     }
-    let restored = arguments.repeat.prepare.is_some();
+    let restored = wanted.repeat.prepare.is_some();
     if let Some(why) = consumes(&command).filter(|_| !restored) {
         return Err(Failure::usage(format!(
             "--try runs the command {} times, and {why}: give --prepare with what restores it",
@@ -58,14 +57,14 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         .map(|(made, repeat)| Output::new(&made, repeat).map_err(|error| Failure::usage(format!("--try: {error}"))))
         .transpose()?
         .flatten();
-    let prepare: Vec<String> = made.as_ref().map(Output::removal).into_iter().chain(arguments.repeat.prepare.clone()).collect();
-    let tried = tried(arguments, &command, &prepare, pairs).map_err(|failure| match (failure, recipe.map(Recipe::repeat)) {
+    let prepare: Vec<String> = made.as_ref().map(Output::removal).into_iter().chain(wanted.repeat.prepare.clone()).collect();
+    let tried = tried(flags, wanted, &command, &prepare, pairs).map_err(|failure| match (failure, recipe.map(Recipe::repeat)) {
         (Failure::Failed(problem), Some(repeat)) if !repeat.is_empty() => {
             Failure::Failed(format!("{problem} ({repeat}; --prepare is run before each run)"))
         }
         (failure, _) => failure,
     });
-    let cleaned = runs::around("--cleanup", arguments.repeat.cleanup.as_deref(), "after the last run");
+    let cleaned = runs::around("--cleanup", wanted.repeat.cleanup.as_deref(), "after the last run");
     tried.and(cleaned)
 }
 
@@ -73,17 +72,17 @@ fn text(word: &OsString) -> Result<String, Failure> {
     word.to_str().map(str::to_owned).ok_or_else(|| Failure::usage(format!("{}: --try takes words of text alone", word.display())))
 }
 
-fn tried(arguments: &Arguments, command: &[String], prepare: &[String], pairs: usize) -> Result<(), Failure> {
-    let explanation = explained(arguments, command, prepare)?;
-    let restored = arguments.repeat.prepare.is_some();
-    let choice = choose(&explanation.what_if, &arguments.trying.allow, restored);
+fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[String], pairs: usize) -> Result<(), Failure> {
+    let explanation = explained(wanted, command, prepare)?;
+    let restored = wanted.repeat.prepare.is_some();
+    let choice = choose(&explanation.what_if, &flags.allow, restored);
     choice.passed_over.iter().for_each(|passed_over| output::note(passed_over));
     let Some(change) = choice.change else {
         let why = explanation.model.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         return Err(Failure::failed(format!("no change that a command makes was proposed, so there is nothing to try{why}")));
     };
     show(change, command, prepare, pairs, &explanation);
-    if !arguments.trying.yes && !is_agreed() {
+    if !flags.yes && !is_agreed() {
         return Err(Failure::Interrupted("nothing was tried".to_owned()));
     }
     let interrupt = Interrupt::listen()?;
@@ -110,7 +109,7 @@ fn tried(arguments: &Arguments, command: &[String], prepare: &[String], pairs: u
 }
 
 /// The command run once, recorded, and explained on standard error.
-fn explained(arguments: &Arguments, command: &[String], prepare: &[String]) -> Result<Explanation, Failure> {
+fn explained(wanted: &Wanted<'_>, command: &[String], prepare: &[String]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = temporary.recording("try.thw");
@@ -119,13 +118,13 @@ fn explained(arguments: &Arguments, command: &[String], prepare: &[String]) -> R
             let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0])))?;
             ended.code().map_or(Exit::Signal(std::os::unix::process::ExitStatusExt::signal(&ended).unwrap_or(0)), Exit::Code)
         }
-        None => runs::record(arguments, &path)?.exit.unwrap_or(Exit::Code(0)),
+        None => runs::record(wanted, &path)?.exit.unwrap_or(Exit::Code(0)),
     };
     if exit != Exit::Code(0) {
         output::note("thalweg explain: the command failed as it stands, so nothing is tried");
         return Err(Failure::Ended(exit));
     }
-    let (_, explanation) = explained_as(&path, &arguments.options())?;
+    let (_, explanation) = explained_as(&path, &wanted.options)?;
     note(&explanation, crate::recordings::explained::Form::Short { more: "predicted against achieved follows" });
     Ok(explanation)
 }
