@@ -8,16 +8,20 @@ use thalweg_explain::document::WhatIf;
 pub struct Choice<'a> {
     /// The change; `None` where none can be tried.
     pub change: Option<&'a WhatIf>,
-    /// One sentence for each that stands before it.
+    /// One sentence for each that stands before it; those that no command makes together.
     pub passed_over: Vec<String>,
 }
 
 /// Chooses. `allowed`: the ids of changes that may be made although they give something up; `restored`: whether something restores what a run consumes.
 pub fn choose<'a>(proposed: &'a [WhatIf], allowed: &[String], restored: bool) -> Choice<'a> {
     let mut passed_over = Vec::new();
-    for change in proposed {
+    let first = proposed.iter().position(|change| !change.command.is_empty()).unwrap_or(proposed.len());
+    let without: Vec<&str> = proposed[..first].iter().map(|change| change.change.as_str()).collect();
+    if !without.is_empty() {
+        passed_over.push(format!("passed over, since no command is known that makes it: {}", without.join("; ")));
+    }
+    for change in proposed.iter().filter(|change| !change.command.is_empty()) {
         let reason = match &change.gives_up {
-            _ if change.command.is_empty() => Some("no command is known that makes it".to_owned()),
             Some(gives_up) if !allowed.contains(&change.id) => {
                 Some(format!("it gives up {gives_up}; --allow {} makes it all the same", change.id))
             }
@@ -54,7 +58,7 @@ mod tests {
         let first = choose(&proposed, &[], false);
         assert_eq!(first.change.map(|change| change.id.as_str()), Some("requests"));
         let [disk, sync, moved] = first.passed_over.as_slice() else { panic!("{first:?}") };
-        assert!(disk.contains("make disk.x2: no command"), "{disk}");
+        assert!(disk.contains("no command is known that makes it: make disk.x2"), "{disk}");
         assert!(sync.contains("gives up durability; --allow no_sync"), "{sync}");
         assert!(moved.contains("mv takes away"), "{moved}");
         assert_eq!(choose(&proposed, &["no_sync".into()], false).change.unwrap().id, "no_sync");

@@ -13,7 +13,7 @@ use crate::{Error, Result};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
-use thalweg_measure::{Batch, Case, Closures, Estimate, Failure, Header, Limits, Observer, OnFailure, Order, Plan, Process, measure};
+use thalweg_measure::{Batch, Case, Estimate, Failure, Header, Limits, Observer, OnFailure, Order, Plan, Process, Subjects, measure};
 
 /// Two commands to be run in turn.
 #[derive(Clone, Debug)]
@@ -66,10 +66,8 @@ impl Trying {
             on_failure: OnFailure::End,
             seed: 1,
         };
-        let mut subjects =
-            Closures::new(|case: &Case<String, String>, _| self.timed(if case.subject == BEFORE { &self.before } else { &self.after }));
         let failed = |error: thalweg_measure::Error| Error::from(thalweg_study::Error::from(error));
-        let runs = measure(&plan, None, &mut subjects, observer).map_err(failed)?.runs;
+        let runs = measure(&plan, None, &mut Both(self), observer).map_err(failed)?.runs;
         let point = String::new();
         let (before, after) = (BEFORE.to_owned(), AFTER.to_owned());
         let before_s = runs.estimate(&point, &before, |seconds| [*seconds]);
@@ -89,6 +87,23 @@ impl Trying {
         let mut command = Command::new(program);
         command.args(arguments);
         Ok(Process::new(command).own_group(Arc::clone(&self.stop)).run()?.wall_s)
+    }
+}
+
+/// The two commands as subjects of a plan.
+struct Both<'a>(&'a Trying);
+
+impl Subjects for Both<'_> {
+    type Point = String;
+    type Subject = String;
+    type Sample = f64;
+
+    fn name(&self, case: &Case<String, String>) -> String {
+        case.subject.clone()
+    }
+
+    fn run(&mut self, case: &Case<String, String>, _: usize) -> std::result::Result<f64, Failure> {
+        self.0.timed(if case.subject == BEFORE { &self.0.before } else { &self.0.after })
     }
 }
 

@@ -125,6 +125,8 @@ fn explained(wanted: &Wanted<'_>, command: &[String], prepare: &[String]) -> Res
         return Err(Failure::Ended(exit));
     }
     let (_, explanation) = explained_as(&path, &wanted.options)?;
+    // As it was given, without where it is recorded.
+    let explanation = Explanation { command: command.to_vec(), ..explanation };
     note(&explanation, crate::recordings::explained::Form::Short { more: "predicted against achieved follows" });
     Ok(explanation)
 }
