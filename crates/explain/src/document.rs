@@ -5,15 +5,19 @@
 //! bounded, so that a document of a recording of any length stays small. `explain.schema.json` describes
 //! the same document to other languages; a test holds the two together.
 
+mod gaps;
 mod number;
 mod runs;
 mod verdict;
 mod waits;
+mod what_if;
 
+pub use gaps::{Gap, GapGroup, GapPart, Gaps};
 pub use number::{Number, NumberKind};
 pub use runs::{Leading, Repeated};
 pub use verdict::{Second, Status, Verdict};
 pub use waits::WaitStack;
+pub use what_if::{Grounds, Model, WhatIf};
 
 use crate::cause::Cause;
 use crate::rule::Applied;
@@ -337,78 +341,6 @@ pub struct Channel {
     pub gaps: Gaps,
 }
 
-/// The gaps of a channel.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Gaps {
-    /// How many.
-    pub count: u64,
-    /// All together.
-    pub total_s: f64,
-    /// The median length.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub median_s: Option<f64>,
-    /// The 99th percentile.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub p99_s: Option<f64>,
-    /// How many bytes apart they are, when they recur.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub period_bytes: Option<u64>,
-    /// The gaps by what the critical path was charged to within them; most time first.
-    pub groups: Vec<GapGroup>,
-    /// The same time without regard to which gap it was in: what gaps are made of; most time first.
-    #[serde(default)]
-    pub parts: Vec<GapPart>,
-    /// Single gaps in order of time; the longest [`MAX_GAPS`] where there are more.
-    pub longest: Vec<Gap>,
-}
-
-/// Gaps with one cause.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GapGroup {
-    /// What most of each gap was charged to.
-    pub cause: Cause,
-    /// Where most of that was.
-    #[serde(rename = "where")]
-    pub place: String,
-    /// How many gaps.
-    pub count: u64,
-    /// All together.
-    pub total_s: f64,
-    /// The median length.
-    pub median_s: f64,
-    /// The 99th percentile.
-    pub p99_s: f64,
-    /// How many bytes apart they are, when they recur.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub period_bytes: Option<u64>,
-}
-
-/// What one cause has of all gaps.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct GapPart {
-    /// What the critical path was charged to.
-    pub cause: Cause,
-    /// In how many gaps.
-    pub gaps: u64,
-    /// All together.
-    pub total_s: f64,
-    /// The median of those gaps' parts.
-    pub median_s: f64,
-}
-
-/// One gap.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Gap {
-    /// Where it begins.
-    pub start_s: f64,
-    /// Where it ends.
-    pub end_s: f64,
-    /// How many bytes the channel had carried before it.
-    pub after_bytes: u64,
-    /// What most of it was charged to.
-    pub cause: Cause,
-}
-
 /// Payload bytes over time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Throughput {
@@ -522,68 +454,6 @@ pub struct Answerer {
     pub at_once: f64,
     /// The median from question to answer.
     pub median_s: f64,
-}
-
-/// What a prediction rests on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Grounds {
-    /// The recorded run was replayed with the change made.
-    #[default]
-    Replayed,
-    /// The change cannot be replayed: it gives this at the most.
-    Bounded,
-}
-
-/// What one change would give.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct WhatIf {
-    /// What kind of change, stable and machine-readable: `device.read.x2`, `no_sync`, ... (`MODEL.md` lists them).
-    #[serde(default)]
-    pub id: String,
-    /// The change, in words.
-    pub change: String,
-    /// What the prediction rests on.
-    #[serde(default)]
-    pub basis: Grounds,
-    /// The wall time the model predicts, corrected for its own error on the observed run; of a bound, the least that it can be.
-    pub predicted_wall_s: f64,
-    /// Between which wall times four of five such changes came to lie; of a bound, from the least that it can be to no gain.
-    #[serde(default)]
-    pub interval_s: (f64, f64),
-    /// `wall_s` over `predicted_wall_s`; of a bound, the most that it can be.
-    pub speedup: f64,
-    /// The causes that it takes time from: nothing is proposed where none of them was charged.
-    #[serde(default)]
-    pub about: Vec<Cause>,
-    /// How to make the change with this very program; or what would have to change.
-    pub how: String,
-    /// The flags alone, as (flag, value), where the change is a matter of flags; for scripts.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub flags: Vec<(String, String)>,
-    /// The recorded command with the change made, word by word; empty where a command does not make it.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub command: Vec<String>,
-    /// What the change gives up (durability, encryption, ...), where it gives up anything.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub gives_up: Option<String>,
-    /// Whose recipe says how: a file of `recipes/`, without its ending.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub recipe: Option<String>,
-}
-
-/// How well the model replays what was observed.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Model {
-    /// The wall time it gives for the run as it was; absent when the run cannot be modelled (`reason` says why).
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub replayed_wall_s: Option<f64>,
-    /// |replayed − observed| / observed.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub error: Option<f64>,
-    /// Why there is no prediction, when there is none.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub reason: Option<String>,
 }
 
 impl Explanation {
