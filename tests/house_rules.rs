@@ -14,14 +14,15 @@ use std::process::Command;
 
 /// Who may know whom. Who is not listed may know none of ours.
 const MAY_KNOW: &[(&str, &[&str])] = &[
-    ("thalweg-explain", &["thalweg-trace"]),
+    ("thalweg-explain", &["thalweg-trace", "thalweg-recipes"]),
+    ("thalweg-recipes", &["thalweg-trace"]),
     ("thalweg-record", &["thalweg-trace"]),
     ("thalweg-store", &["thalweg-bulk", "thalweg-layout", "thalweg-trace"]),
     ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
-    ("thalweg-tune", &["thalweg-study", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
+    ("thalweg-tune", &["thalweg-study", "thalweg-store", "thalweg-measure", "thalweg-recipes", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),
 ];
 

@@ -17,7 +17,7 @@ pub use number::{Number, NumberKind};
 pub use runs::{Leading, Repeated};
 pub use verdict::{Second, Status, Verdict};
 pub use waits::WaitStack;
-pub use what_if::{Grounds, Model, WhatIf};
+pub use what_if::{Advice, Grounds, Model, WhatIf};
 
 use crate::cause::Cause;
 use crate::rule::Applied;
@@ -80,6 +80,9 @@ pub struct Explanation {
     pub round_trips: Option<RoundTrips>,
     /// What a change would give, best first; at most [`MAX_WHAT_IFS`]. Empty when the model does not hold.
     pub what_if: Vec<WhatIf>,
+    /// What else is known to help against what was charged, without a prediction of how much: at most [`MAX_ADVICE`].
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub advice: Vec<Advice>,
     /// How well the model replays what was observed.
     pub model: Model,
     /// What a reader must know besides: what was not recorded and how to record it, why there is no prediction.
@@ -98,6 +101,8 @@ pub(crate) const MAX_CHANNELS: usize = 64;
 pub const MAX_TRACKS: usize = 256;
 /// At most this many changes in [`Explanation::what_if`].
 pub(crate) const MAX_WHAT_IFS: usize = 5;
+/// At most this many in [`Explanation::advice`].
+pub(crate) const MAX_ADVICE: usize = 3;
 /// At most this many servers or disks in [`RoundTrips::to`].
 pub(crate) const MAX_ANSWERERS: usize = 16;
 /// At most this many in [`Summary::numbers`].

@@ -130,7 +130,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     if let Some(failure) = summary::about::failure(meta) {
         verdict.sentence.insert_str(0, &(failure + " "));
     }
-    let summary = summary::summary(&summary::Of {
+    let of = summary::Of {
         parts,
         meta,
         charges: &charges,
@@ -140,7 +140,9 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         transfers: transfers.len() as u64 + unlisted_transfers.map_or(0, |rest| rest.count),
         size_bytes,
         unrecorded,
-    });
+    };
+    let advice = if options.what_if { summary::advice::advice(&of, &prediction.what_if) } else { Vec::new() };
+    let summary = summary::summary(&of);
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -162,6 +164,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         tracks: parts.tracks(),
         round_trips,
         what_if: prediction.what_if,
+        advice,
         model: prediction.model,
         notes,
         critical_path: charges.list,

@@ -26,6 +26,15 @@ pub enum Error {
     Study(#[from] thalweg_study::Error),
 }
 
+impl From<thalweg_recipes::Error> for Error {
+    fn from(error: thalweg_recipes::Error) -> Error {
+        match error {
+            thalweg_recipes::Error::File { path, source } => Error::File { path, doing: "reading a recipe", source },
+            wrong @ thalweg_recipes::Error::Wrong(_) => Error::Choice(wrong.to_string()),
+        }
+    }
+}
+
 impl Error {
     pub(crate) fn file(path: &Path, doing: &'static str) -> impl FnOnce(std::io::Error) -> Error + use<> {
         let path = path.to_owned();

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`search`] | which setting is run next, by the causes of the best so far: no clock, no process |
 //! | [`tuning`] | a whole tuning: who runs settings (commands, or a sweep made before), checks, the claim at the end |
-//! | [`recipes`], [`history`] | programs whose parameters are known; what earlier tunings found |
+//! | [`recipes`], [`history`] | programs whose parameters are known, put into a command; what earlier tunings found |
 //! | [`document`], [`text`] | the result, for programs and for people |
 //! | [`trying`] | one proposed change: the command as it is and with the change, in turn |
 //! | [`online`] | the same while data moves |
@@ -34,7 +34,7 @@ pub use endpoints::{key, mounts};
 pub use error::{Error, Result};
 pub use history::History;
 pub use output::Output;
-pub use recipes::{Applied, Recipe};
+pub use recipes::{Applied, apply, read};
 pub use text::Columns;
 pub use trying::{Choice, Tried, Trying, choose, consumes};
 pub use tuning::{Figures, Goal, Measured, Ran, Replay, Trial, Trials, Tuned, Tuning, Watch};

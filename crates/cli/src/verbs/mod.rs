@@ -51,6 +51,8 @@ verbs! {
         Report = report in explaining,
         /// Convert a recording for Perfetto, to CSV, or its profile for other profilers
         Export = export in explaining,
+        /// Show which changes of well-known programs help against which cause, and what each gives up
+        Recipes = recipes in explaining,
         /// Check what this machine offers to recordings and the demo, and how to get what is missing
         Doctor = doctor in explaining,
     }

@@ -2,8 +2,8 @@
 
 use crate::document::Explanation;
 use crate::limits::diff as limits;
-use crate::replay::how::{program, words_of_program};
 use crate::title::base;
+use thalweg_recipes::{program, words_of_program};
 use thalweg_trace::numbers::{count, size};
 
 /// One of the commands failed: in words.

@@ -64,3 +64,22 @@ pub struct Model {
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub reason: Option<String>,
 }
+
+/// A change against what was charged, of which no what-if predicts what it gives.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Advice {
+    /// The cause that it is for.
+    pub cause: Cause,
+    /// The change, in words.
+    pub says: String,
+    /// The recorded command with the change made, word by word; empty where a command does not make it.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub command: Vec<String>,
+    /// What it gives up, where it gives up anything.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub gives_up: Option<String>,
+    /// Whose recipe says it: a file of `recipes/`, without its ending.
+    pub recipe: String,
+    /// The page that documents it.
+    pub source: String,
+}

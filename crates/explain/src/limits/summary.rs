@@ -67,6 +67,11 @@ pub(crate) const LITTLE: f64 = 0.01;
 /// So many devices are named. Instead: nothing; a line has 80 columns.
 pub(crate) const DEVICES: usize = 2;
 
+// advice.rs
+
+/// A share of the wall time from which on what a recipe knows against its cause is worth saying without a number. Instead: a what-if that predicts it.
+pub(crate) const ADVISED_SHARE: f64 = 0.1;
+
 // mod.rs
 
 /// A run that is shorter than this is mostly its programs' starting: what it did is lost in that. Instead: when its main work began.

@@ -47,6 +47,7 @@ use simulate::{simulate, simulate_edit};
 use stages::Stages;
 use std::collections::{HashMap, HashSet};
 use support::Support;
+use thalweg_recipes::Asked;
 use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
@@ -144,12 +145,14 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
     }
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
+    let facts = how::facts(parts, &mounts);
     let run = Run {
         graph,
         stages: &stages,
         replayed_ns,
         meta,
         mounts: &mounts,
+        facts: &facts,
         servers_used,
         trips,
         walk: Walk::of(parts, meta, trips),
@@ -197,6 +200,13 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
+    // A knob says itself how it is set.
+    let asked = Asked { command: &run.meta.command, facts: run.facts };
+    let advised = if proposal.flags.is_empty() { asked.for_change(proposal.id) } else { None };
+    let (how, command, gives_up, recipe) = match advised {
+        Some(advised) => (advised.says, advised.command, advised.gives_up, Some(advised.recipe)),
+        None => (proposal.how, proposal.command, None, None),
+    };
     Some(WhatIf {
         id: proposal.id.to_owned(),
         change: if basis == Grounds::Bounded { format!("{} (gives this at most)", proposal.change) } else { proposal.change },
@@ -205,11 +215,11 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         interval_s: interval::interval(proposal.id, basis, wall_s, predicted_wall_s, missed),
         speedup: wall_s / predicted_wall_s.max(1e-9),
         about: support::about(proposal.id).to_vec(),
-        how: how::how(proposal.id, run.meta, run.mounts).map_or(proposal.how, str::to_owned),
+        how,
         flags: proposal.flags,
-        command: proposal.command,
-        gives_up: None,
-        recipe: None,
+        command,
+        gives_up,
+        recipe,
     })
 }
 

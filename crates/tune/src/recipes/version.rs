@@ -1,59 +1,41 @@
 //! Which versions of a program a recipe is for: what an option does, and its default, change.
 
 use crate::{Error, Result};
-use serde::Deserialize;
 use std::process::Command;
 use std::time::Duration;
 use thalweg_measure::Process;
-
-/// How a version is known, and the range that was checked.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(untagged, deny_unknown_fields)]
-pub(crate) enum Versions {
-    /// A program says it: the one of the recipe, or one that comes with it.
-    Asked {
-        /// Who is asked, if not the program itself.
-        program: Option<String>,
-        arguments: Vec<String>,
-        from: String,
-        before: String,
-    },
-    /// Nobody says it, and the library that the program is linked with is of it.
-    Linked { library: String },
-}
+use thalweg_recipes::Versions;
 
 /// What a program may take to say its version.
 const WITHIN: Duration = Duration::from_secs(10);
 
-impl Versions {
-    /// Whether the program is one of them; a note where that cannot be known.
-    pub(super) fn check(&self, recipe: &str, of: &str) -> Result<Option<String>> {
-        let (found, is_right, wanted) = match self {
-            Versions::Linked { library } => {
-                let linked = said(&["sh".into(), "-c".into(), "ldd \"$(command -v \"$1\")\"".into(), "sh".into(), of.into()]);
-                let stem = library.split(".so").next().unwrap_or(library);
-                let found = linked.split_whitespace().find(|word| word.starts_with(stem)).map(str::to_owned);
-                (
-                    found.as_ref().map(|name| format!("linked with {name}")),
-                    found.as_ref() == Some(library),
-                    format!("programs linked with {library}"),
-                )
-            }
-            Versions::Asked { program, arguments, from, before } => {
-                let asked = program.as_deref().unwrap_or(of);
-                let found = first_number(&said(&[&[asked.to_owned()], arguments.as_slice()].concat()));
-                let is_right = found.as_ref().is_some_and(|found| parts(found) >= parts(from) && parts(found) < parts(before));
-                (found.map(|found| format!("version {found}")), is_right, format!("versions from {from} and before {before}"))
-            }
-        };
-        match found {
-            None => Ok(Some(format!("the version of {of} is not known; the recipe {recipe} is for {wanted}"))),
-            Some(_) if is_right => Ok(None),
-            Some(found) => Err(Error::Choice(format!(
-                "{of} is {found}, and the recipe {recipe} is for {wanted}: what its options do may have changed. Give --vary NAME=VALUES and put {{NAME}} into \
-                 the command, or --recipe FILE with one that was checked with it"
-            ))),
+/// Whether the program is one of them; a note where that cannot be known.
+pub(super) fn check(versions: &Versions, recipe: &str, of: &str) -> Result<Option<String>> {
+    let (found, is_right, wanted) = match versions {
+        Versions::Linked { library } => {
+            let linked = said(&["sh".into(), "-c".into(), "ldd \"$(command -v \"$1\")\"".into(), "sh".into(), of.into()]);
+            let stem = library.split(".so").next().unwrap_or(library);
+            let found = linked.split_whitespace().find(|word| word.starts_with(stem)).map(str::to_owned);
+            (
+                found.as_ref().map(|name| format!("linked with {name}")),
+                found.as_ref() == Some(library),
+                format!("programs linked with {library}"),
+            )
         }
+        Versions::Asked { program, arguments, from, before } => {
+            let asked = program.as_deref().unwrap_or(of);
+            let found = first_number(&said(&[&[asked.to_owned()], arguments.as_slice()].concat()));
+            let is_right = found.as_ref().is_some_and(|found| parts(found) >= parts(from) && parts(found) < parts(before));
+            (found.map(|found| format!("version {found}")), is_right, format!("versions from {from} and before {before}"))
+        }
+    };
+    match found {
+        None => Ok(Some(format!("the version of {of} is not known; the recipe {recipe} is for {wanted}"))),
+        Some(_) if is_right => Ok(None),
+        Some(found) => Err(Error::Choice(format!(
+            "{of} is {found}, and the recipe {recipe} is for {wanted}: what its options do may have changed. Give --vary NAME=VALUES and put {{NAME}} into \
+             the command, or --recipe FILE with one that was checked with it"
+        ))),
     }
 }
 
@@ -89,7 +71,7 @@ mod tests {
     #[test]
     fn versions_are_numbers_and_not_texts() {
         for (version, is_right) in [("9.0", true), ("9.0.1", true), ("10.12", true), ("8.99", false), ("11.0", false)] {
-            let checked = of(&format!("echo {version}"), "9", "11").check("made-up", "sh");
+            let checked = check(&of(&format!("echo {version}"), "9", "11"), "made-up", "sh");
             assert_eq!(checked.is_ok(), is_right, "{version}");
         }
         assert_eq!(first_number("globus-url-copy: 10.12 (1234567-0) [unknown]").unwrap(), "10.12");
@@ -99,11 +81,11 @@ mod tests {
 
     #[test]
     fn another_version_is_refused_with_both_named_and_a_silent_program_is_noted() {
-        assert_eq!(of("echo program 2.5", "2.1", "3").check("made-up", "sh").unwrap(), None);
-        let error = of("echo program 3.0 >&2; exit 1", "2.1", "3").check("made-up", "sh").unwrap_err().to_string();
+        assert_eq!(check(&of("echo program 2.5", "2.1", "3"), "made-up", "sh").unwrap(), None);
+        let error = check(&of("echo program 3.0 >&2; exit 1", "2.1", "3"), "made-up", "sh").unwrap_err().to_string();
         assert!(error.contains("version 3.0") && error.contains("from 2.1 and before 3") && error.contains("--vary"), "{error}");
-        assert!(of("echo hello", "2.1", "3").check("made-up", "sh").unwrap().unwrap().contains("not known"));
-        let linked = |library: &str| Versions::Linked { library: library.into() }.check("made-up", "sh");
+        assert!(check(&of("echo hello", "2.1", "3"), "made-up", "sh").unwrap().unwrap().contains("not known"));
+        let linked = |library: &str| check(&Versions::Linked { library: library.into() }, "made-up", "sh");
         assert_eq!(linked("libc.so.6").unwrap(), None);
         assert!(linked("libc.so.5").unwrap_err().to_string().contains("linked with libc.so.6"));
     }

@@ -1,54 +1,6 @@
 //! Knobs: what is turned, and what turning it does to a transfer, as far as a cause needs to know.
 
-use serde::{Deserialize, Serialize};
-
-/// What a knob turns. It decides which causes call for it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    /// Connections that share one file's bytes.
-    Streams,
-    /// Files or requests in flight.
-    Requests,
-    /// Asynchronous operations in flight on one file or connection.
-    Depth,
-    /// Bytes of one read, write or message.
-    Block,
-    /// Bytes that a connection may have unacknowledged.
-    Window,
-    /// Threads or processes that compute.
-    Workers,
-    /// How much is computed to move less: a level of compression.
-    Effort,
-    /// Nothing is known of it: it is tried both ways when causes have nothing left to try.
-    #[default]
-    Other,
-}
-
-/// Names that parameters of well-known programs have, by kind. A name counts where one of its words is in the list.
-const NAMES: [(Kind, &[&str]); 7] = [
-    (Kind::Window, &["window", "tcp-bs", "tcpbs", "sndbuf", "rcvbuf", "socket-buffer", "socketbuffer", "wmem", "rmem"]),
-    (Kind::Depth, &["depth", "iodepth", "qd", "queue"]),
-    (Kind::Streams, &["streams", "stream", "connections", "conns", "parallel", "parallelism", "p", "x", "split"]),
-    (Kind::Requests, &["requests", "concurrency", "cc", "transfers", "inflight", "in-flight", "files", "checkers", "pipeline", "ahead"]),
-    (Kind::Block, &["block", "blocksize", "bs", "buffer", "chunk", "size", "request", "obs", "ibs", "rsize", "wsize", "record"]),
-    (Kind::Workers, &["threads", "workers", "jobs", "numjobs", "processes", "j"]),
-    (Kind::Effort, &["level", "effort", "compression", "compress", "preset", "quality"]),
-];
-
-impl Kind {
-    /// By a parameter's name; [`Kind::Other`] where it says nothing.
-    pub fn of_name(name: &str) -> Kind {
-        let name = name.to_lowercase().replace('_', "-");
-        let has = |word: &str| name == word || name.split('-').any(|part| part == word);
-        NAMES.iter().find(|(_, words)| words.iter().any(|word| has(word))).map_or(Kind::Other, |(kind, _)| *kind)
-    }
-
-    /// By its name in a recipe or on the command line.
-    pub fn parse(text: &str) -> Option<Kind> {
-        serde_json::from_value(serde_json::Value::String(text.to_owned())).ok()
-    }
-}
+pub use thalweg_recipes::Kind;
 
 /// One parameter of what is tuned: a list of values, of which only the places are known here.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,29 +31,6 @@ impl Knob {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_of_well_known_parameters_are_of_the_kind_that_people_mean() {
-        let kinds = [
-            ("streams", Kind::Streams),
-            ("p", Kind::Streams),
-            ("tcp-bs", Kind::Window),
-            ("socket_buffer", Kind::Window),
-            ("bs", Kind::Block),
-            ("buffer-size", Kind::Block),
-            ("multi-thread-streams", Kind::Streams),
-            ("transfers", Kind::Requests),
-            ("iodepth", Kind::Depth),
-            ("threads", Kind::Workers),
-            ("level", Kind::Effort),
-            ("mode", Kind::Other),
-        ];
-        for (name, kind) in kinds {
-            assert_eq!(Kind::of_name(name), kind, "{name}");
-        }
-        assert_eq!(Kind::parse("window"), Some(Kind::Window));
-        assert_eq!(Kind::parse("speed"), None);
-    }
 
     #[test]
     fn steps_end_where_the_list_does_and_words_go_one_at_a_time() {

@@ -6,6 +6,7 @@ pub(super) mod explain;
 pub(super) mod export;
 pub(super) mod merge;
 pub(super) mod profile;
+pub(super) mod recipes;
 pub(super) mod record;
 pub(super) mod report;
 pub(super) mod rpcstat;

@@ -6,11 +6,12 @@ use crate::interrupt::Interrupt;
 use crate::output;
 use std::path::{Path, PathBuf};
 use thalweg_measure::{Observer, Progress};
+use thalweg_recipes::Recipe;
 use thalweg_study::sweep::{self, Choice, Parameter, Point, Steps, Surroundings, Sweep};
 use thalweg_trace::numbers;
 use thalweg_tune::search::Kind;
 use thalweg_tune::{
-    Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Recipe, Replay, Setting, Tuned, Tuning, Watch,
+    Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Replay, Setting, Tuned, Tuning, Watch,
 };
 
 /// Arguments of `thalweg tune`.
@@ -19,7 +20,7 @@ use thalweg_tune::{
     override_usage = "thalweg tune [OPTIONS] -- PROGRAM [ARGUMENTS]...\n       thalweg tune --vary NAME=VALUES... [OPTIONS] -- COMMAND {NAME}...\n       thalweg tune --replay SWEEP.json [--from NAME=VALUE,...]\n       thalweg tune --recipes"
 )]
 #[command(after_help = "\
-For programs of which a recipe is known (--recipes lists them) the command as one types it is enough: the recipe has the parameters and how they are \
+For programs of which a recipe is known (--recipes lists them, thalweg recipes PROGRAM shows one) the command as one types it is enough: the recipe has the parameters and how they are \
 written, and the command as it stands is the default. For other programs, and to choose, give --vary and put {NAME} where the value belongs; the first \
 value is the default unless --from names another. Values are those of thalweg sweep: 1,2,4 | 1..32:x2 | 64Ki..16Mi:x4 | fast,slow.
 
@@ -164,18 +165,18 @@ fn asked(arguments: &Arguments) -> Result<Applied, Failure> {
         let (template, gives_up, notes) = (arguments.command.clone(), Vec::new(), Vec::new());
         return Ok(Applied { template, parameters, kinds, start, gives_up, notes, output: None, repeat: String::new() });
     }
-    let recipes = match &arguments.recipe {
-        Some(path) => vec![Recipe::read(path).map_err(failure)?],
-        None => Recipe::embedded().map_err(failure)?,
-    };
-    let recipe = Recipe::find(&recipes, &arguments.command).or(recipes.first().filter(|_| arguments.recipe.is_some()));
+    let given = arguments.recipe.as_ref().map(|path| thalweg_tune::read(path)).transpose().map_err(failure)?;
+    let recipes = Recipe::embedded();
+    let recipe = given.as_ref().or_else(|| Recipe::find(recipes, &arguments.command).filter(|recipe| !recipe.parameters.is_empty()));
     let Some(recipe) = recipe else {
-        let known: Vec<&str> = recipes.iter().map(|recipe| recipe.name.as_str()).collect();
+        let tunable = recipes.iter().filter(|recipe| !recipe.parameters.is_empty());
+        let known: Vec<&str> = tunable.map(|recipe| recipe.name.as_str()).collect();
         let program = &arguments.command[0];
         let problem = format!("no recipe for {program}: give --vary NAME=VALUES and put {{NAME}} into the command where the value belongs");
         return Err(Failure::usage(format!("{problem} (recipes: {})", known.join(", "))));
     };
-    let applied = recipe.apply(&arguments.command, &arguments.allow, |name| std::env::var_os(name).is_some()).map_err(failure)?;
+    let applied =
+        thalweg_tune::apply(recipe, &arguments.command, &arguments.allow, |name| std::env::var_os(name).is_some()).map_err(failure)?;
     let start = from(&applied.parameters, applied.start.clone())?;
     Ok(Applied { start, ..applied })
 }
@@ -338,9 +339,9 @@ fn dry_run(sweep: &Sweep, tuning: &Tuning) -> Result<(), Failure> {
 }
 
 fn list() -> Result<(), Failure> {
-    for recipe in Recipe::embedded().map_err(failure)? {
+    for recipe in Recipe::embedded().iter().filter(|recipe| !recipe.parameters.is_empty()) {
         output::line(&recipe.title())?;
-        for line in recipe.lines() {
+        for line in recipe.parameter_lines() {
             output::line(&format!("  {line}"))?;
         }
     }

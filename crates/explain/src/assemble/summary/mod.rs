@@ -5,6 +5,7 @@
 //! named as a reader knows them ([`names`]): by program, file and device. Nothing is found here that the charges do not say.
 
 pub(crate) mod about;
+pub(crate) mod advice;
 mod figures;
 mod files;
 mod groups;

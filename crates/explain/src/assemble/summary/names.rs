@@ -37,7 +37,7 @@ pub(super) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
 
 /// The command's own name, with its verb where it is ours.
 fn own_program(meta: &Meta) -> String {
-    let name = crate::replay::how::program(&meta.command);
+    let name = thalweg_recipes::program(&meta.command);
     let verb =
         meta.command.iter().skip_while(|word| !word.ends_with(name)).nth(1).filter(|verb| name == "thalweg" && !verb.starts_with('-'));
     match (name, verb) {

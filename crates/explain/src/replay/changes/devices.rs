@@ -30,7 +30,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         ));
     }
     if run.matters(throttled) {
-        let how = "let more dirty pages be (sysctl vm.dirty_bytes, vm.dirty_background_bytes), where memory allows it";
+        let how = "let more dirty pages be";
         let scale = Scale::none().delays(&[Class::Memory], 0.0);
         proposals.push(Proposal::replay("no_throttle", "writers not held back for dirty pages", how, scale));
     }

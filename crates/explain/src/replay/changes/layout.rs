@@ -11,11 +11,6 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     wide(run, mount).into_iter().chain(local(run, mount)).collect()
 }
 
-/// What makes a layout that of files which will be made in the mount.
-fn how(mount: &Mount, layout: &str) -> String {
-    format!("setfattr -n user.thalweg.layout -v '{layout}' {}: for files made there from then on, so copy this one", mount.point)
-}
-
 /// The busiest server's disk is one of as many as there are servers, not of as many as carried the file.
 fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let data = [Class::Read, Class::Write, Class::Sync];
@@ -26,7 +21,7 @@ fn wide(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     }
     let scale = Scale { only_device: Some(device), ..Scale::none().devices(&data, used as f64 / all as f64) };
     let change = format!("the file on all {all} servers instead of {used}, if each has a disk of its own");
-    Some(Proposal::replay("layout.wide", change, how(mount, &format!("simple_stripe datafiles={all}")), scale))
+    Some(Proposal::replay("layout.wide", change, "lay the file out over all servers", scale))
 }
 
 /// Nothing crosses the network, and the one server of this machine does what those that were used did together.
@@ -39,5 +34,5 @@ fn local(run: &Run<'_>, mount: &Mount) -> Option<Proposal> {
     let scale = Scale::none().services(&Regime::ALL, 0.0).rooms(&Regime::ALL, Rooms::Endless).devices(&data, run.servers_used as f64);
     let scale = Scale { latency: 0.0, ..scale };
     let change = format!("the file on this machine's own server ({})", mount.store.node);
-    Some(Proposal::replay("layout.local", change, how(mount, "simple_stripe datafiles=1 place=local"), scale))
+    Some(Proposal::replay("layout.local", change, "lay the file out on this machine's server", scale))
 }

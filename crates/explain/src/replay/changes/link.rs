@@ -21,7 +21,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("rtt.half", "half the round-trip time", "move the two ends nearer to each other", scale));
     }
     if run.matters(took(&[Regime::Window])) || run.stages.rooms > 0.0 {
-        let how = "larger socket buffers: the program's own option, else sysctl net.ipv4.tcp_rmem and tcp_wmem at both ends";
+        let how = "larger socket buffers at both ends";
         let scale = none().services(&[Regime::Window], 0.25).rooms(&[Regime::Window], Rooms::Wide);
         proposals.push(Proposal::replay("window.x4", "send buffer and receive window four times as large", how, scale));
     }
@@ -31,15 +31,13 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
             steady_ns_per_byte: steady(run.graph.window_ns_per_byte),
             ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless)
         };
-        let how =
-            "find where the path loses packets (ethtool -S, tc -s qdisc); until then another congestion control (bbr), or more streams";
+        let how = "find where the path loses packets";
         proposals.push(Proposal::replay("no_loss", "nothing lost", how, scale));
     }
     if run.matters(took(&[Regime::Cwnd])) {
         let scale =
             Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0).rooms(&[Regime::Cwnd], Rooms::Endless) };
-        let how = "keep connections open and use them again; a larger first window (ip route change ... initcwnd); \
-                   no slow start after idling (sysctl net.ipv4.tcp_slow_start_after_idle=0)";
+        let how = "keep connections open and use them again";
         proposals.push(Proposal::replay("no_slow_start", "connections at full speed from their beginning", how, scale));
     }
     proposals

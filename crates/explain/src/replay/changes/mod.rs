@@ -25,6 +25,7 @@ use crate::document::RoundTrips;
 use crate::limits::replay as limits;
 use crate::replay::mounts::Mount;
 use std::collections::HashMap;
+use thalweg_recipes::Fact;
 use thalweg_trace::{Knob, Meta};
 use walk::Walk;
 
@@ -40,6 +41,8 @@ pub(crate) struct Run<'a> {
     pub meta: &'a Meta,
     /// The mounted stores that the program worked in.
     pub mounts: &'a [Mount],
+    /// What recipes may ask of it.
+    pub facts: &'a [Fact],
     /// How many servers of theirs moved a fair part of the data.
     pub servers_used: usize,
     /// What was asked and waited for, in a run that is about answers.

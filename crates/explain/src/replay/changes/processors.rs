@@ -10,7 +10,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let none = Scale::none;
     let others = [Class::Foreign, Class::Queue, Class::LongQueue, Class::Ours];
     if run.delayed(&[Class::Quota]) {
-        let how = "raise the control group's processor quota (cpu.max, or cpu.cfs_quota_us)";
+        let how = "raise the control group's processor quota";
         proposals.push(Proposal::replay("no_cpu_quota", "no processor quota", how, none().delays(&[Class::Quota], 0.0)));
     }
     if run.delayed(&[Class::Foreign, Class::LongQueue]) {

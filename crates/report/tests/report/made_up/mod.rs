@@ -366,6 +366,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
                 recipe: None,
             },
         ],
+        advice: vec![],
         model: Model { replayed_wall_s: Some(wall_s * 0.99), error: Some(0.01), reason: None },
         notes: vec![],
     }

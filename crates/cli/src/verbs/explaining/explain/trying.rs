@@ -16,7 +16,8 @@ use thalweg_measure::{Observer, Progress};
 use thalweg_record::Exit;
 use thalweg_report::Prediction;
 use thalweg_trace::numbers::duration;
-use thalweg_tune::{Output, Recipe, Trying, choose, consumes};
+use thalweg_recipes::Recipe;
+use thalweg_tune::{Output, Trying, choose, consumes};
 
 /// How a proposed change is tried.
 #[derive(clap::Args)]
@@ -50,8 +51,7 @@ pub(super) fn run(flags: &TryFlags, wanted: &Wanted<'_>) -> Result<(), Failure> 
             2 * pairs + 3
         )));
     }
-    let recipes = Recipe::embedded().map_err(Failure::failed)?;
-    let recipe = Recipe::find(&recipes, &command);
+    let recipe = Recipe::find(Recipe::embedded(), &command);
     let made = recipe.filter(|_| !restored).and_then(|recipe| Some((recipe.output(&command)?, recipe.repeat())));
     let made = made
         .map(|(made, repeat)| Output::new(&made, repeat).map_err(|error| Failure::usage(format!("--try: {error}"))))

@@ -9,7 +9,7 @@
 
 /// A way to write a parameter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Spelling<'a> {
+pub enum Spelling<'a> {
     /// The value is the next word.
     Next(&'a str),
     /// The value follows in the same word; `true`: only a number does.
@@ -20,14 +20,18 @@ pub(super) enum Spelling<'a> {
 
 /// Where a command has a parameter: its words from `at` on, so many, and the value.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Occurrence {
-    pub(super) at: usize,
-    pub(super) words: usize,
-    pub(super) value: String,
+pub struct Occurrence {
+    /// The first of them.
+    pub at: usize,
+    /// How many.
+    pub words: usize,
+    /// The value.
+    pub value: String,
 }
 
 impl<'a> Spelling<'a> {
-    pub(super) fn of(text: &'a str) -> Spelling<'a> {
+    /// As a recipe writes it.
+    pub fn of(text: &'a str) -> Spelling<'a> {
         match (text.split_once(' '), text.strip_suffix('#')) {
             (Some((first, second)), _) => Spelling::After(first, second),
             (None, Some(prefix)) => Spelling::Joined(prefix, true),
@@ -37,7 +41,7 @@ impl<'a> Spelling<'a> {
     }
 
     /// Where it stands in these words, if it does.
-    pub(super) fn find(&self, words: &[String]) -> Option<Occurrence> {
+    pub fn find(&self, words: &[String]) -> Option<Occurrence> {
         (0..words.len()).find_map(|at| {
             let next = words.get(at + 1);
             match self {
@@ -56,12 +60,49 @@ impl<'a> Spelling<'a> {
     }
 
     /// The words of a value.
-    pub(super) fn words(&self, value: &str) -> Vec<String> {
+    pub fn words(&self, value: &str) -> Vec<String> {
         match self {
             Spelling::Next(flag) => vec![(*flag).to_owned(), value.to_owned()],
             Spelling::Joined(prefix, _) => vec![format!("{prefix}{value}")],
             Spelling::After(first, second) => vec![(*first).to_owned(), format!("{second}{value}")],
         }
+    }
+}
+
+/// Where an argument of an address's query stands: `readahead=` in `nfs://host/file?readahead=4096`, or where it would.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InAddress {
+    /// The bytes of the word that it takes, its sign included; none where it is not there.
+    pub range: std::ops::Range<usize>,
+    /// `?` or `&`.
+    pub sign: char,
+    /// Its value, where it is there.
+    pub value: Option<String>,
+}
+
+impl InAddress {
+    /// In this word, of the argument that begins so.
+    pub fn of(word: &str, flag: &str) -> InAddress {
+        let query_at = word.find('?');
+        let there = query_at.and_then(|query| {
+            let pairs = &word[query..];
+            let start = pairs.find(&format!("?{flag}")).or_else(|| pairs.find(&format!("&{flag}")))? + query;
+            let end = word[start + 1..].find('&').map_or(word.len(), |end| start + 1 + end);
+            Some((start, end))
+        });
+        match there {
+            Some((start, end)) => InAddress {
+                range: start..end,
+                sign: if word[start..].starts_with('?') { '?' } else { '&' },
+                value: Some(word[start + 1 + flag.len()..end].to_owned()),
+            },
+            None => InAddress { range: word.len()..word.len(), sign: if query_at.is_some() { '&' } else { '?' }, value: None },
+        }
+    }
+
+    /// The word with something else there: a flag with its value.
+    pub fn with(&self, word: &str, argument: &str) -> String {
+        format!("{}{}{argument}{}", &word[..self.range.start], self.sign, &word[self.range.end..])
     }
 }
 

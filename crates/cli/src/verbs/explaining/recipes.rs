@@ -1,0 +1,55 @@
+//! `thalweg recipes`: what is known of well-known programs, or all that is known of one.
+
+use crate::failure::Failure;
+use crate::output;
+use serde::Serialize;
+use thalweg_recipes::Recipe;
+
+/// Arguments of `thalweg recipes`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+A recipe says which change of a program's command makes what `thalweg explain` predicts, what that gives up, where it is documented, and whether the \
+laboratory has followed it to the letter; and which parameters `thalweg tune` varies. They are files of recipes/ in the source tree: docs/RECIPES.md.
+
+  thalweg recipes
+  thalweg recipes dd")]
+pub(crate) struct Arguments {
+    /// A program, or a recipe by its name; without, all of them in a line each
+    #[arg(value_name = "PROGRAM")]
+    program: Option<String>,
+    /// Print what the recipes have as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The document of `--json`.
+#[derive(Serialize)]
+struct Document<'a> {
+    schema: &'static str,
+    recipes: Vec<&'a Recipe>,
+}
+
+/// Lists them.
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let all = Recipe::embedded();
+    let is_meant =
+        |recipe: &&Recipe| arguments.program.as_ref().is_none_or(|name| recipe.name == *name || recipe.program.names.contains(name));
+    let recipes: Vec<&Recipe> = all.iter().filter(is_meant).collect();
+    if let Some(name) = arguments.program.as_ref().filter(|_| recipes.is_empty()) {
+        let known: Vec<&str> = all.iter().map(|recipe| recipe.name.as_str()).collect();
+        return Err(Failure::usage(format!("no recipe for {name}: there are {}", known.join(", "))));
+    }
+    if arguments.json {
+        let document = Document { schema: "thalweg.recipes/1", recipes };
+        return output::result(&serde_json::to_string_pretty(&document).map_err(Failure::failed)?);
+    }
+    if arguments.program.is_some() {
+        let texts: Vec<String> = recipes.iter().map(|recipe| thalweg_recipes::text(recipe).join("\n")).collect();
+        return output::result(&texts.join("\n\n"));
+    }
+    let width = recipes.iter().map(|recipe| recipe.name.len()).max().unwrap_or(0);
+    for recipe in recipes {
+        output::line(&format!("{:width$}  {}", recipe.name, recipe.program.title))?;
+    }
+    Ok(())
+}

@@ -1,0 +1,31 @@
+//! Changes that recipes know against what was charged, where no what-if predicts what they give: they stand without a number.
+
+use super::Of;
+use super::groups::groups;
+use crate::document::{Advice, MAX_ADVICE, WhatIf};
+use crate::limits::summary as limits;
+use crate::replay::how::facts;
+use crate::replay::mounts::mounts;
+use thalweg_recipes::Asked;
+
+/// Of the largest charges first; nothing that a what-if says already.
+pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf]) -> Vec<Advice> {
+    if of.is_short() {
+        return Vec::new();
+    }
+    let facts = facts(of.parts, &mounts(of.meta));
+    let asked = Asked { command: &of.meta.command, facts: &facts };
+    let mut found: Vec<Advice> = Vec::new();
+    for group in groups(of).iter().filter(|group| group.share >= limits::ADVISED_SHARE) {
+        for advised in group.names.first().map(|who| asked.for_cause(group.cause.name(), who)).unwrap_or_default() {
+            let says = advised.says;
+            let is_said = what_if.iter().any(|w| w.how == says || !w.command.is_empty() && w.command == advised.command);
+            if !is_said && found.iter().all(|earlier| earlier.says != says) {
+                let (command, gives_up) = (advised.command, advised.gives_up);
+                found.push(Advice { cause: group.cause, says, command, gives_up, recipe: advised.recipe, source: advised.source });
+            }
+        }
+    }
+    found.truncate(MAX_ADVICE);
+    found
+}

@@ -1,0 +1,154 @@
+//! A command's words: which of them is the program, which its subcommand, and which are operands.
+
+use std::path::Path;
+
+/// Commands that only start others, and those of their flags whose value is the next word.
+const STARTERS: &[(&str, &[&str])] = &[
+    ("chrt", &["-T", "-P", "-D"]),
+    ("doas", &["-u", "-C"]),
+    ("env", &["-u", "--unset", "-C", "--chdir"]),
+    ("ionice", &["-c", "--class", "-n", "--classdata"]),
+    ("nice", &["-n", "--adjustment"]),
+    ("nohup", &[]),
+    ("numactl", &["-i", "-m", "-N", "-C", "-p", "-w"]),
+    ("setsid", &[]),
+    ("stdbuf", &["-i", "-o", "-e", "--input", "--output", "--error"]),
+    ("sudo", &["-u", "--user", "-g", "--group", "-h", "--host", "-p", "--prompt", "-C", "-D", "--chdir", "-T", "-U"]),
+    ("taskset", &[]),
+    ("time", &["-f", "--format", "-o", "--output"]),
+    ("timeout", &["-s", "--signal", "-k", "--kill-after"]),
+];
+
+/// Where the program stands: behind words that only start it. The last word that could be one, where there is no other.
+pub fn at_program(command: &[String]) -> usize {
+    let mut at = 0;
+    while let Some((_, flags)) = command.get(at).and_then(|word| STARTERS.iter().find(|(name, _)| *name == file_name(word))) {
+        let mut next = at + 1;
+        while let Some(word) = command.get(next) {
+            let is_argument = word.starts_with('-') || word.contains('=') || word.starts_with(|c: char| c.is_ascii_digit());
+            if !is_argument {
+                break;
+            }
+            next += 1 + usize::from(flags.contains(&word.as_str()));
+        }
+        if next >= command.len() {
+            break;
+        }
+        at = next;
+    }
+    at
+}
+
+/// The program's name: of the first word that is not a starter's or for one; empty of no command.
+pub fn program(command: &[String]) -> &str {
+    command.get(at_program(command)).map_or("", |word| file_name(word))
+}
+
+/// The words behind the program's name.
+pub fn words_of_program(command: &[String]) -> &[String] {
+    command.get(at_program(command) + 1..).unwrap_or_default()
+}
+
+fn file_name(word: &str) -> &str {
+    Path::new(word).file_name().and_then(|name| name.to_str()).unwrap_or(word)
+}
+
+/// The places of the words behind the program that are neither flags nor for one. `takes_value`: flags whose value is the next word.
+pub(crate) fn operands(command: &[String], takes_value: &[String]) -> Vec<usize> {
+    let (mut found, mut only_operands) = (Vec::new(), false);
+    let mut at = at_program(command) + 1;
+    while let Some(word) = command.get(at) {
+        match () {
+            () if only_operands || !word.starts_with('-') || word == "-" => found.push(at),
+            () if word == "--" => only_operands = true,
+            () => at += usize::from(takes_value.contains(word)),
+        }
+        at += 1;
+    }
+    found
+}
+
+/// Whether a word of a command is what a recipe's word means: it begins so (`count=`), it has the letter among others (`-z` in `-avz`), or it has the
+/// item in its list (`conv=sync` in `conv=notrunc,sync`); in an address, so do the arguments of its query.
+pub(crate) fn is_meant(word: &str, meant: &str) -> bool {
+    if is_letter(meant) && is_bundle(word) {
+        return word[1..].contains(&meant[1..]);
+    }
+    let list = word.split_once('=').zip(meant.split_once('='));
+    if let Some(((name, items), (wanted, item))) = list
+        && name == wanted
+        && !item.is_empty()
+        && items.split(',').any(|one| one.starts_with(item))
+    {
+        return true;
+    }
+    word.starts_with(meant) || word.split_once('?').is_some_and(|(_, query)| query.split('&').any(|argument| argument.starts_with(meant)))
+}
+
+/// A command whose first word is a bundle of flags without a dash, as tar's `czf NAME`, with the dash: the letter whose value follows then has to be
+/// the last. `None` where several have values.
+pub(crate) fn with_dash(command: &[String]) -> Option<Vec<String>> {
+    /// tar's letters that take a value.
+    const TAKE_VALUE: &str = "bCfFgHIKLNTVX";
+    let (mut words, at) = (command.to_vec(), at_program(command) + 1);
+    let Some(bundle) = words.get(at).filter(|word| !word.starts_with('-')) else { return Some(words) };
+    let (valued, plain): (String, String) = bundle.chars().partition(|c| TAKE_VALUE.contains(*c));
+    if valued.len() > 1 || !bundle.chars().all(|c| c.is_ascii_alphabetic()) {
+        return None;
+    }
+    words[at] = format!("-{plain}{valued}");
+    Some(words)
+}
+
+/// A flag of one letter: `-z`.
+pub(crate) fn is_letter(word: &str) -> bool {
+    word.len() == 2 && is_bundle(word)
+}
+
+/// One or more of them: `-avz`.
+pub(crate) fn is_bundle(word: &str) -> bool {
+    word.len() > 1 && word.starts_with('-') && word[1..].chars().all(|c| c.is_ascii_alphabetic())
+}
+
+/// Whether one of a command's words, the program's own aside, is what a recipe's word means.
+pub(crate) fn has(command: &[String], meant: &str) -> bool {
+    command.iter().skip(at_program(command) + 1).any(|word| is_meant(word, meant))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split_whitespace().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn the_program_stands_behind_words_that_only_start_it() {
+        let lines = [
+            ("dd if=a of=b", "dd"),
+            ("/usr/bin/env A=1 nice -n 10 /bin/dd if=a", "dd"),
+            ("sudo -u postgres pg_dump mail", "pg_dump"),
+            ("timeout -s KILL 10s rsync a b", "rsync"),
+            ("taskset -c 0,1 pigz a", "pigz"),
+            ("stdbuf -o L curl -O http://h/a", "curl"),
+            ("env", "env"),
+            ("sudo -v", "sudo"),
+            ("", ""),
+        ];
+        for (line, name) in lines {
+            assert_eq!(program(&words(line)), name, "{line}");
+        }
+    }
+
+    #[test]
+    fn operands_are_what_no_flag_takes() {
+        let found = |line: &str| {
+            let words = words(line);
+            operands(&words, &["-t".into()]).into_iter().map(|at| words[at].clone()).collect::<Vec<_>>()
+        };
+        assert_eq!(found("nice cp -a -t dir a b"), ["a", "b"]);
+        assert_eq!(found("cp -- -a b"), ["-a", "b"]);
+        assert_eq!(found("gzip -c -"), ["-"]);
+    }
+}

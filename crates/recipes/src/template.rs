@@ -1,0 +1,148 @@
+//! Templates: words with places that a command's own words, and facts of its run, fill.
+
+use crate::facts::{FACTS, Fact};
+use crate::recipe::Recipe;
+use std::collections::BTreeSet;
+
+/// What a place asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place<'a> {
+    /// The operand of this number, from 1 on.
+    Operand(usize),
+    /// What stands behind a word's beginning: `of=`.
+    Behind(&'a str),
+    /// The word that begins so, or nothing.
+    Word(&'a str),
+    /// The command as it was, from its program on.
+    All,
+    /// A fact of the run.
+    Fact(&'a str),
+}
+
+/// A piece of a template.
+enum Piece<'a> {
+    Text(&'a str),
+    Place(Place<'a>),
+}
+
+fn place(name: &str) -> Result<Place<'_>, String> {
+    if name == "*" {
+        return Ok(Place::All);
+    }
+    if let Some(word) = name.strip_prefix('?').filter(|word| !word.is_empty()) {
+        return Ok(Place::Word(word));
+    }
+    if let Ok(number) = name.parse::<usize>() {
+        return if number > 0 { Ok(Place::Operand(number)) } else { Err("operands are counted from {1} on".to_owned()) };
+    }
+    if name.ends_with('=') {
+        return Ok(Place::Behind(name));
+    }
+    if FACTS.contains(&name) {
+        return Ok(Place::Fact(name));
+    }
+    Err(format!("{{{name}}} is no place: expected {{1}}, {{of=}}, {{?conv=}}, {{*}} or one of {}", FACTS.join(", ")))
+}
+
+fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
+    let (mut pieces, mut rest) = (Vec::new(), text);
+    while let Some(open) = rest.find('{') {
+        let close = rest[open..].find('}').ok_or_else(|| format!("`{text}` has a {{ without its }}"))? + open;
+        pieces.push(Piece::Text(&rest[..open]));
+        pieces.push(Piece::Place(place(&rest[open + 1..close])?));
+        rest = &rest[close + 1..];
+    }
+    pieces.push(Piece::Text(rest));
+    Ok(pieces)
+}
+
+/// What is wrong with a template, if anything is.
+pub(crate) fn problem(text: &str) -> Option<String> {
+    pieces(text).err()
+}
+
+/// What templates are filled with.
+pub(crate) struct Filling<'a> {
+    /// Whose operands they are.
+    pub(crate) recipe: &'a Recipe,
+    /// The command's words.
+    pub(crate) command: &'a [String],
+    /// Where its program stands.
+    pub(crate) program: usize,
+    /// Facts of the run.
+    pub(crate) facts: &'a [Fact],
+}
+
+impl Filling<'_> {
+    /// Text with its places filled; `None` where the command has nothing for one of them.
+    pub(crate) fn text(&self, text: &str) -> Option<String> {
+        let mut used = BTreeSet::new();
+        self.filled(text, false, &mut used)
+    }
+
+    /// The words of a new command, and which of the command's own are in it.
+    pub(crate) fn words(&self, template: &[String]) -> Option<(Vec<String>, BTreeSet<usize>)> {
+        let (mut words, mut used) = (Vec::new(), BTreeSet::new());
+        for (at, word) in template.iter().enumerate() {
+            let is_script = at > 1 && template[at - 1] == "-c" && matches!(template[at - 2].as_str(), "sh" | "bash");
+            if word == "{*}" {
+                words.extend_from_slice(&self.command[self.program..]);
+                used.extend(self.program..self.command.len());
+                continue;
+            }
+            let filled = self.filled(word, is_script, &mut used)?;
+            // A word that is one place, and is filled with nothing, is none.
+            if !filled.is_empty() || word.is_empty() {
+                words.push(filled);
+            }
+        }
+        Some((words, used))
+    }
+
+    fn filled(&self, text: &str, is_script: bool, used: &mut BTreeSet<usize>) -> Option<String> {
+        let mut filled = String::new();
+        for piece in pieces(text).ok()? {
+            match piece {
+                Piece::Text(text) => {
+                    // Where nothing was filled in, one of the spaces around it is too many.
+                    let doubled = (filled.is_empty() || filled.ends_with(' ')) && text.starts_with(' ');
+                    filled.push_str(if doubled { &text[1..] } else { text });
+                }
+                Piece::Place(place) => {
+                    let value = self.value(&place, used)?;
+                    filled.push_str(&if is_script && !value.is_empty() { quoted(&value) } else { value });
+                }
+            }
+        }
+        Some(if is_script { filled.trim_end().to_owned() } else { filled })
+    }
+
+    fn value(&self, place: &Place<'_>, used: &mut BTreeSet<usize>) -> Option<String> {
+        let behind = self.program + 1..self.command.len();
+        let mut begins = |start: &str| {
+            let at = behind.clone().find(|&at| self.command[at].starts_with(start))?;
+            used.insert(at);
+            Some(self.command[at].clone())
+        };
+        match place {
+            Place::All => {
+                used.extend(self.program..self.command.len());
+                Some(self.command[self.program..].join(" "))
+            }
+            Place::Behind(start) => begins(start)?.strip_prefix(start).map(str::to_owned),
+            Place::Word(start) => Some(begins(start).unwrap_or_default()),
+            Place::Operand(number) => {
+                let at = *self.recipe.operands(self.command).get(number - 1)?;
+                used.insert(at);
+                Some(self.command[at].clone())
+            }
+            Place::Fact(name) => self.facts.iter().find(|fact| fact.name == *name).map(|fact| fact.value.clone()),
+        }
+    }
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
+    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+}

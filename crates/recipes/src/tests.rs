@@ -1,0 +1,157 @@
+use super::*;
+use std::path::Path;
+
+fn words(line: &str) -> Vec<String> {
+    line.split(' ').map(str::to_owned).collect()
+}
+
+/// What is advised for a change of this command, as a line.
+fn change(line: &str, id: &str, facts: &[(&'static str, &str)]) -> Option<Advised> {
+    let facts: Vec<Fact> = facts.iter().map(|&(name, value)| Fact { name, value: value.to_owned() }).collect();
+    Asked { command: &words(line), facts: &facts }.for_change(id)
+}
+
+fn cause(line: &str, cause: &str, who: &str) -> Vec<String> {
+    let advised = Asked { command: &words(line), facts: &[] }.for_cause(cause, who);
+    advised.into_iter().map(|advised| if advised.command.is_empty() { advised.says } else { advised.command.join(" ") }).collect()
+}
+
+#[test]
+fn every_recipe_is_read_and_every_parameter_has_a_source_and_a_value_besides_its_default() {
+    for recipe in Recipe::embedded() {
+        let is_ours = recipe.program.source.starts_with("docs/");
+        assert!(is_ours || recipe.program.source.starts_with("http"), "{}", recipe.name);
+        for parameter in &recipe.parameters {
+            assert!(!parameter.source.is_empty() && !parameter.title.is_empty(), "{} {}", recipe.name, parameter.name);
+            assert!(parameter.flags.contains(&parameter.write), "{} {}: {}", recipe.name, parameter.name, parameter.write);
+            let own = parameter.conflicts.iter().find(|conflict| parameter.flags.contains(&conflict.word));
+            assert!(own.is_none(), "{} {} conflicts with itself", recipe.name, parameter.name);
+        }
+    }
+}
+
+#[test]
+fn every_file_of_recipes_is_embedded() {
+    let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../recipes");
+    let mut files: Vec<String> =
+        std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect();
+    files.retain(|name| name.ends_with(".toml"));
+    files.sort();
+    let embedded: Vec<String> = embedded::EMBEDDED.iter().map(|(name, _)| format!("{name}.toml")).collect();
+    assert_eq!(files, embedded);
+}
+
+#[test]
+fn where_an_advice_says_it_was_tried_there_is_a_scenario() {
+    let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lab/scenarios");
+    for recipe in Recipe::embedded() {
+        for advice in recipe.advice.iter().filter(|advice| advice.tried != check::NOT_TRIED) {
+            assert!(scenarios.join(format!("{}.toml", advice.tried)).is_file(), "{}: tried = {}", recipe.name, advice.tried);
+        }
+    }
+}
+
+#[test]
+fn a_recipe_that_is_none_is_refused_with_the_table_and_the_field() {
+    let good = embedded::EMBEDDED.iter().find(|(name, _)| *name == "dd").unwrap().1;
+    let wrong = |old: &str, new: &str| {
+        assert!(good.contains(old), "{old}");
+        Recipe::parse("mine.toml", &good.replacen(old, new, 1)).unwrap_err().to_string()
+    };
+    let says = |error: String, parts: &[&str]| parts.iter().for_each(|part| assert!(error.contains(part), "{part}: {error}"));
+    says(Recipe::parse("mine.toml", "x = 1").unwrap_err().to_string(), &["mine.toml: no recipe"]);
+    says(wrong("place = \"end\"", "place = \"middle\""), &["parameter block", "expected before-operands"]);
+    says(wrong("unit = \"\"", "unit = \"x\""), &["unit `x`"]);
+    says(wrong("for = [\"no_sync\"]", "about = [\"no_sync\"]"), &["unknown field `about`"]);
+    says(wrong("for = [\"no_sync\"]\n", ""), &["advice 1 (for nothing)", "neither `for` nor `cause`"]);
+    says(wrong("tried = \"dd-sync-each-write\"", "tried = \"yes, once\""), &["advice 1 (for no_sync)", "tried `yes, once`"]);
+    says(wrong("when = [\"mount\"]", "when = [\"moon\"]"), &["`moon` is no fact", "strict"]);
+    says(wrong("{if=}", "{if}"), &["{if} is no place"]);
+    says(wrong("parameter = \"block\", value = \"1Mi\"", "parameter = \"size\", value = \"1Mi\""), &["no parameter `size`; it has block"]);
+    says(wrong("written = \"1M\"", "written = \"2M\""), &["written is another number"]);
+    says(wrong("value = \"64Ki\"", "value = \"much\""), &["`much` is no number"]);
+}
+
+#[test]
+fn what_is_left_out_is_a_word_an_item_of_a_list_or_a_flag_with_its_value() {
+    let command = |line: &str, id: &str| change(line, id, &[]).unwrap().command.join(" ");
+    assert_eq!(command("dd if=a of=b bs=1M oflag=dsync status=none", "no_sync"), "dd if=a of=b bs=1M status=none");
+    assert_eq!(command("sudo dd if=a of=b oflag=direct,sync", "no_sync"), "sudo dd if=a of=b oflag=direct");
+    assert_eq!(command("dd if=a of=b conv=notrunc,fsync", "no_sync"), "dd if=a of=b conv=notrunc");
+    assert_eq!(command("rsync -a --bwlimit=4M a h:b", "no_think"), "rsync -a a h:b");
+    assert_eq!(command("curl -sS --limit-rate 16M -o f http://h/f", "no_think"), "curl -sS -o f http://h/f");
+    assert!(change("dd if=a of=b conv=fsync", "no_sync", &[]).unwrap().gives_up.unwrap().contains("durability"));
+    assert_eq!(change("dd if=a of=b", "no_sync", &[]), None);
+    assert_eq!(cause("rsync -avz a h:b", "client.cpu", "rsync"), ["rsync -av a h:b"]);
+}
+
+#[test]
+fn a_parameter_is_set_where_it_stands_or_where_it_belongs_and_never_above_its_largest() {
+    let command = |line: &str, id: &str| change(line, id, &[]).unwrap().command.join(" ");
+    assert_eq!(command("globus-url-copy -p 4 file:///a ftp://h/b", "streams.x4"), "globus-url-copy -p 16 file:///a ftp://h/b");
+    assert_eq!(command("globus-url-copy file:///a ftp://h/b", "streams.x4"), "globus-url-copy -p 4 file:///a ftp://h/b");
+    assert_eq!(command("aria2c http://h/a", "streams.x4"), "aria2c -s 4 -x 4 http://h/a");
+    assert_eq!(command("scp a h:b", "requests.x4"), "scp -Xnrequests=256 a h:b");
+    assert_eq!(command("rclone --config c copy a r:b --transfers 16", "requests.x4"), "rclone --config c copy a r:b --transfers 32");
+    assert_eq!(change("rclone copy a r:b --transfers=32", "requests.x4", &[]), None);
+    let window = change("globus-url-copy file:///a ftp://h/b", "window.x4", &[]).unwrap();
+    assert!(window.command.is_empty() && window.says.contains("-tcp-bs"), "{window:?}");
+    assert_eq!(cause("dd if=a of=b", "client.cpu", "dd"), ["dd if=a of=b bs=1M"]);
+    assert!(cause("dd if=a of=b bs=1M", "client.cpu", "dd").is_empty());
+    assert!(cause("dd if=a of=b count=3", "client.cpu", "dd").is_empty(), "another block would be another amount");
+    assert_eq!(
+        command("nfs-client walk nfs://h/d --depth 1 --sample 0", "walk.window.32"),
+        "nfs-client walk nfs://h/d --depth 32 --sample 0"
+    );
+}
+
+#[test]
+fn a_new_command_has_a_place_for_every_word_of_the_old_one_or_is_not_made() {
+    let overlapped = |line: &str| change(line, "overlap.read_send", &[]).unwrap().command;
+    assert_eq!(overlapped("dd if=a of=b bs=4M conv=fsync"), ["sh", "-c", "dd if=a bs=4M | dd of=b bs=4M iflag=fullblock conv=fsync"]);
+    assert_eq!(overlapped("nice -n 5 dd if=a of=b")[..3], ["nice", "-n", "5"]);
+    let strange: Vec<String> = ["cp", "it's a file", "b"].map(str::to_owned).into();
+    let cp = Asked { command: &strange, facts: &[] }.for_change("overlap.read_send").unwrap();
+    assert_eq!(cp.command[2], "dd if='it'\\''s a file' bs=1M status=none | dd of=b bs=1M iflag=fullblock status=none");
+    for text in ["cp -r a b", "cp a b c", "cp -t d a", "dd if=a of=b skip=4", "dd if=a of=b ibs=1k bs=4k"] {
+        assert!(overlapped(text).is_empty(), "{text}: words in place of a command");
+    }
+    assert_eq!(change("curl -sS -O http://h/f", "streams.x4", &[]).unwrap().command.join(" "), "aria2c -x 4 -s 4 -k 1M http://h/f");
+    assert_eq!(change("psql -f a.sql", "no_sync", &[]).unwrap().command.join(" "), "env PGOPTIONS=-c synchronous_commit=off psql -f a.sql");
+}
+
+#[test]
+fn facts_of_a_run_choose_the_advice_and_fill_its_words() {
+    let mount = ("mount", "/mnt/s");
+    let dd = |facts: &[(&'static str, &str)]| change("dd if=/mnt/s/a of=b bs=1M", "requests.x4", facts).unwrap();
+    assert_eq!(dd(&[mount]).command.join(" "), "dd if=/mnt/s/a of=b bs=16M");
+    assert!(dd(&[mount, ("strict", "/mnt/s")]).says.starts_with("mount /mnt/s without --strict"));
+    let wide = change("cat a", "layout.wide", &[mount, ("servers", "4")]).unwrap();
+    assert!(wide.says.starts_with("setfattr -n user.thalweg.layout -v 'simple_stripe datafiles=4' /mnt/s:"), "{}", wide.says);
+    assert_eq!(change("cat a", "layout.wide", &[]), None);
+    assert_eq!(change("cat a", "window.x4", &[]).unwrap().recipe, "linux-tcp");
+}
+
+#[test]
+fn who_was_charged_decides_what_helps_against_a_cause() {
+    assert_eq!(cause("tar czf a.tgz d", "client.cpu", "gzip"), ["tar -I pigz -cf a.tgz d"]);
+    assert_eq!(cause("tar -cJf a.txz d", "client.cpu", "xz"), ["tar -I xz -T0 -cf a.txz d"]);
+    assert!(cause("tar xzf a.tgz", "client.cpu", "gzip").iter().all(|text| !text.contains("-I")));
+    assert_eq!(cause("gzip -9 a", "client.cpu", "gzip"), ["pigz -9 a"]);
+    assert!(cause("gzip -d a.gz", "client.cpu", "gzip").is_empty());
+    assert_eq!(cause("rsync -a a h:b", "client.cpu", "ssh"), ["rsync -e ssh -c aes128-gcm@openssh.com -a a h:b"]);
+    let piped = cause("sh -c x", "client.cpu", "gzip");
+    assert!(piped.len() == 1 && piped[0].starts_with("pigz"), "{piped:?}");
+    assert!(cause("true", "client.cpu", "true").is_empty());
+}
+
+#[test]
+fn a_recipe_is_text_with_what_each_advice_gives_up_and_whether_it_was_tried() {
+    let dd = Recipe::embedded().iter().find(|recipe| recipe.name == "dd").unwrap();
+    let text = text(dd).join("\n");
+    for part in
+        ["dd: copies and converts", "no_sync: leave out", "gives up: durability", "tried in dd-sync-each-write", "block: bytes of one read"]
+    {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
