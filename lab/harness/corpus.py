@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 from types import SimpleNamespace
 
-from lab.harness import packs, score
+from lab.harness import advice, packs, score
 from testbed import shell
 from testbed.errors import Broken
 from testbed.paths import REPOSITORY
@@ -42,6 +42,9 @@ class Corpus:
         self.recordings = recordings or os.path.join(directory, "recordings")
         self.thalweg = os.path.abspath(thalweg)
         self.fixture = fixture
+        # What is wrong with the changes that explanations propose: (recording, in words).
+        self.advice_faults = []
+        self._recipes = None
         self.labels = Results(os.path.join(directory, "labels.jsonl"), "name", LABEL)
         self.expectations = Results(os.path.join(directory, "expectations.jsonl"), "name", EXPECTATION)
 
@@ -72,12 +75,19 @@ class Corpus:
         """The explanation, as JSON."""
         return json.loads(_run([self.thalweg, "explain", recording, "--json"]))
 
+    def recipes(self):
+        """What the program's recipes are."""
+        if self._recipes is None:
+            self._recipes = json.loads(_run([self.thalweg, "recipes", "--json"]))
+        return self._recipes
+
     def answer(self, label):
         """What is answered of a recording, and whether that is right: a line as expectations have it."""
         try:
             document = self.explain(self.path(label["name"]))
         except Broken as reason:
             return {"name": label["name"], "outcome": NO_ANSWER, "reason": str(reason)}
+        self.advice_faults += [(label["name"], words) for words in advice.faults(document, self.recipes)]
         causes = [set(cause.split("|")) for cause in label["causes"]]
         held = SimpleNamespace(causes=causes, places=label["where"], expect={"status": label["status"]})
         named = score.named(document)

@@ -134,11 +134,15 @@ class Experiment:
             if number == RE_RUNS:
                 variants = [variant for variant in variants if variant.name in ("fault", "baseline")]
             for variant in variants if number % 2 == 0 else reversed(variants):
+                if variant.name == "change" and raw.get("advised"):
+                    variant = replace(variant, command=raw["advised"])
                 # A recording costs the fault's run at most 1 %; the others need none, but where it is the recorder that is on trial.
                 run = fixture.run(variant, self.recorded and (variant.name == "fault" or scenario.record.get("all", False)))
                 if self.recorded and variant.name == "fault":
                     fixture.explain(run)
                     raw["explanations"].append(run.explanation)
+                    if scenario.predict.get("advised") and not self.short:
+                        raw["advised"] = score.advised(scenario.predict["id"], run.explanation, run.name)
                     raw.setdefault("recordings", []).append(run.recording)
                 elif run.recording:
                     shutil.rmtree(run.recording, ignore_errors=True)

@@ -17,7 +17,8 @@
     [expect]                       causes, one for each fault (alternatives with |), where (what the place of the first cause's largest charge, and the
                                    sentence, must hold: one text, or a list of alternatives), serial, status
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
-                                   then it is the baseline
+                                   then it is the baseline. advised = true: the command that the fault's explanation gives for that what-if is
+                                   run, to the letter, with what is said to change of the faults (`command` where there is no explanation)
 
 A command is a list of words in which {source}, {sink}, {url}, {size}, ... stand for the run's own (`Fixture.words` has them all).
 """
@@ -40,7 +41,7 @@ KEYS = {
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
     "expect": {"causes", "where", "serial", "status", "share"},
-    "predict": {"id", "faults", "command", "server_command", "none"},
+    "predict": {"id", "faults", "command", "server_command", "none", "advised"},
 }
 
 

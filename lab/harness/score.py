@@ -13,6 +13,8 @@ cause and in the sentence.
 
 from statistics import median
 
+from testbed.errors import Broken
+
 NAMED_FROM = 0.30
 NOT_KNOWN = ("unknown", "server.unknown")
 NAMED_SCENARIOS = 0.98
@@ -173,6 +175,15 @@ def _check_named(scenario, told):
     unsure = told["outcomes"].count("unsure")
     words += f", unsure in {unsure}" if unsure else ""
     return "named", right == every, words
+
+
+def advised(wanted, document, name):
+    """The command that an explanation gives for a what-if, as a scenario has commands: the run's own name is the next run's. `Broken` if there is none."""
+    commands = [change["command"] for change in document["what_if"] if change["id"] == wanted and change.get("command")]
+    if not commands:
+        offered = ", ".join(change["id"] + (" with a command" if change.get("command") else "") for change in document["what_if"])
+        raise Broken(f"the explanation has no command for {wanted}; it has {offered or 'nothing'}")
+    return [word.replace("{", "{{").replace("}", "}}").replace(name, "{name}") for word in commands[0]]
 
 
 def prediction_error(change, predicted, achieved, before):

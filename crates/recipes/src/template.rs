@@ -3,6 +3,7 @@
 use crate::facts::{FACTS, Fact};
 use crate::recipe::Recipe;
 use std::collections::BTreeSet;
+use thalweg_trace::shell;
 
 /// What a place asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +111,7 @@ impl Filling<'_> {
                 }
                 Piece::Place(place) => {
                     let value = self.value(&place, used)?;
-                    filled.push_str(&if is_script && !value.is_empty() { quoted(&value) } else { value });
+                    filled.push_str(&if is_script && !value.is_empty() { shell::word(&value) } else { value });
                 }
             }
         }
@@ -139,10 +140,4 @@ impl Filling<'_> {
             Place::Fact(name) => self.facts.iter().find(|fact| fact.name == *name).map(|fact| fact.value.clone()),
         }
     }
-}
-
-/// A word as a shell takes it.
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./=:,+@%".contains(c);
-    if word.chars().all(is_plain) { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) }
 }

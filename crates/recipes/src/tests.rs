@@ -100,6 +100,10 @@ fn a_parameter_is_set_where_it_stands_or_where_it_belongs_and_never_above_its_la
     assert!(cause("dd if=a of=b bs=1M", "client.cpu", "dd").is_empty());
     assert!(cause("dd if=a of=b count=3", "client.cpu", "dd").is_empty(), "another block would be another amount");
     assert_eq!(
+        command("nfs-client read nfs://h/f --depth 16 --window 1 --window-max 1", "requests.x4"),
+        "nfs-client read nfs://h/f --depth 16 --window 4 --window-max 4"
+    );
+    assert_eq!(
         command("nfs-client walk nfs://h/d --depth 1 --sample 0", "walk.window.32"),
         "nfs-client walk nfs://h/d --depth 32 --sample 0"
     );

@@ -13,7 +13,7 @@ use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
 use thalweg_explain::rpcstat::RpcStat;
-use thalweg_trace::{Source, numbers};
+use thalweg_trace::{Source, numbers, shell};
 
 /// How long the line of a stack may be on a page.
 const WAIT_COLUMNS: usize = 160;
@@ -41,6 +41,7 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
     );
     charges(&mut page, explanation);
     what_ifs(&mut page, explanation);
+    advice(&mut page, explanation);
     let plain = text(explanation, &TextOptions { width: 100, colour: false });
     let lines: Vec<String> = plain.lines().map(escape).collect();
     let _ = write!(page, "<h2>The same as text</h2>\n<pre>{}</pre>\n</body>\n</html>\n", lines.join("\n"));
@@ -74,6 +75,24 @@ fn charges(page: &mut String, e: &Explanation) {
     );
 }
 
+/// How a change is made, in words or by a command, and what it gives up.
+fn made_by(how: &str, command: &[String], gives_up: Option<&str>) -> String {
+    let how = if command.is_empty() { how.to_owned() } else { shell::line(command) };
+    gives_up.map_or(how.clone(), |gives_up| format!("{how} (gives up {gives_up})"))
+}
+
+fn advice(page: &mut String, e: &Explanation) {
+    if e.advice.is_empty() {
+        return;
+    }
+    page.push_str("<h2>What else is known to help, without a number</h2>\n<div class=\"tables\"><table>\n<tr><th>against</th><th>change</th><th>how</th></tr>\n");
+    for a in &e.advice {
+        let how = escape(&made_by(&a.source, &a.command, a.gives_up.as_deref()));
+        let _ = writeln!(page, "<tr><td>{}</td><td>{}</td><td><code>{how}</code></td></tr>", a.cause.name(), escape(&a.says));
+    }
+    page.push_str("</table></div>\n");
+}
+
 fn what_ifs(page: &mut String, e: &Explanation) {
     if e.what_if.is_empty() {
         return;
@@ -87,7 +106,7 @@ fn what_ifs(page: &mut String, e: &Explanation) {
             escape(&w.change),
             numbers::duration(w.predicted_wall_s),
             w.speedup,
-            escape(&w.how),
+            escape(&made_by(&w.how, &w.command, w.gives_up.as_deref())),
         );
     }
     page.push_str("</table></div>\n");

@@ -6,6 +6,7 @@
 
 #![warn(unreachable_pub)]
 
+mod changes;
 mod columns;
 mod diff;
 mod error;

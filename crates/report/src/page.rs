@@ -41,6 +41,9 @@ impl TextOptions {
     }
 }
 
+/// A line, and how it is inked.
+pub(crate) type Line = (String, Ink);
+
 /// The narrowest text that is set.
 const MIN_WIDTH: usize = 60;
 

@@ -40,3 +40,14 @@ pub(crate) fn interval((least, most): (f64, f64)) -> String {
         _ => format!("{least} to {most}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_its_unit_once() {
+        assert_eq!(interval((0.201, 0.586)), "201 to 586 ms");
+        assert_eq!(interval((0.907, 1.13)), "907 ms to 1.13 s");
+    }
+}

@@ -9,6 +9,7 @@ use crate::waits;
 use std::fmt::Write;
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
+use thalweg_trace::shell;
 
 /// Entries smaller than this share of the wall time are put together.
 const SMALL_SHARE: f64 = 0.01;
@@ -207,6 +208,14 @@ impl Page {
                 self.line(&format!("{}{predicted}{speedup}", left(&first, change)), Ink::Plain);
                 lines.for_each(|line| self.line(&line, Ink::Plain));
                 self.hanging(2, 4, &what_if.how, Ink::Dim);
+                self.made_by(&what_if.command, what_if.gives_up.as_deref());
+            }
+        }
+        if !e.advice.is_empty() {
+            self.heading("What else is known to help, without a number");
+            for advice in &e.advice {
+                self.hanging(0, 2, &format!("{}: {} [{}]", advice.cause.name(), advice.says, advice.source), Ink::Plain);
+                self.made_by(&advice.command, advice.gives_up.as_deref());
             }
         }
         let said = match (&e.model.reason, e.model.replayed_wall_s, e.model.error) {
@@ -220,6 +229,16 @@ impl Page {
             self.gap();
         }
         self.paragraph(&said, Ink::Plain);
+    }
+
+    /// The command that makes a change, and what it gives up.
+    fn made_by(&mut self, command: &[String], gives_up: Option<&str>) {
+        if !command.is_empty() {
+            self.hanging(2, 4, &shell::line(command), Ink::Plain);
+        }
+        if let Some(gives_up) = gives_up {
+            self.hanging(2, 4, &format!("gives up {gives_up}"), Ink::Plain);
+        }
     }
 
     fn notes(&mut self, e: &Explanation) {

@@ -4,6 +4,7 @@
 
 mod abouts;
 mod accepting;
+mod advised;
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
 mod chains;

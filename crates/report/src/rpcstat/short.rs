@@ -1,9 +1,11 @@
 //! What the RPCs of a recording say, in at most [`MAX_LINES`] lines of 80 columns: how long and how fast, one sentence, who was waited for with
 //! the one figure that matters, what is not the limit, and what a reader must know besides.
 
+use crate::changes::SMALL_SHARE;
 use crate::columns::{clean, cut_end, left, right, width, wrap};
+use crate::page::Line;
 use crate::page::{Ink, Page, TextOptions};
-use crate::short::{COLUMNS, Line, MAX_LINES, SMALL_SHARE, not_the_limit, remark_lines};
+use crate::short::{COLUMNS, MAX_LINES, not_the_limit, remark_lines};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
 use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
 

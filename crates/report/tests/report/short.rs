@@ -1,7 +1,7 @@
 //! Promises of the short text, over every recording that the tests have.
 
 use std::path::{Path, PathBuf};
-use thalweg_explain::document::{Explanation, Innocent, MAX_SUMMARY_SENTENCE, SummaryRow, WhatIf};
+use thalweg_explain::document::{Explanation, Grounds, Innocent, MAX_SUMMARY_SENTENCE, SummaryRow, WhatIf};
 use thalweg_report::{MAX_LINES, PictureOptions, TextOptions, short, svg};
 use thalweg_trace::Recording;
 
@@ -65,6 +65,19 @@ fn faults(e: &Explanation) -> Vec<String> {
             format!("{}: {least} to {most}", w.id),
         );
     }
+    let order: Vec<(bool, f64)> = e.what_if.iter().map(|w| (w.basis == Grounds::Bounded, w.predicted_wall_s)).collect();
+    must(order.is_sorted_by(|a, b| a <= b), "changes are not in the order of what they give, with bounds last".to_owned());
+    let commands: Vec<&Vec<String>> = e.what_if.iter().map(|w| &w.command).chain(e.advice.iter().map(|a| &a.command)).collect();
+    for (at, command) in commands.iter().enumerate().filter(|(_, command)| !command.is_empty()) {
+        must(**command != e.command, format!("{} is the recorded command", command.join(" ")));
+        must(!commands[..at].contains(command), format!("{} stands twice", command.join(" ")));
+    }
+    for w in e.what_if.iter().filter(|w| w.recipe.is_none()) {
+        must(w.command.is_empty() && w.gives_up.is_none(), format!("{}: a command without a recipe", w.id));
+        must(!w.how.trim().is_empty(), format!("{}: nothing of how it is made", w.id));
+    }
+    let shown: Vec<&str> = page.lines().filter(|line| line.contains("->")).collect();
+    must(shown.iter().enumerate().all(|(at, line)| !shown[..at].contains(line)), "a change stands twice".to_owned());
     let share: f64 = e.summary.rows.iter().map(|row| row.share).sum();
     must((share - 1.0).abs() < 0.002 || e.summary.rows.is_empty() && e.wall_s < 0.01, format!("rows sum to {share}"));
     let server = e.critical_path.iter().any(|c| c.cause.name().starts_with("server.") || c.cause.name().starts_with("network."));

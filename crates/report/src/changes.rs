@@ -1,0 +1,244 @@
+//! What to change, in the lines of the short text: first what was replayed, by what it gives; then what can only be bounded; then what has no number.
+//! Below a change stands the command that makes it, and what that gives up.
+
+use crate::columns::{clean, cut_end, left, width};
+use crate::page::{Ink, Line};
+use crate::repeated::interval;
+use thalweg_explain::document::{Explanation, Grounds, Status, WhatIf};
+use thalweg_explain::{Cause, title};
+use thalweg_trace::numbers::{duration, whole_percent};
+use thalweg_trace::shell;
+
+/// Rows below this share of the wall time are put together.
+pub(crate) const SMALL_SHARE: f64 = 0.05;
+/// So many changes.
+const MAX_CHANGES: usize = 3;
+/// So many without a number.
+const MAX_ADVICE: usize = 2;
+/// A change that gives more than this gives nearly all of it: how much more, no model knows.
+const NEARLY_ALL: f64 = 20.0;
+/// Two changes for one cause that lead this near to each other, as a part of the wall time, come to the same.
+const SAME: f64 = 0.02;
+/// An interval that begins below this part of its prediction has no lower end to speak of.
+const LOW: f64 = 0.25;
+/// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
+const LEAST_SPEEDUP: f64 = 1.1;
+/// How far what belongs to a change is set in.
+const INDENT: usize = 6;
+
+/// A change in its lines.
+#[derive(Clone)]
+pub(crate) struct Change {
+    lines: Vec<Line>,
+    /// Which of them goes first where there is little room: how, in words.
+    words: Option<usize>,
+    /// Whether it is bought and not made.
+    is_bought: bool,
+}
+
+/// What to change: from, to, the interval, how, and what it gives up; where there is nothing, that and why.
+pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
+    let worth = worth(e);
+    let walks = walks(e);
+    let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e), walks)).collect();
+    let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
+    let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
+    let mut made = Vec::new();
+    for ((what_if, name), gain) in worth.iter().zip(names).zip(gains) {
+        let head = format!("  {}  {gain}", left(&name, column));
+        let flags: Vec<String> = what_if.flags.iter().map(|(flag, value)| format!("{flag} {value}")).collect();
+        let how = if flags.is_empty() { clean(&what_if.how) } else { clean(&flags.join(" ")) };
+        let how = if how == *name.trim() { String::new() } else { how };
+        // What a recipe says is exact; other words say no more than the name where there is no room for them.
+        let is_exact = what_if.recipe.is_some();
+        let change = with_how(head, &what_if.command, &how, is_exact, what_if.gives_up.as_deref(), columns);
+        made.push(Change { is_bought: is_bought(what_if), ..change });
+    }
+    if !e.summary.sentence.is_empty() {
+        for advice in e.advice.iter().take(MAX_ADVICE) {
+            let head = cut_end(&format!("  without a number: {}", clean(&advice.says)), columns);
+            made.push(with_how(head, &advice.command, "", true, advice.gives_up.as_deref(), columns));
+        }
+    }
+    if made.is_empty() {
+        made.extend(nothing(e).map(|line| with_how(cut_end(&line, columns), &[], "", false, None, columns)));
+    }
+    made
+}
+
+/// The lines of so many of them, with how in words or without: what is bought goes first.
+pub(crate) fn lines(changes: &[Change], most: usize, with_words: bool) -> Vec<Line> {
+    let mut kept = changes.to_vec();
+    while kept.len() > most {
+        let at = kept.iter().rposition(|change| change.is_bought).unwrap_or(kept.len() - 1);
+        kept.remove(at);
+    }
+    let shown = |change: Change| {
+        let left_out = change.words.filter(|_| !with_words);
+        change.lines.into_iter().enumerate().filter(move |(at, _)| Some(*at) != left_out).map(|(_, line)| line)
+    };
+    kept.into_iter().flat_map(shown).collect()
+}
+
+/// A change, and how it is made: behind it where that fits, else below it; what it gives up is never left out.
+fn with_how(head: String, command: &[String], how: &str, is_exact: bool, gives_up: Option<&str>, columns: usize) -> Change {
+    let room = columns.saturating_sub(INDENT);
+    let how = if command.is_empty() { how.to_owned() } else { clean(&shell::line(command)) };
+    let (mut lines, mut words) = (vec![head], None);
+    if !how.is_empty() && width(&lines[0]) + 3 + width(&how) <= columns {
+        lines[0] += &format!("   {how}");
+    } else if !how.is_empty() && (is_exact || !command.is_empty()) {
+        let said = match command.is_empty() {
+            true => cut_end(&how, room),
+            false if width(&how) <= room => how,
+            // The full text has all of it.
+            false => clean(&title(command, room)),
+        };
+        words = command.is_empty().then_some(lines.len());
+        lines.push(format!("{:INDENT$}{said}", ""));
+    }
+    if let Some(gives_up) = gives_up {
+        let what = clean(gives_up.split([':', ';', '(']).next().unwrap_or(gives_up).trim());
+        let said = format!("   gives up {what}");
+        // Words may be left out: behind them stands nothing that may not.
+        match lines.last_mut().filter(|last| words.is_none() && width(last) + width(&said) <= columns) {
+            Some(last) => *last += &said,
+            None => lines.push(cut_end(&format!("{:INDENT$}gives up {}", "", clean(gives_up)), columns)),
+        }
+    }
+    Change { lines: lines.into_iter().map(|line| (line, Ink::Plain)).collect(), words, is_bought: false }
+}
+
+/// Why there is nothing to change, where that can be said.
+fn nothing(e: &Explanation) -> Option<String> {
+    // Where all is well, a remark says which ceiling was reached; where a model does not hold, why.
+    let is_said = e.verdict.status == Status::Healthy || e.verdict.cause == Cause::Unknown || !may_predict(e);
+    let share = || e.critical_path.iter().filter(|c| c.cause == e.verdict.cause).map(|c| c.share).sum::<f64>();
+    (!is_said).then(|| match e.what_if.iter().any(|w| charged(e, w) >= SMALL_SHARE) {
+        true => format!("  nothing to change: no change known gives as much as {}", whole_percent(1.0 - 1.0 / LEAST_SPEEDUP)),
+        false => format!("  no change known for {} ({} of the time)", e.verdict.cause.name(), whole_percent(share())),
+    })
+}
+
+/// Whether a server, or a network to one, has a part in it: without, a client is no client.
+pub(crate) fn has_server(e: &Explanation) -> bool {
+    let elsewhere = |cause: Cause| cause.name().starts_with("server.") || cause.name().starts_with("network.");
+    e.summary.rows.iter().any(|row| elsewhere(row.cause)) || e.channels.iter().any(|c| c.name.contains(" > "))
+}
+
+/// Faster processors are what one can buy, not what one can change.
+fn is_bought(what_if: &WhatIf) -> bool {
+    what_if.id.starts_with("cpu.") || what_if.id.starts_with("processors.")
+}
+
+fn walks(e: &Explanation) -> bool {
+    e.round_trips.as_ref().is_some_and(|trips| trips.per_entry.is_some())
+}
+
+/// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
+pub(crate) fn may_predict(e: &Explanation) -> bool {
+    !e.summary.sentence.is_empty() && e.model.reason.is_none()
+}
+
+/// How much of the time was charged to what a change is about.
+fn charged(e: &Explanation, what_if: &WhatIf) -> f64 {
+    e.critical_path.iter().filter(|c| what_if.about.contains(&c.cause)).map(|c| c.share).sum()
+}
+
+/// The what-ifs that are shown: of what was charged, nothing twice.
+fn worth(e: &Explanation) -> Vec<&WhatIf> {
+    if !may_predict(e) {
+        return Vec::new();
+    }
+    let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(e, w) >= SMALL_SHARE).collect();
+    // Of more under way, the least that helps is enough; of a walk its windows are values of a flag.
+    let window = |w: &WhatIf| w.id.starts_with("walk.window.") || w.id == "requests.x4";
+    let least = worth.iter().rposition(|w| w.id == "requests.x4").or_else(|| worth.iter().rposition(|w| window(w)));
+    let (walks, mut number) = (walks(e), 0..);
+    worth.retain(|w| {
+        let at = number.next();
+        walks || !window(w) || at == least
+    });
+    worth.truncate(MAX_CHANGES + 1);
+    // Of two that come to the same, the first is the nearer one.
+    let comes_to_the_same = |a: &WhatIf, b: &WhatIf| {
+        let near = a.about == b.about && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
+        near || !a.command.is_empty() && a.command == b.command
+    };
+    worth = worth
+        .iter()
+        .enumerate()
+        .filter(|(i, w)| !worth[..*i].iter().any(|earlier| comes_to_the_same(earlier, w)))
+        .map(|(_, w)| *w)
+        .collect();
+    worth.truncate(MAX_CHANGES);
+    worth
+}
+
+/// The change in few words: without what is in brackets, behind a comma or a colon.
+fn name(what_if: &WhatIf, both: bool, walks: bool) -> String {
+    let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
+    match what_if.id.as_str() {
+        "no_sync" => "no waiting for stable storage".to_owned(),
+        "no_hog" => "no other programs on its CPUs".to_owned(),
+        "no_disk_hog" => what_if.change.clone(),
+        "no_slow_start" => "no slow start".to_owned(),
+        "no_throttle" => "no dirty throttling".to_owned(),
+        "no_recorder" => "no recorder on its CPUs".to_owned(),
+        "processors.x2" => "twice as many CPUs".to_owned(),
+        "window.x4" => "send and receive buffers x 4".to_owned(),
+        "streams.x4" => "four times the connections".to_owned(),
+        "cpu.client.x2" if !both => "CPUs twice as fast".to_owned(),
+        "cpu.client.x2" => "the client's CPUs twice as fast".to_owned(),
+        "cpu.server.x2" => "the server's CPUs twice as fast".to_owned(),
+        "server.x2" => "the server in half the time".to_owned(),
+        "requests.x4" => "four times the requests in flight".to_owned(),
+        "metadata.x2" => "names and attributes twice as fast".to_owned(),
+        id if id.starts_with("walk.window.") && walks => format!("ask {} entries ahead", window()),
+        id if id.starts_with("walk.window.") => format!("{} requests under way at a time", window()),
+        _ => {
+            let marks = [" (", ", ", ": "];
+            let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
+            clean(&what_if.change[..end])
+        }
+    }
+}
+
+/// `2.05 s -> 1.61 s (1.55 to 1.70 s)`; of a bound, how much it is at most.
+fn gain(what_if: &WhatIf, wall_s: f64) -> String {
+    let (from, to) = (duration(wall_s), duration(what_if.predicted_wall_s));
+    let bound = what_if.basis == Grounds::Bounded;
+    match (bound, what_if.speedup > NEARLY_ALL) {
+        (true, true) => "at most nearly all of it".to_owned(),
+        (false, true) => format!("{from} -> {to}, nearly all of it"),
+        (true, false) => format!("at most {from} -> {to}"),
+        (false, false) if what_if.interval_s.0 < what_if.predicted_wall_s * LOW => {
+            format!("{from} -> {to} (below {})", duration(what_if.interval_s.1))
+        }
+        (false, false) => format!("{from} -> {to} ({})", interval(what_if.interval_s)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_stands_behind_its_change_or_below_it_and_what_it_gives_up_is_said() {
+        let command = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let set = |line: &str, gives_up| {
+            let lines = with_how("  no waiting  2 s -> 1 s (0.9 to 1.1 s)".into(), &command(line), "", true, gives_up, 80);
+            lines.lines.into_iter().map(|(line, _)| line).collect::<Vec<_>>()
+        };
+        assert_eq!(set("dd if=a of=b", None), ["  no waiting  2 s -> 1 s (0.9 to 1.1 s)   dd if=a of=b"]);
+        let long = "dd if=/a/long/path/to/a/file of=/another/path/to/a/file bs=1M";
+        assert_eq!(set(long, None)[1], format!("      {long}"));
+        let given = set(long, Some("durability: a power failure loses what was written"));
+        assert_eq!(given[1..], [format!("      {long}"), "      gives up durability: a power failure loses what was written".to_owned()]);
+        assert_eq!(
+            set("dd if=a", Some("durability: all of it"))[0],
+            "  no waiting  2 s -> 1 s (0.9 to 1.1 s)   dd if=a   gives up durability"
+        );
+    }
+}
