@@ -20,16 +20,16 @@ const STARTERS: &[(&str, &[&str])] = &[
 ];
 
 /// Where the program stands: behind words that only start it. The last word that could be one, where there is no other.
-pub fn at_program(command: &[String]) -> usize {
+pub fn at_program<W: AsRef<str>>(command: &[W]) -> usize {
     let mut at = 0;
-    while let Some((_, flags)) = command.get(at).and_then(|word| STARTERS.iter().find(|(name, _)| *name == file_name(word))) {
+    while let Some((_, flags)) = command.get(at).and_then(|word| STARTERS.iter().find(|(name, _)| *name == file_name(word.as_ref()))) {
         let mut next = at + 1;
-        while let Some(word) = command.get(next) {
+        while let Some(word) = command.get(next).map(AsRef::as_ref) {
             let is_argument = word.starts_with('-') || word.contains('=') || word.starts_with(|c: char| c.is_ascii_digit());
             if !is_argument {
                 break;
             }
-            next += 1 + usize::from(flags.contains(&word.as_str()));
+            next += 1 + usize::from(flags.contains(&word));
         }
         if next >= command.len() {
             break;

@@ -2,31 +2,30 @@
 
 /// Why a second run of this command would not find what the first one found; `None` where nothing says so. Each command of a shell's text is asked about.
 pub fn consumes(command: &[String]) -> Option<String> {
-    let program = base(command.first()?);
-    let words: Vec<&str> = command.iter().skip(1).map(String::as_str).collect();
-    if let Some(text) = words.iter().position(|word| *word == "-c").filter(|_| SHELLS.contains(&program)).and_then(|at| words.get(at + 1)) {
+    let words: Vec<&str> = command.iter().map(String::as_str).collect();
+    let shell = command.first().is_some_and(|word| SHELLS.contains(&base(word)));
+    if let Some(text) = words.iter().position(|word| *word == "-c").filter(|_| shell).and_then(|at| words.get(at + 1)) {
         // Behind a redirection stand no operands worth asking about.
-        let words = |one: &'_ str| of_words(&one.split(['<', '>']).next().unwrap_or_default().split_whitespace().collect::<Vec<_>>());
+        let words = |one: &str| of_words(&one.split(['<', '>']).next().unwrap_or_default().split_whitespace().collect::<Vec<_>>());
         return text.split([';', '|', '&', '\n', '(', ')']).find_map(words);
     }
-    let all: Vec<&str> = std::iter::once(command[0].as_str()).chain(words).collect();
-    of_words(&all)
+    of_words(&words)
 }
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
-/// Words before a command that is run by them.
-const STARTERS: &[&str] = &["env", "nice", "ionice", "time", "timeout", "stdbuf", "sudo", "taskset", "chrt", "numactl", "xargs", "exec"];
 
 fn base(word: &str) -> &str {
     word.rsplit('/').next().unwrap_or(word)
 }
 
 fn of_words(words: &[&str]) -> Option<String> {
-    let is_own = |word: &&&str| {
-        !word.starts_with('-') && !word.contains('=') && !word.starts_with(|c: char| c.is_ascii_digit()) && !STARTERS.contains(&base(word))
-    };
-    let at = words.iter().position(|word| is_own(&word))?;
-    let (program, rest) = (base(words[at]), &words[at + 1..]);
+    let words = &words[words.iter().take_while(|word| word.contains('=') && !word.starts_with('-')).count()..];
+    let at = thalweg_recipes::at_program(words);
+    let (program, rest) = (base(words.get(at)?), &words[at + 1..]);
+    if matches!(program, "xargs" | "exec") {
+        let is_flag = |word: &&&str| word.starts_with('-') || word.starts_with(|c: char| c.is_ascii_digit());
+        return of_words(&rest[rest.iter().take_while(is_flag).count()..]);
+    }
     let first = rest.iter().find(|word| !word.starts_with('-')).copied().unwrap_or_default();
     let has = |long: &str| rest.iter().any(|word| *word == long || word.strip_prefix(long).is_some_and(|value| value.starts_with('=')));
     let short = |letter: char| rest.iter().any(|word| word.starts_with('-') && !word.starts_with("--") && word.contains(letter));
@@ -79,6 +78,7 @@ mod tests {
             ("rclone move a b", "rclone move"),
             ("rsync -a --remove-source-files a b", "--remove-source-files"),
             ("gzip big", "unless -k"),
+            ("GZIP=-9 xargs -n 1 gzip big", "unless -k"),
             ("xz -T0 big", "unless -k"),
             ("zstd --rm big", "zstd --rm"),
             ("dd if=a of=/dev/vdb bs=1M", "writes over /dev/vdb"),

@@ -13,10 +13,10 @@ use std::process::Command;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::{Grounds, WhatIf};
 use thalweg_measure::{Observer, Progress};
+use thalweg_recipes::Recipe;
 use thalweg_record::Exit;
 use thalweg_report::Prediction;
 use thalweg_trace::numbers::duration;
-use thalweg_recipes::Recipe;
 use thalweg_tune::{Output, Trying, choose, consumes};
 
 /// How a proposed change is tried.
