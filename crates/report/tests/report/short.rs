@@ -72,7 +72,8 @@ fn faults(e: &Explanation) -> Vec<String> {
         must(**command != e.command, format!("{} is the recorded command", command.join(" ")));
         must(!commands[..at].contains(command), format!("{} stands twice", command.join(" ")));
     }
-    for w in e.what_if.iter().filter(|w| w.recipe.is_none()) {
+    // (A knob says itself by which command it is turned.)
+    for w in e.what_if.iter().filter(|w| w.recipe.is_none() && w.flags.is_empty()) {
         must(w.command.is_empty() && w.gives_up.is_none(), format!("{}: a command without a recipe", w.id));
         must(!w.how.trim().is_empty(), format!("{}: nothing of how it is made", w.id));
     }
