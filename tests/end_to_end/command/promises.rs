@@ -12,7 +12,7 @@ fn group<'a>(help: &'a str, heading: &str) -> Vec<(&'a str, &'a str)> {
 fn help_shows_every_verb_in_its_group_with_what_it_does() {
     let said = run(["--help"]).done();
     let verbs = [
-        ("Explain:", &["explain", "record", "merge", "rpcstat", "profile", "report", "export", "doctor"][..]),
+        ("Explain:", &["explain", "record", "diff", "merge", "rpcstat", "profile", "report", "export", "recipes", "doctor"][..]),
         (
             "Store:",
             &[

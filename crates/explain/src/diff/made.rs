@@ -2,6 +2,7 @@
 
 use crate::document::{Explanation, WhatIf};
 use crate::title::base;
+use thalweg_recipes::program;
 
 /// The change of this `id`.
 ///
@@ -28,7 +29,7 @@ pub(super) fn found<'a>(before: &'a Explanation, after: &Explanation) -> Option<
 
 /// How many words of the change are in the later command, if all are and were not before.
 fn by_command(change: &WhatIf, was: &[String], is: &[String]) -> Option<usize> {
-    if change.command.is_empty() {
+    if change.command.is_empty() || program(&change.command) != program(is) {
         return None;
     }
     let (proposed, was, is) = (&plain(&change.command), &plain(was), &plain(is));

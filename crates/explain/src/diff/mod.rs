@@ -44,8 +44,9 @@ pub fn diff(before: &Explanation, after: &Explanation, options: &DiffOptions) ->
         None => made::found(before, after),
     };
     // Who makes a proposed change runs what was proposed, be it another program.
+    let expected = proposed.map(|change| &change.command).filter(|command| !command.is_empty()).unwrap_or(&before.command);
     let different = work::failed(before, after)
-        .or_else(|| if proposed.is_none() { work::different_command(before, after) } else { None })
+        .or_else(|| work::different_command(expected, &after.command))
         .or_else(|| work::different_amount(before, after));
     if let Some(why) = different.as_ref().filter(|_| !options.anyway) {
         return Err(Refused::DifferentWork(why.clone()));

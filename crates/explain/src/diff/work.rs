@@ -14,12 +14,12 @@ pub(super) fn failed(before: &Explanation, after: &Explanation) -> Option<String
 }
 
 /// Another program, or operands that have nothing in common: in words.
-pub(super) fn different_command(before: &Explanation, after: &Explanation) -> Option<String> {
-    let programs = (program(&before.command), program(&after.command));
+pub(super) fn different_command(before: &[String], after: &[String]) -> Option<String> {
+    let programs = (program(before), program(after));
     if programs.0 != programs.1 {
         return Some(format!("they ran different programs: {} and {}", programs.0, programs.1));
     }
-    let (a, b) = (Operands::of(&before.command), Operands::of(&after.command));
+    let (a, b) = (Operands::of(before), Operands::of(after));
     (!a.are_like(&b)).then(|| format!("{} worked on different things: {} and {}", programs.0, a.all.join(" "), b.all.join(" ")))
 }
 
