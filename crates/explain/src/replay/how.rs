@@ -22,6 +22,9 @@ pub(crate) fn facts(parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
     if let Some(server) = far_ends.filter_map(|server| server.strip_suffix(NFS_PORT)).next() {
         know("nfs", server.to_owned());
     }
+    if !parts.tables.connections.is_empty() {
+        know("network", parts.tables.connections.len().to_string());
+    }
     let processors = parts.tables.machines.first().map_or(1, |machine| machine.cpus);
     if processors > 1 {
         know("processors", processors.to_string());
