@@ -74,7 +74,7 @@ fn analysed(source: &dyn Source) -> Result<(), String> {
             return Err("the document is not what it must be".to_owned());
         }
     }
-    if let Ok(explanation) = explain(source, &Explaining { what_if: false, why: true }) {
+    if let Ok(explanation) = explain(source, &Explaining { what_if: false, why: true, ..Explaining::default() }) {
         let share: f64 = explanation.critical_path.iter().map(|c| c.share).sum();
         if !explanation.critical_path.is_empty() && (share - 1.0).abs() > 0.001 {
             return Err(format!("shares sum to {share}"));

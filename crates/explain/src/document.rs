@@ -305,6 +305,31 @@ pub enum PhaseName {
     TearDown,
 }
 
+impl PhaseName {
+    /// Every phase, in order of time.
+    pub const ALL: [PhaseName; 5] = [PhaseName::SetUp, PhaseName::Ramp, PhaseName::Steady, PhaseName::Drain, PhaseName::TearDown];
+
+    /// Its name, as the document has it.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            PhaseName::SetUp => "set-up",
+            PhaseName::Ramp => "ramp",
+            PhaseName::Steady => "steady",
+            PhaseName::Drain => "drain",
+            PhaseName::TearDown => "tear-down",
+        }
+    }
+
+    /// The phase of this name.
+    ///
+    /// # Errors
+    /// There is none, and which there are.
+    pub fn parse(name: &str) -> Result<PhaseName, String> {
+        let known = || PhaseName::ALL.map(PhaseName::as_str).join(", ");
+        PhaseName::ALL.into_iter().find(|phase| phase.as_str() == name).ok_or_else(|| format!("no such phase; there are {}", known()))
+    }
+}
+
 /// What is known of when a channel carried its bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -46,11 +46,13 @@ pub struct Options {
     pub what_if: bool,
     /// Whether to say of each charge by which rules it was charged, and on which spans it rests.
     pub why: bool,
+    /// Explain this phase of the transfer alone: charges, and no prediction.
+    pub phase: Option<document::PhaseName>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { what_if: true, why: false }
+        Options { what_if: true, why: false, phase: None }
     }
 }
 
@@ -91,6 +93,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
     let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);
     let parts = Parts { tables: &tables, ledger: &ledger, facts, seen: &seen, around, sharing, on_wire, start, end };
+    if let Some(name) = options.phase {
+        return assemble::phase::explanation(source.meta(), &parts, name, unrecorded);
+    }
     let mut explanation = document(source, options, &parts, unrecorded);
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     explanation.summary.tuning = assemble::tuning::story(source)?;

@@ -61,7 +61,7 @@ impl Page {
         for line in e.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)) {
             self.paragraph(&line, Ink::Plain);
         }
-        let phases: Vec<String> = e.phases.iter().map(|p| format!("{} {}", phase_name(p), duration(p.end_s - p.start_s))).collect();
+        let phases: Vec<String> = e.phases.iter().map(|p| format!("{} {}", p.name.as_str(), duration(p.end_s - p.start_s))).collect();
         if phases.len() > 1 {
             self.paragraph(&format!("Phases: {}", phases.join(", ")), Ink::Dim);
         }
@@ -259,17 +259,6 @@ impl Page {
                 format!("Note: inconclusive: {first} and {} ({}) are too close to call.", second.cause.name(), percent(second.share));
             self.hanging(0, 2, &said, Ink::Plain);
         }
-    }
-}
-
-fn phase_name(phase: &thalweg_explain::document::Phase) -> &'static str {
-    use thalweg_explain::document::PhaseName;
-    match phase.name {
-        PhaseName::SetUp => "set-up",
-        PhaseName::Ramp => "ramp",
-        PhaseName::Steady => "steady",
-        PhaseName::Drain => "drain",
-        PhaseName::TearDown => "tear-down",
     }
 }
 

@@ -11,6 +11,7 @@ mod gaps;
 pub(crate) mod hottest;
 pub(crate) mod notes;
 pub(crate) mod parts;
+pub(crate) mod phase;
 pub(crate) mod round_trips;
 pub(crate) mod set_limits;
 pub(crate) mod sharing;
@@ -60,7 +61,7 @@ impl Parts<'_> {
         let names: Vec<String> = self.ledger.entries.iter().map(name).collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
-        for (i, entry) in self.ledger.entries.iter().enumerate() {
+        for (i, entry) in self.ledger.entries.iter().enumerate().filter(|(_, entry)| entry.runs.count > 0) {
             groups.entry((entry.cause, &names[i])).or_default().push(i);
         }
         let mut groups: Vec<((Cause, &str), Vec<usize>)> = groups.into_iter().collect();
@@ -180,7 +181,8 @@ impl Parts<'_> {
     /// By entry: how much of it can go before another thread's work is what is waited for. In each bin of
     /// time, what threads other than the one walked on worked would take its place.
     fn slack(&self) -> Vec<f64> {
-        let mut walked = Curve::new(self.start, self.end, crate::limits::observe::BUSY_BINS);
+        let (start, end) = self.seen.interval;
+        let mut walked = Curve::new(start, end, crate::limits::observe::BUSY_BINS);
         for run in &self.ledger.path {
             if self.ledger.entries[run.entry as usize].is_on_thread() {
                 walked.spread(run.start, run.end, (run.end - run.start) as f64);
@@ -193,7 +195,7 @@ impl Parts<'_> {
             sums[i + 1] = sums[i] + f * bin_ns;
         }
         let until = |at: i64| {
-            let x = ((at - self.start) as f64 / bin_ns).clamp(0.0, free.len() as f64);
+            let x = ((at - start) as f64 / bin_ns).clamp(0.0, free.len() as f64);
             let whole = (x as usize).min(free.len());
             sums[whole] + if whole < free.len() { (x - whole as f64) * free[whole] * bin_ns } else { 0.0 }
         };

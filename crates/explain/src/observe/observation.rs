@@ -199,7 +199,8 @@ pub(crate) struct Observation {
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
     pub busy: Curve,
-    end: i64,
+    /// From when to when.
+    pub interval: (i64, i64),
 }
 
 impl Observation {
@@ -218,7 +219,7 @@ impl Observation {
             exchanges: Exchanges::new(round_trips),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
-            end,
+            interval: (start, end),
         }
     }
 
@@ -237,7 +238,7 @@ impl Observation {
     }
 
     fn bytes_moved(&mut self, tables: &Tables, span: &LiveSpan) {
-        if span.bytes() == 0 || span.end > self.end {
+        if span.bytes() == 0 || span.end > self.interval.1 {
             return;
         }
         let actor = &tables.actors[span.track as usize];

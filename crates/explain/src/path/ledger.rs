@@ -218,6 +218,37 @@ impl Ledger {
         }
     }
 
+    /// What was charged from one instant to another. Entries keep their numbers; those that the path does not touch there have no time.
+    pub(crate) fn within(&self, from: i64, until: i64) -> Ledger {
+        let clip = |run: &Run| Run { start: run.start.max(from), end: run.end.min(until), ..*run };
+        let path: Vec<Run> = self.path.iter().map(clip).filter(|run| run.start < run.end).collect();
+        let mut entries = self.entries.clone();
+        entries.iter_mut().for_each(|entry| entry.runs = Lengths::default());
+        path.iter().for_each(|run| entries[run.entry as usize].runs.add((run.end - run.start) as u64));
+        // Who held what was waited for is known for all of an entry: each has the same part of what is left of it.
+        for (entry, whole) in entries.iter_mut().zip(&self.entries) {
+            let part = entry.runs.total_ns as f64 / whole.runs.total_ns.max(1) as f64;
+            entry.holders.iter_mut().chain(&mut entry.waiters).for_each(|(_, ns)| *ns = (*ns as f64 * part) as u64);
+        }
+        let (why, away) = (self.why.clone(), Away::default());
+        Ledger {
+            entries,
+            why,
+            within: self.within,
+            inferred: false,
+            index: HashMap::new(),
+            path,
+            away,
+            counted: false,
+            servers: self.servers.clone(),
+            has_servers: self.has_servers,
+            current: None,
+            wall_ns: until - from,
+            step_ns: self.step_ns,
+            labels: self.labels.clone(),
+        }
+    }
+
     /// The path in steps of at least `step_ns`, latest first.
     pub(crate) fn path_in_steps(&self, step_ns: i64) -> Vec<Run> {
         coarsen(&self.path, step_ns)

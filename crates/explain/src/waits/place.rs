@@ -116,7 +116,7 @@ pub(crate) enum Place {
 }
 
 /// What places are called by: threads of one kind are one, a run queue is a machine's.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Labels {
     /// For each actor the lowest actor with the same end and label.
     labels: Vec<u32>,

@@ -32,7 +32,7 @@ fn all_recordings() -> Vec<PathBuf> {
 static ASKED: LazyLock<Vec<(PathBuf, Explanation)>> = LazyLock::new(|| {
     let asked = |path: PathBuf| {
         let recording = Recording::open(&path).expect("a fixture opens");
-        let explanation = explain(&recording, &Options { why: true, what_if: false }).expect("it is explained");
+        let explanation = explain(&recording, &Options { why: true, what_if: false, ..Options::default() }).expect("it is explained");
         (path, explanation)
     };
     all_recordings().into_iter().map(asked).collect()

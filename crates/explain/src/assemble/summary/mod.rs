@@ -43,6 +43,11 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
     }
 }
 
+/// The summary of one phase of a run, of which only the charges are its own.
+pub(crate) fn of_phase(of: &Of<'_>, about: String) -> Summary {
+    Summary { about, numbers: Vec::new(), innocent: Vec::new(), ..summary(of) }
+}
+
 /// The summary of a recording of packets, of which only the charges are known.
 pub(crate) fn of_packets(command: &[String], about: String, charges: &[Charge], verdict: &Verdict, remark: &str) -> Summary {
     let row = |charge: &Charge| SummaryRow {

@@ -18,6 +18,7 @@ use crate::recordings::temporary::Temporary;
 use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use thalweg_explain::document::PhaseName;
 use thalweg_explain::{Condition, Explanation, Options};
 use thalweg_record::Exit;
 use thalweg_report::TextOptions;
@@ -52,6 +53,9 @@ pub(crate) struct Arguments {
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
+    /// Explain this phase of the transfer alone: set-up (before the first byte), ramp, steady, drain (at its end), tear-down (after the last byte)
+    #[arg(long, value_name = "NAME", value_parser = PhaseName::parse, conflicts_with = "fail_if")]
+    phase: Option<PhaseName>,
     /// Exit with 3 if this holds; may be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
@@ -94,7 +98,7 @@ impl clap::Args for CommandsFlags {
 
 impl Arguments {
     fn options(&self) -> Options {
-        Options { why: self.why, ..Options::default() }
+        Options { why: self.why, phase: self.phase, ..Options::default() }
     }
 
     fn wanted(&self) -> runs::Wanted<'_> {

@@ -24,7 +24,7 @@ use thalweg_tune::{Output, Trying, choose, consumes};
 #[command(next_help_heading = "Trying a change")]
 pub(super) struct TryFlags {
     /// Make the first proposed change that a command makes, run both in turn (--runs of each, default 10), and print predicted against achieved
-    #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "output", "fail_if", "why", "verbose"])]
+    #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "output", "fail_if", "why", "verbose", "phase"])]
     pub(super) is_on: bool,
     /// With --try: do not ask before the runs
     #[arg(long, requires = "is_on")]

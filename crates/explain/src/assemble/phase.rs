@@ -1,0 +1,77 @@
+//! One phase of a transfer alone: before its first byte, until its rate is what it will be, at that rate, until its last byte, after it. It answers
+//! "before it starts" and "stuck at 100 %".
+//!
+//! The walk is that of the whole run, so that what a phase waited for is known beyond its end; what is charged is what lies within. What is counted over
+//! the whole run (bytes, channels, who was idle) is left out, and so are predictions.
+
+use super::parts::Parts;
+use super::summary::{self, Of};
+use super::{notes, verdict};
+use crate::ExplainError;
+use crate::cause::End;
+use crate::document::{Explanation, Model, PhaseName, SCHEMA};
+use thalweg_trace::Meta;
+use thalweg_trace::numbers::duration;
+
+/// Explains the phase of this name.
+///
+/// # Errors
+/// The run has no such phase: nothing was moved, or it is over at once.
+pub(crate) fn explanation(
+    meta: &Meta,
+    whole: &Parts<'_>,
+    name: PhaseName,
+    unrecorded: Option<(End, u32)>,
+) -> Result<Explanation, ExplainError> {
+    let phases = whole.phases();
+    let Some(phase) = phases.iter().find(|phase| phase.name == name) else {
+        let there: Vec<&str> = phases.iter().map(|phase| phase.name.as_str()).collect();
+        let there =
+            if there.is_empty() { "no phases, since it moved nothing".to_owned() } else { format!("the phases {}", there.join(", ")) };
+        return Err(ExplainError::Nothing(format!("there is no phase {}: the run has {there}", name.as_str())));
+    };
+    let at = |seconds: f64| whole.start + (seconds * 1e9) as i64;
+    let (start, end) = (at(phase.start_s), at(phase.end_s));
+    let ledger = whole.ledger.within(start, end);
+    let parts = Parts { ledger: &ledger, start, end, ..*whole };
+    let charges = parts.charges();
+    let verdict = verdict::verdict(&charges.list, None, |_| None);
+    let of = Of {
+        parts: &parts,
+        meta,
+        charges: &charges,
+        verdict: &verdict,
+        round_trips: None,
+        listed: &[],
+        transfers: 0,
+        size_bytes: None,
+        unrecorded,
+    };
+    let about = format!("{}, {} of {}", name.as_str(), duration(parts.wall_s()), duration(whole.wall_s()));
+    Ok(Explanation {
+        schema: SCHEMA.to_owned(),
+        command: meta.command.clone(),
+        recorder: meta.recorder.clone(),
+        dropped_events: meta.dropped_events,
+        start_ns: start,
+        wall_s: parts.wall_s(),
+        size_bytes: None,
+        rate_bytes_per_s: None,
+        summary: summary::of_phase(&of, about),
+        verdict,
+        path: parts.path(&charges),
+        transfers: Vec::new(),
+        unlisted_transfers: None,
+        phases: vec![crate::document::Phase { name, start_s: 0.0, end_s: parts.wall_s() }],
+        channels: Vec::new(),
+        throughput: None,
+        tracks: Vec::new(),
+        round_trips: None,
+        what_if: Vec::new(),
+        advice: Vec::new(),
+        repeated: None,
+        model: Model { replayed_wall_s: None, error: None, reason: None },
+        notes: notes::notes(&parts, meta, unrecorded),
+        critical_path: charges.list,
+    })
+}
