@@ -93,7 +93,7 @@ class Corpus:
         named = score.named(document)
         made = {"name": label["name"], "outcome": score.outcome(held, label["truths"], named)}
         made |= {key: named[key] for key in ("status", "cause", "where")}
-        made["numbers"] = [number["kind"] for number in document["summary"].get("numbers", [])]
+        made["numbers"] = [number["kind"] for number in document.get("summary", {}).get("numbers", [])]
         return {**made, "shares": [round(_charged(document, of), 3) for of in causes]}
 
     def _texts(self, recording):

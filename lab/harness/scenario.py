@@ -15,7 +15,8 @@
     [record]                       tier, flags (of `thalweg record`), ceilings (of which disks), cpu, all (also of the baseline)
     [[faults]]                     kind (a file in lab/faults) and its parameters; the baseline runs without any of them
     [expect]                       causes, one for each fault (alternatives with |), where (what the place of the first cause's largest charge, and the
-                                   sentence, must hold: one text, or a list of alternatives), serial, status
+                                   sentence, must hold: one text, or a list of alternatives), serial, status, number (the kind of the first number behind the rate;
+                                   alternatives with |)
     [predict]                      id of the what-if; what the re-run changes: faults = [{parameters}, ...], or command, or nothing:
                                    then it is the baseline. advised = true: the command that the fault's explanation gives for that what-if is
                                    run, to the letter, with what is said to change of the faults (`command` where there is no explanation)
@@ -40,7 +41,7 @@ KEYS = {
     "copy": {"size", "direction", "command", "cold", "cpu", "checked", "tree", "tree_in"},
     "server": {"kind", "recorded", "cpu", "command", "options"},
     "record": {"tier", "flags", "ceilings", "cpu", "all"},
-    "expect": {"causes", "where", "serial", "status", "share"},
+    "expect": {"causes", "where", "serial", "status", "share", "number"},
     "predict": {"id", "faults", "command", "server_command", "none", "advised"},
 }
 

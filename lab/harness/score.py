@@ -41,6 +41,7 @@ def figures(scenario, walls, explanations):
     made["outcomes"] = [outcome(scenario, made["truths"], one) for one in made["named"]]
     made["shares"] = [[_share(document, causes) for causes in scenario.causes] for document in explanations]
     made["share"] = [median(column) for column in zip(*made["shares"], strict=True)]
+    made["numbers"] = [[number["kind"] for number in document.get("summary", {}).get("numbers", [])] for document in explanations]
     made["unknown"] = max(_share(document, {"unknown"}) for document in explanations)
     made["dropped"] = max(document["dropped_events"] for document in explanations)
     made["prediction"] = _prediction(scenario, made["wall_s"], explanations)
@@ -60,6 +61,9 @@ def checks(scenario, told, short=False):
             found.append(("share", off <= SHARE_POINTS, f"{_words(scenario.causes[at])} {share:.0%}, in truth {truth:.0%}"))
     if scenario.server.get("recorded", True):
         found.append(("unknown", told["unknown"] <= UNKNOWN, f"{told['unknown']:.1%} unknown"))
+    if wanted := scenario.expect.get("number"):
+        met = sum(1 for kinds in told["numbers"] if kinds[:1] and kinds[0] in wanted.split("|"))
+        found.append(("number", met == every, f"{wanted} in {met} of {every}"))
     found.append(("dropped", told["dropped"] == 0, f"{told['dropped']} events dropped"))
     # A clock's error is a promise: the true offset, which the lab knows, lies within.
     for clock in told.get("clocks", []):
