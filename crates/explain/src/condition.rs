@@ -6,6 +6,7 @@
 use crate::cause::Cause;
 use crate::diff::{different_amount, wall_s as wall_of};
 use crate::document::Explanation;
+use crate::limits::summary as limits;
 use thalweg_trace::numbers::{byte_rate, duration, parse_duration, parse_rate, percent};
 
 /// A condition; a run for which it holds is to be failed.
@@ -59,7 +60,8 @@ impl Condition {
         let wall_s = wall_of(e);
         let (holds, figure) = match &self.what {
             What::Rate(side, bound) => {
-                let Some(bytes) = e.size_bytes else {
+                // What programs read as they start is no transfer.
+                let Some(bytes) = e.size_bytes.filter(|bytes| *bytes >= limits::LEAST_BYTES) else {
                     return failed("no bytes were seen to be moved, so there is no rate; 'wall > TIME' can be judged".to_owned());
                 };
                 let rate = bytes as f64 / wall_s;

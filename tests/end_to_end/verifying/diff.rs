@@ -3,11 +3,11 @@
 use crate::common::{Up, content, file, run, scratch, text};
 use std::path::{Path, PathBuf};
 
-/// A recorded `dd` of the same file (4 MiB, unless it is there already), with these operands besides.
+/// A recorded `dd` of the same 64 MiB (of a few calls alone it is not always seen which file they were of), with these operands besides.
 fn dd(here: &Path, name: &str, operands: &[&str]) -> PathBuf {
     let source = here.join("source");
     if !source.exists() {
-        file(here, "source", &content(9, 4 << 20));
+        file(here, "source", &content(9, 64 << 20));
     }
     let recording = here.join(name);
     let (input, output) = (format!("if={}", text(&source)), format!("of={}", text(&here.join("copy"))));
@@ -18,7 +18,7 @@ fn dd(here: &Path, name: &str, operands: &[&str]) -> PathBuf {
 #[test]
 fn what_went_and_what_came_is_said_in_text_as_json_and_as_a_page() {
     let here = scratch();
-    let (before, after) = (dd(here.path(), "a.thw", &["bs=64k", "oflag=dsync"]), dd(here.path(), "b.thw", &["bs=1M"]));
+    let (before, after) = (dd(here.path(), "a.thw", &["bs=1M", "oflag=dsync"]), dd(here.path(), "b.thw", &["bs=2M"]));
     let page = here.path().join("diff.html");
     let said = run(["diff", text(&before), text(&after), "-o", text(&page)]).done().out;
     assert!(said.lines().count() <= 15 && said.lines().all(|line| line.chars().count() <= 80), "{said}");
@@ -43,8 +43,6 @@ fn what_went_and_what_came_is_said_in_text_as_json_and_as_a_page() {
 #[test]
 fn runs_of_different_work_are_refused_with_the_reason() {
     let here = scratch();
-    // (Of a few calls at the very end of a process it is not always seen which file they were of.)
-    file(here.path(), "source", &content(9, 64 << 20));
     let (whole, part) =
         (dd(here.path(), "whole.thw", &["bs=1M", "conv=fsync"]), dd(here.path(), "part.thw", &["bs=1M", "count=16", "conv=fsync"]));
     let slept = here.path().join("slept.thw");

@@ -20,9 +20,9 @@ fn a_condition_that_holds_is_exit_code_3_with_one_line_why() {
 #[test]
 fn rates_are_of_what_was_moved_and_nothing_is_judged_where_nothing_was() {
     let here = scratch();
-    let source = file(here.path(), "a", &content(3, 8 << 20));
+    let source = file(here.path(), "a", &content(3, 64 << 20));
     let (input, output) = (format!("if={}", text(&source)), format!("of={}", text(&here.path().join("b"))));
-    let copy = ["--", "dd", &input, &output, "bs=64k", "conv=fsync"];
+    let copy = ["--", "dd", &input, &output, "bs=1M", "conv=fsync"];
     run([&["explain", "--fail-if", "rate < 1000000Gb/s"], &copy[..]].concat()).failed(3, &["the rate is "]);
     run([&["explain", "--fail-if", "rate < 1Ki"], &copy[..]].concat()).done();
     run(["explain", "--fail-if", "rate < 1GiB/s", "--", "sleep", "0.1"]).failed(1, &["'rate < 1GiB/s' cannot be judged", "no bytes"]);
