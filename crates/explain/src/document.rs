@@ -50,6 +50,9 @@ pub struct Explanation {
     /// The other runs of the command, where it was run several times (`explain -n`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub repeated: Option<Repeated>,
+    /// The devices that the recorded store, or a copy's source, only pretended to have: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub emulated: Option<String>,
     /// The run in a few lines, in the reader's words.
     #[serde(default)]
     pub summary: Summary,

@@ -158,6 +158,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         size_bytes,
         rate_bytes_per_s,
         repeated: None,
+        emulated: notes::emulated(meta),
         summary,
         verdict,
         path: parts.path(&charges),

@@ -15,6 +15,7 @@
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | [`copy`] | copying files in, out and between stores |
 //! | `durable` | files that are there whole or not at all |
+//! | [`emulate`] | disks and links of given rates that are not there |
 //! | `sparse` | holes of local files, and blocks of zeros |
 //! | `sync` | locks, and what panics leave to do |
 //! | [`trust`] | credentials, and how both ends of a connection prove theirs |
@@ -29,6 +30,7 @@ pub mod config;
 mod controller;
 pub mod copy;
 mod durable;
+pub mod emulate;
 mod error;
 mod io;
 pub mod limits;

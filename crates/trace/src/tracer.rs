@@ -95,6 +95,14 @@ impl TraceHandle {
         Some(object)
     }
 
+    /// Names a device: its track, and the object of the same name; `None` when off.
+    pub fn device(&self, role: Role, name: &str, attributes: &[(&str, String)]) -> Option<(TrackId, ObjectId)> {
+        let host = self.inner.as_ref()?.host;
+        let track = TrackId::new(self.fresh())?;
+        self.event(Event::Track(Track { track, host, kind: TrackKind::Device, role, pid: None, tid: None, name: name.to_owned() }));
+        Some((track, self.object(crate::ObjectKind::Device, name, attributes)?))
+    }
+
     /// A tracer for the calling thread. Stays on that thread.
     pub fn thread(&self, name: &str) -> Tracer {
         let Some(inner) = &self.inner else { return Tracer { on: None } };

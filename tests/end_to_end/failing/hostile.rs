@@ -162,6 +162,7 @@ impl Service for Hostile {
             store: STORE,
             service_start: Default::default(),
             change: 0,
+            emulated: None,
         })
     }
 

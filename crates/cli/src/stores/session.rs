@@ -9,6 +9,7 @@ use thalweg_store::client::walk::{WalkOptions, Walker};
 use thalweg_store::client::{DataClient, FileHandle, Store};
 use thalweg_store::config::{StoreAddress, is_plain, without_pin};
 use thalweg_store::copy::{TreeStore, umask};
+use thalweg_store::emulate::Emulation;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{
     Attributes, Detail, FileId, FileLayout, LayoutChoice, LotId, Owner, Place, SetAttributes, Small, StoreMap,
@@ -50,6 +51,13 @@ impl<'a> Sessions<'a> {
     }
 }
 
+impl Sessions<'_> {
+    /// Those that were connected to, in order.
+    pub(crate) fn all(&self) -> Vec<Arc<Session>> {
+        self.open.lock().iter().map(|(_, session)| Arc::clone(session)).collect()
+    }
+}
+
 impl Session {
     /// Connects to the metadata service, and learns who is who. I/O servers are connected to when they are needed.
     pub(crate) fn connect(store: &StoreAddress, flags: &StoreFlags) -> Result<Session, Failure> {
@@ -86,6 +94,11 @@ impl Session {
     /// Who is who.
     pub(crate) fn map(&self) -> Arc<StoreMap> {
         self.names.map()
+    }
+
+    /// The devices that the store pretends to have.
+    pub(crate) fn emulated(&self) -> Option<Emulation> {
+        self.names.emulated()
     }
 
     /// Whether bytes go in clear to a server beyond loopback.

@@ -30,6 +30,13 @@ pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32
     notes
 }
 
+/// The devices that a store, or a copy's source, only pretended to have.
+pub(crate) fn emulated(meta: &Meta) -> Option<String> {
+    let said = |name: &str| meta.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.clone());
+    let parts: Vec<String> = said("emulated").into_iter().chain(said("emulated.source").map(|rate| format!("source {rate}"))).collect();
+    (!parts.is_empty()).then(|| parts.join(", "))
+}
+
 /// What is said of ranks that others waited for and of which nothing was recorded.
 pub(crate) fn of_ranks(unrecorded: &BTreeMap<String, i64>) -> Option<String> {
     let ns: i64 = unrecorded.values().sum();

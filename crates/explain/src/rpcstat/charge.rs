@@ -118,6 +118,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
         wall_s: document.wall_s,
         size_bytes,
         rate_bytes_per_s,
+        emulated: None,
         summary: summary::of_packets(&meta.command, about, &charges, &verdict, remark),
         verdict,
         path: path(&charges, &bins, times.moving.bin_s(), document.wall_s),

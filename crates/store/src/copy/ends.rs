@@ -8,6 +8,7 @@ use crate::client::engine::flow::{Endpoint, Flow, Moving, Task, Work};
 use crate::client::engine::{Engine, EngineOptions};
 use crate::client::verifiers::Verifiers;
 use crate::client::{FileHandle, Store};
+use crate::emulate::Disk;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::io::Durability;
 use crate::protocol::metadata::{self, Existing, FileKind, LayoutChoice};
@@ -19,6 +20,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_layout::FlowBuffer;
 use thalweg_trace::machine::device_of;
+use thalweg_trace::numbers;
 use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 
 /// Where bytes come from.
@@ -61,6 +63,9 @@ pub(super) struct StoreEnd {
     pub engine: Mutex<Option<Engine>>,
 }
 
+/// What the disk that a source pretends to be on is called in recordings.
+const EMULATED_SOURCE: &str = "emulated source disk";
+
 /// The name that a file has while it is copied.
 pub(super) fn partial_name(path: &str) -> String {
     format!("{path}.partial")
@@ -93,7 +98,8 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
         let mut attributes = vec![("to", sink_name(&job.sink))];
         attributes.extend(size.map(|size| ("size_bytes", size.to_string())));
         if let Source::Local(path) = &job.source {
-            attributes.extend(on_device(mode, path));
+            let emulated = job.emulated_source.map(|_| ("device", EMULATED_SOURCE.to_owned()));
+            attributes.extend(emulated.or_else(|| on_device(mode, path)));
         }
         mode.object(ObjectKind::File, &name, &attributes)
     };
@@ -102,6 +108,9 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
         Source::Local(path) => {
             let mut source = LocalSource::open(path)?;
             source.object = named(Some(source.size_bytes()));
+            source.disk = job
+                .emulated_source
+                .map(|rate| (Disk::new(EMULATED_SOURCE, format!("disk {}", numbers::byte_rate(rate as f64)), rate, 0), mode.clone()));
             let (size, mode, object) = (source.size_bytes(), source.mode(), source.object);
             OpenSource { end: From::Local(Arc::new(source)), size_bytes: Some(size), mode, object }
         }

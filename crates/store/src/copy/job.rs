@@ -93,6 +93,8 @@ pub struct CopyJob {
     pub force: bool,
     /// What becomes of holes.
     pub sparse: Sparse,
+    /// Bytes per second of the disk that a local source pretends to be on.
+    pub emulated_source: Option<u64>,
     /// Whether to trace it.
     pub recording: Option<Recording>,
     /// Reached by a tuner while the copy runs.
@@ -103,7 +105,7 @@ impl CopyJob {
     /// A copy with nothing special about it.
     pub fn new(source: Source, sink: Sink) -> CopyJob {
         let (tuning, sparse, control) = (Tuning::default(), Sparse::default(), Arc::default());
-        CopyJob { source, sink, tuning, sync: false, force: false, sparse, recording: None, control }
+        CopyJob { source, sink, tuning, sync: false, force: false, sparse, emulated_source: None, recording: None, control }
     }
 }
 

@@ -4,6 +4,7 @@
 
 use super::draft;
 use crate::client::engine::flow;
+use crate::emulate::{Disk, Work};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::sparse;
@@ -18,7 +19,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
-use thalweg_trace::{ObjectId, TrackId};
+use thalweg_trace::{ObjectId, SpanKind, Time, TraceHandle, TrackId};
 
 /// A file being read.
 pub(super) struct LocalSource {
@@ -27,6 +28,8 @@ pub(super) struct LocalSource {
     /// As it was when the copy began.
     before: Metadata,
     pub object: Option<ObjectId>,
+    /// The disk that it pretends to be on, and where that is recorded.
+    pub disk: Option<(Disk, TraceHandle)>,
 }
 
 fn failure(path: &Path, error: std::io::Error) -> Error {
@@ -61,7 +64,7 @@ impl LocalSource {
         if !before.is_file() {
             return Err(Error::new(ErrorKind::SourceChanged, "is no regular file any more").on_file(path.display().to_string()));
         }
-        Ok(LocalSource { file, path: path.to_owned(), before, object: None })
+        Ok(LocalSource { file, path: path.to_owned(), before, object: None, disk: None })
     }
 
     /// Its size when the copy began.
@@ -135,14 +138,20 @@ const READ_AHEAD_BYTES: u64 = 4 << 20;
 
 impl flow::Source for LocalSource {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        self.file.read_exact_at(buffer, offset).map_err(|e| match e.kind() {
+        let asked = Time::now();
+        let read = self.file.read_exact_at(buffer, offset).map_err(|e| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => {
                 let end = offset + buffer.len() as u64;
                 let problem = format!("had {} bytes when the copy began, and now ends before byte {end}: copy it again", self.before.len());
                 Error::new(ErrorKind::SourceChanged, problem).on_file(self.path.display().to_string())
             }
             _ => failure(&self.path, e),
-        })
+        });
+        if let Some((disk, mode)) = &self.disk {
+            let work = Work { kind: SpanKind::DiskRead, file: 0, offset, bytes: buffer.len() as u64, asked };
+            disk.work(&work, Some((mode, 0, None)));
+        }
+        read
     }
 
     fn object(&self) -> Option<ObjectId> {

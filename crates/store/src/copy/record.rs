@@ -25,6 +25,8 @@ pub struct Recorder {
     clocks: Vec<(HostId, Reading)>,
     /// Servers that could not be asked.
     unrecorded: Vec<String>,
+    /// The devices that a store pretends to have.
+    emulated: Option<String>,
 }
 
 fn failure(error: thalweg_trace::TraceError) -> Error {
@@ -76,6 +78,7 @@ impl Recorder {
             Numbers { hosts: vec![(machine::boot_id(), recording.node.clone())], rows: vec![here], clocks: Vec::new(), last_space: 1 };
         let (mut sessions, mut at_names, mut unrecorded) = (Vec::new(), Vec::new(), Vec::new());
         let mut at_links = Vec::new();
+        let mut emulated: Option<String> = None;
         for store in stores {
             for link in store.data.links() {
                 // A server that is down is not what this is about: whether the copy needs it, the copy will show.
@@ -88,6 +91,7 @@ impl Recorder {
                 }
             }
             store.names.with_connection(&mut |connection| {
+                emulated = emulated.take().or_else(|| connection.hello().emulated.map(|emulation| emulation.to_string()));
                 at_names.push(((*store).clone(), numbers.begin(connection)?));
                 Ok(())
             })?;
@@ -111,7 +115,8 @@ impl Recorder {
             link.set_recording(Some(SessionOf { mode: mode.clone(), session }));
         }
         let stores = stores.iter().map(|s| (*s).clone()).collect();
-        let recorder = Recorder { writer, mode, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded };
+        let recorder =
+            Recorder { writer, mode, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded, emulated };
         for (store, session) in &recorder.at_names {
             store.names.with_connection(&mut |connection| {
                 connection.record(&recorder.mode, *session);
@@ -161,6 +166,7 @@ impl Recorder {
         if !self.unrecorded.is_empty() {
             attributes.push(("unrecorded_servers".to_owned(), self.unrecorded.join(", ")));
         }
+        attributes.extend(self.emulated.take().map(|emulated| ("emulated".to_owned(), emulated)));
         let path = self.writer.path().to_owned();
         let ending = Ending { end, exit_code: Some(exit_code), dropped_events, attributes };
         self.writer.finish(ending).map_err(failure)?;

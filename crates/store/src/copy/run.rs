@@ -14,6 +14,7 @@ use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
+use thalweg_trace::numbers;
 use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 
 /// Makes a copy.
@@ -71,6 +72,7 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
         ("data_path", data_path.to_owned()),
     ];
     let mut attributes: Vec<(String, String)> = pairs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    attributes.extend(job.emulated_source.map(|rate| ("emulated.source".to_owned(), numbers::byte_rate(rate as f64))));
     let command = job.recording.as_ref().map_or(&[][..], |recording| &recording.command);
     let knobs = [("requests", outcome.requests), ("depth", outcome.depth), ("streams", outcome.streams)];
     for (name, value) in knobs {

@@ -1,14 +1,14 @@
 //! Many short writes, or reads, in one request: what a tree of small files is made of. Each has its own result; what fails for one (a
 //! full target) does not stop the others.
 
-use super::service::{IoSession, at_target, bounded, within_a_file};
+use super::service::{IoSession, at_target, bounded, emulated, within_a_file};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, Durability, IoReply, Refusal};
 use crate::wire::Exchange;
 use std::sync::Arc;
 use thalweg_bulk::{crc32c, resize};
-use thalweg_trace::{SpanFields, SpanKind};
+use thalweg_trace::{SpanFields, SpanKind, Time};
 
 /// Bytes of all parts together.
 fn total(parts: &[(DatafileId, u64, u64)]) -> Result<u64> {
@@ -39,7 +39,7 @@ impl IoSession {
         }
         self.with_memory(length, |session| {
             session.receive(exchange, length, || format!("{length} bytes of {} writes", writes.len()))?;
-            let writing = exchange.tracer.begin();
+            let (writing, asked) = (exchange.tracer.begin(), Time::now());
             let mut rest = &session.buffer[..];
             let mut each: Vec<Result<()>> = Vec::with_capacity(writes.len());
             for (id, offset, length) in writes {
@@ -47,6 +47,7 @@ impl IoSession {
                 rest = others;
                 each.push(session.write_one(*id, *offset, bytes, durability));
             }
+            session.emulate_many(exchange, SpanKind::DiskWrite, writes, asked);
             let about = SpanFields { size_bytes: Some(length), count: Some(writes.len() as u32), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Synced {
@@ -84,11 +85,20 @@ impl IoSession {
         written.map_err(|e| at_target(e, target))
     }
 
+    /// Does many requests' work on the disks that the targets pretend to be on.
+    fn emulate_many(&self, exchange: &Exchange<'_>, kind: SpanKind, parts: &[(DatafileId, u64, u64)], asked: Time) {
+        for &(id, offset, length) in parts {
+            if let Ok(target) = self.server.target(id) {
+                emulated(target, exchange, (kind, id, offset, length), asked);
+            }
+        }
+    }
+
     /// Reads one after the other, and sends what there was.
     pub(super) fn read_many(&mut self, exchange: &mut Exchange<'_>, reads: &[(DatafileId, u64, u64)]) -> Result<()> {
         let length = total(reads)?;
         self.with_memory(length, |session| {
-            let reading = exchange.tracer.begin();
+            let (reading, asked) = (exchange.tracer.begin(), Time::now());
             resize(&mut session.buffer, length as usize);
             let server = Arc::clone(&session.server);
             let mut have = 0;
@@ -104,6 +114,7 @@ impl IoSession {
                 have += *read.as_ref().unwrap_or(&0);
                 each.push(read.map(|n| n as u64).map_err(|e| refusal(&e)));
             }
+            session.emulate_many(exchange, SpanKind::DiskRead, reads, asked);
             let about = SpanFields { size_bytes: Some(have as u64), count: Some(reads.len() as u32), ..exchange.about() };
             exchange.tracer.end(reading, SpanKind::FileRead, about);
             let checking = exchange.tracer.begin();

@@ -5,6 +5,7 @@ use super::follower::{Follower, seen};
 use super::memory::Pool;
 use super::options::IoServerOptions;
 use super::target::Target;
+use crate::emulate::Work;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
@@ -18,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
 use thalweg_bulk::{crc32c, resize};
 use thalweg_trace::machine::device_of;
-use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind};
+use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind, Time};
 
 /// Serves datafiles of one or more targets.
 pub(crate) struct IoServer {
@@ -151,6 +152,7 @@ impl Service for IoServer {
             store: self.options.store,
             service_start: seen.start,
             change: seen.change,
+            emulated: None,
         })
     }
 
@@ -302,10 +304,11 @@ impl IoSession {
 
         self.receive(exchange, length, || format!("{length} bytes for target {} at {offset}", id.target))?;
         if length > 0 {
-            let writing = exchange.tracer.begin();
+            let (writing, asked) = (exchange.tracer.begin(), Time::now());
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
             datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
+            emulated(target, exchange, (SpanKind::DiskWrite, id, offset, length), asked);
             let about = SpanFields { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);
             if durability == Durability::Underway {
@@ -345,7 +348,7 @@ impl IoSession {
         }
         let server = Arc::clone(&self.server);
         let target = server.readable(id, &self.who)?;
-        let reading = exchange.tracer.begin();
+        let (reading, asked) = (exchange.tracer.begin(), Time::now());
         let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
             Some(datafile) => {
                 resize(&mut self.buffer, length as usize);
@@ -354,6 +357,7 @@ impl IoSession {
             }
             None => (0, None),
         };
+        emulated(target, exchange, (SpanKind::DiskRead, id, offset, have as u64), asked);
         let size_bytes = Some(have as u64);
         let about = SpanFields { object, offset_bytes: Some(offset), size_bytes, ..exchange.about() };
         exchange.tracer.end(reading, SpanKind::FileRead, about);
@@ -404,11 +408,21 @@ impl IoSession {
             ("file", id.file.to_string()),
             ("datafile", id.index.to_string()),
         ];
-        attributes.extend(device_of(&datafile.path()).map(|device| ("device", device)));
+        let emulated = self.server.target(id).ok().and_then(Target::disk).map(|disk| disk.name().to_owned());
+        attributes.extend(emulated.or_else(|| device_of(&datafile.path())).map(|device| ("device", device)));
         let object = mode.object(ObjectKind::File, &datafile.path().display().to_string(), &attributes)?;
         self.objects.insert(id, (session, object));
         Some(object)
     }
+}
+
+/// Does a request's work (kind, datafile, offset, bytes) on the disk that a target pretends to be on. What really happened since it was
+/// asked for has taken a part of that time already.
+pub(super) fn emulated(target: &Target, exchange: &Exchange<'_>, (kind, id, offset, bytes): (SpanKind, DatafileId, u64, u64), asked: Time) {
+    let Some(disk) = target.disk() else { return };
+    let recorded = exchange.recording().map(|mode| (mode, exchange.header().session, exchange.tracer.track()));
+    let file = id.file.0.rotate_left(16) ^ u64::from(id.index);
+    disk.work(&Work { kind, file, offset, bytes, asked }, recorded);
 }
 
 pub(super) fn at_target(error: Error, target: &Target) -> Error {

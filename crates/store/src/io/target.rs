@@ -25,6 +25,7 @@ use super::lots::{Lots, More};
 use super::name::{DATAFILES, each_datafile};
 use super::open::OpenDatafiles;
 use crate::durable;
+use crate::emulate::{Disk, Emulation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{ServiceStart, Witnessed};
@@ -94,6 +95,8 @@ pub(crate) struct Target {
     home: Arc<Home>,
     open: OpenDatafiles,
     epoch: Epoch,
+    /// The disk that it pretends to be on.
+    disk: Option<Disk>,
     /// Locked as long as the target is served, so that no other process serves it.
     _lock: File,
 }
@@ -142,7 +145,14 @@ impl Target {
             return Err(Error::new(ErrorKind::Busy, format!("{} is served by another process already", directory.display())));
         }
         let epoch = Epoch::open(directory)?;
-        Ok(Target { number, home: Arc::new(Home::open(directory, number, is_new)?), open: OpenDatafiles::default(), epoch, _lock: lock })
+        Ok(Target {
+            number,
+            home: Arc::new(Home::open(directory, number, is_new)?),
+            open: OpenDatafiles::default(),
+            epoch,
+            disk: None,
+            _lock: lock,
+        })
     }
 
     /// Makes target `number` of `store` in `directory`, unless it is there already, and opens it. Whatever is in the directory stays.
@@ -221,6 +231,18 @@ impl Target {
     /// Its number.
     pub(crate) fn number(&self) -> TargetId {
         self.number
+    }
+
+    /// From now on it is as slow as a disk like this.
+    pub(crate) fn emulate(&mut self, emulation: &Emulation) {
+        let name = format!("emulated disk {}", self.number);
+        let disk = emulation.disk_bytes_per_s.zip(emulation.disk());
+        self.disk = disk.map(|(rate, text)| Disk::new(name, text, rate, emulation.seek_ns));
+    }
+
+    /// The disk that it pretends to be on.
+    pub(crate) fn disk(&self) -> Option<&Disk> {
+        self.disk.as_ref()
     }
 
     /// Its directory.

@@ -1,5 +1,6 @@
 //! What every server understands: the greeting, and the recording of its own work.
 
+use crate::emulate::Emulation;
 use serde::{Deserialize, Serialize};
 use thalweg_trace::{Host, HostId, IdSpace, Time};
 
@@ -93,6 +94,8 @@ pub struct HelloReply {
     pub service_start: ServiceStart,
     /// An I/O server: how far the metadata's log had come in that start, as far as its targets were notified. The metadata service: 0.
     pub change: u64,
+    /// The devices that its store pretends to have.
+    pub emulated: Option<Emulation>,
 }
 
 /// One start of a store's metadata service.

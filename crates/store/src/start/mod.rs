@@ -8,6 +8,7 @@ mod credentials;
 
 pub use self::credentials::init as init_credential;
 use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
+use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
 use crate::metadata::database::Database;
@@ -48,6 +49,8 @@ pub struct StartOptions {
     pub accept_older_metadata: bool,
     /// Go on without what is behind damage in the metadata's log; it is put aside.
     pub drop_damaged_log: bool,
+    /// The devices that the store pretends to have.
+    pub emulated: Option<Emulation>,
 }
 
 /// What store to start.
@@ -194,6 +197,10 @@ impl Drop for RunningStore {
 /// When the directories belong to another store or are divided otherwise, or a port is in use; [`ErrorKind::Absent`] when a target or the
 /// metadata of a store that was made before is not there, or the metadata is older than its targets.
 pub fn up(options: &UpOptions) -> Result<RunningStore> {
+    if options.start.emulated.is_some() && options.start.beyond_loopback {
+        let problem = "a link that is emulated is this machine's own: --emulate and --beyond-loopback do not go together";
+        return Err(Error::new(ErrorKind::Invalid, problem));
+    }
     let planned = plan(options)?;
     let path = planned.path.clone();
     let mut start = options.start;
@@ -369,7 +376,7 @@ impl RunningStore {
         let mut targets = Vec::new();
         for (number, directory) in &server.targets {
             let open = if start.initialise { Target::initialise } else { Target::open };
-            let target = open(directory, self.config.store, *number).map_err(|e| e.at_server(&server.name))?;
+            let mut target = open(directory, self.config.store, *number).map_err(|e| e.at_server(&server.name))?;
             if target.is_adopted() {
                 self.notes.push(format!(
                     "{}: target {number} was made by an earlier release and is adopted: it has files up to start {} of the metadata service",
@@ -377,11 +384,13 @@ impl RunningStore {
                     target.seen().start.epoch
                 ));
             }
+            start.emulated.iter().for_each(|emulation| target.emulate(emulation));
             targets.push(target);
         }
         let mut options = IoServerOptions::new(&server.name, &server.node, &self.credential, &self.gate);
         options.metadata = self.config.service();
         options.serve.beyond_loopback = start.beyond_loopback;
+        options.serve.emulated = start.emulated;
         options.serve.tls = self.tls(&server.name, self.config.server(&server.name)?.key)?;
         self.io.push((server.name.clone(), IoServer::start(listener, targets, options)?));
         Ok(())
@@ -424,6 +433,7 @@ impl RunningStore {
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);
             let mut serving = ServeOptions::new(METADATA_NAME, node, Arc::clone(&self.gate));
             serving.beyond_loopback = start.beyond_loopback;
+            serving.emulated = start.emulated;
             serving.tls = self.tls(METADATA_NAME, config.metadata.key)?;
             let running = serve_on(listener, Arc::clone(&service) as _, serving)?;
             if !service.namespace().accepted().is_empty() {

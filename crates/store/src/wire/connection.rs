@@ -89,6 +89,7 @@ impl Connection {
             store: 0,
             service_start: ServiceStart::default(),
             change: 0,
+            emulated: None,
         };
         let mut connection = Connection {
             channel,
@@ -178,7 +179,10 @@ impl Connection {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
-        self.recording = Recorded::new(mode, session, &name, &self.hello.server, Some(self.channel.socket()));
+        self.recording = match self.hello.emulated.as_ref().filter(|emulation| emulation.link().is_some()) {
+            Some(emulation) => Recorded::emulated(mode, session, (&name, &self.hello.server), emulation),
+            None => Recorded::new(mode, session, &name, &self.hello.server, Some(self.channel.socket())),
+        };
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.

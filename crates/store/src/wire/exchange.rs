@@ -4,6 +4,7 @@ use super::channel::Channel;
 use super::counted::Counted;
 use super::header::{HEADER_BYTES, Header, Kind};
 use super::socket;
+use crate::emulate::Line;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::checked;
@@ -16,6 +17,8 @@ use thalweg_trace::{ObjectId, RequestId, SpanFields, SpanId, SpanKind, TraceHand
 /// A request being worked on. Exactly one reply is sent for it; what is left of its payload is skipped afterwards.
 pub struct Exchange<'a> {
     pub(super) channel: &'a mut Channel,
+    /// The connection's part in a link that is emulated.
+    pub(super) line: Option<&'a mut Line>,
     pub(super) header: Header,
     pub(super) body: &'a [u8],
     pub(super) payload_left: u64,
@@ -73,6 +76,9 @@ impl Exchange<'_> {
             .receive_payload(buffer, limits::SERVER_SILENCE)
             .map_err(|e| socket::failure("its request's payload was received", e, limits::SERVER_SILENCE))?;
         self.payload_left -= buffer.len() as u64;
+        if let Some(line) = &self.line {
+            line.payload_came(self.payload_left);
+        }
         if let Some(counted) = self.counted {
             counted.came();
         }
@@ -137,7 +143,11 @@ impl Exchange<'_> {
         if let Some(counted) = self.counted {
             counted.sending(self.tracer);
         }
-        self.channel.send_pieces(&mut pieces).map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
+        let sent = match &mut self.line {
+            Some(line) => line.send([self.scratch, payload], self.mode.and_then(|mode| Some((mode, self.object?)))),
+            None => self.channel.send_pieces(&mut pieces),
+        };
+        sent.map_err(|e| socket::failure("its reply was sent", e, limits::SERVER_SILENCE))?;
         let size_bytes = Some((self.scratch.len() + payload.len()) as u64);
         let about = SpanFields { object: self.object, size_bytes, ..self.about() };
         self.tracer.end(sending, SpanKind::NetSend, about);

@@ -1,6 +1,7 @@
 //! A connection whose requests are recorded: in which session of the server's, and under which numbers.
 
 use super::counted::Counted;
+use crate::emulate::{Emulation, round_trip};
 use std::net::TcpStream;
 use std::sync::Arc;
 use thalweg_trace::{ObjectId, ObjectKind, TraceHandle, Tracer};
@@ -24,6 +25,17 @@ impl Recorded {
             let object = mode.object(ObjectKind::Connection, name, &attributes);
             let counted = socket.and_then(|socket| Counted::new(mode, object, socket));
             Recorded { mode: mode.clone(), session, object, counted }
+        })
+    }
+
+    /// The same of a connection whose link is emulated: what TCP says of the real one is not recorded, since it is not about that.
+    pub(super) fn emulated(mode: &TraceHandle, session: u32, (name, server): (&str, &str), emulation: &Emulation) -> Option<Recorded> {
+        let link = emulation.link().unwrap_or_default();
+        let attributes = [("server", server.to_owned()), ("end", "client".to_owned()), ("emulated", link)];
+        mode.is_on().then(|| {
+            let object = mode.object(ObjectKind::Connection, name, &attributes);
+            object.iter().for_each(|object| round_trip(mode, *object, emulation.rtt_ns));
+            Recorded { mode: mode.clone(), session, object, counted: None }
         })
     }
 

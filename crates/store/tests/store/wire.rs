@@ -26,6 +26,7 @@ impl Service for Echo {
             store: 7,
             service_start: Default::default(),
             change: 0,
+            emulated: None,
         })
     }
     fn kind(&self) -> Kind {

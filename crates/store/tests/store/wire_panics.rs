@@ -30,6 +30,7 @@ impl Service for Clumsy {
             store: 7,
             service_start: Default::default(),
             change: 0,
+            emulated: None,
         })
     }
     fn kind(&self) -> Kind {

@@ -3,6 +3,7 @@
 //! Each finding is one small probe and one line in [`findings`], or comes from the recorders' own. A probe reads; it changes nothing.
 //! `--ceilings` measures instead: what devices and the loopback reach.
 
+use crate::emulation;
 use crate::failure::Failure;
 use crate::output;
 use crate::session::IN_CLEAR;
@@ -10,6 +11,7 @@ use serde::Serialize;
 use std::time::Duration;
 use thalweg_record::probe::{self, Finding, State, good, less};
 use thalweg_store::config::{StoreAddress, is_plain, without_pin};
+use thalweg_store::emulate::Emulation;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
@@ -106,21 +108,29 @@ fn ceilings(paths: &[std::path::PathBuf]) -> Result<(), Failure> {
 /// Whether a store answers, and whether its bytes are in clear on a network.
 fn store(address: &str) -> Finding {
     let name = "store".to_owned();
-    let reached = || -> Result<Vec<String>, String> {
+    let reached = || -> Result<(Vec<String>, Option<Emulation>), String> {
         let store = StoreAddress::parse(address).map_err(|e| e.to_string())?;
         let credentials = store.credentials(None).map_err(|e| e.to_string())?;
         let service = store.service().map_err(|e| e.to_string())?;
         let options = Connect { timeout: STORE_SILENCE, credentials, ..Connect::default() };
         let names = MetadataClient::connect(&mut Tracer::off(), &service, &options).map_err(|e| e.to_string())?;
         let servers = names.map().servers.iter().map(|server| server.address.clone()).collect::<Vec<_>>();
-        Ok(std::iter::once(service).chain(servers).collect())
+        Ok((std::iter::once(service).chain(servers).collect(), names.emulated()))
     };
     match reached() {
         Err(problem) => less(name, State::Absent, problem, "verbs that need the store fail", "start it, or give its credential"),
-        Ok(addresses) if addresses.iter().any(|address| is_plain(address)) => {
+        Ok((addresses, _)) if addresses.iter().any(|address| is_plain(address)) => {
             less(name, State::Limited, format!("{address} answers, and runs with --plain"), IN_CLEAR, "start it without --plain")
         }
-        Ok(addresses) => good(name, format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1)),
+        Ok((addresses, emulated)) => {
+            let found = format!("{} answers, with {} I/O servers", without_pin(&addresses[0]), addresses.len() - 1);
+            match emulated {
+                Some(emulated) => {
+                    less(name, State::Limited, found, &emulation::of_store(&emulated), "start it without --emulate for this machine's own")
+                }
+                None => good(name, found),
+            }
+        }
     }
 }
 

@@ -37,6 +37,7 @@ impl StartFlags {
             initialise: self.initialise,
             accept_older_metadata: self.accept_older_metadata,
             drop_damaged_log: self.drop_damaged_log,
+            emulated: None,
         }
     }
 

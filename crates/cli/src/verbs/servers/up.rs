@@ -3,9 +3,11 @@
 //! The first line on standard output is the store's address and nothing else, so that a script can read it and go on.
 
 use super::starting::{self, StartFlags, until_stopped};
+use crate::emulation;
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
-use thalweg_store::start::{self, UpOptions};
+use thalweg_store::emulate::Emulation;
+use thalweg_store::start::{self, StartOptions, UpOptions};
 use thalweg_trace::numbers;
 
 /// Arguments of `thalweg up`.
@@ -29,6 +31,10 @@ pub(crate) struct Arguments {
     host: String,
     #[command(flatten)]
     start: StartFlags,
+    /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), each server a
+    /// link of this rate in each direction, at this round trip. Whatever is left out is the machine's own. Everything that shows the store says so
+    #[arg(long, value_name = "disk=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
+    emulate: Option<Emulation>,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
@@ -46,13 +52,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         host: arguments.host.clone(),
         port: arguments.port,
         node: arguments.node.clone().filter(|n| !n.is_empty()),
-        start: arguments.start.options(),
+        start: StartOptions { emulated: arguments.emulate, ..arguments.start.options() },
         ..UpOptions::new(&arguments.directories)
     };
     let store = start::up(&options).map_err(Failure::failed)?;
     arguments.start.warn(&store);
     let address = store.address();
     output::line(&address.to_string())?;
+    if let Some(emulated) = &arguments.emulate {
+        output::note(&emulation::of_store(emulated));
+    }
     if !arguments.print_address {
         let config = store.config();
         let targets: usize = config.servers.iter().map(|s| s.targets.len()).sum();

@@ -4,7 +4,7 @@ use super::lot;
 use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
 use crate::session::{IN_CLEAR, Session};
-use crate::{failure::Failure, output};
+use crate::{emulation, failure::Failure, output};
 use serde::Serialize;
 use thalweg_store::client::partials::Partial;
 use thalweg_store::protocol::lots::LotOperation;
@@ -33,6 +33,9 @@ struct Document {
     lots: Vec<Lot>,
     /// Bytes go in clear to servers beyond loopback.
     in_clear: bool,
+    /// The devices that the store pretends to have (`up --emulate`).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulated: Option<String>,
     partials: Partials,
     /// Servers that did not answer, and why.
     silent: Vec<String>,
@@ -78,9 +81,17 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let session = Session::connect(&path.store, &arguments.store)?;
     let (targets, silent) = targets(&session);
     let lots: Vec<Lot> = lots::asked(&session, LotOperation::Show { name: None })?.iter().map(Lot::of).collect();
-    let (in_clear, partials) = (session.is_in_clear(), Partials::of(&session)?);
+    let (in_clear, emulated, partials) = (session.is_in_clear(), session.emulated(), Partials::of(&session)?);
     if arguments.json {
-        output::json(&Document { schema: "thalweg.df/1", targets, lots, in_clear, partials, silent: silent.clone() })?;
+        output::json(&Document {
+            schema: "thalweg.df/1",
+            targets,
+            lots,
+            in_clear,
+            emulated: emulated.map(|e| e.to_string()),
+            partials,
+            silent: silent.clone(),
+        })?;
     } else {
         let bytes = |b: Option<u64>| b.map_or("?".to_owned(), numbers::size);
         let used = |t: &Target| match (t.total_bytes, t.free_bytes) {
@@ -109,6 +120,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         }
         if in_clear {
             output::line(IN_CLEAR)?;
+        }
+        if let Some(emulated) = &emulated {
+            output::line(&emulation::of_store(emulated))?;
         }
         partials.line().map_or(Ok(()), |line| output::line(&line))?;
     }

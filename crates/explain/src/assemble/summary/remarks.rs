@@ -4,7 +4,7 @@ use super::figures::busy;
 use super::groups::Group;
 use super::names::far_end;
 use super::of::Of;
-use crate::assemble::ceiling;
+use crate::assemble::{ceiling, notes};
 use crate::cause::{Cause, End};
 use crate::document::Status;
 use crate::limits::summary as limits;
@@ -17,6 +17,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
         remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3));
         return remarks;
     }
+    remarks.extend(notes::emulated(of.meta).map(|devices| format!("emulated, not this machine's own: {devices}")));
     if of.meta.end.is_none() {
         remarks.push("the recording was never finished: this is up to its last event".to_owned());
     }

@@ -1,5 +1,6 @@
 //! The connections over which calls go, and what is open on each.
 
+use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
@@ -31,6 +32,8 @@ pub(super) struct Inner {
     pub(super) node: String,
     /// The machine start under which something was changed and not synced since.
     pub(super) unsynced: Mutex<Option<String>>,
+    /// The devices that the store pretends to have.
+    pub(super) emulated: Option<Emulation>,
     /// All calls go over the first connection.
     pub(super) one_connection: AtomicBool,
     /// Files opened by path ([`Names`]), oldest first.
@@ -109,7 +112,7 @@ impl Drop for Inner {
 impl Inner {
     /// Over one connection that is there already; the others are made when they are needed.
     pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
-        let store = first.hello().store;
+        let (store, emulated) = (first.hello().store, first.hello().emulated);
         let service = Mutex::new(first.hello().service_start);
         let mut slots = vec![Fair::new(Slot { connection: Some(first), ..Slot::default() })];
         slots.extend((1..CONNECTIONS).map(|_| Fair::default()));
@@ -122,6 +125,7 @@ impl Inner {
             node: options.node.clone(),
             options: Mutex::new(Connect { store: Some(store), ..options.clone() }),
             unsynced: Mutex::new(None),
+            emulated,
             one_connection: AtomicBool::new(false),
             kept: Mutex::default(),
             silence: Silence::default(),

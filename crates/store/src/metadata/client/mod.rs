@@ -12,6 +12,7 @@ mod many;
 mod paths;
 mod unusual;
 
+use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::locks::client::LockClient;
 use crate::protocol::common::BootVerifier;
@@ -106,6 +107,11 @@ impl MetadataClient {
     /// The service's address.
     pub fn address(&self) -> &str {
         &self.inner.address
+    }
+
+    /// The devices that the store pretended to have when it was connected to.
+    pub fn emulated(&self) -> Option<Emulation> {
+        self.inner.emulated
     }
 
     /// Who is who, as of the connecting or the last [`MetadataClient::refresh_map`].

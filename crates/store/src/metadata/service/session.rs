@@ -38,6 +38,7 @@ impl Service for MetadataService {
             store,
             service_start: self.namespace.service_start(),
             change: 0,
+            emulated: None,
         })
     }
 

@@ -4,6 +4,7 @@ use super::newcomers::Client;
 use super::requests::{Parts, finish};
 use super::service::{Session, Shared};
 use super::sessions::RecordingSession;
+use crate::emulate::Line;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::trust::Identity;
@@ -25,6 +26,8 @@ use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanK
 pub(super) struct Served<'a> {
     number: u64,
     channel: Channel,
+    /// Its part in the link that is emulated.
+    line: Option<Line>,
     peer: SocketAddr,
     /// Who has proven to be at the other end.
     who: Option<Arc<Identity>>,
@@ -65,9 +68,11 @@ impl<'a> Served<'a> {
         socket::keep_alive(channel.socket())?;
         let local = channel.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
+        let line = shared.link.as_ref().map(|link| Line::new(link, channel.socket(), name.clone()));
         Ok(Served {
             number,
             channel,
+            line,
             peer,
             who: None,
             checked: 0,
@@ -150,6 +155,7 @@ impl<'a> Served<'a> {
     fn one(&mut self, waiting: Option<OpenSpan>) -> Result<Next> {
         let mut bytes = [0_u8; HEADER_BYTES];
         let is_new = self.session.is_none();
+        let was_there = self.line.is_some() && self.channel.is_readable();
         let is_there = match is_new {
             true => self.channel.receive_by(&mut bytes, self.hello_by).map_err(no_hello)?,
             false => self.wait_for_header(&mut bytes)?,
@@ -192,6 +198,9 @@ impl<'a> Served<'a> {
                 return Err(error);
             }
         };
+        if let Some(line) = &mut self.line {
+            line.head_came((HEADER_BYTES + self.body.len()) as u64, header.payload_bytes, was_there);
+        }
         self.answer(header, waiting, |parts, exchange, header| parts.dispatch(exchange, header))?;
         Ok(Next::Continue)
     }
@@ -213,6 +222,7 @@ impl<'a> Served<'a> {
     /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes
     /// resets it, and the peer would never read why.
     fn linger(&mut self) {
+        self.line.iter_mut().for_each(Line::flush);
         let _ = self.channel.shutdown(Shutdown::Write);
         let _ = self.channel.set_silence(Duration::from_millis(200));
         let mut sink = [0_u8; 4096];
@@ -247,8 +257,12 @@ impl<'a> Served<'a> {
             tracer.end(waiting, SpanKind::NetReceive, SpanFields { object, request, size_bytes, ..SpanFields::default() });
         }
         let serving = tracer.begin();
+        if let Some(line) = &mut self.line {
+            line.record_arriving(session.as_ref().and_then(|s| Some((&s.mode, object?))));
+        }
         let mut exchange = Exchange {
             channel: &mut self.channel,
+            line: self.line.as_mut(),
             header,
             body: &self.body,
             payload_left: header.payload_bytes,
@@ -287,8 +301,17 @@ impl<'a> Served<'a> {
         let session = (number != 0).then(|| self.shared.sessions.get(number)).flatten();
         self.recording = session.map(|session| {
             let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
-            let object = session.mode.object(ObjectKind::Connection, &self.name, &[("end", "server".to_owned())]);
-            let counted = Counted::new(&session.mode, object, self.channel.socket());
+            let mut attributes = vec![("end", "server".to_owned())];
+            attributes.extend(self.line.as_ref().map(|line| ("emulated", line.text().to_owned())));
+            let object = session.mode.object(ObjectKind::Connection, &self.name, &attributes);
+            // What TCP says of the real link is not about the emulated one, which has its own counters.
+            let counted = match &self.line {
+                Some(line) => {
+                    object.iter().for_each(|object| line.record_round_trip((&session.mode, *object)));
+                    None
+                }
+                None => Counted::new(&session.mode, object, self.channel.socket()),
+            };
             Recording { number, session, tracer, object, counted }
         });
     }

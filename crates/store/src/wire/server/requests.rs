@@ -96,6 +96,7 @@ impl Parts<'_> {
                 let who = self.who.ok_or_else(|| Error::new(ErrorKind::Access, "a hello before a credential was proven"))?;
                 let mut reply = self.shared.service.hello(&hello, who)?;
                 reply.version = max.min(VERSION);
+                reply.emulated = self.shared.options.emulated;
                 self.admit(&hello, who)?;
                 *self.session = Some(Arc::clone(&self.shared.service).session(&hello, who));
                 exchange.reply(&CommonReply::Hello(reply))

@@ -3,6 +3,7 @@
 use super::failure::Failure;
 use super::newcomers::{Clients, Newcomers};
 use super::sessions::{Budget, Sessions};
+use crate::emulate::{Emulation, Link};
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::common::{Hello, HelloReply};
@@ -70,13 +71,24 @@ pub struct ServeOptions {
     pub gate: Arc<Gate>,
     /// Its part in encrypting; `None`: bytes go in clear.
     pub tls: Option<ServerTls>,
+    /// The devices that the store pretends to have.
+    pub emulated: Option<Emulation>,
 }
 
 impl ServeOptions {
     /// On loopback, with the default bounds.
     pub fn new(name: impl Into<String>, node: impl Into<String>, gate: Arc<Gate>) -> ServeOptions {
         let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
-        ServeOptions { connections, recordings, beyond_loopback: false, name: name.into(), node: node.into(), gate, tls: None }
+        ServeOptions {
+            connections,
+            recordings,
+            beyond_loopback: false,
+            name: name.into(),
+            node: node.into(),
+            gate,
+            tls: None,
+            emulated: None,
+        }
     }
 }
 
@@ -101,6 +113,8 @@ pub(super) struct Shared {
     pub failure: Failure,
     pub newcomers: Newcomers,
     pub clients: Clients,
+    /// The link that it pretends to have.
+    pub link: Option<Arc<Link>>,
     _counted: Counted,
 }
 
@@ -109,6 +123,7 @@ impl Shared {
         Shared {
             service,
             sessions: Sessions::new(Arc::clone(&options.recordings)),
+            link: options.emulated.as_ref().and_then(Link::new).map(Arc::new),
             options,
             stopping: AtomicBool::new(false),
             next: AtomicU64::new(1),

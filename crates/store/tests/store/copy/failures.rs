@@ -231,6 +231,7 @@ impl Service for Damaging {
             store: loopback::STORE,
             service_start: Default::default(),
             change: 0,
+            emulated: None,
         })
     }
     fn kind(&self) -> Kind {

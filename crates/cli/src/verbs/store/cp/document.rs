@@ -19,6 +19,9 @@ pub(super) struct Document {
     elapsed_s: f64,
     /// Of the data.
     rate_bytes_per_s: f64,
+    /// The devices that the store, or the source, pretends to have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    emulated: Option<String>,
     /// How it was done.
     flow: Flow,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -40,7 +43,7 @@ struct Flow {
 }
 
 /// The document of a copy that is done.
-pub(super) fn document(from: &str, to: &str, outcome: &CopyOutcome, tuning: Option<Report>) -> Document {
+pub(super) fn document((from, to): (&str, &str), outcome: &CopyOutcome, emulated: Option<String>, tuning: Option<Report>) -> Document {
     let (elapsed_s, data_bytes) = (outcome.elapsed.as_secs_f64(), outcome.size_bytes - outcome.hole_bytes);
     Document {
         schema: SCHEMA,
@@ -50,6 +53,7 @@ pub(super) fn document(from: &str, to: &str, outcome: &CopyOutcome, tuning: Opti
         data_bytes,
         elapsed_s,
         rate_bytes_per_s: if elapsed_s > 0.0 { data_bytes as f64 / elapsed_s } else { 0.0 },
+        emulated,
         flow: Flow {
             request_bytes: outcome.request_bytes,
             requests: outcome.requests,

@@ -13,7 +13,7 @@ use crate::recordings::temporary::Temporary;
 use crate::session::{Session, Sessions};
 use crate::terminal::progress::Progress;
 use crate::tuning::{self, Tuned};
-use crate::{failure::Failure, output};
+use crate::{emulation, failure::Failure, output};
 use document::document;
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -24,6 +24,7 @@ use thalweg_store::ErrorKind;
 use thalweg_store::copy::{
     self, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
+use thalweg_store::emulate;
 use thalweg_store::protocol::metadata::FileKind;
 use thalweg_trace::numbers;
 use tree::TreeCopy;
@@ -116,6 +117,9 @@ struct FlowFlags {
     /// For control runs: read from memory instead of FROM
     #[arg(long, value_name = "memory:SIZE", allow_hyphen_values = true, value_parser = memory)]
     source: Option<u64>,
+    /// Pretend that FROM, a local file, is on a disk of this rate. (`thalweg up --emulate` does it for a store)
+    #[arg(long, value_name = "source=RATE", value_parser = emulate::parse_source, conflicts_with = "recursive")]
+    emulate: Option<u64>,
     /// For control runs: write nothing instead of TO
     #[arg(long, value_name = "null", value_parser = ["null"])]
     sink: Option<String>,
@@ -285,11 +289,13 @@ impl Copying<'_> {
             return explained::print(explanation, Form::Json);
         }
         if flags.json {
-            return output::json(&document(&shown_from(&from), &shown_to(&to), &outcome, tuning));
+            let emulated = self.emulated();
+            return output::json(&document((&shown_from(&from), &shown_to(&to)), &outcome, emulated, tuning));
         }
         if !flags.quiet {
             let rate = numbers::byte_rate((outcome.size_bytes - outcome.hole_bytes) as f64 / seconds);
             output::note(&format!("{}: {} in {}, {rate}", shown_to(&to), numbers::size(outcome.size_bytes), numbers::duration(seconds)));
+            self.emulated().iter().for_each(|emulated| output::note(&format!("emulated, not this machine's own: {emulated}")));
             tuning.iter().for_each(|report| output::note(&report.text()));
         }
         let more = flags.recording.more();
@@ -303,6 +309,12 @@ impl Copying<'_> {
             Some(explanation) => explained::print(&explanation, form),
             None => Ok(()),
         }
+    }
+
+    /// The devices that the store, or the source, pretends to have.
+    fn emulated(&self) -> Option<String> {
+        let sessions = self.sessions.all();
+        emulation::of_copy(sessions.iter().map(|session| &**session), self.arguments.flow.emulate)
     }
 
     /// A tuner for a copy; of two stores' ends, the one that is written counts.
@@ -371,6 +383,10 @@ impl Copying<'_> {
         job.sync = self.arguments.sync;
         job.force = self.arguments.force;
         job.sparse = self.arguments.sparse.of_copy();
+        job.emulated_source = self.arguments.flow.emulate;
+        if job.emulated_source.is_some() && !matches!(job.source, Source::Local(_)) {
+            return Err(Failure::usage("--emulate: FROM is not a local file; a store's devices are emulated by `thalweg up --emulate`"));
+        }
         Ok(job)
     }
 
