@@ -70,6 +70,7 @@ pub(crate) fn explanation(
         what_if: Vec::new(),
         advice: Vec::new(),
         repeated: None,
+        emulated: notes::emulated(meta),
         model: Model { replayed_wall_s: None, error: None, reason: None },
         notes: notes::notes(&parts, meta, unrecorded),
         critical_path: charges.list,
