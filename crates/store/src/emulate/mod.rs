@@ -2,7 +2,7 @@
 //! copy would do on them before they are bought, and to show a copy's story on any machine.
 //!
 //! A device is a queue in virtual time ([`pacer`]): each request begins when it was asked for or when the one before it ended, whichever
-//! is later, and takes its bytes at the device's rate. Whoever asked sleeps until that end, by the clock and not for a time, so that waking up
+//! is later, and takes its bytes at the device's rate. The thread that asked sleeps until that end, by the clock and not for a time, so that waking up
 //! late delays nobody else. What really happens meanwhile (the page cache, the loopback) is hidden in that time as long as it is shorter: a
 //! device that is slower than the machine is exact, a faster one cannot be emulated.
 //!
