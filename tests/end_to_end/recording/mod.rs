@@ -4,6 +4,7 @@ mod both_ends;
 mod command;
 mod confined;
 mod copies;
+mod emulated;
 mod hard;
 mod methods;
 mod mounted;

@@ -1,0 +1,91 @@
+//! Copies of a store whose devices are emulated: their recorded time is that of such devices, and every output says what they are.
+
+use crate::bounded::Bounded;
+use crate::common::{Up, content, file, run, scratch, text, thalweg};
+use std::path::Path;
+use thalweg_trace::{Recording, Source, SpanKind};
+
+const MIB: usize = 1 << 20;
+
+/// How far a device's recorded seconds may be from bytes / rate.
+const TOLERANCE: f64 = 0.02;
+
+/// What each emulated device did in a recording: bytes of its requests, and the seconds that it was busy with them; in order of names.
+fn devices(recording: &Path, kind: SpanKind) -> Vec<(u64, f64)> {
+    let source = Recording::open(recording).expect("a recording");
+    let mut tracks: Vec<_> = source.tracks().iter().filter(|track| track.name.starts_with("emulated ")).collect();
+    tracks.sort_by(|a, b| a.name.cmp(&b.name));
+    let batches: Vec<_> = source.spans_backward().map(|batch| batch.expect("readable")).collect();
+    let spans = || batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row)));
+    let of = |track| spans().filter(move |span| span.track == track && span.kind == kind);
+    let sums = tracks.iter().map(|track| {
+        let bytes: u64 = of(track.track).filter_map(|span| span.size_bytes).sum();
+        (bytes, of(track.track).map(|span| span.duration_ns as f64 / 1e9).sum())
+    });
+    sums.filter(|(bytes, _)| *bytes > 0).collect()
+}
+
+fn assert_at_rate(devices: &[(u64, f64)], bytes_per_s: f64) {
+    for (bytes, busy_s) in devices {
+        let off = busy_s / (*bytes as f64 / bytes_per_s) - 1.0;
+        assert!(off.abs() <= TOLERANCE, "{bytes} bytes in {busy_s} s: {off} off");
+    }
+}
+
+#[test]
+fn an_emulated_disk_is_busy_for_its_bytes_over_its_rate_and_is_named_as_the_cause() {
+    let store = Up::start_with(2, 1, &["--emulate", "disk=20MiB/s"]);
+    let here = scratch();
+    let source = file(here.path(), "source", &content(3, 16 * MIB));
+    let recording = here.path().join("copy.thw");
+    let said = run(["cp", "--json", "--quiet", "--record", text(&recording), text(&source), &store.path("/f")]).done().json();
+    assert_eq!(said["emulated"], "disk 20 MiB/s");
+    let disks = devices(&recording, SpanKind::DiskWrite);
+    assert_eq!((disks.len(), disks.iter().map(|disk| disk.0).sum::<u64>()), (2, 16 * MIB as u64), "{disks:?}");
+    assert_at_rate(&disks, (20 * MIB) as f64);
+
+    let document = run(["explain", "--json", text(&recording)]).done().json();
+    assert_eq!(document["emulated"], "disk 20 MiB/s");
+    let sentence = document["summary"]["sentence"].as_str().expect("a sentence");
+    assert!(document["verdict"]["cause"] == "server.write" && sentence.contains("emulated disk"), "{sentence}");
+    let plain = run(["explain", text(&recording)]).done().out;
+    assert!(plain.contains("emulated, not this machine's own: disk 20 MiB/s"), "{plain}");
+
+    assert_eq!(run(["df", "--json", &store.address]).done().json()["emulated"], "disk 20 MiB/s");
+    let df = run(["df", &store.address]).done().out;
+    assert!(df.contains("the store's devices are emulated: disk 20 MiB/s"), "{df}");
+}
+
+#[test]
+fn an_emulated_source_is_read_at_its_rate() {
+    let store = Up::start(2);
+    let here = scratch();
+    let source = file(here.path(), "source", &content(4, 8 * MIB));
+    let recording = here.path().join("copy.thw");
+    let emulate = ["--emulate", "source=20MiB/s", "--record", text(&recording)];
+    let said = run([&["cp", "--json", "--quiet"], &emulate[..], &[text(&source), &store.path("/f")]].concat()).done().json();
+    assert_eq!(said["emulated"], "source 20 MiB/s");
+    let disks = devices(&recording, SpanKind::DiskRead);
+    assert_eq!((disks.len(), disks.iter().map(|disk| disk.0).sum::<u64>()), (1, 8 * MIB as u64), "{disks:?}");
+    assert_at_rate(&disks, (20 * MIB) as f64);
+    assert!(thalweg(["cat", &store.path("/f")]).output_in_time().unwrap().stdout == content(4, 8 * MIB));
+}
+
+#[test]
+fn what_is_not_emulated_is_not_called_so() {
+    let store = Up::start(1);
+    let said = run(["cp", "--json", "--quiet", "--source", "memory:1Mi", &store.path("/f")]).done().json();
+    assert!(said.get("emulated").is_none(), "{said}");
+    assert!(run(["df", "--json", &store.address]).done().json().get("emulated").is_none());
+}
+
+#[test]
+fn a_device_that_cannot_be_is_refused_by_name() {
+    let here = scratch();
+    let at = here.path().join("store");
+    for (emulate, says) in [("disc=3", "`disc`"), ("disk=fast", "disk: `fast`"), ("seek=1ms", "give disk=RATE too")] {
+        run(["up", "--emulate", emulate, text(&at)]).failed(2, &[says]);
+    }
+    run(["cp", "--emulate", "disk=1Gi", "a", "thal://127.0.0.1:1/f"]).failed(2, &["expected source=RATE", "thalweg up --emulate"]);
+    assert!(!at.exists(), "nothing is made of what is refused");
+}
