@@ -138,7 +138,7 @@ const READ_AHEAD_BYTES: u64 = 4 << 20;
 
 impl flow::Source for LocalSource {
     fn read(&self, buffer: &mut [u8], offset: u64) -> Result<()> {
-        let asked = Time::now();
+        let asked = self.disk.as_ref().map(|_| Time::now());
         let read = self.file.read_exact_at(buffer, offset).map_err(|e| match e.kind() {
             std::io::ErrorKind::UnexpectedEof => {
                 let end = offset + buffer.len() as u64;
@@ -147,7 +147,7 @@ impl flow::Source for LocalSource {
             }
             _ => failure(&self.path, e),
         });
-        if let Some((disk, mode)) = &self.disk {
+        if let Some(((disk, mode), asked)) = self.disk.as_ref().zip(asked) {
             let work = Work { kind: SpanKind::DiskRead, file: 0, offset, bytes: buffer.len() as u64, asked };
             disk.work(&work, Some((mode, 0, None)));
         }

@@ -39,7 +39,7 @@ impl IoSession {
         }
         self.with_memory(length, |session| {
             session.receive(exchange, length, || format!("{length} bytes of {} writes", writes.len()))?;
-            let (writing, asked) = (exchange.tracer.begin(), Time::now());
+            let (writing, asked) = (exchange.tracer.begin(), session.asked());
             let mut rest = &session.buffer[..];
             let mut each: Vec<Result<()>> = Vec::with_capacity(writes.len());
             for (id, offset, length) in writes {
@@ -86,7 +86,10 @@ impl IoSession {
     }
 
     /// Does many requests' work on the disks that the targets pretend to be on.
-    fn emulate_many(&self, exchange: &Exchange<'_>, kind: SpanKind, parts: &[(DatafileId, u64, u64)], asked: Time) {
+    fn emulate_many(&self, exchange: &Exchange<'_>, kind: SpanKind, parts: &[(DatafileId, u64, u64)], asked: Option<Time>) {
+        if asked.is_none() {
+            return;
+        }
         for &(id, offset, length) in parts {
             if let Ok(target) = self.server.target(id) {
                 emulated(target, exchange, (kind, id, offset, length), asked);
@@ -98,7 +101,7 @@ impl IoSession {
     pub(super) fn read_many(&mut self, exchange: &mut Exchange<'_>, reads: &[(DatafileId, u64, u64)]) -> Result<()> {
         let length = total(reads)?;
         self.with_memory(length, |session| {
-            let (reading, asked) = (exchange.tracer.begin(), Time::now());
+            let (reading, asked) = (exchange.tracer.begin(), session.asked());
             resize(&mut session.buffer, length as usize);
             let server = Arc::clone(&session.server);
             let mut have = 0;

@@ -304,7 +304,7 @@ impl IoSession {
 
         self.receive(exchange, length, || format!("{length} bytes for target {} at {offset}", id.target))?;
         if length > 0 {
-            let (writing, asked) = (exchange.tracer.begin(), Time::now());
+            let (writing, asked) = (exchange.tracer.begin(), self.asked());
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
             datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
@@ -348,7 +348,7 @@ impl IoSession {
         }
         let server = Arc::clone(&self.server);
         let target = server.readable(id, &self.who)?;
-        let (reading, asked) = (exchange.tracer.begin(), Time::now());
+        let (reading, asked) = (exchange.tracer.begin(), self.asked());
         let (have, object) = match target.existing(id).map_err(|e| at_target(e, target))? {
             Some(datafile) => {
                 resize(&mut self.buffer, length as usize);
@@ -414,12 +414,22 @@ impl IoSession {
         self.objects.insert(id, (session, object));
         Some(object)
     }
+
+    /// When a request is asked for, where devices are emulated: otherwise no clock is read.
+    pub(super) fn asked(&self) -> Option<Time> {
+        self.server.options.serve.emulated.map(|_| Time::now())
+    }
 }
 
 /// Does a request's work (kind, datafile, offset, bytes) on the disk that a target pretends to be on. What really happened since it was
 /// asked for has taken a part of that time already.
-pub(super) fn emulated(target: &Target, exchange: &Exchange<'_>, (kind, id, offset, bytes): (SpanKind, DatafileId, u64, u64), asked: Time) {
-    let Some(disk) = target.disk() else { return };
+pub(super) fn emulated(
+    target: &Target,
+    exchange: &Exchange<'_>,
+    (kind, id, offset, bytes): (SpanKind, DatafileId, u64, u64),
+    asked: Option<Time>,
+) {
+    let Some((disk, asked)) = target.disk().zip(asked) else { return };
     let recorded = exchange.recording().map(|mode| (mode, exchange.header().session, exchange.tracer.track()));
     let file = id.file.0.rotate_left(16) ^ u64::from(id.index);
     disk.work(&Work { kind, file, offset, bytes, asked }, recorded);

@@ -179,10 +179,8 @@ impl Connection {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
-        self.recording = match self.hello.emulated.as_ref().filter(|emulation| emulation.link().is_some()) {
-            Some(emulation) => Recorded::emulated(mode, session, (&name, &self.hello.server), emulation),
-            None => Recorded::new(mode, session, &name, &self.hello.server, Some(self.channel.socket())),
-        };
+        let emulated = self.hello.emulated.as_ref();
+        self.recording = Recorded::new(mode, session, (&name, &self.hello.server), Some(self.channel.socket()), emulated);
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.

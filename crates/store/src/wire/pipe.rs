@@ -131,7 +131,7 @@ impl Pipe {
             (Ok(local), address) => format!("{local} > {address}"),
             (Err(_), address) => format!("> {address}"),
         };
-        self.recording = Recorded::new(mode, session, &name, &self.name, None);
+        self.recording = Recorded::new(mode, session, (&name, &self.name), None, None);
     }
 
     /// Whether the server has said hello: the connection has worked.

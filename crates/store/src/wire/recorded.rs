@@ -18,25 +18,27 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are.
-    pub(super) fn new(mode: &TraceHandle, session: u32, name: &str, server: &str, socket: Option<&Arc<TcpStream>>) -> Option<Recorded> {
-        let attributes = [("server", server.to_owned()), ("end", "client".to_owned())];
-        mode.is_on().then(|| {
-            let object = mode.object(ObjectKind::Connection, name, &attributes);
-            let counted = socket.and_then(|socket| Counted::new(mode, object, socket));
-            Recorded { mode: mode.clone(), session, object, counted }
-        })
-    }
-
-    /// The same of a connection whose link is emulated: what TCP says of the real one is not recorded, since it is not about that.
-    pub(super) fn emulated(mode: &TraceHandle, session: u32, (name, server): (&str, &str), emulation: &Emulation) -> Option<Recorded> {
-        let link = emulation.link().unwrap_or_default();
-        let attributes = [("server", server.to_owned()), ("end", "client".to_owned()), ("emulated", link)];
-        mode.is_on().then(|| {
-            let object = mode.object(ObjectKind::Connection, name, &attributes);
-            object.iter().for_each(|object| round_trip(mode, *object, emulation.rtt_ns));
-            Recorded { mode: mode.clone(), session, object, counted: None }
-        })
+    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are; of a link that is emulated those of
+    /// the real one are not, since they are not about that.
+    pub(super) fn new(
+        mode: &TraceHandle,
+        session: u32,
+        (name, server): (&str, &str),
+        socket: Option<&Arc<TcpStream>>,
+        emulated: Option<&Emulation>,
+    ) -> Option<Recorded> {
+        if !mode.is_on() {
+            return None;
+        }
+        let link = emulated.and_then(|emulation| Some((emulation.link()?, emulation.rtt_ns)));
+        let mut attributes = vec![("server", server.to_owned()), ("end", "client".to_owned())];
+        attributes.extend(link.iter().map(|(text, _)| ("emulated", text.clone())));
+        let object = mode.object(ObjectKind::Connection, name, &attributes);
+        let counted = socket.filter(|_| link.is_none()).and_then(|socket| Counted::new(mode, object, socket));
+        if let Some((object, (_, rtt_ns))) = object.zip(link) {
+            round_trip(mode, object, rtt_ns);
+        }
+        Some(Recorded { mode: mode.clone(), session, object, counted })
     }
 
     /// Number and session of the next request: the recording's, or (session 0) the next of the connection's own.
@@ -60,7 +62,7 @@ mod tests {
     fn of_a_connection_that_is_not_recorded_tcp_is_asked_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        assert!(Recorded::new(&TraceHandle::off(), 0, "a > b", "io0", Some(&socket)).is_none());
+        assert!(Recorded::new(&TraceHandle::off(), 0, ("a > b", "io0"), Some(&socket), None).is_none());
         assert_eq!(Arc::strong_count(&socket), 1, "nobody else has the socket: there is nothing that could ask");
     }
 }
