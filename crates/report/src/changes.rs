@@ -53,7 +53,7 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
         // What a recipe says is exact; other words say no more than the name where there is no room for them.
         let is_exact = what_if.recipe.is_some();
         let change = with_how(head, &what_if.command, &how, is_exact, what_if.gives_up.as_deref(), columns);
-        made.push(Change { is_bought: is_bought(what_if), ..change });
+        made.push(Change { is_bought: what_if.is_bought(), ..change });
     }
     if !e.summary.sentence.is_empty() {
         for advice in e.advice.iter().take(MAX_ADVICE) {
@@ -125,11 +125,6 @@ fn nothing(e: &Explanation) -> Option<String> {
 pub(crate) fn has_server(e: &Explanation) -> bool {
     let elsewhere = |cause: Cause| cause.name().starts_with("server.") || cause.name().starts_with("network.");
     e.summary.rows.iter().any(|row| elsewhere(row.cause)) || e.channels.iter().any(|c| c.name.contains(" > "))
-}
-
-/// Faster processors are what one can buy, not what one can change.
-fn is_bought(what_if: &WhatIf) -> bool {
-    what_if.id.starts_with("cpu.") || what_if.id.starts_with("processors.")
 }
 
 fn walks(e: &Explanation) -> bool {

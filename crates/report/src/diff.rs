@@ -4,9 +4,9 @@ use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use crate::picture::canvas::escape;
 use crate::picture::palette::cause_style;
+use crate::plot::head;
 use crate::predicted::{Prediction, predicted_against_achieved};
 use crate::short::{COLUMNS, MAX_LINES};
-use crate::style::STYLE;
 use std::fmt::Write;
 use thalweg_explain::diff::{Diff, DiffRow, OfRun};
 use thalweg_explain::title;
@@ -129,12 +129,7 @@ fn signed(seconds: f64) -> String {
 /// The diff as one self-contained page: both runs as strips on one scale, what went and what came, and what was predicted. `pictures`: those of the
 /// recordings, where there are any, with their headings.
 pub fn diff_page(diff: &Diff, pictures: &[(String, String)]) -> String {
-    let heading = escape(&heading(diff, 120));
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{heading}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{heading}</h1>\n"
-    );
+    let mut page = head(&heading(diff, 120));
     for line in prediction(diff).iter().chain(&diff.different_work).chain(&diff.notes) {
         let _ = writeln!(page, "<p>{}</p>", escape(&clean(line)));
     }

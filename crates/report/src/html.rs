@@ -5,9 +5,8 @@ use crate::columns::rounded_to_sum;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
-use crate::plot::sections;
+use crate::plot::{head, sections};
 use crate::rpcstat::rpcstat_sections;
-use crate::style::STYLE;
 use crate::text::text;
 use crate::waits;
 use std::fmt::Write;
@@ -31,14 +30,8 @@ pub fn html(source: &dyn Source, explanation: &Explanation, options: &PictureOpt
         }
         Some(rpcs) => format!("{picture}<h2>RPCs</h2>\n<p>{}</p>\n{}", escape(&rpcs.sentence), sections(&rpcstat_sections(rpcs))),
     };
-    let sentence = escape(&explanation.verdict.sentence);
-    let mut page = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{sentence}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{sentence}</h1>\n<p class=\"faint\"><code>{}</code></p>\n\
-         {pictures}",
-        escape(&explanation.command.join(" ")),
-    );
+    let mut page = head(&explanation.verdict.sentence);
+    let _ = write!(page, "<p class=\"faint\"><code>{}</code></p>\n{pictures}", escape(&explanation.command.join(" ")));
     charges(&mut page, explanation);
     what_ifs(&mut page, explanation);
     advice(&mut page, explanation);

@@ -256,18 +256,23 @@ pub enum Section {
 
 /// The page as one HTML file that needs nothing else.
 pub fn page(page: &Page) -> String {
-    let title = escape(&page.title);
-    let mut out = format!(
-        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
-         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
-    );
+    let mut out = head(&page.title);
     for text in &page.lead {
         let _ = writeln!(out, "<p class=\"faint\">{}</p>", escape(text));
     }
     out += &sections(&page.sections);
     out.push_str("</body>\n</html>\n");
     out
+}
+
+/// Where a page begins, down to its heading.
+pub(crate) fn head(title: &str) -> String {
+    let title = escape(title);
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<title>{title}</title>\n\
+         <style>{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n"
+    )
 }
 
 /// Parts of a page, as they stand in its body.

@@ -5,6 +5,7 @@ use crate::search::Reason;
 use crate::tuning::{AT_CEILING, Goal, Ran, Tuning};
 use thalweg_study::sweep::{Parameter, State};
 use thalweg_trace::numbers::{percent, whole_percent};
+use thalweg_trace::shell;
 
 /// At most so many columns of a sentence.
 const WIDTH: usize = 100;
@@ -86,7 +87,7 @@ impl Document {
         lines.extend(self.limit_line());
         lines.extend(self.gives_up.iter().map(|text| format!("Gives up: {text}")));
         let lines = lines.iter().flat_map(|line| wrapped(line));
-        let text = lines.chain(["Use:".to_owned(), format!("  {}", quoted(&self.winner.command))]).collect::<Vec<_>>().join("\n");
+        let text = lines.chain(["Use:".to_owned(), format!("  {}", shell::line(&self.winner.command))]).collect::<Vec<_>>().join("\n");
         text + "\n"
     }
 
@@ -134,13 +135,6 @@ impl Document {
 
 fn words(setting: &Setting) -> String {
     setting.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
-}
-
-/// Words as a shell takes them.
-fn quoted(words: &[String]) -> String {
-    let plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=@%+,~".contains(c));
-    let one = |word: &String| if plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
-    words.iter().map(one).collect::<Vec<_>>().join(" ")
 }
 
 /// A sentence in lines of at most [`WIDTH`] columns.

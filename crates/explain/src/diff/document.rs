@@ -93,8 +93,8 @@ pub struct DiffRow {
 }
 
 impl DiffRow {
-    pub(super) fn new(cause: Cause, subject: String, subject_after: Option<String>, before_s: f64, after_s: f64) -> DiffRow {
-        DiffRow { cause: Some(cause), subject, subject_after, before_s, after_s, change_s: after_s - before_s }
+    pub(super) fn new(cause: Option<Cause>, subject: String, subject_after: Option<String>, before_s: f64, after_s: f64) -> DiffRow {
+        DiffRow { cause, subject, subject_after, before_s, after_s, change_s: after_s - before_s }
     }
 }
 

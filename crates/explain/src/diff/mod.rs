@@ -95,14 +95,14 @@ fn rows(before: &Explanation, after: &Explanation, (before_s, after_s): (f64, f6
     let mut open: Vec<(crate::Cause, String, f64)> = Vec::new();
     for (cause, subject, had_s) in first {
         match take(&|(c, s, _)| *c == cause && *s == subject) {
-            Some((.., has_s)) => rows.push(DiffRow::new(cause, subject, None, had_s, has_s)),
+            Some((.., has_s)) => rows.push(DiffRow::new(Some(cause), subject, None, had_s, has_s)),
             None => open.push((cause, subject, had_s)),
         }
     }
     let mut alone: Vec<(crate::Cause, String, f64)> = Vec::new();
     for (cause, subject, had_s) in open {
         match take(&|(c, s, _)| *c == cause && without_numbers(s) == without_numbers(&subject)) {
-            Some((_, now, has_s)) => rows.push(DiffRow::new(cause, subject, Some(now), had_s, has_s)),
+            Some((_, now, has_s)) => rows.push(DiffRow::new(Some(cause), subject, Some(now), had_s, has_s)),
             None => alone.push((cause, subject, had_s)),
         }
     }
@@ -111,9 +111,9 @@ fn rows(before: &Explanation, after: &Explanation, (before_s, after_s): (f64, f6
         let at = left.iter().position(|(c, ..)| c == cause).filter(|_| is_only);
         let now = at.map(|at| left.remove(at));
         let (subject_after, has_s) = now.map_or((None, 0.0), |(_, subject, has_s)| (Some(subject), has_s));
-        rows.push(DiffRow::new(*cause, subject.clone(), subject_after, *had_s, has_s));
+        rows.push(DiffRow::new(Some(*cause), subject.clone(), subject_after, *had_s, has_s));
     }
-    rows.extend(left.into_iter().map(|(cause, subject, has_s)| DiffRow::new(cause, subject, None, 0.0, has_s)));
+    rows.extend(left.into_iter().map(|(cause, subject, has_s)| DiffRow::new(Some(cause), subject, None, 0.0, has_s)));
     let longer_s = before_s.max(after_s);
     rows.retain(|row| row.before_s.max(row.after_s) > limits::SMALL_PART * longer_s);
     rows.sort_by(|a, b| b.change_s.abs().total_cmp(&a.change_s.abs()));
@@ -124,11 +124,7 @@ fn rows(before: &Explanation, after: &Explanation, (before_s, after_s): (f64, f6
 fn with_the_rest(mut rows: Vec<DiffRow>, (before_s, after_s): (f64, f64)) -> Vec<DiffRow> {
     let rest = (before_s - rows.iter().map(|row| row.before_s).sum::<f64>(), after_s - rows.iter().map(|row| row.after_s).sum::<f64>());
     if rest.0.abs().max(rest.1.abs()) > 1e-9 {
-        rows.push(DiffRow {
-            cause: None,
-            subject: "the others together".to_owned(),
-            ..DiffRow::new(crate::Cause::Unknown, String::new(), None, rest.0, rest.1)
-        });
+        rows.push(DiffRow::new(None, "the others together".to_owned(), None, rest.0, rest.1));
     }
     rows
 }

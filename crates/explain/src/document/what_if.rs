@@ -51,6 +51,13 @@ pub struct WhatIf {
     pub recipe: Option<String>,
 }
 
+impl WhatIf {
+    /// Faster processors are what one can buy, not what one can change.
+    pub fn is_bought(&self) -> bool {
+        self.id.starts_with("cpu.") || self.id.starts_with("processors.")
+    }
+}
+
 /// How well the model replays what was observed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Model {

@@ -45,8 +45,6 @@ pub(crate) const MOST_CONNECTIONS: usize = 1 << 14;
 pub(crate) const MOST_ARRIVALS: usize = 1 << 14;
 /// A turn takes a round trip where it takes this part of the least one: it is measured by TCP, which rounds. Instead: nothing; measured.
 pub(crate) const LONG_TURN: f64 = 0.85;
-/// What so many of the readings are at the most is usual. Instead: nothing; it is wording.
-pub(crate) const USUALLY: f64 = 0.9;
 
 // roles.rs
 

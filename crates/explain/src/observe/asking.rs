@@ -3,7 +3,7 @@
 use crate::cause::End;
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
-use crate::observe::overlap::Overlap;
+use crate::observe::overlap::{Overlap, together_ns};
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
@@ -189,14 +189,8 @@ impl Asking {
     pub(crate) fn rounds(&self) -> u64 {
         let took: Vec<&Turns> = self.turns_of.values().filter(|turns| turns.count > 0).collect();
         let all: u64 = took.iter().map(|turns| turns.count).sum();
-        let mut intervals: Vec<(i64, i64)> = took.iter().map(|turns| (turns.first, turns.last)).collect();
-        intervals.sort_unstable();
-        let (mut together, mut until) = (0, i64::MIN);
-        for &(first, last) in &intervals {
-            together += (last - first.max(until)).max(0);
-            until = until.max(last);
-        }
-        let each: i64 = intervals.iter().map(|(first, last)| last - first).sum();
+        let each: i64 = took.iter().map(|turns| turns.last - turns.first).sum();
+        let together = together_ns(took.iter().map(|turns| (turns.first, turns.last)).collect());
         (all as f64 * together.max(1) as f64 / each.max(1) as f64).round() as u64
     }
 

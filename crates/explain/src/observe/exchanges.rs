@@ -70,9 +70,9 @@ impl Exchange {
         self.last.saturating_sub(self.first).max(1)
     }
 
-    /// Of what was received, the most bytes within one round trip, and how many nine of ten had at the most; `None` where the round trip is not known.
-    pub(crate) fn arrived(&self) -> Option<(u64, u64)> {
-        (self.arriving.most > 0).then(|| (self.arriving.most, self.arriving.sums.quantile_ns(limits::USUALLY)))
+    /// Of what was received, the most bytes within one round trip, and how many this part of them had at the most; `None` where the round trip is not known.
+    pub(crate) fn arrived(&self, part: f64) -> Option<(u64, u64)> {
+        (self.arriving.most > 0).then(|| (self.arriving.most, self.arriving.sums.quantile_ns(part)))
     }
 }
 

@@ -4,6 +4,17 @@ use crate::limits::observe as limits;
 use crate::observe::quantile::Lengths;
 use std::collections::BinaryHeap;
 
+/// For how long any of these intervals (from, to) was, in nanoseconds.
+pub(crate) fn together_ns(mut intervals: Vec<(i64, i64)>) -> i64 {
+    intervals.sort_unstable();
+    let (mut together, mut until) = (0, i64::MIN);
+    for (first, last) in intervals {
+        together += (last - first.max(until)).max(0);
+        until = until.max(last);
+    }
+    together
+}
+
 /// Intervals (questions from asking to answer), taken in order of descending end.
 #[derive(Debug)]
 pub(crate) struct Overlap {

@@ -255,11 +255,9 @@ fn servers_used(parts: &Parts<'_>, mounts: &[Mount]) -> usize {
 fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     let is_aimed = |w: &WhatIf| aimed.contains(&w.id.as_str());
     all.retain(|w| w.speedup >= limits::LEAST_SPEEDUP || is_aimed(w) && w.predicted_wall_s <= wall_s * (1.0 - limits::LEAST_GAIN));
-    // Faster processors are what one can buy, not what one can change.
-    let is_bought = |w: &WhatIf| w.id.starts_with("cpu.") || w.id.starts_with("processors.");
     // What a walk asks, and when, is its own to change, and so are knobs.
     let is_own = |w: &WhatIf| w.id.starts_with("walk.") || !w.flags.is_empty();
-    let rank = |w: &WhatIf| (!is_own(w), !is_aimed(w), is_bought(w));
+    let rank = |w: &WhatIf| (!is_own(w), !is_aimed(w), w.is_bought());
     all.sort_by(|a, b| rank(a).cmp(&rank(b)).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     all.truncate(MAX_WHAT_IFS);
     // What can only be bounded stands below what was replayed, however much it may give.

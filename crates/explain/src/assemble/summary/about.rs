@@ -163,7 +163,9 @@ pub(super) struct Synced {
     pub(super) transactions: u64,
     /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
     log: u64,
-    /// Syncs of any file, where they are not for data that is moved.
+    /// Syncs of any file.
+    pub(super) calls: u64,
+    /// The same, where they are not for data that is moved.
     all: u64,
 }
 
@@ -182,6 +184,7 @@ pub(super) fn synced(of: &Of<'_>) -> Synced {
     Synced {
         transactions: syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum(),
         log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (calls, _))| calls).sum(),
+        calls: all,
         all: if is_data { 0 } else { all },
     }
 }

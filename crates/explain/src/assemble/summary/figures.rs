@@ -8,7 +8,7 @@ use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
-use crate::observe::observation::Way;
+use crate::observe::observation::{DeviceDid, Way};
 use crate::observe::wire::UnderWay;
 use crate::waits::place::{Place, What};
 use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
@@ -75,8 +75,14 @@ fn subject(group: &Group<'_>) -> String {
 
 /// How busy a device was, with its name.
 pub(super) fn busy<'n>(of: &Of<'_>, name: &'n str) -> Option<(&'n str, f64)> {
-    let device = of.parts.seen.devices.keys().find(|&&track| of.parts.tables.actors[track as usize].name == name)?;
-    of.parts.device_busy(*device).map(|part| (name, part))
+    let (track, _) = device(of, name)?;
+    of.parts.device_busy(track).map(|part| (name, part))
+}
+
+/// A device by its name: its track, and what it did.
+pub(super) fn device<'a>(of: &'a Of<'_>, name: &str) -> Option<(u32, &'a DeviceDid)> {
+    let mut devices = of.parts.seen.devices.iter().map(|(&track, did)| (track, did));
+    devices.find(|(track, _)| of.parts.tables.actors[*track as usize].name == name)
 }
 
 /// Whether the run was about a network at all.

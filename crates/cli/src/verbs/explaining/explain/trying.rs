@@ -17,6 +17,7 @@ use thalweg_recipes::Recipe;
 use thalweg_record::Exit;
 use thalweg_report::Prediction;
 use thalweg_trace::numbers::duration;
+use thalweg_trace::shell;
 use thalweg_tune::{Output, Trying, choose, consumes};
 
 /// How a proposed change is tried.
@@ -149,20 +150,13 @@ fn recording_itself(command: &[String], path: &std::path::Path) -> Option<Comman
 fn show(change: &WhatIf, command: &[String], prepare: &[String], pairs: usize, explanation: &Explanation) {
     output::note(&format!("\nto try: {}; in turn, {pairs} times each, and once before that", change.change));
     prepare.iter().for_each(|script| output::note(&format!("  before each run  {script}")));
-    output::note(&format!("  as it is         {}", line(command)));
-    output::note(&format!("  with the change  {}", line(&change.command)));
+    output::note(&format!("  as it is         {}", shell::line(command)));
+    output::note(&format!("  with the change  {}", shell::line(&change.command)));
     if let Some(gives_up) = &change.gives_up {
         output::note(&format!("  which gives up   {gives_up}"));
     }
     let all_s = (explanation.wall_s + change.predicted_wall_s) * (pairs + 1) as f64;
     output::note(&format!("  about {} in all", duration(all_s)));
-}
-
-/// Words as a shell would take them.
-fn line(words: &[String]) -> String {
-    let is_plain = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_./:=,@%+".contains(c));
-    let quoted = |word: &String| if is_plain(word) { word.clone() } else { format!("'{}'", word.replace('\'', r"'\''")) };
-    words.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
 fn is_agreed() -> bool {

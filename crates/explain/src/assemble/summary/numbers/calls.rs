@@ -2,7 +2,7 @@
 
 use super::super::figures::sampled;
 use super::super::groups::Group;
-use super::super::of::Of;
+use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
@@ -10,11 +10,11 @@ use crate::limits::numbers as limits;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Small calls that a client's computing went into.
-pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     if group.cause != Cause::ClientCpu {
         return None;
     }
-    let (class, part) = sampled(of, group).filter(|(_, part)| *part >= limits::IN_CALLS)?;
+    let (class, part) = sampled(run.of, group).filter(|(_, part)| *part >= limits::IN_CALLS)?;
     let (what, out) = match class.as_str() {
         "read" => ("Reads", false),
         "receive" => ("Receives", false),
@@ -22,7 +22,7 @@ pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
         "send" => ("Sends", true),
         _ => return None,
     };
-    let moved = of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
+    let moved = run.of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
     let (bytes, calls) = moved.fold((0, 0), |(bytes, calls), moved| (bytes + moved.bytes, calls + moved.calls));
     let each = bytes / calls.max(1);
     if calls < limits::MANY_CALLS || each > limits::SMALL_CALL {

@@ -1,7 +1,8 @@
 //! One request of a disk at a time.
 
+use super::super::figures::device;
 use super::super::groups::Group;
-use super::super::of::Of;
+use super::run::Run;
 use super::words::number;
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
@@ -9,13 +10,13 @@ use crate::limits::numbers as limits;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Small requests of the device that was waited for, one after the other.
-pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     use Cause as C;
     if !matches!(group.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientMetadata | C::ServerMetadata) {
         return None;
     }
     let name = group.device()?;
-    let (_, did) = of.parts.seen.devices.iter().find(|(track, _)| of.parts.tables.actors[**track as usize].name == name)?;
+    let (_, did) = device(run.of, name)?;
     let n = did.requests.count;
     let busy_ns = did.all.finish().busy_ns.max(1);
     let bytes = (did.read_bytes + did.written_bytes) / n.max(1);

@@ -2,6 +2,7 @@
 
 use super::super::groups::Group;
 use super::super::of::Of;
+use super::run::Run;
 use super::words::{number, waits_for_answers};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
@@ -16,7 +17,7 @@ pub(super) fn most(of: &Of<'_>) -> Option<(u64, u64)> {
     let received = exchange.bytes[1] >= exchange.bytes[0];
     let sender = if received { End::Server } else { End::Client };
     let counted = of.parts.facts.wire.in_flight(connection, sender, limits::CONSTANT_PART);
-    counted.or_else(|| exchange.arrived().filter(|_| received))
+    counted.or_else(|| exchange.arrived(limits::CONSTANT_PART).filter(|_| received))
 }
 
 fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
@@ -25,13 +26,14 @@ fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
 }
 
 /// The limit of the connection that moved most, and of those like it.
-pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let whose = match group.cause {
         Cause::NetworkRwnd => ", the receive window",
         Cause::NetworkSndbuf => ", the send buffer",
         cause if waits_for_answers(cause) => "",
         _ => return None,
     };
+    let of = run.of;
     let exchanges = &of.parts.seen.exchanges;
     let (connection, exchange) = busiest(of)?;
     let round_trip_s = exchanges.round_trip_ns(connection)? as f64 / 1e9;

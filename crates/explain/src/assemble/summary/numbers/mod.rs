@@ -10,19 +10,22 @@ mod in_flight;
 mod items;
 mod processor;
 mod round_trips;
+mod run;
 mod stages;
+mod turns;
 mod words;
 
 use super::groups::Group;
 use super::of::Of;
 use crate::document::{MAX_NUMBERS, Number};
 use crate::limits::numbers as limits;
+use run::Run;
 
 /// A kind of number: what it finds behind a group of charges.
-type Find = fn(&Of<'_>, &Group<'_>) -> Option<Number>;
+type Find = fn(&Run<'_>, &Group<'_>) -> Option<Number>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 8] = [
+const KINDS: [Find; 9] = [
     items::processes,
     items::syncs,
     round_trips::connections,
@@ -31,16 +34,18 @@ const KINDS: [Find; 8] = [
     in_flight::find,
     calls::find,
     disks::find,
+    processor::find,
 ];
 
 /// The numbers behind the rate, that of the largest cause first.
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Number> {
+    let run = &Run::of(of);
     let mut found: Vec<Number> = Vec::new();
     for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
-        let number = KINDS.iter().find_map(|find| find(of, group)).or_else(|| processor::find(of, group));
+        let number = KINDS.iter().find_map(|find| find(run, group));
         found.extend(number.filter(|number| found.iter().all(|earlier| earlier.kind != number.kind)));
     }
-    found.extend(stages::find(of, groups));
+    found.extend(stages::find(run, groups));
     found.truncate(MAX_NUMBERS);
     found
 }

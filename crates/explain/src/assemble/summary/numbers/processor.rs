@@ -2,8 +2,7 @@
 
 use super::super::about;
 use super::super::groups::{Group, most_first};
-use super::super::of::Of;
-use super::items;
+use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
@@ -12,8 +11,9 @@ use crate::waits::place::{Place, What};
 use thalweg_trace::numbers::{byte_rate, count, duration};
 
 /// Computing that one thread does: its own work, and that on names and attributes where it waits for nothing.
-pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     use Cause as C;
+    let of = run.of;
     let computes = |cause| matches!(cause, C::ClientCpu | C::ServerCpu | C::ClientMetadata | C::ServerMetadata);
     if !computes(group.cause) {
         return None;
@@ -37,7 +37,7 @@ pub(super) fn find(of: &Of<'_>, group: &Group<'_>) -> Option<Number> {
         (_, false) => "The CPU".to_owned(),
     };
     let seconds = all as f64 / 1e9;
-    if let Some((n, what)) = items::of_run(of) {
+    if let Some((n, what)) = run.items {
         let each_s = seconds / n as f64;
         let sentence = format!("{one} does it all: {} for each of {} {what}.", duration(each_s), count(n));
         return Some(Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::OneProcessor, sentence) });

@@ -2,8 +2,7 @@
 
 use super::super::about;
 use super::super::groups::Group;
-use super::super::of::Of;
-use super::items;
+use super::run::Run;
 use super::words::{capital, number};
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
@@ -26,10 +25,11 @@ fn stage(cause: Cause) -> Option<&'static str> {
 }
 
 /// The two largest stages, where the path goes from one to the other again and again.
-pub(super) fn find(of: &Of<'_>, groups: &[Group<'_>]) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Number> {
     // Of a run that is about requests or files, each step waits for what the last one gave.
+    let of = run.of;
     let bytes = about::of_interest(of);
-    if bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || items::of_run(of).is_some() {
+    if bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || run.items.is_some() {
         return None;
     }
     let mut stages = groups.iter().filter(|g| g.share >= limits::STAGE_SHARE).filter_map(|g| Some((g, stage(g.cause)?)));

@@ -1,0 +1,41 @@
+//! What several kinds of numbers ask of a run: found once.
+
+use super::super::about::{self, Synced};
+use super::super::groups::Group;
+use super::super::of::Of;
+use super::turns::Turns;
+use super::words::waits_for_answers;
+use crate::limits::numbers as limits;
+
+/// A run.
+pub(super) struct Run<'a> {
+    /// What its summary is made from.
+    pub(super) of: &'a Of<'a>,
+    /// What was made durable.
+    pub(super) synced: Synced,
+    /// How many files, entries or transactions it dealt with, and what they are called; `None` where it was about other things, or few of them.
+    pub(super) items: Option<(u64, &'static str)>,
+    turns: Option<Turns>,
+}
+
+impl<'a> Run<'a> {
+    /// Of a summary.
+    pub(super) fn of(of: &'a Of<'a>) -> Run<'a> {
+        let synced = about::synced(of);
+        Run { of, items: items(of, &synced), synced, turns: Turns::of(of) }
+    }
+
+    /// Its turns, where a cause is one of waiting for answers.
+    pub(super) fn turns_of(&self, group: &Group<'_>) -> Option<&Turns> {
+        self.turns.as_ref().filter(|_| waits_for_answers(group.cause))
+    }
+}
+
+fn items(of: &Of<'_>, synced: &Synced) -> Option<(u64, &'static str)> {
+    let are_many = |(n, _): &(u64, &str)| *n >= limits::LEAST_ITEMS;
+    let entries = of.round_trips.and_then(|trips| trips.per_entry.as_ref()).map(|entry| (entry.entries, "entries"));
+    let transactions = Some((synced.transactions, "transactions")).filter(are_many);
+    let own = about::is_own(of).then_some((of.transfers, "files"));
+    let counted = || about::files(of).map(|done| (done.n, done.what));
+    entries.or(transactions).or(own).or_else(counted).filter(are_many)
+}
