@@ -3,7 +3,7 @@
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{LotId, TargetId};
-use crate::sync::{Condvar, Finally, Mutex};
+use crate::sync::{Condvar, Finally, Mutex, MutexGuard};
 use std::time::Instant;
 
 /// What knows the other targets' shares, and which lots are over.
@@ -38,9 +38,24 @@ struct State {
 }
 
 impl Question {
+    /// How many answers there were so far.
+    pub(super) fn answers(&self) -> u64 {
+        self.state.lock().answers
+    }
+
     /// Asks, or waits for the answer that another gets.
     pub(super) fn ask(&self, question: impl FnOnce() -> Result<()>) -> Result<()> {
-        let mut state = self.state.lock();
+        self.put(self.state.lock(), question)
+    }
+
+    /// The same for one who looked when there were so many answers and found too little: where another answer has come since, what it brought may
+    /// suffice, and nothing is asked.
+    pub(super) fn ask_after(&self, answers: u64, question: impl FnOnce() -> Result<()>) -> Result<()> {
+        let state = self.state.lock();
+        if state.answers == answers { self.put(state, question) } else { Ok(()) }
+    }
+
+    fn put(&self, mut state: MutexGuard<'_, State>, question: impl FnOnce() -> Result<()>) -> Result<()> {
         if state.is_asked {
             let answers = state.answers;
             while state.answers == answers {
@@ -100,5 +115,15 @@ mod tests {
         });
         assert!(question.ask(|| Ok(())).is_err(), "it was refused a moment ago");
         assert_eq!(asked.load(Ordering::SeqCst), 1);
+    }
+
+    #[test]
+    fn who_looked_before_another_was_answered_looks_again_and_does_not_ask() {
+        let question = Question::default();
+        let before = question.answers();
+        question.ask(|| Ok(())).unwrap();
+        question.ask_after(before, || panic!("what came may suffice")).unwrap();
+        assert!(question.ask_after(question.answers(), || Err(Error::new(ErrorKind::Quota, "no more"))).is_err());
+        question.ask_after(before, || panic!("nor where the last answer is a refusal")).unwrap();
     }
 }

@@ -68,12 +68,13 @@ impl Lots {
     fn within_promise<'a>(&self, lot: &'a Lot, needed: u64) -> Result<Charge<'a>> {
         let mut refused = None;
         for _ in 0..limits::LOT_TRIES {
+            let answers = lot.more.answers();
             if let Some(charge) = lot.take_exactly(needed, || self.look_at_pending(lot)) {
                 self.ballast_ahead_of(needed);
                 return Ok(charge);
             }
             let Some(more) = self.more() else { break };
-            if let Err(error) = lot.more.ask(|| more.move_here(lot.id, self.target(), needed)) {
+            if let Err(error) = lot.more.ask_after(answers, || more.move_here(lot.id, self.target(), needed)) {
                 refused = Some(error);
                 break;
             }
