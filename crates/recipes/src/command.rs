@@ -40,8 +40,8 @@ pub fn at_program<W: AsRef<str>>(command: &[W]) -> usize {
 }
 
 /// The program's name: of the first word that is not a starter's or for one; empty of no command.
-pub fn program(command: &[String]) -> &str {
-    command.get(at_program(command)).map_or("", |word| file_name(word))
+pub fn program<W: AsRef<str>>(command: &[W]) -> &str {
+    command.get(at_program(command)).map_or("", |word| file_name(word.as_ref()))
 }
 
 /// The words behind the program's name.

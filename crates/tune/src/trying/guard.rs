@@ -1,27 +1,24 @@
 //! Commands that cannot be run a second time: they consume what they work on, or write to a device.
 
+use thalweg_recipes::{at_program, program};
+
 /// Why a second run of this command would not find what the first one found; `None` where nothing says so. Each command of a shell's text is asked about.
 pub fn consumes(command: &[String]) -> Option<String> {
     let words: Vec<&str> = command.iter().map(String::as_str).collect();
-    let shell = command.first().is_some_and(|word| SHELLS.contains(&base(word)));
-    if let Some(text) = words.iter().position(|word| *word == "-c").filter(|_| shell).and_then(|at| words.get(at + 1)) {
-        // Behind a redirection stand no operands worth asking about.
-        let words = |one: &str| of_words(&one.split(['<', '>']).next().unwrap_or_default().split_whitespace().collect::<Vec<_>>());
-        return text.split([';', '|', '&', '\n', '(', ')']).find_map(words);
-    }
-    of_words(&words)
+    let own = words.iter().skip(at_program(&words));
+    let text = own.skip_while(|word| **word != "-c").nth(1).filter(|_| SHELLS.contains(&program(&words)));
+    let Some(text) = text else { return of_words(&words) };
+    // Behind a redirection stand no operands worth asking about.
+    let words = |one: &str| of_words(&one.split(['<', '>']).next().unwrap_or_default().split_whitespace().collect::<Vec<_>>());
+    text.split([';', '|', '&', '\n', '(', ')']).find_map(words)
 }
 
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
 
-fn base(word: &str) -> &str {
-    word.rsplit('/').next().unwrap_or(word)
-}
-
 fn of_words(words: &[&str]) -> Option<String> {
     let words = &words[words.iter().take_while(|word| word.contains('=') && !word.starts_with('-')).count()..];
-    let at = thalweg_recipes::at_program(words);
-    let (program, rest) = (base(words.get(at)?), &words[at + 1..]);
+    let rest = words.get(at_program(words) + 1..)?;
+    let program = program(words);
     if matches!(program, "xargs" | "exec") {
         let is_flag = |word: &&&str| word.starts_with('-') || word.starts_with(|c: char| c.is_ascii_digit());
         return of_words(&rest[rest.iter().take_while(is_flag).count()..]);
@@ -88,6 +85,10 @@ mod tests {
         let shell = |text: &str| consumes(&["sh".to_owned(), "-c".to_owned(), text.to_owned()]);
         assert!(shell("cp a b && rm a").is_some_and(|why| why.contains("rm")));
         assert!(shell("tar c x | gzip -9 > y").is_none());
+        for before in [vec!["sudo", "-u", "ana"], vec!["taskset", "-c", "0"]] {
+            let words: Vec<String> = [before, vec!["sh", "-c", "gzip big"]].concat().into_iter().map(str::to_owned).collect();
+            assert!(consumes(&words).is_some_and(|why| why.contains("unless -k")), "{words:?}");
+        }
     }
 
     #[test]
