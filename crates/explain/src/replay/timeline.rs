@@ -143,7 +143,7 @@ impl Timeline {
     /// When the thread can have woken another that was said to be woken at an instant and ran again at `latest`. Where only the sum of a span's
     /// queueing is known, some of it may lie before the wait, and the waker may have come to it later.
     pub(crate) fn woke_at(&self, instant: i64, latest: i64) -> i64 {
-        if self.ran_at(instant) < instant { self.runs_from(instant).min(latest) } else { instant }
+        if self.ran_at(instant) < instant { self.runs_from(instant).min(latest).max(instant) } else { instant }
     }
 
     /// Where it begins.
@@ -161,6 +161,7 @@ pub(crate) fn timelines(tables: &Tables, rows: &Rows, lives: &[Life], start: i64
             of_track[row.track as usize].push(*row);
         }
     }
+    let woke = last_woke(rows, tables.actors.len());
     let mut timelines = Vec::new();
     for (track, mut rows_of) in of_track.into_iter().enumerate() {
         let main = track as u32 == tables.main;
@@ -172,7 +173,8 @@ pub(crate) fn timelines(tables: &Tables, rows: &Rows, lives: &[Life], start: i64
         let life = if main {
             (start, end)
         } else {
-            (rows_of[0].start.min(made).max(start), rows_of.iter().map(|r| r.end).max().unwrap_or(end).min(end))
+            let last = rows_of.iter().map(|r| r.end).max().unwrap_or(end);
+            (rows_of[0].start.min(made).max(start), last.max(woke[track]).min(end))
         };
         let pieces = pieces(&rows_of, rows, life);
         let mut sends: Vec<i64> = rows_of.iter().filter(|r| r.moves() && r.kind == SpanKind::NetSend).map(|r| r.end).collect();
@@ -180,6 +182,17 @@ pub(crate) fn timelines(tables: &Tables, rows: &Rows, lives: &[Life], start: i64
         timelines.push(Timeline { track: track as u32, pieces, sends });
     }
     timelines
+}
+
+/// By track: when it last ended another's wait. A thread that only computes at its end has no rows of its own from then.
+fn last_woke(rows: &Rows, tracks: usize) -> Vec<i64> {
+    let mut woke = vec![i64::MIN; tracks];
+    for row in &rows.rows {
+        if let Some(last) = woke.get_mut(row.waker as usize) {
+            *last = (*last).max(row.end);
+        }
+    }
+    woke
 }
 
 /// Makes waits that were one to a person one, where it is known on what each depended; and the queueing after each a wait of its own.

@@ -3,7 +3,7 @@
 use crate::common::*;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::Grounds;
-use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, SpanKind as K, Time, TrackId, WakerContext};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, Role, SpanKind as K, Time, TrackId, WakerContext};
 
 /// Milliseconds predicted for a change.
 #[track_caller]
@@ -46,6 +46,22 @@ fn a_reader_gains_half_of_what_it_waited_for_its_device() {
         tale.span(main, K::WaitTimer, n * 10_000 + 9_500, n * 10_000 + 9_900).blocked().end();
     }
     assert_predicted(&tale.explain(), "device.read.x2", 60.0);
+}
+
+#[test]
+fn a_thread_that_only_computes_at_its_end_ends_others_waits_until_then() {
+    let mut tale = Tale::new(200_000, 2);
+    let (tar, gzip) = (tale.thread(Role::Client, "tar", 100, 100), tale.thread(Role::Client, "gzip", 101, 101));
+    let pipe = tale.object(ObjectKind::Pipe, "pipe", &[]);
+    tale.span(gzip, K::WaitLock, 0, 1_000).blocked().on(pipe).woken_by(tar).end();
+    // A pipe's worth each 10 ms, and at last its exit. Nothing is recorded of gzip meanwhile: it runs.
+    for n in 0..20 {
+        tale.span(tar, K::WaitLock, n * 10_000 + 1_100, (n + 1) * 10_000).blocked().on(pipe).woken_by(gzip).end();
+    }
+    let e = tale.explain();
+    let error = e.model.error.unwrap_or_else(|| panic!("{:?}", e.model));
+    assert!(error <= 0.01, "replayed {error} off");
+    assert!((predicted_ms(&e, "cpu.client.x2") - 100.0).abs() < 5.0, "{:?}", e.what_if);
 }
 
 #[test]

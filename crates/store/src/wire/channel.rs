@@ -251,6 +251,11 @@ impl Channel {
         }
     }
 
+    /// Waits until something can be received, until `wake` is readable, or for so long; `false`: it was woken.
+    pub fn is_readable_before(&mut self, wake: BorrowedFd<'_>, silence: Duration) -> bool {
+        self.is_readable() || socket::is_readable_before(&self.socket, wake, silence)
+    }
+
     /// Whether something can be received at once (or the connection is at its end).
     pub fn is_readable(&mut self) -> bool {
         match self.open() {

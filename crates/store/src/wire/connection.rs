@@ -17,6 +17,7 @@ use serde::de::DeserializeOwned;
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::TcpStream;
+use std::os::fd::BorrowedFd;
 use std::time::{Duration, Instant};
 use thalweg_bulk::crc32c;
 use thalweg_trace::{Event, Host, HostId, IdSpace, ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
@@ -165,6 +166,12 @@ impl Connection {
     /// Whether a reply can be received without waiting.
     pub fn is_readable(&mut self) -> bool {
         self.channel.is_readable()
+    }
+
+    /// Waits for the reply to what was posted first, or until `wake` is readable; `false`: it was woken, and there is no reply yet. (Where
+    /// the server is silent for too long, [`Connection::complete_since`] says so.)
+    pub(crate) fn is_readable_before(&mut self, wake: BorrowedFd<'_>) -> bool {
+        self.channel.is_readable_before(wake, self.timeout.saturating_sub(self.progress.elapsed()))
     }
 
     /// The connection's row in the recording, if it is recorded.
@@ -347,10 +354,18 @@ impl Connection {
     /// # Errors
     /// The server's error (the connection lives on unless it [`Connection::is_broken`]), or the connection's.
     pub fn complete<R: DeserializeOwned>(&mut self, tracer: &mut Tracer) -> Result<Reply<R>> {
+        let receiving = tracer.begin();
+        self.complete_since(tracer, receiving)
+    }
+
+    /// The same, where the thread has waited for it since then.
+    ///
+    /// # Errors
+    /// As [`Connection::complete`]'s.
+    pub(crate) fn complete_since<R: DeserializeOwned>(&mut self, tracer: &mut Tracer, receiving: OpenSpan) -> Result<Reply<R>> {
         let Some(pending) = self.pending.pop_front() else {
             return Err(Error::new(ErrorKind::Io, "no request is pending: a bug").at_server(&self.hello.server));
         };
-        let receiving = tracer.begin();
         let mut bytes = [0_u8; HEADER_BYTES];
         let came = self.wait_for_reply().and_then(|()| self.channel.receive_exact(&mut bytes));
         came.map_err(|e| self.failed("its reply was awaited", e))?;

@@ -5,7 +5,7 @@ use crate::limits;
 use rustix::net::{RecvFlags, SendFlags};
 use std::io::{IoSlice, IoSliceMut, Read};
 use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::{Duration, Instant};
 use thalweg_trace::TcpInfo;
 
@@ -275,6 +275,15 @@ pub(super) fn wait_for(stream: &TcpStream, sending: bool, silence: Duration) -> 
             Err(e) => return Err(e.into()),
         }
     }
+}
+
+/// Waits until something can be received, until `wake` is readable, or for so long; whether something can be received, or nothing came.
+pub(super) fn is_readable_before(stream: &TcpStream, wake: BorrowedFd<'_>, silence: Duration) -> bool {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    let timeout = Timespec { tv_sec: silence.as_secs() as i64, tv_nsec: i64::from(silence.subsec_nanos()) };
+    let mut fds = [PollFd::from_borrowed_fd(stream.as_fd(), PollFlags::IN), PollFd::from_borrowed_fd(wake, PollFlags::IN)];
+    // A failed poll is one that was not waited in: who receives then waits, or learns of the error.
+    !matches!(rustix::event::poll(&mut fds, Some(&timeout)), Ok(n) if n > 0) || !fds[0].revents().is_empty()
 }
 
 /// Bytes that can be received at once.

@@ -7,12 +7,14 @@ use crate::error::{Error, ErrorKind};
 use crate::limits;
 use crate::protocol::io::FileId;
 use crate::sync::{Condvar, Mutex};
+use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Instant;
-use thalweg_trace::{SpanFields, SpanKind, TraceHandle, Tracer};
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, TraceHandle, Tracer};
 
 /// How an engine works.
 #[derive(Clone, Debug)]
@@ -70,6 +72,36 @@ pub(super) struct Queue {
     /// Threads that were ever started for it.
     pub started: u32,
     pub idle: usize,
+    /// Threads that wait for answers, and could take another task before these come.
+    listening: Vec<Arc<Wake>>,
+}
+
+/// Wakes a thread that waits for its socket.
+#[derive(Debug)]
+pub(super) struct Wake(OwnedFd);
+
+impl Wake {
+    pub(super) fn new() -> Result<Wake, Error> {
+        let made = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
+        made.map(Wake).map_err(|e| Error::system("an eventfd", e))
+    }
+
+    fn wake(&self) {
+        // It fails where it was written to 2^64 times and never read.
+        let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
+    }
+
+    /// As if it had not been written to.
+    fn reset(&self) {
+        // It fails where it was not.
+        let _ = rustix::io::read(&self.0, &mut [0; 8]);
+    }
+}
+
+impl AsFd for Wake {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
 }
 
 /// What a thread is to do next.
@@ -81,7 +113,24 @@ pub(super) enum Turn {
     Leave,
 }
 
+impl Turn {
+    /// The thread waited for this.
+    pub(super) fn record(&self, tracer: &mut Tracer, waiting: OpenSpan) {
+        let waker_track = if let Turn::Do(work) = self { work.asked_by } else { None };
+        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
+    }
+}
+
 impl Queue {
+    /// There are more tasks than threads that wait for one: a thread that waits for answers takes one.
+    pub(super) fn wake_listener(&mut self) {
+        if self.waiting > self.idle
+            && let Some(wake) = self.listening.pop()
+        {
+            wake.wake();
+        }
+    }
+
     pub(super) fn push(&mut self, work: Work, to_front: bool) {
         let file = work.flow.file.id();
         let of_file = self.by_file.entry(file).or_default();
@@ -117,13 +166,26 @@ impl Lane {
         Lane { server, link, queue: Mutex::default(), ready: Condvar::new() }
     }
 
-    /// The next task, without waiting, for one of `wanted` threads.
-    pub(super) fn next(&self, wanted: u32) -> Turn {
+    /// The next task, without waiting, for one of `wanted` threads. Where there is none, `wake` is for the next that comes.
+    pub(super) fn next(&self, wanted: u32, wake: &Arc<Wake>) -> Turn {
         let mut queue = self.queue.lock();
         if queue.threads > wanted {
             return self.leave(&mut queue);
         }
-        queue.pop().map_or(Turn::Nothing, Turn::Do)
+        if let Some(work) = queue.pop() {
+            return Turn::Do(work);
+        }
+        queue.listening.push(Arc::clone(wake));
+        Turn::Nothing
+    }
+
+    /// Its thread waits no more.
+    pub(super) fn listens_no_more(&self, wake: &Arc<Wake>) {
+        let mut queue = self.queue.lock();
+        match queue.listening.iter().position(|one| Arc::ptr_eq(one, wake)) {
+            Some(at) => drop(queue.listening.swap_remove(at)),
+            None => wake.reset(),
+        }
     }
 
     /// One thread less takes work. A wake-up that was for work, and met a thread that does not take it, goes on to the next.
@@ -145,8 +207,11 @@ impl Lane {
 
     /// A task once more, before all others.
     pub(super) fn again(&self, work: Work) {
-        self.queue.lock().push(Work { again: true, ..work }, true);
+        let mut queue = self.queue.lock();
+        queue.push(Work { again: true, ..work }, true);
         // Its thread may be one that takes no more.
+        queue.wake_listener();
+        drop(queue);
         self.ready.notify_one();
     }
 
@@ -159,6 +224,7 @@ impl Lane {
         }
         queue.threads = others;
         works.into_iter().rev().for_each(|work| queue.push(work, true));
+        (0..queue.waiting).for_each(|_| queue.wake_listener());
         drop(queue);
         self.ready.notify_all();
         Ok(others)
@@ -208,8 +274,7 @@ impl Lane {
         };
         drop(queue);
         if slept {
-            let waker_track = if let Turn::Do(work) = &turn { work.asked_by } else { None };
-            tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
+            turn.record(tracer, waiting);
         }
         options.stages.add(Stage::Idle, begun);
         turn

@@ -2,7 +2,7 @@
 //!
 //! A server's connections share a queue, its lane, in which files take turns: one that asks for much does not keep the
 //! others waiting. A connection's thread takes flow buffers from it and has up to `depth` of them posted and unanswered;
-//! answers come in order.
+//! answers come in order. A thread that waits for one, and could post more, is woken when there is more.
 //!
 //! An engine moves bytes one way only. With both ways on one connection, client and server could each be stuck in
 //! sending what the other, sending too, does not receive.
@@ -29,7 +29,7 @@ use crate::client::link::Link;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Mutex;
 use flow::Work;
-use lanes::{Lane, Queue, Shared};
+use lanes::{Lane, Queue, Shared, Wake};
 use std::collections::HashMap;
 use std::net::Shutdown;
 use std::sync::Arc;
@@ -66,11 +66,11 @@ impl Engine {
     }
 
     fn spawn(&self, lane: &Arc<Lane>, queue: &mut Queue, is_spare: bool) -> Result<JoinHandle<()>> {
-        let (shared, lane) = (Arc::clone(&self.shared), Arc::clone(lane));
+        let (shared, lane, wake) = (Arc::clone(&self.shared), Arc::clone(lane), Wake::new()?);
         let number = if shared.options.is_shared { queue.threads } else { queue.started };
         let name = format!("connection {}#{number}", lane.link.name());
         let thread = std::thread::Builder::new().name(format!("{} {}#{number}", self.shared.options.name, lane.link.name()));
-        let work = move || Worker::new(&shared, &lane, &name, is_spare).run();
+        let work = move || Worker::new(&shared, &lane, &name, wake, is_spare).run();
         let thread = thread.spawn(work).map_err(|e| Error::system("starting a thread", e))?;
         queue.threads += 1;
         queue.started += 1;
@@ -112,6 +112,8 @@ impl Engine {
         let mut failed = None;
         if self.shared.options.is_shared && queue.idle < queue.waiting && queue.threads < self.shared.options.wanted() {
             failed = self.spawn(lane, &mut queue, false).err().filter(|_| queue.threads == 0);
+        } else {
+            queue.wake_listener();
         }
         drop(queue);
         lane.ready.notify_one();

@@ -2,7 +2,7 @@
 //! memory that stays in the processor's cache, so that a flow buffer passes through one thread at each end.
 
 use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
-use super::lanes::{Lane, Shared, Turn};
+use super::lanes::{Lane, Shared, Turn, Wake};
 use super::memory::RequestMemory;
 use super::stages::{Stage, StageClock};
 use crate::client::payload;
@@ -13,11 +13,13 @@ use crate::protocol::io::{IoReply, IoRequest};
 use crate::wire::{Connection, Kind, Reply, unexpected};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
+use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 use thalweg_bulk::{Crc32c, crc32c, resize};
 use thalweg_layout::{FlowBuffer, Piece};
-use thalweg_trace::{SpanFields, SpanKind, Tracer};
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer};
 
 /// One connection's thread.
 pub(in crate::client) struct Worker<'a> {
@@ -33,40 +35,60 @@ pub(in crate::client) struct Worker<'a> {
     is_spare: bool,
     /// It takes no more work.
     leaves: bool,
+    /// Ends its wait for answers when there is more to send.
+    wake: Arc<Wake>,
 }
 
 impl<'a> Worker<'a> {
-    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str, is_spare: bool) -> Worker<'a> {
+    pub(super) fn new(shared: &'a Shared, lane: &'a Lane, name: &str, wake: Wake, is_spare: bool) -> Worker<'a> {
         let tracer = shared.options.mode.clone().unwrap_or_else(|| lane.link.mode()).thread(name);
         let number = shared.last_worker.fetch_add(1, Ordering::Relaxed);
         let (posted, memory) = (VecDeque::new(), Vec::new());
-        Worker { shared, lane, tracer, number, connection: None, posted, memory, is_spare, leaves: false }
+        Worker { shared, lane, tracer, number, connection: None, posted, memory, is_spare, leaves: false, wake: Arc::new(wake) }
     }
 
     /// Works until there is nothing more to do.
     pub(super) fn run(&mut self) {
+        let mut woken: Option<OpenSpan> = None;
         loop {
             let depth = self.shared.options.depth.load(Ordering::Relaxed).max(1) as usize;
+            let has_room = self.posted.len() < depth && !self.leaves;
             let turn = match self.posted.len() {
                 0 if self.leaves && self.lane.may_leave() => return,
                 0 => {
                     self.leaves = false;
                     self.lane.wait(&mut self.tracer, &self.shared.options)
                 }
-                posted if posted < depth && !self.leaves => self.lane.next(self.shared.options.wanted()),
+                _ if has_room => self.lane.next(self.shared.options.wanted(), &self.wake),
                 _ => Turn::Nothing,
             };
+            if let Some(waiting) = woken.take() {
+                turn.record(&mut self.tracer, waiting);
+            }
             match turn {
                 Turn::Do(work) => {
                     self.begin(work);
                     while !self.posted.is_empty() && self.connection.as_mut().is_some_and(Connection::is_readable) {
-                        self.complete();
+                        let receiving = self.tracer.begin();
+                        self.complete(receiving);
                     }
                 }
                 Turn::Leave => self.leaves = true,
-                Turn::Nothing => self.complete(),
+                Turn::Nothing => {
+                    let waiting = self.tracer.begin();
+                    if !has_room || self.is_answered_first() { self.complete(waiting) } else { woken = Some(waiting) }
+                }
             }
         }
+    }
+
+    /// Waits for the next answer, or for work that comes before it.
+    fn is_answered_first(&mut self) -> bool {
+        let begun = Instant::now();
+        let answered = self.connection.as_mut().is_none_or(|connection| connection.is_readable_before(self.wake.as_fd()));
+        self.lane.listens_no_more(&self.wake);
+        self.stages().add(Stage::Answers, begun);
+        answered
     }
 
     fn stages(&self) -> &'a StageClock {
@@ -195,11 +217,11 @@ impl<'a> Worker<'a> {
         Ok(())
     }
 
-    /// Takes the answer to what was posted first.
-    fn complete(&mut self) {
+    /// Takes the answer to what was posted first; the thread has waited for it since then.
+    fn complete(&mut self, receiving: OpenSpan) {
         let (Some(connection), Some((work, posted))) = (&mut self.connection, self.posted.pop_front()) else { return };
         let waiting = Instant::now();
-        let reply = connection.complete::<IoReply>(&mut self.tracer);
+        let reply = connection.complete_since::<IoReply>(&mut self.tracer, receiving);
         self.stages().add(Stage::Answers, waiting);
         let result = match reply {
             Ok(reply) => {
