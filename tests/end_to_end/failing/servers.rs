@@ -124,6 +124,23 @@ fn a_server_killed_in_the_middle_of_reading_out_is_named() {
     assert!(!target.exists());
 }
 
+/// What a recording has of this length or more, one span a line with its track: what a wrong explanation was made from.
+fn long_spans(recording: &Path, at_least: Duration) -> String {
+    let here = scratch();
+    let tables = here.path().join("csv");
+    run(["export", "--to", "csv", "-o", text(&tables), text(recording)]).done();
+    let table = |name: &str| std::fs::read_to_string(tables.join(name)).unwrap();
+    let tracks = table("tracks.csv");
+    let track = |number: &str| tracks.lines().find(|line| line.split(',').next() == Some(number)).unwrap_or(number).to_owned();
+    let spans = table("spans.csv");
+    let is_long = |line: &&str| {
+        let ns = |column: usize| line.split(',').nth(column).and_then(|text| text.parse::<u64>().ok());
+        ns(3).zip(ns(4)).is_some_and(|(start, end)| end - start >= at_least.as_nanos() as u64)
+    };
+    let long = spans.lines().filter(is_long).map(|line| format!("{line}  {}", track(line.split(',').nth(1).unwrap_or_default())));
+    spans.lines().take(1).map(str::to_owned).chain(long).collect::<Vec<_>>().join("\n")
+}
+
 #[test]
 fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
     let mut servers = Servers::start(3);
@@ -151,7 +168,12 @@ fn a_server_stopped_for_a_while_is_a_stall_that_the_explanation_names() {
         .filter(|charge| charge["where"].as_str().is_some_and(|place| place.contains("io1")))
         .filter_map(|charge| charge["seconds"].as_f64())
         .sum();
-    assert!(of_io1 >= 0.9 * STALL.as_secs_f64(), "{of_io1} s of the stall are io1's in {}", document["critical_path"]);
+    assert!(
+        of_io1 >= 0.9 * STALL.as_secs_f64(),
+        "{of_io1} s of the stall are io1's in {}\nand these were recorded:\n{}",
+        document["critical_path"],
+        long_spans(&recording, STALL / 4)
+    );
     let sentence = document["verdict"]["sentence"].as_str().unwrap();
     assert!(sentence.contains("io1"), "{sentence}");
 }

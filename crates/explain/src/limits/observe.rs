@@ -145,6 +145,8 @@ pub(crate) const LONGEST_NS_PER_US: i64 = 3000;
 pub(crate) const USUAL_LAG_NS: u64 = 1_000_000;
 /// No link in use is slower. Instead: stops as spans of their own.
 pub(crate) const STALL_BYTES_PER_S: f64 = 1_048_576.0;
+/// Nor is a connection within one machine, whose round trips show no path, as slow as this. Instead: stops as spans of their own.
+pub(crate) const STALL_WITHIN_BYTES_PER_S: f64 = 67_108_864.0;
 /// A message that waits for so long on one machine waits for a receiver that stands still. Instead: stops as spans of their own.
 pub(crate) const STALL_NS: u64 = 100_000_000;
 /// And for so many times what is usual on its connection. Instead: stops as spans of their own.

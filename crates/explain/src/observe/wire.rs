@@ -496,7 +496,9 @@ impl WireFacts {
         let lags = (way.connection, way.sender);
         let known = usual.get(&lags).copied();
         let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
-        let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < limits::STALL_BYTES_PER_S;
+        let no_path = self.is_no_path(way.connection) == Some(true);
+        let least = if no_path { limits::STALL_WITHIN_BYTES_PER_S } else { limits::STALL_BYTES_PER_S };
+        let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < least;
         let stall = same_machine
             && !slow_path
             && cause != Cause::NetworkLoss

@@ -238,6 +238,9 @@ impl View<'_, '_, '_> {
     /// what would lie before this instant lay at the wait's beginning.
     fn woken_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
         let waker = span.waker;
+        if rule(span.kind) == Rule::Receive && !span.ending_seen() && from < self.at {
+            return self.sent_from(span, from);
+        }
         if rule(span.kind) != Rule::Thread
             || waker == NONE
             || waker == self.track
@@ -251,6 +254,12 @@ impl View<'_, '_, '_> {
         let lane = &self.feed.lanes[waker as usize];
         let ended = lane.open.iter().chain(lane.ahead.iter().take_while(|s| s.end >= from));
         Ok(ended.filter(|s| s.is_activity() && s.end >= from && s.end <= span.end).map(|s| s.end).min())
+    }
+
+    /// The same of bytes that were sent: nobody is woken for them before.
+    fn sent_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
+        let send = self.find_send(span)?.filter(|send| send.start > from);
+        Ok(send.map(|send| if send.end < self.at { send.end } else { send.start + 1 }))
     }
 
     /// Whether the walk can go to a thread: it is one of ours, or a kernel's or the recorder's of which something was recorded.

@@ -154,3 +154,20 @@ fn threads_that_take_turns_are_counted() {
     let said: Vec<&str> = e.critical_path.iter().map(|c| c.evidence.as_str()).collect();
     assert!(said.iter().any(|evidence| evidence.contains("at most one of its 4 threads at a time")), "{said:?}");
 }
+
+#[test]
+fn a_receiver_queues_for_a_processor_only_from_when_its_bytes_were_sent() {
+    let mut tale = Tale::new(420_000, 2);
+    let (client, server) = (tale.client("request"), tale.server("io1"));
+    let (near, far) = tale.connection("10.0.0.1:1 > 10.0.0.2:2");
+    // The client has nothing to send for 400 ms. The kernel says that the server queued for all that time.
+    let file = tale.file("big");
+    tale.span(client, K::FileRead, 0, 400_000).blocked().on(file).end();
+    tale.span(client, K::NetSend, 400_000, 400_500).on(near).request(1).bytes(1000).end();
+    tale.span(server, K::NetReceive, 10_000, 402_000).ran(200).runnable(391_000).on(far).request(1).bytes(1000).end();
+    tale.span(server, K::NetSend, 409_000, 409_500).on(far).request(1).bytes(10).end();
+    tale.span(client, K::NetReceive, 401_000, 410_000).blocked().on(near).request(1).bytes(10).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 400.0);
+    assert!(charged_ms(&e, "server.runqueue") < 2.0, "{:?}", e.critical_path);
+}
