@@ -89,3 +89,26 @@ fn a_device_that_cannot_be_is_refused_by_name() {
     run(["cp", "--emulate", "disk=1Gi", "a", "thal://127.0.0.1:1/f"]).failed(2, &["expected source=RATE", "thalweg up --emulate"]);
     assert!(!at.exists(), "nothing is made of what is refused");
 }
+
+#[test]
+fn a_connection_sends_the_next_request_while_it_waits_for_an_answer() {
+    // Each request is one message; its answer is a long way off, and the next is read from the source meanwhile.
+    let store = Up::start_with(1, 1, &["--emulate", "rtt=200ms"]);
+    let here = scratch();
+    let source = file(here.path(), "source", &content(5, 4 * MIB));
+    let recording = here.path().join("copy.thw");
+    let flow = ["--request", "1Mi", "--requests", "2", "--buffer", "1Mi", "--depth", "2", "--streams", "1", "--emulate", "source=20MiB/s"];
+    run([&["cp", "--quiet", "--record", text(&recording)], &flow[..], &[text(&source), &store.path("/f")]].concat()).done();
+    let recording = Recording::open(&recording).expect("a recording");
+    let connection = recording.tracks().iter().find(|track| track.name.starts_with("connection io0")).expect("it is recorded").track;
+    let batches: Vec<_> = recording.spans_backward().map(|batch| batch.expect("readable")).collect();
+    let spans = batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row)));
+    let mut calls: Vec<_> =
+        spans.filter(|span| span.track == connection && span.kind == SpanKind::RpcCall && span.size_bytes.is_some()).collect();
+    calls.sort_by_key(|call| call.start);
+    assert_eq!(calls.len(), 4, "{calls:?}");
+    let ended = |i: usize| calls[i].start.ns() + calls[i].duration_ns as i64;
+    for i in [0, 2] {
+        assert!(calls[i + 1].start.ns() < ended(i), "call {} waits for the answer to the one before: {calls:?}", i + 1);
+    }
+}
