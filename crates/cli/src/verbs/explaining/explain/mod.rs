@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Exit with 3 if this holds; may be repeated
     #[arg(long, value_name = "CONDITION", value_parser = Condition::parse)]
     fail_if: Vec<Condition>,
-    /// Keep the recording of the command (of several runs, that of the median), or the merged one: a directory that does not exist yet
+    /// Keep the recording of the command (of several runs, that of the median; with --try, that of the run explained), or the merged one: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]
     output: Option<PathBuf>,
     #[command(flatten)]

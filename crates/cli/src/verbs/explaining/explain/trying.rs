@@ -5,10 +5,11 @@ use super::runs::{self, Wanted};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::recordings::explained::{explained_as, note};
+use crate::recordings::explained::{Form, explained_as, more_of, note};
 use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::path::Path;
 use std::process::Command;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::{Grounds, WhatIf};
@@ -25,7 +26,7 @@ use thalweg_tune::{Output, Trying, choose, consumes};
 #[command(next_help_heading = "Trying a change")]
 pub(super) struct TryFlags {
     /// Make the first proposed change that a command makes, run both in turn (--runs of each, default 10), and print predicted against achieved
-    #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "output", "fail_if", "why", "verbose", "phase"])]
+    #[arg(long = "try", requires = "command", conflicts_with_all = ["recordings", "json", "to", "fail_if", "why", "verbose", "phase"])]
     pub(super) is_on: bool,
     /// With --try: do not ask before the runs
     #[arg(long, requires = "is_on")]
@@ -113,7 +114,7 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
 fn explained(wanted: &Wanted<'_>, command: &[String], prepare: &[String]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
-    let path = temporary.recording("try.thw");
+    let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
     let exit = match recording_itself(command, &path) {
         Some(mut own) => {
             let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0])))?;
@@ -128,12 +129,13 @@ fn explained(wanted: &Wanted<'_>, command: &[String], prepare: &[String]) -> Res
     let (_, explanation) = explained_as(&path, &wanted.options)?;
     // As it was given, without where it is recorded.
     let explanation = Explanation { command: command.to_vec(), ..explanation };
-    note(&explanation, crate::recordings::explained::Form::Short { more: "predicted against achieved follows" });
+    let more = wanted.output.map_or_else(|| "predicted against achieved follows".to_owned(), more_of);
+    note(&explanation, Form::Short { more: &more });
     Ok(explanation)
 }
 
 /// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
-fn recording_itself(command: &[String], path: &std::path::Path) -> Option<Command> {
+fn recording_itself(command: &[String], path: &Path) -> Option<Command> {
     const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
     let is_ours = command[0].rsplit('/').next() == Some("thalweg");
     let verb = command.get(1).filter(|verb| is_ours && RECORD.contains(&verb.as_str()))?;
