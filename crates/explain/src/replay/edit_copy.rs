@@ -86,7 +86,15 @@ impl Edit<'_> {
         let sent: HashMap<usize, u32> = sending.iter().map(|&(message, _)| (message, self.edited.fresh_mark())).collect();
         let order: Vec<usize> = sending.iter().map(|&(message, _)| message).collect();
         let mut sender: Chunk = Vec::new();
-        for (k, (message, ops)) in sending.into_iter().enumerate() {
+        for (k, (message, mut ops)) in sending.into_iter().enumerate() {
+            // What came before it waited for work needs none: that the thread began, above all, which others may have followed.
+            if let Some(waited) = ops.iter().rposition(for_work) {
+                let send = ops.split_off(waited + 1);
+                let before = std::mem::replace(&mut ops, send);
+                sender.push(Op::Take(thread));
+                sender.extend(shared_ops(before));
+                sender.push(Op::Leave(thread));
+            }
             sender.push(Op::follow(self.handed[self.flows.messages[message].of as usize]));
             sender.extend(k.checked_sub(depth).map(|before| Op::follow(self.done[order[before]])));
             sender.push(Op::Take(thread));
@@ -263,6 +271,32 @@ mod tests {
     fn one_message_under_way_waits_for_the_answer_before() {
         let one = simulate_edit(&edited(&copying(200), 8, 1).unwrap()).unwrap();
         assert!((200.0 * 20.0 - 40.0..200.0 * 20.0 + 60.0).contains(&one), "2 to send, 18 until it is answered: {one}");
+    }
+
+    #[test]
+    fn a_connection_whose_thread_began_after_anothers_may_have_the_first_request() {
+        let arrive = |mark, way| Op::Arrive { mark, way, service: 0.0, bytes: 1.0, regime: Regime::Latency, lag: 0.0, polls: false };
+        let (mut asker, mut flows) = (Vec::new(), Flows::default());
+        // The second thread followed the first one's beginning.
+        let mut movers = [vec![Op::Run(1.0), Op::Mark(100)], vec![Op::follow(100)]];
+        let mut servers = [vec![], vec![]];
+        for k in 0..6 {
+            let [begin, end, handed, sent, answered, done, going, came] = [0, 1, 2, 3, 4, 5, 6, 7].map(|n| 8 * k + n);
+            let other = 1 - k as usize % 2;
+            asker.extend([Op::Mark(begin), Op::Run(10.0), Op::Mark(handed), Op::follow(done), Op::Mark(end)]);
+            movers[other].extend([Op::follow(handed), Op::Run(2.0), Op::Mark(going), Op::Mark(sent), arrive(came, 1)]);
+            movers[other].extend([Op::Mark(done), Op::Mark(answered)]);
+            servers[other].extend([arrive(going, 0), Op::Run(8.0), Op::Mark(came)]);
+            flows.asked.push(Asked { program: 1, begin, end });
+            flows.messages.push(Message { program: 2 + other as u32, sent, answered, of: k });
+        }
+        asker.push(Op::Mark(101));
+        let [[near, far], [first, second]] = [movers, servers];
+        let mut copy = graph(8, vec![vec![Op::follow(101)], asker, near, far, first, second]);
+        (copy.marks, copy.flows) = (102, flows);
+        let one = simulate_edit(&edited(&copy, 1, 1).unwrap()).expect("it ends");
+        assert!((one / simulate(&copy, &Scale::none()).unwrap() - 1.0).abs() < 0.05, "{one}");
+        assert!(simulate_edit(&edited(&copy, 2, 1).unwrap()).expect("it ends") < one);
     }
 
     #[test]
