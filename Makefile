@@ -6,7 +6,7 @@
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
 
-demo:           ## copy a real file into a striped store, explain it, change it, hold the prediction against the outcome (FILE=...)
+demo:           ## explain a slow copy into an emulated store, make the change, hold the prediction against the outcome (FILE=...)
 	@tools/demo
 
 test:           ## every suite; the last line is `N passed, N failed, N skipped`
