@@ -18,6 +18,17 @@ type Series = Vec<(i64, i64)>;
 /// Which of a connection's series a counter goes to.
 type SeriesOf = fn(&mut TcpSeries) -> &mut Series;
 
+/// How far apart the two ends of a connection are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Near {
+    /// On two machines.
+    No,
+    /// On one machine, perhaps with a path set up between its parts.
+    Machine,
+    /// On one machine, by its own addresses: with no path at all.
+    Loopback,
+}
+
 /// Bytes under way.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Transit {
@@ -182,6 +193,11 @@ impl TcpSeries {
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
         now * 2 > least * limits::QUEUE_HALVES && now - least > limits::LEAST_PATH_US
+    }
+
+    /// Whether so long is many times the round trip of that instant.
+    fn is_far_longer(&self, ns: u64, instant: i64) -> bool {
+        at(&self.srtt_us, instant).is_some_and(|us| ns > limits::STALL_TIMES * 1000 * us.max(0) as u64)
     }
 
     /// The part of TCP's busy time around an interval during which this stopped it.
@@ -488,18 +504,20 @@ impl WireFacts {
     /// Whether a message that took so long to be picked up lay waiting for a receiver that stood still:
     /// on one machine nothing else holds a message back for long, unless a slow or long path is set up between its
     /// parts, which round trips show. Remembers what is usual.
-    pub(crate) fn is_stall(&self, way: &Transit, same_machine: bool, usual: &mut UsualLags) -> bool {
+    pub(crate) fn is_stall(&self, way: &Transit, near: Near, usual: &mut UsualLags) -> bool {
         let cause = self.cause(way);
         let Some(both) = self.series.get(way.connection as usize) else { return false };
-        let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || s.queueing(way.end));
         let lag_ns = way.length_ns() as u64;
+        let loopback = near == Near::Loopback && self.is_no_path(way.connection) == Some(true);
+        // Processors alone make a loopback's round trips longer; a queue would have held the message for about as long as these.
+        let in_queue = |s: &TcpSeries| s.queueing(way.end) && !(loopback && s.is_far_longer(lag_ns, way.end));
+        let slow_path = both.iter().any(|s| s.least_rtt_us.is_some_and(|us| us >= limits::SLOW_PATH_US) || in_queue(s));
         let lags = (way.connection, way.sender);
         let known = usual.get(&lags).copied();
         let bytes_per_s = way.bytes as f64 * 1e9 / lag_ns.max(1) as f64;
-        let no_path = self.is_no_path(way.connection) == Some(true);
-        let least = if no_path { limits::STALL_WITHIN_BYTES_PER_S } else { limits::STALL_BYTES_PER_S };
+        let least = if loopback { limits::STALL_WITHIN_BYTES_PER_S } else { limits::STALL_BYTES_PER_S };
         let slow = way.bytes < limits::SMALL_BYTES || bytes_per_s < least;
-        let stall = same_machine
+        let stall = near != Near::No
             && !slow_path
             && cause != Cause::NetworkLoss
             && lag_ns >= limits::STALL_NS

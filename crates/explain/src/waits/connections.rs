@@ -5,7 +5,7 @@ use crate::limits::waits as limits;
 use crate::observe::feed::Carried;
 use crate::observe::lives::Beginning;
 use crate::observe::stalls::Stall;
-use crate::observe::wire::Transit;
+use crate::observe::wire::{Near, Transit};
 use thalweg_trace::ABSENT;
 
 /// More bytes than can be under way at once: a thread was blocked because what it sent did not fit.
@@ -72,7 +72,14 @@ impl View<'_, '_, '_> {
     /// Whether a message lay waiting for a receiver that stood still. Where it was seen what ended waits, stops are recorded.
     fn stood_still(&mut self, blocked: &Blocked, peer: u32, way: &Transit) -> bool {
         let same_machine = self.tables.actors[peer as usize].machine == self.actor().machine;
-        !blocked.span.ending_seen() && self.facts.wire.is_stall(way, same_machine, &mut self.memory.usual_lags)
+        let object = self.tables.objects.get(blocked.span.object as usize);
+        let emulated = object.is_some_and(|object| object.attribute("emulated").is_some());
+        let near = match same_machine {
+            true if self.tables.is_within_machine(way.connection) && !emulated => Near::Loopback,
+            true => Near::Machine,
+            false => Near::No,
+        };
+        !blocked.span.ending_seen() && self.facts.wire.is_stall(way, near, &mut self.memory.usual_lags)
     }
 
     /// The send over the span's connection from its other end that ended the wait: where both ends say which bytes, the one that

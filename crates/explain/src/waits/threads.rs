@@ -256,9 +256,11 @@ impl View<'_, '_, '_> {
         Ok(ended.filter(|s| s.is_activity() && s.end >= from && s.end <= span.end).map(|s| s.end).min())
     }
 
-    /// The same of bytes that were sent: nobody is woken for them before.
+    /// The same of bytes that were sent by the same clock: nobody is woken for them before.
     fn sent_from(&mut self, span: &LiveSpan, from: i64) -> Answer<Option<i64>> {
-        let send = self.find_send(span)?.filter(|send| send.start > from);
+        let machine = |track: u32| self.tables.actors.get(track as usize).map(|actor| actor.machine);
+        let here = machine(self.track);
+        let send = self.find_send(span)?.filter(|send| send.start > from && machine(send.track) == here);
         Ok(send.map(|send| if send.end < self.at { send.end } else { send.start + 1 }))
     }
 
