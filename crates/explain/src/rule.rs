@@ -63,7 +63,7 @@ rules! {
     PollWork = "poll.work", "the poll itself came before that, and ran on", "earlier pauses";
     LookedFor = "looked-for", "a thread paused between looks for a file or a lock that it did not find, or not free", "calls that failed, their objects";
     LookedForListener = "looked-for.listener", "the same, for somebody to listen at an address", "`net.connect` that failed, the connection";
-    TriedAgain = "tried-again", "a thread paused between runs of a program that failed, or between equal answers to one question, until the last", "`thread.exit` with its status, the bytes of questions and answers";
+    TriedAgain = "tried-again", "a thread paused between runs of a program that failed, or between equal answers to one question (or none), until the last", "`thread.exit` with its status, the bytes of questions and answers";
     PollUnknown = "poll.unknown", "a thread slept between polls for something that is not known", "earlier pauses";
     TimeLimit = "time-limit", "a wait was ended by its time limit", "context `timer`, and what came next";
     TimeLimitUnknown = "time-limit.unknown", "the same, in a thread that deals with others by descriptors", "the thread's other spans";

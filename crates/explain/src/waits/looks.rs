@@ -51,7 +51,11 @@ impl View<'_, '_, '_> {
             known.pauser == pauser && soon && polling::alike(length, known.length)
         });
         let after = self.looks_after(pauser, window);
-        let found_after = |look: &Look| after.iter().any(|(other, failed)| !failed && other.is_like(look, self.tables));
+        // (What is not there at first, and then is, the thread has made itself.)
+        let found_after = |look: &Look| {
+            let next = after.iter().filter(|(other, _)| other.is_like(look, self.tables)).min_by_key(|(other, _)| other.at);
+            next.is_some_and(|(_, failed)| !failed)
+        };
         let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
         let repeated = |look: &Look| before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables)) || fails_again(look);
         let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));

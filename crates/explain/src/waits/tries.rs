@@ -21,8 +21,11 @@ impl View<'_, '_, '_> {
     pub(super) fn tried_in_vain(&mut self, pause: &LiveSpan, pauser: u32, window: i64) -> Answer<Option<Look>> {
         match self.failed_before(pause, pauser, window)? {
             Some(look) => Ok(Some(look)),
-            None if pauser == self.track => self.answered_alike(pause, window),
-            None => Ok(None),
+            None if pauser != self.track => Ok(None),
+            None => match self.unanswered(pause, window)? {
+                Some(look) => Ok(Some(look)),
+                None => self.answered_alike(pause, window),
+            },
         }
     }
 
@@ -130,6 +133,26 @@ impl View<'_, '_, '_> {
         let asks = self.parties(last.connection, End::Client).contains(&self.track);
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
         Ok((alike && brief && steady && answered && asks).then_some(look))
+    }
+
+    /// The thread asked before the pause, had no answer over that connection, and after it asks the same server over another one: that is answered, or is
+    /// a try of the same row. (Who only ever sends is not answered, and paces itself.)
+    fn unanswered(&mut self, pause: &LiveSpan, window: i64) -> Answer<Option<Look>> {
+        let (sends, takes) = (self.lane().passed.send, self.lane().passed.receive);
+        if sends.1 == NONE {
+            return Ok(None);
+        }
+        self.ensure(pause.start - window)?;
+        let moved = |s: &&LiveSpan| matches!(s.kind, SpanKind::NetSend | SpanKind::NetReceive) && s.connection != NONE && s.bytes() > 0;
+        let last = self.lane().within(pause.start - window, pause.start).find(moved).filter(|s| s.kind == SpanKind::NetSend);
+        let Some(&LiveSpan { connection, start: at, .. }) = last else { return Ok(None) };
+        let same_server = |other: u32| other != NONE && self.tables.is_same_server(connection, other);
+        let again = sends.1 != connection && same_server(sends.1);
+        let answered = takes.1 == sends.1 && takes.0 >= sends.0;
+        let of_row = self.memory.looking.is_some_and(|known| known.look.missing == Missing::Answer && same_server(known.look.connection));
+        let asks = self.parties(connection, End::Client).contains(&self.track);
+        let look = Look { object: NONE, track: self.track, connection, at, missing: Missing::Answer };
+        Ok((again && asks && (answered || of_row)).then_some(look))
     }
 
     /// What this thread asked and was answered within an interval, over one connection.

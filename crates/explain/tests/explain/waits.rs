@@ -171,3 +171,39 @@ fn a_receiver_queues_for_a_processor_only_from_when_its_bytes_were_sent() {
     assert_charged(&e, "client.read", 400.0);
     assert!(charged_ms(&e, "server.runqueue") < 2.0, "{:?}", e.critical_path);
 }
+
+/// A client that is not answered twice, pauses, and asks again over a new connection; it looks for the file that it will make before it asks, and when
+/// it has the answer.
+fn asked_again(answers: bool) -> Tale {
+    let mut tale = Tale::new(3_100_000, 2);
+    let (wget, python) = (tale.thread(Role::Client, "wget", 100, 100), tale.thread(Role::Server, "python3", 200, 200));
+    let file = tale.file("/w/page.html");
+    tale.span(wget, K::FileStat, 5_000, 5_000).on(file).result(-2).end();
+    for (n, at) in [10_000, 1_020_000, 3_030_000].into_iter().enumerate() {
+        let (near, far) = tale.two_ends(&format!("127.0.0.1:{} > 127.0.0.1:80", 5_000 + n));
+        tale.span(wget, K::NetSend, at, at).on(near).bytes(187).offset(0).end();
+        tale.wait(python, K::WaitNetwork, at - 5_000, at + 100).on(far).by_packet().end();
+        tale.span(python, K::NetReceive, at + 200, at + 200).on(far).bytes(187).offset(0).end();
+        if n == 2 && answers {
+            tale.span(python, K::NetSend, at + 1_000, at + 1_000).on(far).bytes(400).offset(0).end();
+            tale.wait(wget, K::WaitNetwork, at + 100, at + 1_100).on(near).by_packet().end();
+            tale.span(wget, K::NetReceive, at + 1_200, at + 1_200).on(near).bytes(400).offset(0).end();
+        }
+    }
+    for (from, until) in [(11_000, 1_011_000), (1_021_000, 3_021_000)] {
+        tale.wait(wget, K::WaitTimer, from, until).by_timer().end();
+    }
+    tale.span(wget, K::FileStat, 3_032_000, 3_032_000).on(file).result(-2).end();
+    tale.span(wget, K::FileOpen, 3_032_500, 3_032_500).on(file).result(0).end();
+    tale
+}
+
+#[test]
+fn a_pause_after_no_answer_is_a_try_and_a_file_that_the_client_makes_itself_is_not_waited_for() {
+    let e = asked_again(true).explain();
+    assert_charged(&e, "server.lock", 3_000.0);
+    assert!(place_of(&e, "server.lock").contains("python3"), "{:?}", e.critical_path);
+    // Who is never answered paces itself.
+    let e = asked_again(false).explain();
+    assert_charged(&e, "client.think", 3_000.0);
+}

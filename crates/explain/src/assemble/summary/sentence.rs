@@ -106,7 +106,12 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         }
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
-        C::ClientLock | C::ServerLock => format!("{who} waited for {}", lock(of, group)),
+        C::ClientLock | C::ServerLock => match group.largest.place {
+            Place::Thread { what: What::LooksFor(Missing::Answer), object: NONE, .. } => {
+                format!("{who} did not give the answer that was wanted, and was asked again and again")
+            }
+            _ => format!("{who} waited for {}", lock(of, group)),
+        },
         C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
         C::ServerUnknown => match group.largest.place {
             Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
@@ -216,9 +221,6 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             None => "a lock that another client held".to_owned(),
         },
         Place::Given { label, by, kind, object } => given(tables, label, by, kind, object),
-        Place::Thread { label, what: What::LooksFor(Missing::Answer), object: NONE } => {
-            format!("another answer from {}, and asked again and again", brief(&program(tables, of.meta, label)))
-        }
         Place::Thread { what: What::LooksFor(missing), object, .. } => {
             let path = tables.objects.get(object as usize).map_or("something", |object| base(&object.name));
             match missing {
