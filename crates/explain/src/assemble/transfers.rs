@@ -85,6 +85,13 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
         sources.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
         sinks.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
     }
+    if let ([source], [sink]) = (&mut sources[..], &mut sinks[..])
+        && (pairs.is_empty() && source.file && sink.file)
+    {
+        // One file made of another (compressed, sorted, filtered): it is about the larger, which its user knows.
+        let bytes = source.moved.bytes.max(sink.moved.bytes);
+        (source.moved.bytes, sink.moved.bytes) = (bytes, bytes);
+    }
     let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
     let (last_source, last_sink) = (largest(&sources), largest(&sinks));
     match (last_source, last_sink) {

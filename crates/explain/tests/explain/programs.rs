@@ -520,7 +520,7 @@ fn small_files_are_what_was_transferred_where_nothing_is_larger() {
         let [transfer] = e.transfers.as_slice() else { panic!("{:#?}", e.transfers) };
         (transfer.from.clone(), transfer.to.clone(), e.size_bytes)
     };
-    assert_eq!(transferred(40 << 10, 10 << 20), ("1,000 files".to_owned(), Some("/data/all.tar.xz".to_owned()), Some(10 << 20)));
+    assert_eq!(transferred(40 << 10, 10 << 20), ("1,000 files".to_owned(), Some("/data/all.tar.xz".to_owned()), Some(40_000 << 10)));
     assert_eq!(transferred(4 << 10, 10 << 20), ("an unnamed source".to_owned(), Some("/data/all.tar.xz".to_owned()), Some(10 << 20)));
 }
 

@@ -177,3 +177,16 @@ fn fewer_files_are_no_advice_where_one_was_dealt_with() {
         assert_eq!(advice.how.contains("fewer files"), advised, "{}", advice.how);
     }
 }
+
+#[test]
+fn a_file_made_of_another_is_about_the_larger() {
+    for (read, written) in [(64, 24), (24, 64)] {
+        let mut tale = Tale::new(100_000, 2);
+        let gzip = tale.client("gzip");
+        let (from, to) = (tale.file("/data/part"), tale.file("/data/part.gz"));
+        tale.span(gzip, K::FileRead, 1_000, 1_000).on(from).bytes(read << 20).offset(0).end();
+        tale.span(gzip, K::FileWrite, 99_000, 99_000).on(to).bytes(written << 20).offset(0).end();
+        let e = tale.explain();
+        assert_eq!(e.size_bytes, Some(64 << 20), "{:?}", e.transfers);
+    }
+}
