@@ -1,6 +1,6 @@
 //! `thalweg diff`: two runs held against each other.
 
-use super::SLOW;
+use super::{SLOW, SLOW_COPY_BYTES};
 use crate::common::{Up, content, file, run, scratch, text};
 use std::path::{Path, PathBuf};
 
@@ -62,7 +62,7 @@ fn runs_of_different_work_are_refused_with_the_reason() {
 fn the_change_that_was_made_is_found_and_held_against_its_prediction() {
     let store = Up::start_with(2, 1, SLOW);
     let here = scratch();
-    let source = file(here.path(), "source", &content(5, 26 << 20));
+    let source = file(here.path(), "source", &content(5, SLOW_COPY_BYTES));
     let copy = |name: &str, flags: &[&str]| {
         let recording = here.path().join(name);
         let fixed = ["cp", "--quiet", "--force", "--request", "1Mi", "--record", text(&recording)];

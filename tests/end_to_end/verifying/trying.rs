@@ -1,6 +1,6 @@
 //! `explain --try`: a proposed change, made.
 
-use super::SLOW;
+use super::{SLOW, SLOW_COPY_BYTES};
 use crate::common::{THALWEG, Up, content, file, run, scratch, text};
 
 #[test]
@@ -40,7 +40,7 @@ fn an_output_that_is_there_already_is_never_removed() {
 fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
     let store = Up::start_with(2, 1, SLOW);
     let here = scratch();
-    let source = file(here.path(), "a source", &content(5, 26 << 20));
+    let source = file(here.path(), "a source", &content(5, SLOW_COPY_BYTES));
     let target = store.path("/tried");
     let copy = ["--", THALWEG, "cp", "--quiet", "--force", "--request", "1Mi", "--requests", "1", text(&source), &target];
     let kept = here.path().join("kept.thw");
