@@ -43,8 +43,14 @@ fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
     let source = file(here.path(), "a source", &content(5, SLOW_COPY_BYTES));
     let target = store.path("/tried");
     let copy = ["--", THALWEG, "cp", "--quiet", "--force", "--request", "1Mi", "--requests", "1", text(&source), &target];
-    let kept = here.path().join("kept.thw");
-    let said = run([&["explain", "--try", "--yes", "-n", "3", "-o", text(&kept)], &copy[..]].concat()).done();
+    // Beside many other programs one copy may wait for processors more than for its devices, and nothing is tried.
+    let tried = (0..5).find_map(|n| {
+        let kept = here.path().join(format!("kept-{n}.thw"));
+        let said = run([&["explain", "--try", "--yes", "-n", "3", "-o", text(&kept)], &copy[..]].concat());
+        assert!(said.code == Some(0) || said.err.contains("nothing to try"), "{}", said.err);
+        (said.code == Some(0)).then_some((said, kept))
+    });
+    let (said, kept) = tried.expect("one of five copies has a change to try");
     for expected in
         ["to try: ", "3 times each", "as it is ", "with the change ", "--requests ", "'", " predicted (", " achieved (", " in 3 runs: "]
     {
