@@ -53,7 +53,7 @@ http {{
 }}
 """
 SSHD = """Port {port}
-ListenAddress 127.0.0.1
+ListenAddress {address}
 HostKey {directory}/host
 PidFile {directory}/sshd.pid
 AuthorizedKeysFile {directory}/user.pub
@@ -63,7 +63,7 @@ PermitRootLogin yes
 Subsystem sftp /usr/lib/openssh/sftp-server
 """
 SSH = """Host *
-HostName 127.0.0.1
+HostName {address}
 Port {port}
 User root
 IdentityFile {directory}/user
@@ -82,7 +82,7 @@ def main():
     parser.add_argument("--sql", metavar="STATEMENT")
     parser.add_argument("--before", metavar="STATEMENT", action="append", default=[], help="SQL that comes first")
     parser.add_argument("--data", metavar="DIR", help="where a daemon keeps its data")
-    parser.add_argument("--address", default="127.0.0.1", help="where postgres listens besides")
+    parser.add_argument("--address", default="127.0.0.1", help="where the daemon of --only listens besides (sshd: alone)")
     parser.add_argument("--first", metavar="ADDRESS", help="with haproxy: ask the server at this address before the other")
     parser.add_argument("--maxconn", type=int, help="with haproxy: so many requests at a time to the server")
     parser.add_argument("--forking", action="store_true", help="the HTTP server forks for each connection")
@@ -200,7 +200,7 @@ class Stack:
 
     def redis(self, port):
         """redis-server, which makes itself a daemon."""
-        words = ["--port", str(port), "--bind", "127.0.0.1", "--daemonize", "yes", "--save", "", "--dir"]
+        words = ["--port", str(port), "--bind", *sorted({"127.0.0.1", self.options.address}), "--protected-mode", "no", "--daemonize", "yes", "--save", "", "--dir"]
         words.append(self.options.data or self.directory)
         words += ["--pidfile", f"{self.directory}/redis.pid", "--enable-debug-command", "yes", "--logfile", f"{self.directory}/redis.log"]
         words += ["--appendonly", "yes", "--appendfsync", "always"] if self.options.data else []
@@ -248,14 +248,18 @@ class Stack:
         if not os.path.isdir(data):
             made = ["mariadb-install-db", *own, "--user=root", "--auth-root-authentication-method=normal", "--skip-test-db"]
             subprocess.run(made, check=True, stdout=subprocess.DEVNULL)
-        own += [f"--port={port}", "--bind-address=127.0.0.1", f"--socket={self.directory}/socket", f"--pid-file={self.directory}/pid", "--user=root"]
-        self.started(["mariadbd", *own, "--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF"])
+        own += [f"--port={port}", f"--bind-address={self.everywhere()}", f"--socket={self.directory}/socket", f"--pid-file={self.directory}/pid", "--user=root"]
+        self.started(["mariadbd", *own, "--innodb-flush-log-at-trx-commit=0", "--performance-schema=OFF", "--skip-name-resolve"])
         wait_for(port)
         client = ["mariadb", "--no-defaults", "-h", "127.0.0.1", "-P", str(port), "-u", "root", "-N", "-n"]
         for statement in self.options.before:
             subprocess.run([*client, "-e", statement], check=True)
         if self.options.holder:
             self.hold(client)
+
+    def everywhere(self):
+        """Where a daemon listens that takes one address: at all of them, where --address is to reach it besides."""
+        return "127.0.0.1" if self.options.address == "127.0.0.1" else "0.0.0.0"
 
     def hold(self, client):
         """A client of the database's own, within a transaction until its work is done."""
@@ -300,11 +304,11 @@ class Stack:
         os.makedirs("/run/sshd", exist_ok=True)
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.directory}/{name}"], check=True)
-        path = self.configured("sshd_config", SSHD, port=port)
+        path = self.configured("sshd_config", SSHD, port=port, address=self.options.address)
         subprocess.run(["/usr/sbin/sshd", "-f", path], check=True)
         self.by_pid_file("sshd.pid")
-        wait_for(port)
-        shutil.copy(self.configured("ssh_config", SSH, port=port), self.options.ssh_config)
+        wait_for(port, self.options.address)
+        shutil.copy(self.configured("ssh_config", SSH, port=port, address=self.options.address), self.options.ssh_config)
 
 
 def again_and_again(one):
@@ -389,11 +393,11 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def wait_for(port):
+def wait_for(port, address="127.0.0.1"):
     """Until somebody listens there."""
     for _ in range(500):
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((address, port)).close()
             return
         except OSError:
             time.sleep(0.01)
