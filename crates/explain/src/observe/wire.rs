@@ -94,7 +94,8 @@ struct TcpSeries {
     rwnd_limited_us: Series,
     sndbuf_limited_us: Series,
     least_rtt_us: Option<i64>,
-    widest_window: i64,
+    /// The widest that the peer's window is from an instant on.
+    widest_from: Series,
     widest_buffer: i64,
 }
 
@@ -121,6 +122,15 @@ fn at(series: &Series, instant: i64) -> Option<i64> {
 fn most(series: &Series, start: i64, end: i64) -> Option<i64> {
     let (first, after) = (series.partition_point(|&(t, _)| t < start), series.partition_point(|&(t, _)| t <= end));
     series[first..after].iter().map(|&(_, v)| v).max().or_else(|| at(series, start))
+}
+
+/// At each instant, the largest value from then on.
+fn widest_from(series: &Series) -> Series {
+    let mut widest = series.clone();
+    for at in (1..widest.len()).rev() {
+        widest[at - 1].1 = widest[at - 1].1.max(widest[at].1);
+    }
+    widest
 }
 
 /// An accumulated value at an instant, between the two that are known.
@@ -211,9 +221,12 @@ impl TcpSeries {
         }
     }
 
-    /// Whether the window stands at its limit: it is as wide as it ever was. One that grows with the transfer is part of its start.
+    /// Whether the window stands at its limit: it is as wide as it is ever going to be. One that grows with the transfer is part of its start; one
+    /// that was offered wider before any data came, and shrank to what the buffer holds of it, stands.
     fn window_stands(&self, start: i64, end: i64) -> bool {
-        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= self.widest_window * limits::STANDS_TENTHS)
+        let from = self.widest_from.partition_point(|&(t, _)| t < start);
+        let widest = self.widest_from.get(from).map_or(0, |&(_, widest)| widest);
+        most(&self.receive_window, start, end).is_some_and(|w| w > 0 && w * 10 >= widest * limits::STANDS_TENTHS)
     }
 
     /// The same of the send buffer.
@@ -356,7 +369,7 @@ impl WireFacts {
             tcp.leave_out_probes();
             let least = |s: &Series| s.iter().map(|&(_, v)| v).filter(|&v| v > 0).min();
             tcp.least_rtt_us = least(&tcp.min_rtt_us).or_else(|| least(&tcp.srtt_us));
-            tcp.widest_window = tcp.receive_window.iter().map(|&(_, v)| v).max().unwrap_or(0);
+            tcp.widest_from = widest_from(&tcp.receive_window);
             tcp.widest_buffer = tcp.send_buffer.iter().map(|&(_, v)| v).max().unwrap_or(0);
             tcp.find_recoveries();
         }

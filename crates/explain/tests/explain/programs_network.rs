@@ -75,6 +75,20 @@ fn the_networks_causes_are_distinguished() {
 }
 
 #[test]
+fn a_window_that_was_offered_wider_before_it_shrank_is_the_receivers_limit() {
+    use CounterName as N;
+    let e = streams(|tale, _, near| {
+        tcp(tale, near, &[(N::TcpMinRttUs, 40_000), (N::TcpSrttUs, 41_000), (N::TcpInFlightBytes, 53_848), (N::TcpCwndBytes, 176_656)]);
+        for t in 0..100_u64 {
+            tale.counter(near, N::TcpReceiveWindowBytes, t * 10_000, if t < 8 { 84_150 } else { 53_848 });
+            tale.counter(near, N::TcpBusyUs, t * 10_000, t as i64 * 10_000);
+            tale.counter(near, N::TcpReceiveWindowLimitedUs, t * 10_000, t as i64 * 9_000);
+        }
+    });
+    assert_eq!(e.verdict.cause.name(), "network.rwnd", "{:#?}", e.critical_path);
+}
+
+#[test]
 fn what_tcp_says_it_was_stopped_by_counts_on_short_paths_too() {
     use CounterName as N;
     for (limited, cause) in [(N::TcpReceiveWindowLimitedUs, "network.rwnd"), (N::TcpSendBufferLimitedUs, "network.sndbuf")] {
