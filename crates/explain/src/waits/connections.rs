@@ -124,7 +124,10 @@ impl View<'_, '_, '_> {
             Some(Stall::AcceptQueue) => (Cause::ServerUnknown, RuleId::ConnectAcceptQueue),
             _ => (Cause::NetworkLatency, RuleId::ConnectRoundTrip),
         };
-        self.charge_wire(rule, cause, (span.connection, NONE), true, from);
+        // Who is to serve it does nothing yet; where it is known, the path is the one to it.
+        let known = self.parties(span.connection, span.side.other()).first().copied().filter(|_| cause.is_network());
+        let peer = known.unwrap_or(NONE);
+        self.charge_wire(rule, cause, (span.connection, peer), true, from);
         Ok(())
     }
 
