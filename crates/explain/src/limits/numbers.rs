@@ -34,7 +34,7 @@ pub(crate) const LEAST_IN_FLIGHT: u64 = 4 << 10;
 /// What nine of ten readings come this near to is a limit and not a peak: a window that is grown or shared is below its peak for longer. Instead: the
 /// program's own window.
 pub(crate) const CONSTANT: f64 = 0.88;
-/// Which part of the readings these are. Instead: as above.
+/// Which part of the readings these are; the others may be a connection's beginning. Instead: as above.
 pub(crate) const CONSTANT_PART: f64 = 0.9;
 /// The limit is behind the rate where it allows no more than so many times the rate that was seen; the rest is starting and ending.
 /// Instead: the rate of the steady phase alone.

@@ -61,6 +61,17 @@ pub(crate) struct UnderWay {
     pub round_trip_us: i64,
 }
 
+/// Bytes that a sender had in flight, over all of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct InFlight {
+    /// The most.
+    pub most: u64,
+    /// The most after its beginning.
+    pub settled: u64,
+    /// What most of the readings have at the most.
+    pub usual: u64,
+}
+
 impl Transit {
     pub(crate) fn length_ns(&self) -> i64 {
         self.end - self.start
@@ -464,12 +475,14 @@ impl WireFacts {
         (0..self.series.len() as u32).map(|connection| self.least_round_trip_ns(connection, End::Client)).collect()
     }
 
-    /// The most bytes that a sender had in flight, and how many it had in this part of the readings at the most; where TCP said.
-    pub(crate) fn in_flight(&self, connection: u32, sender: End, part: f64) -> Option<(u64, u64)> {
+    /// What a sender had in flight, where TCP said: `part` is that of the readings that count as usual, and that are not its beginning.
+    pub(crate) fn in_flight(&self, connection: u32, sender: End, part: f64) -> Option<InFlight> {
         let series = &self.of(connection, sender)?.in_flight;
         let mut values: Vec<u64> = series.iter().filter_map(|&(_, bytes)| u64::try_from(bytes).ok()).filter(|&bytes| bytes > 0).collect();
+        let beginning = values.len() - (values.len() as f64 * part).ceil() as usize;
+        let settled = values[beginning..].iter().copied().max()?;
         values.sort_unstable();
-        Some((*values.last()?, quantile::of_sorted(&values, part)?))
+        Some(InFlight { most: *values.last()?, settled, usual: quantile::of_sorted(&values, part)? })
     }
 
     /// The longest that the network can have taken for this cause from `start` to `end`, as far as TCP's figures show; `None` where they do not.

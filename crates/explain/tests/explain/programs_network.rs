@@ -78,14 +78,18 @@ fn the_networks_causes_are_distinguished() {
 fn a_window_that_was_offered_wider_before_it_shrank_is_the_receivers_limit() {
     use CounterName as N;
     let e = streams(|tale, _, near| {
-        tcp(tale, near, &[(N::TcpMinRttUs, 40_000), (N::TcpSrttUs, 41_000), (N::TcpInFlightBytes, 53_848), (N::TcpCwndBytes, 176_656)]);
+        tcp(tale, near, &[(N::TcpMinRttUs, 40_000), (N::TcpSrttUs, 41_000), (N::TcpCwndBytes, 1 << 21)]);
         for t in 0..100_u64 {
-            tale.counter(near, N::TcpReceiveWindowBytes, t * 10_000, if t < 8 { 84_150 } else { 53_848 });
+            let window = if t < 8 { 650_000 } else { 420_000 };
+            tale.counter(near, N::TcpReceiveWindowBytes, t * 10_000, window);
+            tale.counter(near, N::TcpInFlightBytes, t * 10_000, window);
             tale.counter(near, N::TcpBusyUs, t * 10_000, t as i64 * 10_000);
             tale.counter(near, N::TcpReceiveWindowLimitedUs, t * 10_000, t as i64 * 9_000);
         }
     });
     assert_eq!(e.verdict.cause.name(), "network.rwnd", "{:#?}", e.critical_path);
+    let number = e.summary.numbers.first().map(|number| number.sentence.as_str()).unwrap_or_default();
+    assert!(number.starts_with("After its beginning never more than 410 KiB in flight, the receive window: 10.0 MiB/s"), "{number}");
 }
 
 #[test]

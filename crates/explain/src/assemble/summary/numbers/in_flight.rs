@@ -8,16 +8,17 @@ use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
+use crate::observe::wire::InFlight;
 use thalweg_trace::numbers::{byte_rate, count, duration, size};
 
-/// The most bytes that the connection that moved most had in flight, as its sender's TCP counted them or else as they arrived; and how many it usually
-/// had.
-pub(super) fn most(of: &Of<'_>) -> Option<(u64, u64)> {
+/// What the connection that moved most had in flight, as its sender's TCP counted it or else as it arrived.
+pub(super) fn of_busiest(of: &Of<'_>) -> Option<InFlight> {
     let (connection, exchange) = busiest(of)?;
     let received = exchange.bytes[1] >= exchange.bytes[0];
     let sender = if received { End::Server } else { End::Client };
     let counted = of.parts.facts.wire.in_flight(connection, sender, limits::CONSTANT_PART);
-    counted.or_else(|| exchange.arrived(limits::CONSTANT_PART).filter(|_| received))
+    let arrived = || exchange.arrived(limits::CONSTANT_PART).map(|(most, usual)| InFlight { most, settled: most, usual });
+    counted.or_else(|| arrived().filter(|_| received))
 }
 
 fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
@@ -37,7 +38,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let exchanges = &of.parts.seen.exchanges;
     let (connection, exchange) = busiest(of)?;
     let round_trip_s = exchanges.round_trip_ns(connection)? as f64 / 1e9;
-    let (limit, usual) = most(of)?;
+    let InFlight { most, settled: limit, usual } = of_busiest(of)?;
     if limit < limits::LEAST_IN_FLIGHT || (usual as f64) < limit as f64 * limits::CONSTANT {
         return None;
     }
@@ -48,8 +49,10 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let alike = exchanges.of.values().filter(|other| other.larger() * 2 >= exchange.larger()).count() as u64;
     let on_each = if alike > 1 { format!(" on each of {} connections", count(alike)) } else { String::new() };
     let rate = allowed * alike as f64;
+    // What a receiver offers before any data came can be more than its buffer then holds.
+    let at_most = if most > limit { "After its beginning never" } else { "Never" };
     let sentence = format!(
-        "Never more than {} in flight{whose}{on_each}: {} at a round trip of {}, whatever the link.",
+        "{at_most} more than {} in flight{whose}{on_each}: {} at a round trip of {}, whatever the link.",
         size(limit),
         byte_rate(rate),
         duration(round_trip_s)

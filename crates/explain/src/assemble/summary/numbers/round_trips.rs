@@ -64,7 +64,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Number> 
         return Some(turns.number(NumberKind::OneAtATime, sentence));
     }
     // What is a request, and what a window that is opened again, looks alike: what is known is how much was on its way at the most.
-    let most = in_flight::most(run.of).map_or(each, |(most, _)| most);
+    let most = in_flight::of_busiest(run.of).map_or(each, |in_flight| in_flight.most);
     let rate = turns.bytes as f64 / turns.used_s * at_once;
     let sentence = format!(
         "One request at a time{on_each}, never more than {} in flight: {times}, {} whatever the link.",
