@@ -58,8 +58,13 @@ def unpack(directory, into, names=None):
     groups = None if names is None else {group(name) for name in names}
     for file in _there(directory):
         if groups is None or file.removesuffix(ENDING) in groups:
-            with tarfile.open(os.path.join(directory, file)) as source:
-                _extract(source, into)
+            unpack_file(os.path.join(directory, file), into)
+
+
+def unpack_file(path, into):
+    """Unpack one pack into a directory."""
+    with tarfile.open(path) as source:
+        _extract(source, into)
 
 
 def names(directory):

@@ -7,6 +7,12 @@ use crate::recipe::{Advice, Recipe};
 use crate::sizes::number_of;
 use crate::template::Filling;
 
+/// Any program that the command started.
+const ANY: &str = "*";
+const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
+/// What a shell does not take as it stands.
+const SIGNS: &[char] = &['\'', '"', '\\', '$', '`', ';', '&', '<', '>', '(', ')', '\n', '*', '?', '#'];
+
 /// Whom an advice is asked for.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
@@ -50,8 +56,13 @@ impl Asked<'_> {
         let is_own = who == program(self.command) || !cause.starts_with("client.");
         let mut found = Vec::new();
         for recipe in Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command)) {
-            let by = |advice: &&Advice| if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who) };
+            let by = |advice: &&Advice| {
+                if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who || name == ANY) }
+            };
             found.extend(recipe.advice.iter().filter(is_for).filter(by).filter_map(|advice| self.advised(recipe, advice)));
+        }
+        if !is_own && found.is_empty() {
+            found = self.in_pipeline(cause, who);
         }
         if !is_own && found.is_empty() {
             let name = [who.to_owned()];
@@ -64,6 +75,34 @@ impl Asked<'_> {
         found
     }
 
+    /// What helps, made in one stage of a shell's pipeline. A stage with a shell's own signs in it is left alone.
+    fn in_pipeline(&self, cause: &str, who: &str) -> Vec<Advised> {
+        let [shell, flag, text] = self.command else { return Vec::new() };
+        if !SHELLS.contains(&program(std::slice::from_ref(shell))) || flag != "-c" || text.contains("||") {
+            return Vec::new();
+        }
+        let is_whole = |stage: &&str| ['\'', '"'].iter().all(|&quote| stage.matches(quote).count() % 2 == 0);
+        let stages: Vec<&str> = text.split('|').collect();
+        if stages.len() < 2 || !stages.iter().all(|stage| is_whole(&stage)) {
+            return Vec::new();
+        }
+        let changed = |(at, stage): (usize, &&str)| {
+            let words: Vec<String> = stage.split_whitespace().map(str::to_owned).collect();
+            if stage.contains(SIGNS) || words.is_empty() || program(&words) == who {
+                return Vec::new();
+            }
+            let with = |advised: Advised| {
+                let changed = format!(" {} ", advised.command.join(" "));
+                let text = stages.iter().enumerate().map(|(other, stage)| if other == at { changed.as_str() } else { stage });
+                let text = text.collect::<Vec<&str>>().join("|");
+                Advised { command: vec![shell.clone(), flag.clone(), text.trim().to_owned()], ..advised }
+            };
+            let made = Asked { command: &words, facts: self.facts }.for_cause(cause, who);
+            made.into_iter().filter(|advised| !advised.command.is_empty()).map(with).collect()
+        };
+        stages.iter().enumerate().flat_map(changed).collect()
+    }
+
     fn advised(&self, recipe: &Recipe, advice: &Advice) -> Option<Advised> {
         let words = if recipe.program.first_without_dash { with_dash(self.command)? } else { self.command.to_vec() };
         let asked = Asked { command: &words, facts: self.facts };
@@ -71,11 +110,16 @@ impl Asked<'_> {
         (advised.command != self.command).then_some(advised)
     }
 
+    fn operand_has(&self, recipe: &Recipe, texts: &[String]) -> bool {
+        recipe.operands(self.command).into_iter().any(|at| texts.iter().any(|text| self.command[at].contains(text)))
+    }
+
     fn advised_as_it_stands(&self, recipe: &Recipe, advice: &Advice) -> Option<Advised> {
         let knows = |name: &String| self.facts.iter().any(|fact| fact.name == *name);
         let is_for = (advice.has.is_empty() || advice.has.iter().any(|word| has(self.command, word)))
             && !advice.lacks.iter().any(|word| has(self.command, word))
             && advice.operands.is_none_or(|least| recipe.operands(self.command).len() >= least)
+            && (advice.operand_has.is_empty() || self.operand_has(recipe, &advice.operand_has))
             && advice.when.iter().all(knows)
             && !advice.unless.iter().any(knows)
             && advice.below.as_ref().is_none_or(|below| {

@@ -80,7 +80,7 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
     if advice.tried.is_empty() || advice.tried.contains(' ') && advice.tried != NOT_TRIED {
         return Some(format!("tried `{}`: expected a scenario of lab/scenarios, or `{NOT_TRIED}`", advice.tried));
     }
-    advice.command.iter().chain([&advice.says]).find_map(|text| template::problem(text))
+    advice.command.iter().chain(&advice.add).chain([&advice.says]).find_map(|text| template::problem(text))
 }
 
 fn in_set(recipe: &Recipe, advice: &Advice, set: &Set) -> Option<String> {

@@ -60,7 +60,8 @@ fn with_edits(filling: &Filling<'_>, advice: &Advice) -> Option<Vec<String>> {
         words = with_value(recipe, recipe.parameter(&set.parameter)?, set, words)?;
     }
     let at = recipe.first_free(&words);
-    words.splice(at..at, advice.add.iter().cloned());
+    let added = advice.add.iter().map(|word| filling.text(word)).collect::<Option<Vec<String>>>()?;
+    words.splice(at..at, added);
     Some(words)
 }
 

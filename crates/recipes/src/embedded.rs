@@ -4,6 +4,7 @@
 pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("aria2c", include_str!("../../../recipes/aria2c.toml")),
     ("borg", include_str!("../../../recipes/borg.toml")),
+    ("checksums", include_str!("../../../recipes/checksums.toml")),
     ("cp", include_str!("../../../recipes/cp.toml")),
     ("curl", include_str!("../../../recipes/curl.toml")),
     ("dd", include_str!("../../../recipes/dd.toml")),
@@ -16,6 +17,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("linux-memory", include_str!("../../../recipes/linux-memory.toml")),
     ("linux-nfs", include_str!("../../../recipes/linux-nfs.toml")),
     ("linux-tcp", include_str!("../../../recipes/linux-tcp.toml")),
+    ("make", include_str!("../../../recipes/make.toml")),
     ("mpi-io", include_str!("../../../recipes/mpi-io.toml")),
     ("mv", include_str!("../../../recipes/mv.toml")),
     ("nfs-client", include_str!("../../../recipes/nfs-client.toml")),
@@ -35,6 +37,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("thalweg-mount", include_str!("../../../recipes/thalweg-mount.toml")),
     ("thalweg-store", include_str!("../../../recipes/thalweg-store.toml")),
     ("wget", include_str!("../../../recipes/wget.toml")),
+    ("xargs", include_str!("../../../recipes/xargs.toml")),
     ("xrdcp", include_str!("../../../recipes/xrdcp.toml")),
     ("xz", include_str!("../../../recipes/xz.toml")),
     ("zstd", include_str!("../../../recipes/zstd.toml")),

@@ -165,7 +165,10 @@ pub struct Advice {
     /// The command has at least so many operands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub operands: Option<usize>,
-    /// Of a cause: the program that was charged with it is one of these, which the command started; without, it is the command's own.
+    /// One of its operands has one of these texts in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub operand_has: Vec<String>,
+    /// Of a cause: the program that was charged with it is one of these (`*`: any), which the command started; without, it is the command's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub started: Vec<String>,
     /// Facts of the run that have to be known ([`crate::Fact`]).
@@ -189,10 +192,10 @@ pub struct Advice {
     /// Parameters of the recipe that are given a value.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<Set>,
-    /// Words that are added, before the operands.
+    /// Words that are added, before the operands; templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// A whole new command, a template: `{1}` is the first operand, `{of=}` what stands behind `of=`, `{?conv=}` the word that begins so if there
+    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{of=}` what stands behind `of=`, `{?conv=}` the word that begins so if there
     /// is one, `{*}` the command as it was, `{mount}` a fact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,

@@ -8,8 +8,12 @@ use thalweg_trace::shell;
 /// What a place asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place<'a> {
+    /// The program, as it was started.
+    Program,
     /// The operand of this number, from 1 on.
     Operand(usize),
+    /// All operands.
+    Operands,
     /// What stands behind a word's beginning: `of=`.
     Behind(&'a str),
     /// The word that begins so, or nothing.
@@ -30,11 +34,14 @@ fn place(name: &str) -> Result<Place<'_>, String> {
     if name == "*" {
         return Ok(Place::All);
     }
+    if name == "operands" {
+        return Ok(Place::Operands);
+    }
     if let Some(word) = name.strip_prefix('?').filter(|word| !word.is_empty()) {
         return Ok(Place::Word(word));
     }
     if let Ok(number) = name.parse::<usize>() {
-        return if number > 0 { Ok(Place::Operand(number)) } else { Err("operands are counted from {1} on".to_owned()) };
+        return Ok(if number > 0 { Place::Operand(number) } else { Place::Program });
     }
     if name.ends_with('=') {
         return Ok(Place::Behind(name));
@@ -42,7 +49,7 @@ fn place(name: &str) -> Result<Place<'_>, String> {
     if FACTS.contains(&name) {
         return Ok(Place::Fact(name));
     }
-    Err(format!("{{{name}}} is no place: expected {{1}}, {{of=}}, {{?conv=}}, {{*}} or one of {}", FACTS.join(", ")))
+    Err(format!("{{{name}}} is no place: expected {{1}}, {{operands}}, {{of=}}, {{?conv=}}, {{*}} or one of {}", FACTS.join(", ")))
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
@@ -109,6 +116,12 @@ impl Filling<'_> {
                     let doubled = (filled.is_empty() || filled.ends_with(' ')) && text.starts_with(' ');
                     filled.push_str(if doubled { &text[1..] } else { text });
                 }
+                Piece::Place(Place::Operands) => {
+                    let operands = self.recipe.operands(self.command);
+                    let words: Vec<String> = operands.iter().map(|&at| shell::word(&self.command[at]).into()).collect();
+                    used.extend(operands);
+                    filled.push_str(&words.join(" "));
+                }
                 Piece::Place(place) => {
                     let value = self.value(&place, used)?;
                     filled.push_str(&if is_script && !value.is_empty() { shell::word(&value) } else { value });
@@ -130,6 +143,8 @@ impl Filling<'_> {
                 used.extend(self.program..self.command.len());
                 Some(self.command[self.program..].join(" "))
             }
+            Place::Operands => None,
+            Place::Program => self.command.get(self.program).cloned(),
             Place::Behind(start) => begins(start)?.strip_prefix(start).map(str::to_owned),
             Place::Word(start) => Some(begins(start).unwrap_or_default()),
             Place::Operand(number) => {

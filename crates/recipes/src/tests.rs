@@ -150,6 +150,44 @@ fn who_was_charged_decides_what_helps_against_a_cause() {
 }
 
 #[test]
+fn a_stage_of_a_shells_pipeline_is_changed_where_the_shell_reads_nothing_in_it() {
+    let shell = |text: &str, who: &str| {
+        let command: Vec<String> = ["sh", "-c", text].map(str::to_owned).into();
+        let facts = [Fact { name: "processors", value: "2".to_owned() }];
+        let advised = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who);
+        advised.into_iter().filter(|advised| !advised.command.is_empty()).map(|advised| advised.command[2].clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(shell("find d -name '*.log' | xargs -n 1 gzip -k", "gzip"), ["find d -name '*.log' | xargs -P 2 -n 1 gzip -k"]);
+    assert!(shell("find d | xargs -P 4 -n 1 gzip", "gzip").is_empty(), "it has several at a time");
+    assert!(shell("find d | xargs gzip", "gzip").is_empty(), "one gzip has them all");
+    assert!(shell("find d | xargs -n 1 gzip; echo $?", "gzip").is_empty(), "the shell reads the stage");
+    assert!(shell("echo 'a | xargs -n 1 gzip'", "gzip").is_empty(), "that is a text");
+}
+
+#[test]
+fn many_operands_are_worked_on_at_a_time() {
+    let facts = [Fact { name: "processors", value: "2".to_owned() }];
+    let advised = |line: &str, who: &str| {
+        let command = words(line);
+        let found = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who);
+        found.first().map(|advised| advised.command.clone()).unwrap_or_default()
+    };
+    assert_eq!(advised("sha256sum a b&c", "sha256sum"), ["sh", "-c", "printf '%s\\0' a 'b&c' | xargs -0 -n 1 -P 2 sha256sum"]);
+    assert!(advised("sha256sum a", "sha256sum").is_empty(), "one file is one processor's work");
+    assert!(advised("sha256sum -c sums more", "sha256sum").is_empty(), "flags have no place in the new command");
+    assert_eq!(advised("make -C parser all", "cc1"), words("make -j2 -C parser all"));
+    assert!(advised("make -j4", "cc1").is_empty());
+}
+
+#[test]
+fn where_data_is_compressed_the_cipher_is_not_what_is_changed() {
+    assert_eq!(cause("scp -C a h:b", "client.cpu", "ssh"), ["scp a h:b"]);
+    assert_eq!(cause("scp a h:b", "client.cpu", "ssh"), ["scp -c aes128-gcm@openssh.com a h:b"]);
+    assert_eq!(change("curl -s -o f#1 http://h/[1-9]", "requests.x4", &[]).unwrap().command.join(" "), "curl -Z --parallel-max 4 -s -o f#1 http://h/[1-9]");
+    assert_eq!(cause("rsync -ac a b", "client.cpu", "rsync"), ["rsync -a a b"]);
+}
+
+#[test]
 fn a_recipe_is_text_with_what_each_advice_gives_up_and_whether_it_was_tried() {
     let dd = Recipe::embedded().iter().find(|recipe| recipe.name == "dd").unwrap();
     let text = text(dd).join("\n");

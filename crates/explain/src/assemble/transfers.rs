@@ -85,13 +85,7 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
         sources.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
         sinks.retain(|p| p.moved.bytes >= most / limits::UNPAIRED_PART);
     }
-    if let ([source], [sink]) = (&mut sources[..], &mut sinks[..])
-        && (pairs.is_empty() && source.file && sink.file)
-    {
-        // One file made of another (compressed, sorted, filtered): it is about the larger, which its user knows.
-        let bytes = source.moved.bytes.max(sink.moved.bytes);
-        (source.moved.bytes, sink.moved.bytes) = (bytes, bytes);
-    }
+    even_out(&mut sources, &mut sinks);
     let largest = |piles: &[Pile]| piles.iter().max_by_key(|p| p.moved.bytes).cloned();
     let (last_source, last_sink) = (largest(&sources), largest(&sinks));
     match (last_source, last_sink) {
@@ -117,6 +111,27 @@ fn put_small_together(piles: &mut Vec<Pile>, most: u64) {
         let file = small.iter().all(|p| p.file);
         let of = if file { "files" } else { "files and connections" };
         piles.push(Pile { name: format!("{} {of}", count(small.len() as u64)), moved: all, file });
+    }
+}
+
+/// Where one thing alone was taken in and one handed out, and not as many bytes, by more than headers: one of them was compressed, or counted in part. What
+/// was dealt with is the larger. What came over connections and was handed out in part, as far as is known, is a transfer of its own.
+fn even_out(sources: &mut [Pile], sinks: &mut Vec<Pile>) {
+    let differ = |a: u64, b: u64| a.abs_diff(b) > a.max(b) / limits::HEADERS_PART;
+    match (sources, sinks.as_mut_slice()) {
+        ([source], [sink]) if differ(source.moved.bytes, sink.moved.bytes) => {
+            let larger = source.moved.bytes.max(sink.moved.bytes);
+            (source.moved.bytes, sink.moved.bytes) = (larger, larger);
+        }
+        ([source], [_, _, ..]) if !source.file => {
+            let handed_out: u64 = sinks.iter().map(|sink| sink.moved.bytes).sum();
+            let rest = source.moved.bytes.saturating_sub(handed_out);
+            if differ(source.moved.bytes, source.moved.bytes - rest) {
+                let moved = Moved { bytes: rest, ..source.moved };
+                sinks.push(Pile { name: "files that were not counted".to_owned(), moved, file: true });
+            }
+        }
+        _ => {}
     }
 }
 

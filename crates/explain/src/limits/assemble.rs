@@ -103,6 +103,8 @@ pub(crate) const PARTS: usize = 3;
 pub(crate) const NEAR_PAIRS: usize = 64;
 /// What moved less than a hundredth of the most is what programs read and write for themselves. Instead: what the command is for.
 pub(crate) const TRANSFER_PART: u64 = 100;
+/// What the two ends of a transfer differ by is headers, up to a tenth. Instead: what a protocol adds.
+pub(crate) const HEADERS_PART: u64 = 10;
 /// Beside pairs, what has no other end must be so large to be a transfer. Instead: what the command is for.
 pub(crate) const UNPAIRED_PART: u64 = 10;
 /// Source and sink of one transfer differ by headers: 2 %. Instead: which bytes of a message are payload.

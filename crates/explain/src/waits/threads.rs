@@ -161,7 +161,7 @@ impl View<'_, '_, '_> {
         }
         let mut span = *span;
         let passed = self.lane().passed;
-        let datagram = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
+        let datagram = self.is_addressed(span.object);
         if span.timed_out() && span.kind == SpanKind::WaitNetwork {
             let given_up =
                 self.gave_up_connecting().filter(|&(connection, _)| matches!(span.connection, NONE) || span.connection == connection);
@@ -284,6 +284,13 @@ impl View<'_, '_, '_> {
         other.is_some_and(|a| a.reached && a.end == End::Client && !a.mount && a.role == Role::Client && !self.actor().reached)
     }
 
+    /// Whether an object is a socket without a connection by which somebody can be asked. A nameless one of this machine is an end of a pair: who
+    /// waits at it until a time limit has asked nobody (a program that wakes itself by it, as event loops do, pauses).
+    fn is_addressed(&self, object: u32) -> bool {
+        let object = self.tables.objects.get(object as usize);
+        object.is_some_and(|object| object.kind == ObjectKind::Socket && !object.name.starts_with("unix:["))
+    }
+
     /// Whether an object is a lock on a file.
     fn is_file_lock(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
@@ -380,7 +387,9 @@ impl View<'_, '_, '_> {
             // Somebody types, or does not.
             Some(ObjectKind::Terminal) => (RuleId::NoWakerTerminal, own(Activity::Think)),
             // No answer came to a datagram, or by somebody of whom nothing is known.
-            Some(ObjectKind::Socket) => (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown)),
+            Some(ObjectKind::Socket) if !in_vain || self.is_addressed(span.object) => {
+                (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown))
+            }
             _ if for_bytes && span.is_by_packet() => (RuleId::NoWakerDatagram, by_cause(Cause::ServerUnknown)),
             Some(ObjectKind::Pipe | ObjectKind::Process) if !in_vain => (RuleId::NoWakerPipe, by_cause(Cause::Unknown)),
             // A lock, a queue of work, a child: its holder was not seen, so what it waited for is not known.
