@@ -52,6 +52,28 @@ fn what_arrives_in_a_round_trip_and_never_more_is_in_flight() {
 }
 
 #[test]
+fn the_size_of_calls_is_that_of_the_file_that_had_most_of_them() {
+    let mut tale = Tale::new(100_000, 2);
+    for (class, name) in [("class.0", "user"), ("class.1", "write")] {
+        tale.meta.attributes.push((class.into(), name.into()));
+    }
+    let dd = tale.thread(Role::Client, "dd", 100, 100);
+    let (copy, terminal) = (tale.file("/data/copy"), tale.file("/dev/pts/0"));
+    tale.span(dd, SpanKind::FileWrite, 0, 90_000).ran(90_000).on(copy).bytes(512 * 100_000).count(100_000).end();
+    // What it says at the end is no call of that size.
+    tale.span(dd, SpanKind::FileWrite, 90_000, 90_010).ran(10).on(terminal).bytes(60).count(3).end();
+    for n in 0..90_u64 {
+        let at = thalweg_trace::Time::from_monotonic_ns((n * 1_000 + 500) as i64 * 1_000);
+        let (track, host) = (Some(dd), thalweg_trace::HostId(0));
+        let sample = thalweg_trace::Sample { at, host, cpu: 0, track, class: 1, stack: None, weight_ns: 1_000_000 };
+        tale.event(thalweg_trace::Event::Sample(sample));
+    }
+    let e = tale.explain();
+    let number = only(&e);
+    assert!(number.sentence.starts_with("Writes of 512 bytes: 100,000 calls"), "{number:?}");
+}
+
+#[test]
 fn a_process_for_each_file_is_counted_with_what_it_takes() {
     let mut tale = Tale::new(400_000, 2);
     let sh = tale.thread(Role::Client, "sh", 100, 100);

@@ -41,6 +41,28 @@ fn a_pause_without_looks_is_one() {
 }
 
 #[test]
+fn who_waits_at_an_end_of_its_own_pair_of_sockets_until_a_time_limit_pauses() {
+    let waiting_at = |name: &str| {
+        let mut tale = Tale::new(100_000, 4);
+        let client = tale.client("curl");
+        let (socket, (near, far)) = (tale.object(ObjectKind::Socket, name, &[]), tale.two_ends("10.0.0.1:5000 > 10.0.0.2:80"));
+        let server = tale.server("nginx");
+        for n in 0..9_u64 {
+            tale.span(server, K::NetSend, n * 11_000, n * 11_000 + 100).on(far).bytes(1_000).offset(n * 1_000).end();
+            tale.wait(client, K::WaitNetwork, 1_000 + n * 11_000, 11_000 + n * 11_000).on(socket).by_timer().end();
+            tale.span(client, K::NetReceive, 11_000 + n * 11_000, 11_200 + n * 11_000).on(near).bytes(1_000).offset(n * 1_000).end();
+        }
+        tale.explain()
+    };
+    // An event loop that was told to go slowly leaves the connection out of what it waits at: what came lies there.
+    let e = waiting_at("unix:[1406395]");
+    assert!(charged_ms(&e, "client.think") > 85.0, "{:#?}", e.critical_path);
+    // Who can be asked by an address was asked, and did not answer.
+    let e = waiting_at("unix:/run/log");
+    assert!(charged_ms(&e, "server.unknown") > 85.0, "{:#?}", e.critical_path);
+}
+
+#[test]
 fn what_fails_each_time_is_not_what_was_looked_for() {
     let mut tale = looking(|_, _, _, _| ());
     let (settings, lock) = (tale.file("/root/.settings"), tale.file("/srv/lock"));
