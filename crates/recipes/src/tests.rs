@@ -183,7 +183,10 @@ fn many_operands_are_worked_on_at_a_time() {
 fn where_data_is_compressed_the_cipher_is_not_what_is_changed() {
     assert_eq!(cause("scp -C a h:b", "client.cpu", "ssh"), ["scp a h:b"]);
     assert_eq!(cause("scp a h:b", "client.cpu", "ssh"), ["scp -c aes128-gcm@openssh.com a h:b"]);
-    assert_eq!(change("curl -s -o f#1 http://h/[1-9]", "requests.x4", &[]).unwrap().command.join(" "), "curl -Z --parallel-max 4 -s -o f#1 http://h/[1-9]");
+    assert_eq!(
+        change("curl -s -o f#1 http://h/[1-9]", "requests.x4", &[]).unwrap().command.join(" "),
+        "curl -Z --parallel-max 4 -s -o f#1 http://h/[1-9]"
+    );
     assert_eq!(cause("rsync -ac a b", "client.cpu", "rsync"), ["rsync -a a b"]);
 }
 
