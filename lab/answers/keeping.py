@@ -53,7 +53,7 @@ def keep(name, recording, program):
             os.unlink(path)
 
 
-def explain_again(program, commands, table):
+def explain_again(program, commands, table, accept):
     """Explain the kept recordings with this program; say which sentences and changes are others than those that are kept."""
     with tempfile.TemporaryDirectory() as recordings:
         for command in commands:
@@ -73,6 +73,10 @@ def explain_again(program, commands, table):
                 print("".join(f"{command.name}: {what}: {word}\n" for word in words), end="")
             for fault in judge.faults(command, now):
                 print(f"{command.name}: {fault}")
+            if accept:
+                # What was followed stays with its figures; what is proposed anew has not been followed.
+                followed = {shlex.join(change["command"]): change for change in line["changes"]}
+                table.put({**now, "changes": [followed.get(shlex.join(change["command"]), change) for change in now["changes"]]})
 
 
 def _run(argv):

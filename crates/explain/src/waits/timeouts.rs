@@ -4,6 +4,7 @@
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::feed::NextActions;
+use thalweg_trace::ObjectKind;
 
 impl View<'_, '_, '_> {
     /// A wait for anything that its time limit ended: as a wait for what was looked for; `None`: it is charged, or the walk has gone on.
@@ -29,7 +30,10 @@ impl View<'_, '_, '_> {
         if span.kind == SpanKind::WaitLock && (self.tables.wakers_inferred || self.running_sibling(self.track, NONE).is_some()) {
             self.infer(earliest);
         }
-        self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), span.object, earliest);
+        // An end of its own pair of sockets names nothing that a reader knows.
+        let is_nameless = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
+        let on = if is_nameless { NONE } else { span.object };
+        self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), on, earliest);
         Ok(None)
     }
 
