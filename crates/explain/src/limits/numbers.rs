@@ -42,6 +42,11 @@ pub(crate) const ALLOWS: f64 = 2.5;
 /// More than the limit allows by so much means that it was none. Instead: round trips of each message.
 pub(crate) const EXCEEDED: f64 = 0.85;
 
+// round_trips.rs
+
+/// A connection that takes so many times its turns has round trips besides (slow start). Instead: how often its sender waited for the window.
+pub(crate) const MORE_TRIPS: f64 = 1.25;
+
 // items.rs
 
 /// Of fewer items nothing is said for each. Instead: nothing; it is wording.

@@ -20,7 +20,11 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let n = count(turns.connections);
     let each_s = turns.used_s / turns.connections as f64 + turns.round_trip_s;
     let trips = times_each(on_each, "round trip");
-    let sentence = format!("A new connection {n} times, {trips} of {} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
+    let named_s = on_each * turns.round_trip_s;
+    // What does not fit the first window takes round trips of its own: those that are named are then not all.
+    let and_more = if each_s > limits::MORE_TRIPS * named_s { " and more" } else { "" };
+    let sentence =
+        format!("A new connection {n} times, {trips} of {}{and_more} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
     let (count, items) = (Some(turns.connections), Some(turns.connections));
     Some(Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) })
 }
