@@ -26,6 +26,8 @@ pub(crate) const MANY_CONNECTIONS: u64 = 10;
 pub(crate) const TURNS_TO_SET_UP: f64 = 12.0;
 /// From so many bytes on, a request is worth its size. Instead: nothing; it is wording.
 pub(crate) const LARGE_REQUEST: u64 = 4 << 10;
+/// A connection that takes so many times its turns has round trips besides (slow start). Instead: how often its sender waited for the window.
+pub(crate) const MORE_TRIPS: f64 = 1.25;
 
 // in_flight.rs
 
@@ -41,11 +43,6 @@ pub(crate) const CONSTANT_PART: f64 = 0.9;
 pub(crate) const ALLOWS: f64 = 2.5;
 /// More than the limit allows by so much means that it was none. Instead: round trips of each message.
 pub(crate) const EXCEEDED: f64 = 0.85;
-
-// round_trips.rs
-
-/// A connection that takes so many times its turns has round trips besides (slow start). Instead: how often its sender waited for the window.
-pub(crate) const MORE_TRIPS: f64 = 1.25;
 
 // items.rs
 
