@@ -118,7 +118,7 @@ impl Filling<'_> {
                 }
                 Piece::Place(Place::Operands) => {
                     let operands = self.recipe.operands(self.command);
-                    let words: Vec<String> = operands.iter().map(|&at| shell::word(&self.command[at]).into()).collect();
+                    let words: Vec<String> = operands.iter().map(|&at| shell::word(&self.command[at])).collect();
                     used.extend(operands);
                     filled.push_str(&words.join(" "));
                 }

@@ -54,7 +54,7 @@ fn who_waits_at_an_end_of_its_own_pair_of_sockets_until_a_time_limit_pauses() {
         }
         tale.explain()
     };
-    // An event loop that was told to go slowly leaves the connection out of what it waits at: what came lies there.
+    // An event loop with a rate limit leaves the connection out of what it waits at: what came lies there.
     let e = waiting_at("unix:[1406395]");
     assert!(charged_ms(&e, "client.think") > 85.0, "{:#?}", e.critical_path);
     assert!(e.summary.sentence.contains("curl slept"), "{}", e.summary.sentence);

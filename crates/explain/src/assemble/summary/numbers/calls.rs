@@ -25,7 +25,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     // Of the file or connection that had the most: what else the program wrote (a line to its terminal) has calls of another size.
     let moved = run.of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
     let (bytes, calls) = moved.max_by_key(|moved| moved.calls).map_or((0, 0), |moved| (moved.bytes, moved.calls));
-    // To the nearest: a few calls of another size among them (a line to a terminal) are not told apart.
+    // To the nearest: a few calls of another size among them (a line to a terminal) do not show.
     let each = (bytes + calls / 2) / calls.max(1);
     if calls < limits::MANY_CALLS || each > limits::SMALL_CALL {
         return None;
