@@ -8,9 +8,11 @@ from testbed.paths import REPOSITORY
 from testbed.results import write_text
 
 PATH = os.path.join(REPOSITORY, "docs", "ANSWERS.md")
+# Characters of a command in the table.
+MOST = 120
 HEAD = """# Ordinary commands, and what `explain` answers
 
-{count} commands as people type them, each explained once by `thalweg explain -- COMMAND` on an idle machine of two processors. Every answer is printed here as it
+{count} commands as people type them, each explained once by `thalweg explain -- COMMAND` on a machine of two processors, which other work shared at times. Every answer is printed here as it
 came. What is true of each command was written down before it was run, and a person judged the first sentence against it: is it true, and in the terms of
 who typed the command? Each change that an answer proposes as a command is made, word for word, and run in turn with the command as it was (five pairs
 or more); what was predicted is held against that. [lab/answers](../lab/answers) does it all again; this page is made from what it kept.
@@ -44,6 +46,12 @@ def _change(change):
     return f"{shlex.join(change['command'])}: {told}"
 
 
+def _shown(words):
+    """A command as it is typed: of a shell's text alone, and no longer than a cell of the table may be."""
+    typed = words[2] if words[:2] == ["sh", "-c"] else shlex.join(words)
+    return typed if len(typed) <= MOST else f"{typed[: MOST // 2]} … {typed[-MOST // 2 :]}"
+
+
 def _figures(change):
     predicted = f"{_seconds(change['before_s'])} -> {_seconds(change['predicted_s'])}" if "predicted_s" in change else "no number"
     error = f"{change['error']:+.1%}" if "error" in change else "–"
@@ -74,7 +82,7 @@ def _rows(command, kept):
         return [f"{head} | | | |"]
     rows = []
     for change in kept["changes"]:
-        words = shlex.join(change["command"]).replace("|", "\\|")
+        words = _shown(change["command"]).replace("|", "\\|")
         figures = " | ".join(_figures(change)) if "achieved_s" in change else f"{change.get('failed', 'not followed')} | |"
         rows.append(f"{head} `{words}` | {figures} |")
         head = "| | | |"
