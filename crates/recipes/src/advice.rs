@@ -83,7 +83,7 @@ impl Asked<'_> {
         }
         let is_whole = |stage: &&str| ['\'', '"'].iter().all(|&quote| stage.matches(quote).count() % 2 == 0);
         let stages: Vec<&str> = text.split('|').collect();
-        if stages.len() < 2 || !stages.iter().all(|stage| is_whole(stage)) {
+        if stages.len() < 2 || !stages.iter().all(is_whole) {
             return Vec::new();
         }
         let changed = |(at, stage): (usize, &&str)| {
