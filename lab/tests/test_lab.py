@@ -39,8 +39,8 @@ class Scenarios(unittest.TestCase):
         with open(os.path.join(os.path.dirname(LAB), "tools", "packages")) as source:
             lines = [[word.strip() for word in line.split("|")] for line in source if not line.startswith("#")]
         installed = {words[1] for words in lines if words[0] == "lab"} | {"/usr/lib/postgresql/*/bin/initdb"}
-        # Essential on Debian, or (psql) what PostgreSQL itself brings.
-        installed |= {"gzip", "unshare", "flock", "psql"}
+        # Essential on Debian, or what PostgreSQL (psql) and paramiko (Debian's python3) bring.
+        installed |= {"gzip", "unshare", "flock", "psql", "/usr/bin/python3", "sed"}
         # Of the kernel's, which nobody installs.
         installed |= {"/sys/fs/cgroup/memory/memory.limit_in_bytes"}
         for one in scenario.load_all(SCENARIOS):
