@@ -43,7 +43,7 @@ def keep(name, recording, program):
         raise Broken("the example `fixture`, which shrinks recordings, is not built: tools/cargo build --release -p thalweg-explain --examples")
     with tempfile.TemporaryDirectory() as scratch:
         made = os.path.join(scratch, name)
-        _run([fixture, recording, made])
+        _run([fixture, recording, made, f"{os.path.dirname(program)}=/thalweg/bin", f"{REPOSITORY}=/thalweg", f"{os.path.expanduser('~')}=/home/user"])
         os.makedirs(PACKS, exist_ok=True)
         packed, path = packs.pack(scratch, [name]), os.path.join(PACKS, f"{name}{packs.ENDING}")
         if len(packed) <= MOST_BYTES:
