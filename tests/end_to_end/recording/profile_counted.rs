@@ -191,5 +191,5 @@ fn a_server_of_ones_own_is_profiled_by_its_port() {
     let host = host(&out);
     let of_server = shares(&host, "programs", |row| row["role"] == "server", "share") * host["cpus"].as_f64().expect("processors");
     // It has a processor to itself, unless others want it.
-    assert!(of_server > 0.3, "{out}");
+    assert!(of_server > 0.1, "{out}");
 }
