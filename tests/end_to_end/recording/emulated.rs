@@ -3,21 +3,26 @@
 use crate::bounded::Bounded;
 use crate::common::{Up, content, file, run, scratch, text, thalweg};
 use std::path::Path;
-use thalweg_trace::{Recording, Source, SpanKind};
+use thalweg_trace::{Recording, Source, Span, SpanKind};
 
 const MIB: usize = 1 << 20;
 
 /// How far a device's recorded seconds may be from bytes / rate.
 const TOLERANCE: f64 = 0.02;
 
+/// All of its spans.
+fn spans(recording: &Recording) -> Vec<Span> {
+    let batches: Vec<_> = recording.spans_backward().map(|batch| batch.expect("readable")).collect();
+    batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row))).collect()
+}
+
 /// What each emulated device did in a recording: bytes of its requests, and the seconds that it was busy with them; in order of names.
 fn devices(recording: &Path, kind: SpanKind) -> Vec<(u64, f64)> {
     let source = Recording::open(recording).expect("a recording");
     let mut tracks: Vec<_> = source.tracks().iter().filter(|track| track.name.starts_with("emulated ")).collect();
     tracks.sort_by(|a, b| a.name.cmp(&b.name));
-    let batches: Vec<_> = source.spans_backward().map(|batch| batch.expect("readable")).collect();
-    let spans = || batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row)));
-    let of = |track| spans().filter(move |span| span.track == track && span.kind == kind);
+    let spans = spans(&source);
+    let of = |track| spans.iter().filter(move |span| span.track == track && span.kind == kind);
     let sums = tracks.iter().map(|track| {
         let bytes: u64 = of(track.track).filter_map(|span| span.size_bytes).sum();
         (bytes, of(track.track).map(|span| span.duration_ns as f64 / 1e9).sum())
@@ -101,10 +106,10 @@ fn a_connection_sends_the_next_request_while_it_waits_for_an_answer() {
     run([&["cp", "--quiet", "--record", text(&recording)], &flow[..], &[text(&source), &store.path("/f")]].concat()).done();
     let recording = Recording::open(&recording).expect("a recording");
     let connection = recording.tracks().iter().find(|track| track.name.starts_with("connection io0")).expect("it is recorded").track;
-    let batches: Vec<_> = recording.spans_backward().map(|batch| batch.expect("readable")).collect();
-    let spans = batches.iter().flat_map(|batch| (0..batch.len()).filter_map(|row| batch.row(row)));
-    let mut calls: Vec<_> =
-        spans.filter(|span| span.track == connection && span.kind == SpanKind::RpcCall && span.size_bytes.is_some()).collect();
+    let mut calls: Vec<_> = spans(&recording)
+        .into_iter()
+        .filter(|span| span.track == connection && span.kind == SpanKind::RpcCall && span.size_bytes.is_some())
+        .collect();
     calls.sort_by_key(|call| call.start);
     assert_eq!(calls.len(), 4, "{calls:?}");
     let ended = |i: usize| calls[i].start.ns() + calls[i].duration_ns as i64;
