@@ -22,6 +22,7 @@ from testbed.paths import REPOSITORY
 from testbed.processes import Process
 from testbed.scratch import Scratch
 from testbed.store import Store
+from testbed.undoing import Undoing
 
 PREFIX = "thalweg-online"
 DOOR = os.path.join(REPOSITORY, "bench", "online", "door")
@@ -51,28 +52,21 @@ def environment(state, credential):
     return {**os.environ, "XDG_STATE_HOME": state, "THALWEG_CREDENTIAL": credential, "NO_COLOR": "1"}
 
 
-class Behind:
+class Behind(Undoing):
     """A client, and a store whose only I/O server is behind a door: two network namespaces and a link."""
 
     def __init__(self, program):
-        self.program, self.undo = program, ExitStack()
+        super().__init__()
+        self.program = program
         self.scratch = Scratch(PREFIX)
 
-    def __enter__(self):
-        try:
-            self.undo.enter_context(self.scratch)
-            pair = Pair("veth", self.scratch.name, {"client": None, "server": None}, None, self.scratch.directory)
-            self.undo.callback(pair.remove)
-            pair.make()
-            self.client, self.server = pair.hosts
-            self._start()
-        except BaseException:
-            self.undo.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.undo.close()
+    def _set_up(self):
+        self.undo.enter_context(self.scratch)
+        pair = Pair("veth", self.scratch.name, {"client": None, "server": None}, None, self.scratch.directory)
+        self.undo.callback(pair.remove)
+        pair.make()
+        self.client, self.server = pair.hosts
+        self._start()
 
     def inside(self, name):
         return os.path.join(self.scratch.directory, name)

@@ -18,6 +18,7 @@ from testbed.packages import install
 from testbed.paths import PROGRAMS, REPOSITORY
 from testbed.scratch import Scratch
 from testbed.servers.gridftp import GridFtp
+from testbed.undoing import Undoing
 
 PREFIX = "thalweg-study"
 # Servers and clients that are slow in ways of their own.
@@ -26,7 +27,7 @@ SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
 QUEUE_S = 0.05
 
 
-class World:
+class World(Undoing):
     """Entered, it is there: `client` and `server` are hosts, `words` what the plan's `${...}` stand for.
 
     `wanted` says what of it: `plan` (a file), `bits_per_s` (None: as fast as this machine goes) and `round_trip_ms` of the link,
@@ -37,28 +38,20 @@ class World:
     packages = GridFtp.packages
 
     def __init__(self, wanted, program, relay):
+        super().__init__()
         self.wanted = wanted
         self.program = program
         self.relay = relay
         self.scratch = Scratch(PREFIX)
-        self.undo = ExitStack()
         self.client = self.server = self.words = self.disk = None
 
-    def __enter__(self):
+    def _set_up(self):
         if os.geteuid() != 0:
             raise NotRun("only root may make network namespaces and disks")
         install(self.packages)
-        try:
-            self.undo.enter_context(self.scratch)
-            self._link()
-            self._files()
-        except BaseException:
-            self.undo.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.undo.close()
+        self.undo.enter_context(self.scratch)
+        self._link()
+        self._files()
 
     def plan(self):
         """The plan, with this world's words in it; the path of its file."""

@@ -9,7 +9,6 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import ExitStack
 
 from testbed import files, shell
 from testbed.errors import Broken, NotRun
@@ -17,6 +16,7 @@ from testbed.links import Pair
 from testbed.packages import missing
 from testbed.paths import REPOSITORY
 from testbed.processes import Process
+from testbed.undoing import Undoing
 
 STACK = os.path.join(REPOSITORY, "lab", "scripts", "slow", "stack.py")
 MAKE_FILES = os.path.join(REPOSITORY, "lab", "answers", "make-files")
@@ -50,19 +50,19 @@ LogLevel ERROR
 """
 
 
-class Place:
+class Place(Undoing):
     """Entered, the files are made and the servers run; `directory` is where the command runs."""
 
     def __init__(self, command, scratch, program, relay):
+        super().__init__()
         self.command = command
         self.directory = os.path.join(scratch.directory, command.name)
         self.beside = os.path.join(scratch.directory, f"{command.name}-servers")
         self.name = scratch.name
         self.program, self.relay = program, relay
         self.network = None
-        self.undo = ExitStack()
 
-    def __enter__(self):
+    def _set_up(self):
         absent = missing({program: program for program in self.command.needs})
         if absent:
             raise NotRun(f"not installed: {' '.join(absent)}")
@@ -70,17 +70,6 @@ class Place:
             os.makedirs(directory)
             os.chmod(directory, 0o755)
             self.undo.callback(shutil.rmtree, directory, ignore_errors=True)
-        try:
-            self._make()
-        except BaseException:
-            self.undo.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.undo.close()
-
-    def _make(self):
         for words in self.command.files:
             self.shell(f"{sys.executable} {MAKE_FILES} {words}", "its files")
         if self.command.servers:

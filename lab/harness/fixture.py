@@ -22,6 +22,7 @@ from testbed.packages import missing
 from testbed.paths import PROGRAMS, REPOSITORY
 from testbed.processes import Process
 from testbed.servers import SERVERS
+from testbed.undoing import Undoing
 
 STORES = {"store": Store, "mount": Mounted}
 SCRIPTS = os.path.join(REPOSITORY, "lab", "scripts")
@@ -72,10 +73,11 @@ def _leads_to_client(pid):
     return os.path.basename(words[0]) in ("timed", "nsenter", "sh", "unshare", "taskset") or words[1:2] == ["record"]
 
 
-class Fixture:
+class Fixture(Undoing):
     """Entered once for a scenario; then `run` as often as wanted."""
 
     def __init__(self, resources, scenario):
+        super().__init__()
         self.resources = resources
         self.scenario = scenario
         self.directory = os.path.join(resources.directory, scenario.name)
@@ -83,23 +85,11 @@ class Fixture:
         self.server = None
         self.groups = {"client": None, "server": None}
         self.runs = 0
-        self.undo = ExitStack()
 
-    def __enter__(self):
+    def _set_up(self):
         os.makedirs(self.directory)
         self.undo.callback(self.resources.empty_disks)
         self.undo.callback(shutil.rmtree, self.directory, ignore_errors=True)
-        try:
-            self._set_up()
-        except BaseException:
-            self.undo.close()
-            raise
-        return self
-
-    def __exit__(self, *_):
-        self.undo.close()
-
-    def _set_up(self):
         scenario = self.scenario
         absent = missing({program: program for program in scenario.needs})
         if absent:

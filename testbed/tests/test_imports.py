@@ -8,7 +8,7 @@ import unittest
 
 REPOSITORY = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 ALLOWED = {"testbed": set(), "lab": {"testbed"}, "bench": {"testbed"}, "gates": {"testbed"}}
-# Run by the Python of an environment of its own, that has the library which it stands for.
+# Run by a Python that has the library: one of an environment of its own, or the system's.
 OTHERS = {"bench/tune/tpe.py": {"optuna"}, "lab/scripts/slow/blocks.py": {"paramiko"}}
 
 
