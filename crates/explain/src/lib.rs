@@ -146,7 +146,8 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         size_bytes,
         unrecorded,
     };
-    let advice = if options.what_if { summary::advice::advice(&of, &prediction.what_if) } else { Vec::new() };
+    let advice =
+        if options.what_if { summary::advice::advice(&of, &prediction.what_if, prediction.model.reason.is_none()) } else { Vec::new() };
     let summary = summary::summary(&of);
     Explanation {
         schema: document::SCHEMA.to_owned(),

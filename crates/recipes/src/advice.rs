@@ -7,11 +7,16 @@ use crate::recipe::{Advice, Recipe};
 use crate::sizes::number_of;
 use crate::template::Filling;
 
+/// So much of a piece may be read besides: libraries, a configuration.
+const BESIDE: f64 = 0.1;
 /// Any program that the command started.
 const ANY: &str = "*";
 const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
 /// What a shell does not take as it stands.
 const SIGNS: &[char] = &['\'', '"', '\\', '$', '`', ';', '&', '<', '>', '(', ')', '\n', '*', '?', '#'];
+const REDIRECTS: &[char] = &['<', '>'];
+/// Of these, what may be behind a redirection's file.
+const OTHER_SIGNS: &[char] = &['$', '`', ';', '&', '(', ')', '\n', '#'];
 
 /// Whom an advice is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -23,7 +28,7 @@ pub struct Asked<'a> {
 }
 
 /// An advice for a command.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Advised {
     /// Whose recipe has it.
     pub recipe: String,
@@ -35,6 +40,12 @@ pub struct Advised {
     pub gives_up: Option<String>,
     /// The page that documents it.
     pub source: String,
+    /// How many pieces the work is cut into that go on side by side, where that is known.
+    pub pieces: Option<u64>,
+    /// Which part of the recorded work the changed command does.
+    pub work: f64,
+    /// Whether what it gives is at most what a what-if says.
+    pub at_most: bool,
 }
 
 impl Asked<'_> {
@@ -43,26 +54,43 @@ impl Asked<'_> {
         let own = Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command));
         let systems = Recipe::embedded().iter().filter(|recipe| recipe.is_of_system());
         own.chain(systems).find_map(|recipe| {
-            let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id);
+            let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id) && advice.started.is_empty();
             recipe.advice.iter().filter(is_for).find_map(|advice| self.advised(recipe, advice))
         })
     }
 
+    /// What makes a what-if true that is about what a program does: the first advice for this command, or for a stage of its pipeline.
+    pub fn for_change_of(&self, id: &str, who: &str) -> Option<Advised> {
+        let is_own = who == program(self.command);
+        let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id);
+        self.in_recipes(&is_for, who, is_own).into_iter().next().or_else(|| {
+            let in_stage = |stage: &Asked<'_>, stage_who: &str| stage.in_recipes(&is_for, stage_who, stage_who == program(stage.command));
+            self.in_pipeline(who, &in_stage).into_iter().next()
+        })
+    }
+
+    /// Of this command's recipes, the advice of this kind that is for what `who` did.
+    fn in_recipes(&self, is_for: &dyn Fn(&&Advice) -> bool, who: &str, is_own: bool) -> Vec<Advised> {
+        let by = |advice: &&Advice| {
+            if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who || name == ANY) }
+        };
+        let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command));
+        recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).filter(by).filter_map(|a| self.advised(recipe, a))).collect()
+    }
+
     /// What helps against a cause that a program was charged with, where no what-if predicts how much: changes of the command, and of a program
-    /// that it started the change in words.
-    pub fn for_cause(&self, cause: &str, who: &str) -> Vec<Advised> {
-        let is_for = |advice: &&Advice| advice.causes.iter().any(|known| known == cause);
+    /// that it started the change in words. Where the run was `replayed`, what a what-if would have shown is left out: it gives nothing.
+    pub fn for_cause(&self, cause: &str, who: &str, replayed: bool) -> Vec<Advised> {
+        let is_open = |advice: &Advice| !replayed || advice.changes.is_empty();
+        let is_for = |advice: &&Advice| advice.causes.iter().any(|known| known == cause) && is_open(advice);
         // Who is charged at the other end, or between the two, is no program of the command's.
         let is_own = who == program(self.command) || !cause.starts_with("client.");
-        let mut found = Vec::new();
-        for recipe in Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command)) {
-            let by = |advice: &&Advice| {
-                if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who || name == ANY) }
-            };
-            found.extend(recipe.advice.iter().filter(is_for).filter(by).filter_map(|advice| self.advised(recipe, advice)));
-        }
+        let mut found = self.in_recipes(&is_for, who, is_own);
         if !is_own && found.is_empty() {
-            found = self.in_pipeline(cause, who);
+            let of_another = |stage: &Asked<'_>, who: &str| {
+                if program(stage.command) == who { Vec::new() } else { stage.for_cause(cause, who, replayed) }
+            };
+            found = self.in_pipeline(who, &of_another);
         }
         if !is_own && found.is_empty() {
             let name = [who.to_owned()];
@@ -76,7 +104,7 @@ impl Asked<'_> {
     }
 
     /// What helps, made in one stage of a shell's pipeline. A stage with a shell's own signs in it is left alone.
-    fn in_pipeline(&self, cause: &str, who: &str) -> Vec<Advised> {
+    fn in_pipeline(&self, who: &str, in_stage: &dyn Fn(&Asked<'_>, &str) -> Vec<Advised>) -> Vec<Advised> {
         let [shell, flag, text] = self.command else { return Vec::new() };
         if !SHELLS.contains(&program(std::slice::from_ref(shell))) || flag != "-c" || text.contains("||") {
             return Vec::new();
@@ -87,17 +115,20 @@ impl Asked<'_> {
             return Vec::new();
         }
         let changed = |(at, stage): (usize, &&str)| {
+            // Where its output goes, or its input is from, stays.
+            let (stage, behind) = stage.split_at(stage.find(REDIRECTS).unwrap_or(stage.len()));
             let words: Vec<String> = stage.split_whitespace().map(str::to_owned).collect();
-            if stage.contains(SIGNS) || words.is_empty() || program(&words) == who {
+            let is_of_number = !behind.is_empty() && stage.ends_with(|c: char| c.is_ascii_digit());
+            if stage.contains(SIGNS) || behind.contains(OTHER_SIGNS) || is_of_number || words.is_empty() {
                 return Vec::new();
             }
             let with = |advised: Advised| {
-                let changed = format!(" {} ", advised.command.join(" "));
+                let changed = format!(" {} {behind}", advised.command.join(" "));
                 let text = stages.iter().enumerate().map(|(other, stage)| if other == at { changed.as_str() } else { stage });
                 let text = text.collect::<Vec<&str>>().join("|");
                 Advised { command: vec![shell.clone(), flag.clone(), text.trim().to_owned()], ..advised }
             };
-            let made = Asked { command: &words, facts: self.facts }.for_cause(cause, who);
+            let made = in_stage(&Asked { command: &words, facts: self.facts }, who);
             made.into_iter().filter(|advised| !advised.command.is_empty()).map(with).collect()
         };
         stages.iter().enumerate().flat_map(changed).collect()
@@ -129,6 +160,10 @@ impl Asked<'_> {
         if !is_for {
             return None;
         }
+        let pieces = self.pieces(recipe, advice);
+        if pieces.is_some_and(|pieces| pieces < 2) {
+            return None;
+        }
         let program = at_program(self.command);
         let filling = Filling { recipe, command: self.command, program, facts: self.facts };
         let command = if edit::makes_command(advice) { edit::edited(&filling, advice)? } else { Vec::new() };
@@ -138,6 +173,22 @@ impl Asked<'_> {
             command,
             gives_up: (!advice.gives_up.is_empty()).then(|| advice.gives_up.clone()),
             source: advice.source.clone(),
+            pieces,
+            work: advice.work.unwrap_or(1.0),
+            at_most: advice.at_most,
         })
+    }
+
+    /// How many pieces the work is cut into: operands, or parts of what was read.
+    fn pieces(&self, recipe: &Recipe, advice: &Advice) -> Option<u64> {
+        if advice.operands.is_some() {
+            return Some(recipe.operands(self.command).len() as u64);
+        }
+        let pieces = advice.pieces.as_ref()?;
+        let by_value = || pieces.sizes.get(&recipe.value_in(pieces.parameter.as_ref()?, self.command)?.to_string());
+        let bytes = number_of(pieces.size.as_ref().or_else(by_value)?, 1.0)?;
+        let read = self.facts.iter().find(|fact| fact.name == "read_bytes")?.value.parse::<f64>().ok()?;
+        // (What stands around the data is no piece of its own.)
+        Some((read / bytes - BESIDE).ceil() as u64)
     }
 }

@@ -68,8 +68,15 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
     if recipe.is_of_system() && edits {
         return Some("a recipe without program names cannot edit a command: expected `says` alone, or `command` with {*}".to_owned());
     }
-    if !advice.started.is_empty() && advice.causes.is_empty() {
-        return Some("started: only the program charged with a `cause` is known".to_owned());
+    if let Some(pieces) = &advice.pieces {
+        let mut sizes = pieces.size.iter().chain(pieces.sizes.values());
+        let problem = pieces.parameter.as_ref().and_then(|name| unknown(recipe, name));
+        if let Some(problem) = problem.or_else(|| sizes.find_map(|size| no_number("pieces", size))) {
+            return Some(problem);
+        }
+        if pieces.size.is_some() == pieces.parameter.is_some() {
+            return Some("pieces: expected either `size`, or `parameter` and `sizes`".to_owned());
+        }
     }
     if advice.says.trim().is_empty() {
         return Some("says is empty: expected the change in words".to_owned());

@@ -1,7 +1,7 @@
 //! A recipe for people to read: a line of what it is, its advice, its parameters.
 
 use crate::check::NOT_TRIED;
-use crate::recipe::{Advice, Parameter, Recipe};
+use crate::recipe::{Advice, Parameter, Pieces, Recipe};
 
 /// A recipe in lines, the first of which says what it is of.
 pub fn text(recipe: &Recipe) -> Vec<String> {
@@ -46,6 +46,8 @@ fn advised(advice: &Advice) -> Vec<String> {
     more("and no", &advice.unless, " or ");
     let below = advice.below.iter().map(|below| format!("{} is below {}", below.parameter, below.value)).collect::<Vec<_>>();
     more("where", &below, " and ");
+    let decides = |pieces: &Pieces| pieces.size.clone().or_else(|| Some(format!("a size that {} decides", pieces.parameter.as_ref()?)));
+    more("where two pieces or more are read, each of", &advice.pieces.iter().filter_map(decides).collect::<Vec<_>>(), "");
     more("leaves out", &[advice.remove.as_slice(), advice.remove_values.as_slice()].concat(), " ");
     more("instead", &advice.replace.iter().map(|one| format!("{} for {}", one.with, one.word)).collect::<Vec<_>>(), ", ");
     let sets = advice.set.iter().map(|set| match (&set.value, set.times) {

@@ -5,6 +5,7 @@ use crate::kind::Kind;
 use crate::sizes::{number_of, unit_bytes};
 use crate::spelling::{InAddress, Spelling};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// What is known of a program, or of a part of a system.
 #[derive(Clone, Debug, Deserialize, Serialize)]
@@ -168,7 +169,7 @@ pub struct Advice {
     /// One of its operands has one of these texts in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub operand_has: Vec<String>,
-    /// Of a cause: the program that was charged with it is one of these (`*`: any), which the command started; without, it is the command's own.
+    /// Of a cause, or a what-if about a program: that program is one of these (`*`: any), which the command started; without, it is the command's own.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub started: Vec<String>,
     /// Facts of the run that have to be known ([`crate::Fact`]).
@@ -180,6 +181,15 @@ pub struct Advice {
     /// A parameter whose value is below this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
+    /// Into what pieces the work is cut that go on side by side: the advice is for a run that reads two of them or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pieces: Option<Pieces>,
+    /// Which part of the recorded work the changed command does, where another program does the same with less or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<f64>,
+    /// Whether a what-if of it is a bound: what goes on side by side may have to wait for each other.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub at_most: bool,
     /// Words that are left out: a flag without a value, a letter of a bundle (`-z` of `-avz`), an item of a list (`conv=fsync`).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remove: Vec<String>,
@@ -195,7 +205,7 @@ pub struct Advice {
     /// Words that are added, before the operands; templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{of=}` what stands behind `of=`, `{?conv=}` the word that begins so if there
+    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{batch}` how many of them a command gets at a time, `{of=}` what stands behind `of=`, `{?conv=}` the word that begins so if there
     /// is one, `{*}` the command as it was, `{mount}` a fact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
@@ -220,6 +230,21 @@ pub struct Below {
     pub parameter: String,
     /// The value, as the parameter's values are written.
     pub value: String,
+}
+
+/// How large the pieces are that a program works on side by side.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pieces {
+    /// Always so large, as sizes are written: `24M`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<String>,
+    /// Or the parameter that decides,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parameter: Option<String>,
+    /// and the size by its value.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sizes: BTreeMap<String, String>,
 }
 
 /// A word that another takes the place of.

@@ -5,6 +5,9 @@ use crate::recipe::Recipe;
 use std::collections::BTreeSet;
 use thalweg_trace::shell;
 
+/// How many times each processor gets some of the operands: so many that they come out even, so few that starting a program is nothing.
+const TURNS: usize = 4;
+
 /// What a place asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place<'a> {
@@ -14,6 +17,8 @@ enum Place<'a> {
     Operand(usize),
     /// All operands.
     Operands,
+    /// How many operands a command gets at a time, so that each processor has some turns.
+    Batch,
     /// What stands behind a word's beginning: `of=`.
     Behind(&'a str),
     /// The word that begins so, or nothing.
@@ -34,8 +39,10 @@ fn place(name: &str) -> Result<Place<'_>, String> {
     if name == "*" {
         return Ok(Place::All);
     }
-    if name == "operands" {
-        return Ok(Place::Operands);
+    match name {
+        "operands" => return Ok(Place::Operands),
+        "batch" => return Ok(Place::Batch),
+        _ => {}
     }
     if let Some(word) = name.strip_prefix('?').filter(|word| !word.is_empty()) {
         return Ok(Place::Word(word));
@@ -49,7 +56,10 @@ fn place(name: &str) -> Result<Place<'_>, String> {
     if FACTS.contains(&name) {
         return Ok(Place::Fact(name));
     }
-    Err(format!("{{{name}}} is no place: expected {{1}}, {{operands}}, {{of=}}, {{?conv=}}, {{*}} or one of {}", FACTS.join(", ")))
+    Err(format!(
+        "{{{name}}} is no place: expected {{1}}, {{operands}}, {{batch}}, {{of=}}, {{?conv=}}, {{*}} or one of {}",
+        FACTS.join(", ")
+    ))
 }
 
 fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
@@ -144,6 +154,10 @@ impl Filling<'_> {
                 Some(self.command[self.program..].join(" "))
             }
             Place::Operands => None,
+            Place::Batch => {
+                let processors = self.facts.iter().find(|fact| fact.name == "processors")?.value.parse::<usize>().ok()?;
+                Some(self.recipe.operands(self.command).len().div_ceil(TURNS * processors.max(1)).to_string())
+            }
             Place::Program => self.command.get(self.program).cloned(),
             Place::Behind(start) => begins(start)?.strip_prefix(start).map(str::to_owned),
             Place::Word(start) => Some(begins(start).unwrap_or_default()),

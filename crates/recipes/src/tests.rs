@@ -12,7 +12,7 @@ fn change(line: &str, id: &str, facts: &[(&'static str, &str)]) -> Option<Advise
 }
 
 fn cause(line: &str, cause: &str, who: &str) -> Vec<String> {
-    let advised = Asked { command: &words(line), facts: &[] }.for_cause(cause, who);
+    let advised = Asked { command: &words(line), facts: &[] }.for_cause(cause, who, false);
     advised.into_iter().map(|advised| if advised.command.is_empty() { advised.says } else { advised.command.join(" ") }).collect()
 }
 
@@ -154,7 +154,7 @@ fn a_stage_of_a_shells_pipeline_is_changed_where_the_shell_reads_nothing_in_it()
     let shell = |text: &str, who: &str| {
         let command: Vec<String> = ["sh", "-c", text].map(str::to_owned).into();
         let facts = [Fact { name: "processors", value: "2".to_owned() }];
-        let advised = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who);
+        let advised = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who, false);
         advised.into_iter().filter(|advised| !advised.command.is_empty()).map(|advised| advised.command[2].clone()).collect::<Vec<_>>()
     };
     assert_eq!(shell("find d -name '*.log' | xargs -n 1 gzip -k", "gzip"), ["find d -name '*.log' | xargs -P 2 -n 1 gzip -k"]);
@@ -169,7 +169,7 @@ fn many_operands_are_worked_on_at_a_time() {
     let facts = [Fact { name: "processors", value: "2".to_owned() }];
     let advised = |line: &str, who: &str| {
         let command = words(line);
-        let found = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who);
+        let found = Asked { command: &command, facts: &facts }.for_cause("client.cpu", who, false);
         found.first().map(|advised| advised.command.clone()).unwrap_or_default()
     };
     assert_eq!(advised("sha256sum a b&c", "sha256sum"), ["sh", "-c", "printf '%s\\0' a 'b&c' | xargs -0 -n 1 -P 2 sha256sum"]);
@@ -177,6 +177,27 @@ fn many_operands_are_worked_on_at_a_time() {
     assert!(advised("sha256sum -c sums more", "sha256sum").is_empty(), "flags have no place in the new command");
     assert_eq!(advised("make -C parser all", "cc1"), words("make -j2 -C parser all"));
     assert!(advised("make -j4", "cc1").is_empty());
+}
+
+#[test]
+fn what_is_cut_into_pieces_is_spread_where_there_are_two() {
+    let of = |line: &str, who: &str, read_mib: u64| {
+        let fact = |name, value: u64| Fact { name, value: value.to_string() };
+        let facts = [fact("processors", 2), fact("read_bytes", read_mib << 20), fact("part_mib", read_mib.div_ceil(2))];
+        let advised = Asked { command: &words(line), facts: &facts }.for_change_of("processors.all", who)?;
+        Some((advised.command.join(" "), advised.pieces))
+    };
+    assert_eq!(of("xz -k -3 log", "xz", 30), Some(("xz -T0 -k -3 log".to_owned(), Some(3))));
+    let smaller = "xz -T0 --block-size=4MiB -9 log".to_owned();
+    assert_eq!(of("xz -9 log", "xz", 8), Some((smaller, None)), "one block of 192 MiB is one thread's");
+    assert_eq!(of("zstd -12 log", "zstd", 12), None, "one job of 16 MiB is one thread's");
+    assert_eq!(of("zstd -12 log", "zstd", 96), Some(("zstd -T0 -12 log".to_owned(), Some(6))));
+    assert_eq!(of("tar -cJf a.txz d", "xz", 20), None);
+    assert_eq!(of("tar -czf a.tgz d", "gzip", 20), Some(("tar -I pigz -cf a.tgz d".to_owned(), None)));
+    assert_eq!(of("tar -czf a.tgz d", "tar", 20), None, "tar itself is one thread");
+    let command: Vec<String> = ["sh", "-c", "tar -cf - d | gzip > d.tgz"].map(str::to_owned).into();
+    let in_shell = Asked { command: &command, facts: &[] }.for_change_of("processors.all", "gzip");
+    assert_eq!(in_shell.map(|advised| advised.command[2].clone()).as_deref(), Some("tar -cf - d | pigz > d.tgz"));
 }
 
 #[test]

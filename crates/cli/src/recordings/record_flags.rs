@@ -130,6 +130,13 @@ impl RecordFlags {
         output.with_file_name(format!("{stem}-rank-{rank}.{extension}"))
     }
 
+    /// Whether none of them was given that says what to record, or how.
+    pub(crate) fn are_defaults(&self) -> bool {
+        let picks = !self.also.is_empty() || self.no_also || self.only || self.duration.is_some() || self.ceilings.is_some();
+        let how = self.tier != TierFlag::Lean || self.method != MethodFlag::Auto || self.profile || self.mpi.is_some();
+        !picks && !how
+    }
+
     /// What to record, and where to.
     pub(crate) fn options(&self, command: &[OsString], output: &Path) -> Options {
         Options {

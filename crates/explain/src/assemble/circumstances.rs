@@ -24,7 +24,7 @@ pub(crate) struct Circumstances {
     /// By end: what a processor quota did to it.
     quotas: [Quota; 2],
     /// By track: which part of its running samples found in calls that make data durable; where there are enough.
-    syncing: HashMap<u32, f64>,
+    syncing: HashMap<u32, Syncing>,
     /// In which functions the path ran, where there is a profile.
     pub(crate) hottest: Hottest,
     /// Where its longest waits waited, where there is one.
@@ -42,6 +42,14 @@ pub(crate) struct Quota {
     pub stopped_ns: u64,
     /// How many processors it allows, where that was recorded.
     pub processors: Option<f64>,
+}
+
+/// A track's samples, in nanoseconds: all; in calls that only make data durable; in writes that make theirs durable before they return.
+#[derive(Clone, Copy, Debug, Default)]
+struct Syncing {
+    all: f64,
+    calls: f64,
+    writes: f64,
 }
 
 impl Circumstances {
@@ -64,8 +72,9 @@ impl Circumstances {
                 known.classes.insert(number, value.clone());
             }
         }
-        let sync = known.classes.iter().find(|(_, name)| *name == "sync").map(|(&class, _)| class);
-        let mut syncing: HashMap<u32, (u64, u64)> = HashMap::new();
+        let class = |wanted: &str| known.classes.iter().find(|(_, name)| *name == wanted).map(|(&class, _)| class);
+        let (sync, synced_write) = (class("sync"), class("sync.write"));
+        let mut syncing: HashMap<u32, Syncing> = HashMap::new();
         let mut path = ledger.path.iter().rev().peekable();
         for sample in samples {
             let at = sample.at.ns();
@@ -76,9 +85,11 @@ impl Circumstances {
             if track == NONE {
                 continue;
             }
-            let (in_sync, all) = syncing.entry(track).or_default();
-            *all += sample.weight_ns;
-            *in_sync += if Some(sample.class) == sync { sample.weight_ns } else { 0 };
+            let syncing = syncing.entry(track).or_default();
+            let weight = sample.weight_ns as f64;
+            syncing.all += weight;
+            syncing.calls += if Some(sample.class) == sync { weight } else { 0.0 };
+            syncing.writes += if Some(sample.class) == synced_write { weight } else { 0.0 };
             if let Some(run) = path.peek()
                 && run.start <= at
                 && run.track == track
@@ -87,8 +98,8 @@ impl Circumstances {
             }
         }
         if sync.is_some() {
-            let enough = syncing.into_iter().filter(|(_, (_, all))| *all >= limits::ENOUGH_SAMPLED_NS);
-            known.syncing = enough.map(|(track, (sync, all))| (track, sync as f64 / all as f64)).collect();
+            syncing.retain(|_, syncing| syncing.all >= limits::ENOUGH_SAMPLED_NS as f64);
+            known.syncing = syncing;
         }
         Ok(known)
     }
@@ -98,9 +109,12 @@ impl Circumstances {
         self.quotas[end as usize]
     }
 
-    /// Which part of a track's running was in calls that make data durable; `None` where samples are too few.
-    pub(crate) fn syncing(&self, track: u32) -> Option<f64> {
-        self.syncing.get(&track).copied()
+    /// Which part of a track's running, `ran_ns` in all, was for making data durable; 0 where samples are too few. `written` bytes are copied all
+    /// the same.
+    pub(crate) fn syncing(&self, track: u32, ran_ns: f64, written: u64) -> f64 {
+        let Some(syncing) = self.syncing.get(&track) else { return 0.0 };
+        let copying = written as f64 * limits::COPIED_NS_PER_BYTE / ran_ns.max(1.0);
+        syncing.calls / syncing.all + (syncing.writes / syncing.all - copying).max(0.0)
     }
 
     /// Which part of these entries' running samples found in calls on names and attributes, and in which, most first; `None` where they are too few.

@@ -179,6 +179,7 @@ fn doing(class: &str) -> String {
         "send" => "sending on connections".to_owned(),
         "receive" => "receiving from connections".to_owned(),
         "sync" => "in fsync(2)".to_owned(),
+        "sync.write" => "in writes that are durable before they return".to_owned(),
         "softirq" => "in the kernel's network and block interrupts".to_owned(),
         "fault" => "faulting pages in".to_owned(),
         "other" => "elsewhere in the kernel".to_owned(),

@@ -79,14 +79,16 @@ impl Parts<'_> {
         (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
     }
 
+    /// How many processors of a machine its recorded threads had, on average.
+    pub(crate) fn processors_busy_of(&self, machine: u32) -> f64 {
+        let ours = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.machine == machine);
+        let ran_ns: u64 = ours.map(|(a, did)| did.cpu_ns + if a.role == Role::Recorder { 0 } else { did.uncovered_ns }).sum();
+        ran_ns as f64 / (self.end - self.start).max(1) as f64
+    }
+
     /// The part of its processors that the busiest machine's recorded threads used.
     pub(crate) fn busiest_machine(&self) -> f64 {
-        let mut cpu = vec![0_u64; self.tables.machines.len()];
-        for (actor, did) in self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread) {
-            cpu[actor.machine as usize] += did.cpu_ns + if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
-        }
-        let wall = (self.end - self.start).max(1) as f64;
-        let parts = cpu.iter().zip(&self.tables.machines).map(|(&c, m)| c as f64 / wall / f64::from(m.cpus.max(1)));
-        parts.fold(0.0, f64::max)
+        let machines = self.tables.machines.iter().zip(0..);
+        machines.map(|(machine, number)| self.processors_busy_of(number) / f64::from(machine.cpus.max(1))).fold(0.0, f64::max)
     }
 }

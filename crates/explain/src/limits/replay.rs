@@ -114,6 +114,18 @@ pub(crate) const SLOWDOWN: f64 = 0.10;
 /// A quota stops threads for ms; less is a turn of the scheduler. Instead: the control group as the wait's object.
 pub(crate) const QUOTA_WAIT_NS: i64 = 1_000_000;
 
+// edit_parallel.rs
+
+/// By how much each busy processor slows the others down where programs compute on data in their own caches: compressors, checksums and
+/// compilers showed 2 to 5 %. Instead: instructions and cycles of the threads, and which processors are one core's.
+pub(crate) const SLOWDOWN_COMPUTING: f64 = 0.04;
+/// Less computing than this is not worth a hand-over to another thread and back: two wake-ups. Instead: the program's own pieces.
+pub(crate) const WORTH_HANDING_OUT_NS: f64 = 20_000.0;
+/// A program that starts fewer others in turn than this starts them for another reason. Instead: the program's own loop.
+pub(crate) const FEWEST_STARTED: usize = 4;
+/// A process's end is the last that it is waited for: nothing but its last run comes behind it. Instead: a mark of the end itself.
+pub(crate) const OPS_AT_THE_END: usize = 4;
+
 // ranks.rs
 
 /// Bound: MPI calls that are followed; of a longer recording the end is replayed.

@@ -16,6 +16,7 @@ use crate::cause::{Activity, Cause, End};
 use crate::limits::replay as limits;
 use crate::observe::feed::Carried;
 use crate::observe::index::NONE;
+use crate::observe::observation::Way;
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
 use crate::waits::answer::{Charge, Edge};
@@ -436,7 +437,9 @@ impl Builder<'_> {
         let mut program = Program {
             machine: actor.machine as usize,
             end: actor.end,
-            syncing: self.parts.around.syncing(timeline.track).unwrap_or(0.0),
+            track: timeline.track,
+            made_by: self.started_by(timeline),
+            syncing: self.syncing(timeline),
             ops: Vec::new(),
         };
         let busy = &self.busy[actor.machine as usize];
@@ -460,6 +463,19 @@ impl Builder<'_> {
         }
         program.ops.extend(marks.map(|m| Op::Mark(m.1)));
         program
+    }
+
+    /// Which part of a thread's running was for making data durable.
+    fn syncing(&self, timeline: &Timeline) -> f64 {
+        let runs = timeline.pieces.iter().map(|piece| if let Piece::Run(from, to) = piece { (to - from) as f64 } else { 0.0 });
+        self.parts.around.syncing(timeline.track, runs.sum(), self.parts.seen.stream(Way::ClientWrites).all.bytes)
+    }
+
+    /// The program that started this thread's process.
+    fn started_by(&self, timeline: &Timeline) -> Option<u32> {
+        let (_, by) = self.parts.facts.lives[timeline.track as usize].made()?;
+        let is_process = self.tables.process(by).is_some_and(|maker| Some(maker) != self.tables.process(timeline.track));
+        self.timeline_of(by).filter(|_| is_process)
     }
 
     /// What a thread waited for that another made: for that to have come so far.

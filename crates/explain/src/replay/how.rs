@@ -1,6 +1,7 @@
 //! How a change is made with this very program: what its recipe says, by its command and what is known of the run.
 
 use crate::assemble::Parts;
+use crate::observe::observation::Way;
 use crate::replay::mounts::Mount;
 use thalweg_recipes::Fact;
 
@@ -28,6 +29,11 @@ pub(crate) fn facts(parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
     let processors = parts.tables.machines.first().map_or(1, |machine| machine.cpus);
     if processors > 1 {
         know("processors", processors.to_string());
+    }
+    let read = parts.seen.stream(Way::ClientReads).all.bytes;
+    if read > 0 {
+        know("read_bytes", read.to_string());
+        know("part_mib", read.div_ceil(u64::from(processors.max(1))).div_ceil(1 << 20).to_string());
     }
     facts
 }

@@ -13,6 +13,7 @@ pub(crate) mod changes;
 pub(crate) mod depends;
 pub(crate) mod edit;
 pub(crate) mod edit_copy;
+pub(crate) mod edit_parallel;
 pub(crate) mod facts;
 pub(crate) mod flows;
 pub(crate) mod how;
@@ -159,6 +160,8 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         files: parts.around.files.map(|counts| counts.most()),
         foreign: &parts.sharing.foreign,
         support,
+        others_busy: others_busy(parts, meta),
+        tables: parts.tables,
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
@@ -202,7 +205,8 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
     // A knob says itself how it is set.
     let asked = Asked { command: &run.meta.command, facts: run.facts };
-    let advised = if proposal.flags.is_empty() { asked.for_change(proposal.id) } else { None };
+    let of_recipe = || if proposal.flags.is_empty() { asked.for_change(proposal.id) } else { None };
+    let advised = proposal.advised.or_else(of_recipe);
     let (how, command, gives_up, recipe) = match advised {
         Some(advised) => (advised.says, advised.command, advised.gives_up, Some(advised.recipe)),
         None => (proposal.how, proposal.command, None, None),
@@ -221,6 +225,14 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         gives_up,
         recipe,
     })
+}
+
+/// How many of the command's processors other programs had, on average: what its machine counted busy, and its own threads do not explain.
+fn others_busy(parts: &Parts<'_>, meta: &Meta) -> f64 {
+    let counted = meta.attributes.iter().find(|(name, _)| name == "cpus.busy").and_then(|(_, value)| value.parse::<f64>().ok());
+    let machine = parts.tables.actors.get(parts.tables.main as usize).map_or(0, |main| main.machine);
+    let own = parts.processors_busy_of(machine);
+    counted.map_or(0.0, |busy| (busy - own).max(0.0))
 }
 
 /// Of changes of one kind, from simple to far-reaching, the first that gives nearly what the best gives.

@@ -133,6 +133,10 @@ pub(crate) struct Program {
     pub machine: usize,
     /// Its end.
     pub end: End,
+    /// Whose time it is: an actor.
+    pub track: u32,
+    /// The program that started its process, where it is the first thread of one.
+    pub made_by: Option<u32>,
     /// Which part of its running was in calls that make data durable, as samples say.
     pub syncing: f64,
     /// In order.
@@ -195,8 +199,8 @@ impl Graph {
 
     /// Adds a program where another one is, which asks nobody.
     pub(crate) fn add_program(&mut self, like: usize, ops: Vec<Op>) {
-        let Program { machine, end, syncing, .. } = self.programs[like];
-        self.programs.push(Program { machine, end, syncing, ops });
+        let Program { machine, end, syncing, track, .. } = self.programs[like];
+        self.programs.push(Program { machine, end, track, made_by: None, syncing, ops });
         self.turns.push(Vec::new());
     }
 }
@@ -207,7 +211,7 @@ pub(crate) mod tests {
 
     /// A program of the client's.
     pub(crate) fn program(ops: Vec<Op>) -> Program {
-        Program { machine: 0, end: End::Client, syncing: 0.0, ops }
+        Program { machine: 0, end: End::Client, track: 0, made_by: None, syncing: 0.0, ops }
     }
 
     /// Programs on one machine with so many processors, the first of them the command's own; two directions of 5, a device.

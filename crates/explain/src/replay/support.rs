@@ -35,6 +35,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "no_think" | "no_stop" => (&[C::ClientThink, C::ServerThink], &[]),
         "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
         "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),
+        "processors.all" | "commands.all" => (&[C::ClientCpu], &[C::ClientMetadata, C::ClientRead, C::ClientWrite, C::ClientThink]),
         "no_recorder" => (&[C::Recorder], &[]),
         "cpu.client.x2" => (&[C::ClientCpu, C::ClientMetadata], &[]),
         "cpu.server.x2" => (&[C::ServerCpu, C::ServerMetadata], &[]),

@@ -15,6 +15,7 @@
 
 mod active;
 mod attributes;
+mod busy;
 mod full;
 mod options;
 mod signals;
@@ -24,6 +25,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::MpiRecording;
 use crate::{RecordError, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
+use busy::Idle;
 pub use options::{Method, Options, Profile, UserStacks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -129,6 +131,8 @@ struct Session {
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
     started: Instant,
+    /// What processors had been idle for when the command began.
+    idle: Idle,
     /// It ends by the clock or by a signal alone.
     of_everything: bool,
 }
@@ -136,6 +140,8 @@ struct Session {
 /// How a session's interval ended.
 struct Ended {
     at: Time,
+    /// How many of the machine's processors were busy until then.
+    busy: Option<f64>,
     exit: Option<Exit>,
     notes: Vec<String>,
 }
@@ -171,6 +177,7 @@ impl Session {
         if let Some(begun) = options.begun {
             begun();
         }
+        let idle = Idle::now();
         let quota = quota::processors(held.as_ref().map_or_else(std::process::id, Held::pid));
         if let Some(held) = &mut held {
             let environment = active.environment();
@@ -186,6 +193,7 @@ impl Session {
             notes,
             mpi,
             started: Instant::now(),
+            idle,
             of_everything: options.is_of_everything(),
         })
     }
@@ -214,15 +222,20 @@ impl Session {
     }
 
     fn ended(&self, notes: Vec<String>) -> Ended {
-        Ended { at: Time::now(), exit: None, notes }
+        Ended { at: Time::now(), busy: self.busy(), exit: None, notes }
+    }
+
+    /// How many of the machine's processors were busy since the command began.
+    fn busy(&self) -> Option<f64> {
+        self.idle.busy_until(&Idle::now())
     }
 
     fn command_ended(&mut self) -> Ended {
-        let at = Time::now();
+        let (at, busy) = (Time::now(), self.busy());
         let Some(held) = &mut self.held else { return self.ended(Vec::new()) };
         match held.wait() {
-            Ok(exit) => Ended { at, exit: Some(exit), notes: Vec::new() },
-            Err(error) => Ended { at, exit: Some(Exit::Code(1)), notes: vec![error.to_string()] },
+            Ok(exit) => Ended { at, busy, exit: Some(exit), notes: Vec::new() },
+            Err(error) => Ended { at, busy, exit: Some(Exit::Code(1)), notes: vec![error.to_string()] },
         }
     }
 
@@ -263,6 +276,7 @@ impl Session {
         let mut attributes = finished.attributes;
         attributes.extend(ceilings);
         attributes.extend(std::mem::take(&mut self.attributes));
+        attributes.extend(ended.busy.map(|busy| ("cpus.busy".to_owned(), format!("{busy:.2}"))));
         attributes.extend(pid.map(|pid| ("command.pid".to_owned(), pid.to_string())));
         let directory = std::env::current_dir().unwrap_or_default();
         let failed = ended.exit.is_some_and(|exit| exit.shell_code() != 0);

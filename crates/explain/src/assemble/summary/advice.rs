@@ -8,8 +8,8 @@ use crate::replay::how::facts;
 use crate::replay::mounts::mounts;
 use thalweg_recipes::Asked;
 
-/// Of the largest charges first; nothing that a what-if says already.
-pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf]) -> Vec<Advice> {
+/// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was `replayed`.
+pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool) -> Vec<Advice> {
     if of.is_short() {
         return Vec::new();
     }
@@ -17,7 +17,7 @@ pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf]) -> Vec<Advice> {
     let asked = Asked { command: &of.meta.command, facts: &facts };
     let mut found: Vec<Advice> = Vec::new();
     for group in groups(of).iter().filter(|group| group.share >= limits::ADVISED_SHARE) {
-        for advised in group.names.first().map(|who| asked.for_cause(group.cause.name(), who)).unwrap_or_default() {
+        for advised in group.names.first().map(|who| asked.for_cause(group.cause.name(), who, replayed)).unwrap_or_default() {
             let says = advised.says;
             let is_said = what_if.iter().any(|w| w.how == says || !w.command.is_empty() && w.command == advised.command);
             if !is_said && found.iter().all(|earlier| earlier.says != says) {

@@ -129,6 +129,7 @@ fn activity(class: &str) -> String {
         "send" => "sending".to_owned(),
         "receive" => "receiving".to_owned(),
         "sync" => "in fsync(2)".to_owned(),
+        "sync.write" => "in writes that are durable before they return".to_owned(),
         "softirq" => "in network and block interrupts".to_owned(),
         "fault" => "faulting pages in".to_owned(),
         "other" => "elsewhere in the kernel".to_owned(),

@@ -10,7 +10,7 @@ mod figures;
 mod files;
 mod groups;
 mod innocent;
-mod names;
+pub(crate) mod names;
 mod numbers;
 mod of;
 mod remarks;

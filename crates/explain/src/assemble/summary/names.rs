@@ -8,7 +8,7 @@ use thalweg_trace::{Meta, ObjectKind};
 
 /// The program whose thread this is. A recorder that sees processes names threads `COMMAND` or `COMMAND/THREAD`; a program that records itself,
 /// by their work, the first one `main`: then a server's name is its own, and the client's is the command's.
-pub(super) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
+pub(crate) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     let Some(actor) = tables.actors.get(actor as usize) else { return "a thread".to_owned() };
     if actor.mount {
         return "the mount".to_owned();

@@ -183,6 +183,7 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
         Some("fault") => "faulted pages in",
         Some("softirq") => "ran in network and block interrupts",
         Some("sync") => "worked in fsync",
+        Some("sync.write") => "worked to make writes durable",
         _ => "computed",
     };
     format!("{doing}{idle}")

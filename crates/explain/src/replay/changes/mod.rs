@@ -6,6 +6,7 @@ mod layout;
 mod link;
 mod locks;
 mod overlap;
+pub(crate) mod parallel;
 mod pauses;
 mod processors;
 pub(crate) mod requests;
@@ -20,12 +21,14 @@ use super::scale::Scale;
 use super::stages::Stages;
 use super::support::Support;
 use crate::assemble::sharing::Foreign;
+use crate::assemble::summary::names::program;
 use crate::cause::{Cause, End};
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
+use crate::observe::tables::Tables;
 use crate::replay::mounts::Mount;
 use std::collections::HashMap;
-use thalweg_recipes::Fact;
+use thalweg_recipes::{Advised, Fact};
 use thalweg_trace::{Knob, Meta};
 use walk::Walk;
 
@@ -55,6 +58,10 @@ pub(crate) struct Run<'a> {
     pub foreign: &'a HashMap<(u32, String), Foreign>,
     /// What the recording supports.
     pub support: &'a Support,
+    /// How many processors of the command's machine other programs had.
+    pub others_busy: f64,
+    /// Who is who.
+    pub tables: &'a Tables,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
     pub copied_ns: Option<f64>,
 }
@@ -90,13 +97,15 @@ pub(crate) struct Proposal {
     pub flags: Vec<(String, String)>,
     /// The recorded command with the change made, where a knob of ours makes it.
     pub command: Vec<String>,
+    /// What a recipe says of it, where it was asked already.
+    pub advised: Option<Advised>,
     /// Its prediction.
     pub by: By,
 }
 
 impl Proposal {
     fn new(id: &'static str, change: impl Into<String>, how: impl Into<String>, by: By) -> Proposal {
-        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), command: Vec::new(), by }
+        Proposal { id, change: change.into(), how: how.into(), flags: Vec::new(), command: Vec::new(), advised: None, by }
     }
 
     fn replay(id: &'static str, change: impl Into<String>, how: impl Into<String>, scale: Scale) -> Proposal {
@@ -122,6 +131,11 @@ impl Proposal {
 }
 
 impl Run<'_> {
+    /// The program whose thread this is.
+    fn name_of(&self, track: u32) -> String {
+        program(self.tables, self.meta, track)
+    }
+
     /// Whether so many nanoseconds are worth looking at.
     fn matters(&self, ns: f64) -> bool {
         ns >= self.replayed_ns * limits::MATTERS_PART
@@ -147,6 +161,7 @@ pub(crate) const ALL: &[Change] = &[
     pauses::propose,
     locks::propose,
     processors::propose,
+    parallel::propose,
     link::propose,
     streams::propose,
     requests::propose,
@@ -165,7 +180,7 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ClientSync | C::ServerSync => &["no_disk_hog", "no_sync", "device.write.x2", "layout.wide"],
         C::ClientMetadata | C::ServerMetadata => &["no_disk_hog", "metadata.x2", "requests.x4"],
         C::ClientMemory | C::ServerMemory => &["no_throttle", "device.write.x2"],
-        C::ClientCpu => &["cpu.client.x2", "processors.x2"],
+        C::ClientCpu => &["processors.all", "commands.all", "cpu.client.x2", "processors.x2"],
         C::ServerCpu => &["cpu.server.x2", "processors.x2"],
         C::ClientRunqueue | C::ServerRunqueue => &["no_cpu_quota", "no_hog", "processors.x2"],
         C::ClientLock | C::ServerLock => &["no_lock"],

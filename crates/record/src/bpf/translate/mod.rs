@@ -458,6 +458,7 @@ impl Translator {
                 Call::Read if tcp(0) => (Class::Receive, Some(Work::Receive)),
                 Call::Read => (Class::Read, is_file(&sample.file[0]).then_some(Work::Read)),
                 Call::Write if tcp(0) => (Class::Send, Some(Work::Send)),
+                Call::Write if sample.file[0].access & raw::ACCESS_SYNCED != 0 => (Class::SyncedWrite, None),
                 Call::Write => (Class::Write, is_file(&sample.file[0]).then_some(Work::Write)),
                 Call::Send => (Class::Send, tcp(0).then_some(Work::Send)),
                 Call::SendFile if tcp(0) => (Class::Send, Some(Work::Send)),

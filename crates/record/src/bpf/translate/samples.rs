@@ -26,11 +26,13 @@ pub(crate) enum Class {
     Stat,
     List,
     Names,
+    /// A write to a file whose writes are durable before they return.
+    SyncedWrite,
 }
 
 impl Class {
     /// In the order of their numbers.
-    pub(crate) const NAMES: [&'static str; 13] = [
+    pub(crate) const NAMES: [&'static str; 14] = [
         "user",
         "read",
         "write",
@@ -44,6 +46,7 @@ impl Class {
         "metadata.stat",
         "metadata.list",
         "metadata.other",
+        "sync.write",
     ];
 }
 

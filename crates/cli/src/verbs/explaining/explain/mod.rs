@@ -7,6 +7,7 @@
 //! names a file.
 
 mod fail_if;
+mod recorded;
 mod runs;
 mod trying;
 

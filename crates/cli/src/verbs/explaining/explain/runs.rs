@@ -1,15 +1,15 @@
 //! `explain -- COMMAND`: the command run and recorded once, or several times with the median explained.
 
+use super::recorded::record;
 use crate::failure::Failure;
 use crate::output;
-use crate::recordings::explained::explained_as;
 use crate::recordings::record_flags::RecordFlags;
 use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use thalweg_explain::{Explanation, Options};
-use thalweg_record::{Exit, Outcome};
+use thalweg_record::Exit;
 use thalweg_trace::numbers;
 
 /// How often a command is run, and what is done around it.
@@ -70,10 +70,9 @@ pub(super) fn run(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Fai
 fn once(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
     around("--prepare", wanted.repeat.prepare.as_deref(), "before the run")?;
     let path = wanted.output.map_or_else(|| temporary.recording("command.thw"), Path::to_owned);
-    let outcome = record(wanted, &path)?;
+    let recorded = record(wanted.command, wanted.flags, &path)?;
     temporary.guard();
-    let explained = explained_as(&outcome.path, &wanted.options).map(|(_, explanation)| explanation);
-    Ok(Ran { exit: outcome.exit, explained, notes: outcome.notes })
+    Ok(Ran { exit: recorded.exit, explained: recorded.explained(&wanted.options), notes: recorded.notes })
 }
 
 fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ran, Failure> {
@@ -83,7 +82,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
     let mut outcomes = Vec::new();
     for nth in 1..=runs {
         around("--prepare", wanted.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
-        let outcome = record(wanted, &temporary.recording(&format!("run-{nth}.thw")))?;
+        let outcome = record(wanted.command, wanted.flags, &temporary.recording(&format!("run-{nth}.thw")))?;
         if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
             let how = match exit {
                 Exit::Code(code) => format!("failed with exit code {code}"),
@@ -95,18 +94,13 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
         outcomes.push(outcome);
     }
     temporary.guard();
-    let explain = |outcome: &Outcome| explained_as(&outcome.path, &wanted.options).map(|(_, explanation)| explanation);
-    let all = outcomes.iter().map(explain).collect::<Result<Vec<_>, _>>()?;
+    let all = outcomes.iter().map(|recorded| recorded.explained(&wanted.options)).collect::<Result<Vec<_>, _>>()?;
     let explained = thalweg_study::repeated(&all).ok_or_else(|| Failure::failed("no run was explained"))?;
     let median = &outcomes[explained.repeated.as_ref().map_or(0, |repeated| repeated.explained - 1)];
     if let Some(output) = wanted.output {
         keep(&median.path, output)?;
     }
     Ok(Ran { exit: median.exit, explained: Ok(explained), notes: median.notes.clone() })
-}
-
-pub(super) fn record(wanted: &Wanted<'_>, path: &Path) -> Result<Outcome, Failure> {
-    Ok(thalweg_record::run(&wanted.flags.options(wanted.command, path))?)
 }
 
 /// Runs what is to be done around the runs: its output goes to standard error, since standard output is the command's.

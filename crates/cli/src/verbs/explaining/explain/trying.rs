@@ -1,16 +1,16 @@
 //! `explain --try -- COMMAND`: the command recorded and explained, the first proposed change that a command makes tried beside it in turn, and
 //! predicted against achieved with intervals. Which change, what cannot be run again, and the runs are `tune`'s.
 
+use super::recorded::record;
 use super::runs::{self, Wanted};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
-use crate::recordings::explained::{Form, explained_as, more_of, note};
+use crate::recordings::explained::{Form, more_of, note};
 use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
-use std::process::Command;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::{Grounds, WhatIf};
 use thalweg_measure::{Observer, Progress};
@@ -75,7 +75,7 @@ fn text(word: &OsString) -> Result<String, Failure> {
 }
 
 fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[String], pairs: usize) -> Result<(), Failure> {
-    let explanation = explained(wanted, command, prepare)?;
+    let explanation = explained(wanted, prepare)?;
     let restored = wanted.repeat.prepare.is_some();
     let choice = choose(&explanation.what_if, &flags.allow, restored);
     choice.passed_over.iter().for_each(|passed_over| output::note(passed_over));
@@ -111,41 +111,19 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
 }
 
 /// The command run once, recorded, and explained on standard error.
-fn explained(wanted: &Wanted<'_>, command: &[String], prepare: &[String]) -> Result<Explanation, Failure> {
+fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Failure> {
     let temporary = Temporary::new()?;
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
-    let exit = match recording_itself(command, &path) {
-        Some(mut own) => {
-            let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0])))?;
-            ended.code().map_or(Exit::Signal(std::os::unix::process::ExitStatusExt::signal(&ended).unwrap_or(0)), Exit::Code)
-        }
-        None => runs::record(wanted, &path)?.exit.unwrap_or(Exit::Code(0)),
-    };
-    if exit != Exit::Code(0) {
+    let recorded = record(wanted.command, wanted.flags, &path)?;
+    if let Some(exit) = recorded.exit.filter(|exit| *exit != Exit::Code(0)) {
         output::note("thalweg explain: the command failed as it stands, so nothing is tried");
         return Err(Failure::Ended(exit));
     }
-    let (_, explanation) = explained_as(&path, &wanted.options)?;
-    // As it was given, without where it is recorded.
-    let explanation = Explanation { command: command.to_vec(), ..explanation };
+    let explanation = recorded.explained(&wanted.options)?;
     let more = wanted.output.map_or_else(|| "predicted against achieved follows".to_owned(), more_of);
     note(&explanation, Form::Short { more: &more });
     Ok(explanation)
-}
-
-/// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
-fn recording_itself(command: &[String], path: &Path) -> Option<Command> {
-    const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
-    let is_ours = command[0].rsplit('/').next() == Some("thalweg");
-    let verb = command.get(1).filter(|verb| is_ours && RECORD.contains(&verb.as_str()))?;
-    let records = |word: &String| word == "--record" || word.starts_with("--record=") || word == "--explain";
-    if command.iter().any(records) {
-        return None;
-    }
-    let mut own = Command::new(&command[0]);
-    own.arg(verb).arg("--record").arg(path).args(&command[2..]);
-    Some(own)
 }
 
 /// What is about to be run.

@@ -1,0 +1,87 @@
+//! A command's run and its recording: made by the recorder, or by the command itself where it is a verb of ours that records both of its ends.
+
+use crate::failure::Failure;
+use crate::recordings::explained::explained_as;
+use crate::recordings::record_flags::RecordFlags;
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use thalweg_explain::{Explanation, Options};
+use thalweg_record::Exit;
+
+/// A recorded run.
+pub(super) struct Recorded {
+    /// How the command ended; `None` where there was none.
+    pub(super) exit: Option<Exit>,
+    /// The recording.
+    pub(super) path: PathBuf,
+    /// What a person should know, one sentence each.
+    pub(super) notes: Vec<String>,
+    /// The command as it was given, where another one was run: with where it records itself.
+    given: Option<Vec<String>>,
+}
+
+/// Runs the command once, recorded at this path.
+///
+/// # Errors
+/// It could not be run or recorded; a verb of ours failed before it recorded anything: how it ended.
+pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path) -> Result<Recorded, Failure> {
+    let Some(mut own) = recording_itself(command, path).filter(|_| flags.are_defaults()) else {
+        let outcome = thalweg_record::run(&flags.options(command, path))?;
+        return Ok(Recorded { exit: outcome.exit, path: outcome.path, notes: outcome.notes, given: None });
+    };
+    let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0].display())))?;
+    let exit = ended.code().map_or(Exit::Signal(ended.signal().unwrap_or(0)), Exit::Code);
+    if exit != Exit::Code(0) && !path.exists() {
+        return Err(Failure::Ended(exit));
+    }
+    let given = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    Ok(Recorded { exit: Some(exit), path: path.to_owned(), notes: Vec::new(), given: Some(given) })
+}
+
+impl Recorded {
+    /// What the recording says; the command is as it was given.
+    pub(super) fn explained(&self, options: &Options) -> Result<Explanation, Failure> {
+        let (_, explanation) = explained_as(&self.path, options)?;
+        Ok(match &self.given {
+            Some(given) => Explanation { command: given.clone(), ..explanation },
+            None => explanation,
+        })
+    }
+}
+
+/// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
+fn recording_itself(command: &[OsString], path: &Path) -> Option<Command> {
+    const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
+    let program = Path::new(command.first()?);
+    let verb = command.get(1)?.to_str().filter(|verb| RECORD.contains(verb))?;
+    let records = |word: &OsString| word.to_str().is_some_and(|w| w == "--record" || w.starts_with("--record=") || w == "--explain");
+    if program.file_name().is_none_or(|name| name != "thalweg") || command.iter().any(records) {
+        return None;
+    }
+    let mut own = Command::new(program);
+    own.arg(verb).arg("--record").arg(path).args(&command[2..]);
+    Some(own)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(line: &str) -> Option<String> {
+        let command: Vec<OsString> = line.split(' ').map(Into::into).collect();
+        let own = recording_itself(&command, Path::new("run.thw"))?;
+        let words = std::iter::once(own.get_program()).chain(own.get_args());
+        Some(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
+    }
+
+    #[test]
+    fn a_verb_of_ours_records_itself_and_nothing_else_does() {
+        assert_eq!(of("/opt/thalweg cp big thalweg:/big").as_deref(), Some("/opt/thalweg cp --record run.thw big thalweg:/big"));
+        assert_eq!(of("thalweg ls -lR thalweg:/").as_deref(), Some("thalweg ls --record run.thw -lR thalweg:/"));
+        for other in ["cp big copy", "thalweg up", "thalweg", "thalweg cp --record mine.thw a b", "thalweg cp --explain a b"] {
+            assert_eq!(of(other), None, "{other}");
+        }
+    }
+}
