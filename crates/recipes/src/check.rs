@@ -85,7 +85,10 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
         return Some(format!("source `{}`: expected the address of a page, or a file of docs/", advice.source));
     }
     if advice.tried.is_empty() || advice.tried.contains(' ') && advice.tried != NOT_TRIED {
-        return Some(format!("tried `{}`: expected a scenario of lab/scenarios, or `{NOT_TRIED}`", advice.tried));
+        return Some(format!(
+            "tried `{}`: expected a scenario of lab/scenarios, answers/NAME of lab/answers/commands.toml, or `{NOT_TRIED}`",
+            advice.tried
+        ));
     }
     advice.command.iter().chain(&advice.add).chain([&advice.says]).find_map(|text| template::problem(text))
 }

@@ -13,6 +13,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("git-status", include_str!("../../../recipes/git-status.toml")),
     ("gridftp", include_str!("../../../recipes/gridftp.toml")),
     ("gzip", include_str!("../../../recipes/gzip.toml")),
+    ("linux-block", include_str!("../../../recipes/linux-block.toml")),
     ("linux-cgroup", include_str!("../../../recipes/linux-cgroup.toml")),
     ("linux-memory", include_str!("../../../recipes/linux-memory.toml")),
     ("linux-nfs", include_str!("../../../recipes/linux-nfs.toml")),

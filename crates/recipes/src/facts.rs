@@ -2,15 +2,16 @@
 
 /// Facts of a run that an advice may ask for, and fill its words with: where a store is mounted, the same if it is mounted with `--strict`, how
 /// many servers it has; an NFS server's address; that bytes went over connections; how many processors there are; how many bytes the command read
-/// of files, and how many MiB of that are each processor's part.
-pub(crate) const FACTS: [&str; 8] = ["mount", "strict", "servers", "nfs", "network", "processors", "read_bytes", "part_mib"];
+/// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache.
+pub(crate) const FACTS: [&str; 9] = ["mount", "strict", "servers", "nfs", "network", "processors", "read_bytes", "part_mib", "disk"];
 
 /// A fact of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fact {
     /// Which: `mount` (a store is mounted there), `strict` (likewise, with `--strict`), `servers` (how many the store has), `nfs` (an NFS server's
     /// address), `network` (bytes went over connections: how many of these), `processors` (how many there are), `read_bytes` (what the command read of
-    /// files), `part_mib` (the part of that for each processor, rounded up).
+    /// files), `part_mib` (the part of that for each processor, rounded up),
+    /// `disk` (that files were read from through the page cache).
     pub name: &'static str,
     /// What of it.
     pub value: String,

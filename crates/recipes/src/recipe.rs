@@ -218,7 +218,7 @@ pub struct Advice {
     pub gives_up: String,
     /// The page that documents it.
     pub source: String,
-    /// The laboratory's scenario in which it is followed to the letter, or `not tried here`.
+    /// The laboratory's scenario, or the command of its answers (`answers/gzip`), in which it is followed to the letter; or `not tried here`.
     pub tried: String,
 }
 

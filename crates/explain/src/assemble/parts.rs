@@ -6,7 +6,7 @@ use crate::cause::End;
 use crate::limits::assemble as limits;
 use crate::observe::observation::{Observation, Way};
 use crate::observe::on_wire::OnWire;
-use crate::observe::tables::Tables;
+use crate::observe::tables::{Actor, Tables};
 use crate::path::ledger::Ledger;
 use crate::waits::view::Facts;
 use std::collections::HashSet;
@@ -79,9 +79,9 @@ impl Parts<'_> {
         (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
     }
 
-    /// How many processors of a machine its recorded threads had, on average.
-    pub(crate) fn processors_busy_of(&self, machine: u32) -> f64 {
-        let ours = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.machine == machine);
+    /// How many processors these recorded threads had, on average.
+    pub(crate) fn processors_of(&self, are_wanted: impl Fn(&Actor) -> bool) -> f64 {
+        let ours = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && are_wanted(a));
         let ran_ns: u64 = ours.map(|(a, did)| did.cpu_ns + if a.role == Role::Recorder { 0 } else { did.uncovered_ns }).sum();
         ran_ns as f64 / (self.end - self.start).max(1) as f64
     }
@@ -89,6 +89,8 @@ impl Parts<'_> {
     /// The part of its processors that the busiest machine's recorded threads used.
     pub(crate) fn busiest_machine(&self) -> f64 {
         let machines = self.tables.machines.iter().zip(0..);
-        machines.map(|(machine, number)| self.processors_busy_of(number) / f64::from(machine.cpus.max(1))).fold(0.0, f64::max)
+        machines
+            .map(|(machine, number)| self.processors_of(|actor| actor.machine == number) / f64::from(machine.cpus.max(1)))
+            .fold(0.0, f64::max)
     }
 }

@@ -51,6 +51,8 @@ pub enum NumberKind {
     DiskOneAtATime,
     /// What one processor can do.
     OneProcessor,
+    /// All processors, which the run keeps busy.
+    AllProcessors,
     /// Two stages that take turns and could overlap.
     InSeries,
 }

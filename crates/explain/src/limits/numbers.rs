@@ -70,6 +70,8 @@ pub(crate) const IN_CALLS: f64 = 0.4;
 
 /// Of fewer requests of a disk nothing is concluded. Instead: nothing; a median of fewer says nothing.
 pub(crate) const LEAST_REQUESTS: u64 = 50;
+/// A disk that was busy for less than this part of the time that is charged was used by the way. Instead: nothing; it is wording.
+pub(crate) const DISK_EXPLAINS: f64 = 0.5;
 /// So many under way on average are one at a time. Instead: nothing; it is wording.
 pub(crate) const ONE_UNDER_WAY: f64 = 1.25;
 /// Larger requests keep a disk at its rate. Instead: the disk's rate by size of request.
@@ -79,6 +81,15 @@ pub(crate) const SMALL_REQUEST: u64 = 64 << 10;
 
 /// A thread with this part of the computing does it alone. Instead: nothing; it is wording.
 pub(crate) const ALONE: f64 = 0.85;
+/// Threads that ran for so many times the time that the one is charged for ran beside it: that is no longer one processor's work. Instead: which
+/// threads ran when.
+pub(crate) const BESIDE: f64 = 1.3;
+/// Processors that the run itself kept busy for this part of the time are what limits it. Instead: nothing; it is wording.
+pub(crate) const ALL_BUSY: f64 = 0.85;
+/// Bound: programs that are named with their part of the processors.
+pub(crate) const NAMED: usize = 3;
+/// A program with less of them is not. Instead: nothing; it is wording.
+pub(crate) const NAMED_PART: f64 = 0.05;
 /// Computing from this share on is what the rate is. Instead: nothing; it is wording.
 pub(crate) const COMPUTES: f64 = 0.6;
 /// Fewer bytes than this say nothing of a rate. Instead: nothing; it is wording.

@@ -119,6 +119,8 @@ pub(crate) const QUOTA_WAIT_NS: i64 = 1_000_000;
 /// By how much each busy processor slows the others down where programs compute on data in their own caches: compressors, checksums and
 /// compilers showed 2 to 5 %. Instead: instructions and cycles of the threads, and which processors are one core's.
 pub(crate) const SLOWDOWN_COMPUTING: f64 = 0.04;
+/// Less of a processor is no other program's: interrupts, kernel threads, and what ticks miss. Instead: the processors' time by program.
+pub(crate) const LEAST_OTHERS: f64 = 0.15;
 /// Less computing than this is not worth a hand-over to another thread and back: two wake-ups. Instead: the program's own pieces.
 pub(crate) const WORTH_HANDING_OUT_NS: f64 = 20_000.0;
 /// A program that starts fewer others in turn than this starts them for another reason. Instead: the program's own loop.

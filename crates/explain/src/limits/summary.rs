@@ -105,3 +105,8 @@ pub(crate) const LONGEST_NAME: usize = 32;
 
 /// Words of a title are not cut below so many columns while another is longer. Instead: nothing; a line has 80 columns.
 pub(crate) const LEAST_WORD: usize = 12;
+
+// names.rs
+
+/// A file's name of so many hexadecimal digits is a number, and needs its directory's beside it. Instead: nothing; it is wording.
+pub(crate) const LONG_NUMBER: usize = 12;

@@ -62,6 +62,8 @@ pub(crate) const ONE_CALL_BYTES: u64 = 16 << 20;
 
 /// Looks are recorded between pauses from this much on. Instead: looks between all pauses.
 pub(crate) const LOOKED_BETWEEN_NS: i64 = 1_000_000;
+/// So many pauses back a loop that looks for several things looked for each of them. Instead: nothing; it is a bound on what is looked at.
+pub(crate) const POLLS_BACK: i64 = 3;
 /// Bound: processes that one process made to look for something between two pauses.
 pub(crate) const LOOKERS: usize = 64;
 

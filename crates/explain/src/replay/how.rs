@@ -2,6 +2,7 @@
 
 use crate::assemble::Parts;
 use crate::observe::observation::Way;
+use crate::observe::tables::Object;
 use crate::replay::mounts::Mount;
 use thalweg_recipes::Fact;
 
@@ -35,5 +36,20 @@ pub(crate) fn facts(parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
         know("read_bytes", read.to_string());
         know("part_mib", read.div_ceil(u64::from(processors.max(1))).div_ceil(1 << 20).to_string());
     }
+    if let Some(disk) = read_ahead_of(parts) {
+        know("disk", disk.to_owned());
+    }
     facts
+}
+
+/// The disk that most was read from, where reads went through the page cache, which reads ahead.
+fn read_ahead_of<'p>(parts: &'p Parts<'_>) -> Option<&'p str> {
+    let past_the_cache = |object: &Object| object.attribute("direct") == Some("yes");
+    if parts.tables.objects.iter().any(past_the_cache) {
+        return None;
+    }
+    let devices = parts.seen.devices.iter().filter(|(_, did)| did.read_bytes > 0);
+    let (&track, _) = devices.max_by_key(|(track, did)| (did.read_bytes, std::cmp::Reverse(**track)))?;
+    // (What is emulated is no device of this machine.)
+    Some(parts.tables.actors[track as usize].name.as_str()).filter(|name| !name.contains(' '))
 }

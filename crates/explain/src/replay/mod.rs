@@ -34,12 +34,13 @@ pub(crate) mod timeline;
 
 use crate::ExplainError;
 use crate::assemble::Parts;
-use crate::cause::Cause;
+use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use crate::limits::replay as limits;
 use crate::observe::observation::Way;
+use changes::aimed_at;
+use changes::proposal::{By, Proposal, Run};
 use changes::walk::Walk;
-use changes::{By, Proposal, Run, aimed_at};
 use edit_copy::edited;
 use mounts::{Mount, mounts};
 use program::Graph;
@@ -227,12 +228,14 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     })
 }
 
-/// How many of the command's processors other programs had, on average: what its machine counted busy, and its own threads do not explain.
+/// How many of the command's processors other programs had, on average: what its machine counted busy, and neither the command's own time nor that
+/// of recorded threads explains.
 fn others_busy(parts: &Parts<'_>, meta: &Meta) -> f64 {
-    let counted = meta.attributes.iter().find(|(name, _)| name == "cpus.busy").and_then(|(_, value)| value.parse::<f64>().ok());
+    let counted = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted)?.1.parse::<f64>().ok();
     let machine = parts.tables.actors.get(parts.tables.main as usize).map_or(0, |main| main.machine);
-    let own = parts.processors_busy_of(machine);
-    counted.map_or(0.0, |busy| (busy - own).max(0.0))
+    let servers = parts.processors_of(|actor| actor.machine == machine && actor.end == End::Server);
+    let own = parts.processors_of(|actor| actor.machine == machine).max(counted("cpus.own").unwrap_or(0.0) + servers);
+    counted("cpus.busy").map(|busy| busy - own).filter(|others| *others >= limits::LEAST_OTHERS).unwrap_or(0.0)
 }
 
 /// Of changes of one kind, from simple to far-reaching, the first that gives nearly what the best gives.

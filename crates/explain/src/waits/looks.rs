@@ -62,9 +62,13 @@ impl View<'_, '_, '_> {
         // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
         let comes_about = |look: &&Look| found_after(look) || look.missing != Missing::Absent && !after.is_empty() && !fails_again(look);
         let came_about = before.iter().rev().find(comes_about);
-        let found = of_row
-            .or(came_about)
-            .or_else(|| before.iter().rev().find(|look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look)));
+        let never_there = |look: &&Look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look);
+        let found = of_row.or(came_about).or_else(|| before.iter().rev().find(never_there));
+        // Of what did not come about nothing was waited for where a child was looked for as well, and that ended.
+        let in_vain = of_row.or(came_about).is_none() && found.is_some_and(|look| look.missing == Missing::Absent);
+        if in_vain && self.looked_for_child(pauser, (pause.start - limits::POLLS_BACK * window, pause.start)) {
+            return Ok(false);
+        }
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
         let look = match look {
             Some(look) => Some(look),
@@ -109,6 +113,14 @@ impl View<'_, '_, '_> {
         }
         looks.sort_by_key(|look| look.at);
         looks
+    }
+
+    /// Whether a thread asked within an interval whether a child of its had ended.
+    fn looked_for_child(&mut self, looker: u32, (from, until): (i64, i64)) -> bool {
+        self.settle(looker);
+        let objects: Vec<u32> =
+            self.feed.lanes[looker as usize].within(from, until).filter(|s| s.start == s.end).map(|s| s.object).collect();
+        objects.into_iter().any(|object| self.is_process(object))
     }
 
     /// Looks of a thread, and of those that it made, soon after this instant; and whether each failed.

@@ -123,3 +123,17 @@ fn waiting_for_a_connection_to_come_about_is_a_round_trip_and_no_data_on_its_way
     let charged: Vec<&str> = e.critical_path.iter().map(|c| c.cause.name()).collect();
     assert!(charged.contains(&"network.latency") && !charged.contains(&"network.bandwidth"), "{charged:?}");
 }
+
+/// Two programs that keep both processors busy: neither alone is what limits.
+#[test]
+fn programs_that_keep_all_processors_busy_are_named_with_their_parts() {
+    let mut tale = Tale::new(1_000_000, 2);
+    let reads = tale.thread(Role::Client, "rsync", 100, 100);
+    let sends = tale.thread(Role::Client, "ssh", 101, 101);
+    tale.made(sends, 1_000, reads);
+    tale.span(reads, SpanKind::CpuRun, 0, 990_000).end();
+    tale.span(sends, SpanKind::CpuRun, 2_000, 940_000).end();
+    let e = tale.explain();
+    let said: Vec<&str> = e.summary.numbers.iter().map(|number| number.sentence.as_str()).collect();
+    assert_eq!(said, ["Both CPUs are 96 % busy with it: rsync 51 %, ssh 49 %."]);
+}

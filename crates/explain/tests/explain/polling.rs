@@ -143,3 +143,28 @@ fn who_computes_is_followed_through_a_lock_that_the_looks_need() {
     assert!(charged_ms(&e, "client.cpu") > 245.0, "{:#?}", e.critical_path);
     assert!(e.critical_path.iter().map(|c| c.inferred_s).sum::<f64>() < 1e-3, "{:#?}", e.critical_path);
 }
+
+/// A program that looks every 10 ms whether its worker has ended and, each time, for a file that never comes.
+#[test]
+fn who_looks_for_a_childs_end_does_not_wait_for_a_file_that_never_comes() {
+    let mut tale = Tale::new(110_000, 2);
+    let main = tale.thread(Role::Client, "bench", 100, 100);
+    let worker = tale.thread(Role::Client, "bench", 101, 101);
+    let child = tale.object(ObjectKind::Process, "child 101", &[]);
+    let dump = tale.object(ObjectKind::File, "/tmp/bench-dump-status", &[]);
+    tale.made(worker, 1_000, main);
+    tale.wait(worker, K::FileRead, 2_000, 96_500).end();
+    tale.ended(worker, 96_500);
+    for n in 0..10_u64 {
+        let at = 2_000 + n * 10_000;
+        tale.wait(main, K::WaitTimer, at, at + 9_900).by_timer().end();
+        if at + 9_900 < 96_500 {
+            tale.span(main, K::WaitLock, at + 9_910, at + 9_910).on(child).result(-11).end();
+        }
+        tale.span(main, K::FileStat, at + 9_920, at + 9_920).on(dump).result(-2).end();
+    }
+    tale.wait(main, K::WaitTimer, 102_000, 109_900).by_timer().end();
+    let e = tale.explain();
+    assert_charged(&e, "client.read", 94.5);
+    assert!(charged_ms(&e, "client.lock") < 1.0, "{:#?}", e.critical_path);
+}

@@ -1,52 +1,92 @@
-//! How many of the machine's processors were busy during a recording, by any program: what of that is not the recorded threads' own is others'.
+//! How many of the machine's processors were busy during a recording, and how many of those the command had: what is neither its own nor a
+//! recorded server's is other programs'.
 
 use crate::proc::system::{TICK_NS, cpu_ticks};
+use std::mem::MaybeUninit;
 use thalweg_trace::Time;
 
 /// Ticks are too coarse to say anything of a shorter time.
 const SHORTEST_NS: u64 = 10 * TICK_NS;
 
-/// What processors had been idle for at an instant.
-pub(super) struct Idle {
+/// What processors had been used for at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Used {
     at: Time,
-    ns: u64,
+    /// For how long they had been idle, all together.
+    idle_ns: u64,
+    /// For how long this process, and those that it started and that have ended, had had one.
+    own_ns: u64,
     processors: usize,
 }
 
-impl Idle {
+/// Processors in use between two instants, on average.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct InUse {
+    /// By anybody.
+    pub(super) busy: f64,
+    /// By the command, all that it started and that has ended, and the recorder.
+    pub(super) own: f64,
+}
+
+impl Used {
     /// Now.
-    pub(super) fn now() -> Idle {
-        Idle::of(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), Time::now())
+    pub(super) fn now() -> Used {
+        let own_ns = used_ns(libc::RUSAGE_SELF) + used_ns(libc::RUSAGE_CHILDREN);
+        Used::of(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), own_ns, Time::now())
     }
 
-    fn of(stat: &str, at: Time) -> Idle {
+    fn of(stat: &str, own_ns: u64, at: Time) -> Used {
         let each: Vec<u64> = cpu_ticks(stat).map(|(_, [_, _, _, idle, waiting, ..])| (idle + waiting) * TICK_NS).collect();
-        Idle { at, ns: each.iter().sum(), processors: each.len() }
+        Used { at, idle_ns: each.iter().sum(), own_ns, processors: each.len() }
     }
 
-    /// How many processors were busy from then until `later`, on average; `None` where that was too short to say, or nothing is known.
-    pub(super) fn busy_until(&self, later: &Idle) -> Option<f64> {
+    /// What was in use from then until `later`; `None` where that was too short to say, or nothing is known.
+    pub(super) fn until(&self, later: &Used) -> Option<InUse> {
         let ns = later.at.since(self.at);
-        let idle_ns = later.ns.saturating_sub(self.ns);
+        let part = |since: u64, until: u64| until.saturating_sub(since) as f64 / ns as f64;
         let is_known = ns >= SHORTEST_NS && self.processors > 0 && self.processors == later.processors;
-        is_known.then(|| (self.processors as f64 - idle_ns as f64 / ns as f64).max(0.0))
+        is_known.then(|| InUse {
+            busy: (self.processors as f64 - part(self.idle_ns, later.idle_ns)).max(0.0),
+            own: part(self.own_ns, later.own_ns),
+        })
     }
+}
+
+/// The processor time of this process, or of those that it has waited for, with theirs.
+fn used_ns(of: libc::c_int) -> u64 {
+    let mut usage = MaybeUninit::<libc::rusage>::zeroed();
+    // SAFETY: getrusage fills the structure that it is given; zeroed it is a valid one too.
+    let usage = unsafe {
+        libc::getrusage(of, usage.as_mut_ptr());
+        usage.assume_init()
+    };
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    ns(usage.ru_utime) + ns(usage.ru_stime)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn at(ms: i64, idle: [u64; 2]) -> Idle {
+    fn at(ms: i64, idle: [u64; 2], own_ms: u64) -> Used {
         let stat = format!("cpu  0 0 0 0 0 0 0 0\ncpu0 5 0 5 {} 0 0 0 0 0 0\ncpu1 9 0 9 {} 3 0 0 0 0 0\n", idle[0], idle[1]);
-        Idle::of(&stat, Time::from_monotonic_ns(ms * 1_000_000))
+        Used::of(&stat, own_ms * 1_000_000, Time::from_monotonic_ns(ms * 1_000_000))
     }
 
     #[test]
-    fn processors_that_were_not_idle_were_busy() {
-        let began = at(1_000, [100, 100]);
-        assert_eq!(began.busy_until(&at(2_000, [100, 150])), Some(1.5));
-        assert_eq!(began.busy_until(&at(2_000, [201, 200])), Some(0.0), "ticks are coarse");
-        assert_eq!(began.busy_until(&at(1_050, [100, 100])), None);
+    fn processors_that_were_not_idle_were_busy_with_the_command_or_others() {
+        let began = at(1_000, [100, 100], 50);
+        assert_eq!(began.until(&at(2_000, [100, 150], 950)), Some(InUse { busy: 1.5, own: 0.9 }));
+        assert_eq!(began.until(&at(2_000, [201, 200], 50)).map(|used| used.busy), Some(0.0), "ticks are coarse");
+        assert_eq!(began.until(&at(1_050, [100, 100], 60)), None);
+    }
+
+    #[test]
+    fn a_child_that_was_waited_for_counts_as_own() {
+        let before = Used::now();
+        let mut child =
+            std::process::Command::new("sh").args(["-c", "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"]).spawn().expect("sh");
+        assert!(child.wait().expect("it ends").success());
+        assert!(Used::now().own_ns > before.own_ns);
     }
 }

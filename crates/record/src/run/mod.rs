@@ -25,7 +25,7 @@ use crate::command::{Executable, Exit, Held};
 use crate::mpi::MpiRecording;
 use crate::{RecordError, Watched, WatchedProcess, also, mounted, quota};
 use active::Active;
-use busy::Idle;
+use busy::{InUse, Used};
 pub use options::{Method, Options, Profile, UserStacks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
@@ -131,8 +131,8 @@ struct Session {
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
     started: Instant,
-    /// What processors had been idle for when the command began.
-    idle: Idle,
+    /// What processors had been used for when the command began.
+    used: Used,
     /// It ends by the clock or by a signal alone.
     of_everything: bool,
 }
@@ -140,8 +140,8 @@ struct Session {
 /// How a session's interval ended.
 struct Ended {
     at: Time,
-    /// How many of the machine's processors were busy until then.
-    busy: Option<f64>,
+    /// What the machine's processors were used for until then.
+    in_use: Option<InUse>,
     exit: Option<Exit>,
     notes: Vec<String>,
 }
@@ -177,7 +177,7 @@ impl Session {
         if let Some(begun) = options.begun {
             begun();
         }
-        let idle = Idle::now();
+        let used = Used::now();
         let quota = quota::processors(held.as_ref().map_or_else(std::process::id, Held::pid));
         if let Some(held) = &mut held {
             let environment = active.environment();
@@ -193,7 +193,7 @@ impl Session {
             notes,
             mpi,
             started: Instant::now(),
-            idle,
+            used,
             of_everything: options.is_of_everything(),
         })
     }
@@ -222,20 +222,23 @@ impl Session {
     }
 
     fn ended(&self, notes: Vec<String>) -> Ended {
-        Ended { at: Time::now(), busy: self.busy(), exit: None, notes }
+        Ended { at: Time::now(), in_use: self.in_use(), exit: None, notes }
     }
 
-    /// How many of the machine's processors were busy since the command began.
-    fn busy(&self) -> Option<f64> {
-        self.idle.busy_until(&Idle::now())
+    /// What the machine's processors were used for since the command began.
+    fn in_use(&self) -> Option<InUse> {
+        self.used.until(&Used::now())
     }
 
     fn command_ended(&mut self) -> Ended {
-        let (at, busy) = (Time::now(), self.busy());
+        let at = Time::now();
         let Some(held) = &mut self.held else { return self.ended(Vec::new()) };
-        match held.wait() {
-            Ok(exit) => Ended { at, busy, exit: Some(exit), notes: Vec::new() },
-            Err(error) => Ended { at, busy, exit: Some(Exit::Code(1)), notes: vec![error.to_string()] },
+        let ended = held.wait();
+        // (Who was waited for counts.)
+        let in_use = self.in_use();
+        match ended {
+            Ok(exit) => Ended { at, in_use, exit: Some(exit), notes: Vec::new() },
+            Err(error) => Ended { at, in_use, exit: Some(Exit::Code(1)), notes: vec![error.to_string()] },
         }
     }
 
@@ -276,7 +279,9 @@ impl Session {
         let mut attributes = finished.attributes;
         attributes.extend(ceilings);
         attributes.extend(std::mem::take(&mut self.attributes));
-        attributes.extend(ended.busy.map(|busy| ("cpus.busy".to_owned(), format!("{busy:.2}"))));
+        if let Some(used) = ended.in_use {
+            attributes.extend([("cpus.busy".to_owned(), format!("{:.2}", used.busy)), ("cpus.own".to_owned(), format!("{:.2}", used.own))]);
+        }
         attributes.extend(pid.map(|pid| ("command.pid".to_owned(), pid.to_string())));
         let directory = std::env::current_dir().unwrap_or_default();
         let failed = ended.exit.is_some_and(|exit| exit.shell_code() != 0);

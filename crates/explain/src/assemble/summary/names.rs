@@ -1,6 +1,7 @@
 //! What a reader calls programs, files and paths.
 
 use crate::cause::End;
+use crate::limits::summary as limits;
 use crate::observe::tables::{Object, Tables};
 pub(super) use crate::title::base;
 use crate::waits::place::Place;
@@ -59,7 +60,13 @@ pub(super) fn file_name(path: &str) -> &str {
     let datafile = name.split_once('.').is_some_and(|(id, number)| {
         id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())
     });
-    if datafile { "a datafile" } else { name }
+    if datafile {
+        return "a datafile";
+    }
+    // A number says nothing without where it is: a database's log.
+    let is_number = name.len() >= limits::LONG_NUMBER && name.bytes().all(|b| b.is_ascii_hexdigit());
+    let parent = path.len().checked_sub(name.len() + 1).map(|end| base(&path[..end])).filter(|parent| is_number && !parent.is_empty());
+    parent.map_or(name, |parent| &path[path.len() - name.len() - 1 - parent.len()..])
 }
 
 /// The processors of a machine: `CPUs of vm`.

@@ -1,6 +1,6 @@
 //! A device without the others that use it; one twice as fast: the one that was waited for most in reads, and in writes; names and attributes in half the time.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::limits::replay as limits;
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;

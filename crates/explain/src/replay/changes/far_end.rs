@@ -1,6 +1,6 @@
 //! The far end, of which nothing was recorded, in half the time.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 

@@ -1,6 +1,6 @@
 //! Another layout of a file in a mounted store: over all its servers, or on the machine that uses it.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::mounts::Mount;
 use crate::replay::program::Class;
 use crate::replay::regime::Regime;

@@ -1,6 +1,6 @@
 //! The network: twice the rate, half the round trip, larger windows, no loss, no slow start.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::facts::ceiling_ns_per_byte;
 use crate::replay::program::Class;
 use crate::replay::regime::Regime;

@@ -1,6 +1,6 @@
 //! Without waiting for the lock.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 

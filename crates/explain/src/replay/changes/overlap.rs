@@ -1,6 +1,6 @@
 //! Reading the next while the last is sent: for a client that reads from a device and sends, one after the other.
 
-use super::{By, Proposal, Run};
+use super::proposal::{By, Proposal, Run};
 use crate::replay::edit::overlapped;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {

@@ -1,6 +1,6 @@
 //! Work on all processors that one did: a program's computing, or the commands that it starts one after the other. Only where a recipe knows how.
 
-use super::{By, Proposal, Run};
+use super::proposal::{By, Proposal, Run};
 use crate::cause::End;
 use crate::limits::replay as limits;
 use crate::replay::edit_parallel::{Spread, side_by_side, spread};

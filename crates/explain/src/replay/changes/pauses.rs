@@ -1,6 +1,6 @@
 //! Without pauses: sleeping by choice, polling, and being stopped.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 

@@ -1,6 +1,6 @@
 //! Processors: no quota, no other programs, twice as many, no recorder, and either end computing twice as fast.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::cause::End;
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;

@@ -1,6 +1,6 @@
 //! More requests in flight: of a copy, so many; of programs that ask and wait for the answer, four times as many.
 
-use super::{By, Proposal, Run};
+use super::proposal::{By, Proposal, Run};
 use crate::replay::edit::{in_flight, under_way};
 use crate::replay::edit_copy::edited;
 use crate::replay::program::Graph;

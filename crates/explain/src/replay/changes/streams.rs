@@ -1,6 +1,6 @@
 //! Four times as many connections: where each is limited by its own window, or by its own losses.
 
-use super::{Proposal, Run};
+use super::proposal::{Proposal, Run};
 use crate::replay::facts::ceiling_ns_per_byte;
 use crate::replay::regime::Regime;
 use crate::replay::scale::{Rooms, Scale};

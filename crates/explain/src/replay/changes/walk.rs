@@ -5,7 +5,7 @@
 //! walk is taken to be *turns*: each costs what one entry costs in the recording, and every further entry in it what an entry costs
 //! in a message that is sent anyway. Of that the recording shows what the service's own largest page cost, for each of its bytes.
 
-use super::{By, Proposal};
+use super::proposal::{By, Proposal};
 use crate::assemble::Parts;
 use crate::document::{RoundTrips, Trip};
 use crate::limits::replay as limits;

@@ -5,8 +5,8 @@
 //! questions under way. Attributes that come with the names are other questions, which no edit of those that were asked gives: what is left
 //! then at the least is a bound.
 
+use super::proposal::{By, Proposal, Run};
 use super::requests::chains;
-use super::{By, Proposal, Run};
 use crate::cause::End;
 use crate::document::{RoundTrips, Trip};
 use crate::limits::replay as limits;

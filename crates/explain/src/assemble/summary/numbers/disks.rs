@@ -21,6 +21,10 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let busy_ns = did.all.finish().busy_ns.max(1);
     let bytes = (did.read_bytes + did.written_bytes) / n.max(1);
     let at_once = did.requests.total_ns as f64 / busy_ns as f64;
+    // A disk that is used by the way explains nothing.
+    if (busy_ns as f64) < group.ns as f64 * limits::DISK_EXPLAINS {
+        return None;
+    }
     if n < limits::LEAST_REQUESTS || at_once > limits::ONE_UNDER_WAY || bytes > limits::SMALL_REQUEST {
         return None;
     }

@@ -25,7 +25,7 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Number>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 9] = [
+const KINDS: [Find; 10] = [
     items::processes,
     items::syncs,
     round_trips::connections,
@@ -34,6 +34,7 @@ const KINDS: [Find; 9] = [
     in_flight::find,
     calls::find,
     disks::find,
+    processor::all,
     processor::find,
 ];
 
