@@ -146,9 +146,9 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         size_bytes,
         unrecorded,
     };
-    let advice =
-        if options.what_if { summary::advice::advice(&of, &prediction.what_if, prediction.model.reason.is_none()) } else { Vec::new() };
     let summary = summary::summary(&of);
+    let replayed = prediction.model.reason.is_none();
+    let advice = if options.what_if { summary::advice::advice(&of, &prediction.what_if, replayed, &summary.numbers) } else { Vec::new() };
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),

@@ -2,14 +2,15 @@
 
 use super::Of;
 use super::groups::groups;
-use crate::document::{Advice, MAX_ADVICE, WhatIf};
+use crate::cause::Cause;
+use crate::document::{Advice, MAX_ADVICE, Number, NumberKind, WhatIf};
 use crate::limits::summary as limits;
 use crate::replay::how::facts;
 use crate::replay::mounts::mounts;
-use thalweg_recipes::Asked;
+use thalweg_recipes::{Advised, Asked};
 
 /// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was `replayed`.
-pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool) -> Vec<Advice> {
+pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool, numbers: &[Number]) -> Vec<Advice> {
     if of.is_short() {
         return Vec::new();
     }
@@ -26,6 +27,20 @@ pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool) -> Vec<Adv
             }
         }
     }
+    found.extend(more_in_flight(of, &asked, what_if, numbers));
     found.truncate(MAX_ADVICE);
     found
+}
+
+/// More requests in flight, where what was in flight is the number behind messages in transit, and no replay says what more would give: who hands
+/// requests to another program that sends them asks nobody itself.
+fn more_in_flight(of: &Of<'_>, asked: &Asked<'_>, what_if: &[WhatIf], numbers: &[Number]) -> Option<Advice> {
+    const CHANGE: &str = "requests.x4";
+    let is_limit = numbers.first().is_some_and(|number| matches!(number.kind, NumberKind::InFlight | NumberKind::OneAtATime));
+    let cause = groups(of).first()?.cause;
+    if !is_limit || cause != Cause::NetworkLatency || what_if.iter().any(|w| w.id == CHANGE) {
+        return None;
+    }
+    let Advised { says, command, gives_up, recipe, source, .. } = asked.for_change(CHANGE)?;
+    Some(Advice { cause, says, command, gives_up, recipe, source })
 }
