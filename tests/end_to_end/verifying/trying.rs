@@ -69,3 +69,26 @@ fn the_proposed_change_of_a_copy_is_made_and_held_against_its_prediction() {
         said.err
     );
 }
+
+#[test]
+fn a_verb_of_ours_records_both_of_its_ends_when_it_is_explained() {
+    let store = Up::start_with(2, 1, SLOW);
+    let here = scratch();
+    let source = file(here.path(), "a source", &content(5, SLOW_COPY_BYTES));
+    let kept = here.path().join("kept.thw");
+    let copy = ["--", THALWEG, "cp", "--quiet", text(&source), &store.path("/explained")];
+    let said = run([&["explain", "--json", "-o", text(&kept)], &copy[..]].concat()).done().out;
+    let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
+    assert_eq!(document["recorder"], "store", "{said}");
+    let command: Vec<&str> = document["command"].as_array().expect("words").iter().filter_map(|word| word.as_str()).collect();
+    assert_eq!(command, copy[1..], "as it was given");
+    // What is asked of the recorder is recorded by it.
+    let again = ["--", THALWEG, "cp", "--quiet", text(&source), &store.path("/again")];
+    let said = run([&["explain", "--json", "--only", "--method", "proc"], &again[..]].concat()).done().out;
+    let document: serde_json::Value = serde_json::from_str(&said).expect("a document");
+    assert_eq!(document["recorder"], "proc", "{said}");
+    // One that fails before it has recorded anything ends as it does.
+    let missing = here.path().join("missing");
+    let said = run(["explain", "--", THALWEG, "cp", text(&missing), &store.path("/x")]);
+    assert!(said.code == Some(1) && said.err.contains("missing"), "{:?} {}", said.code, said.err);
+}
