@@ -3,7 +3,7 @@
 //! A clock is that of one boot of one machine, and of a time namespace. `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
 //! ahead; where the kernel does not say how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
 
-use crate::{Host, HostId};
+use crate::{Host, HostId, Time};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
@@ -21,6 +21,33 @@ pub fn host_name() -> String {
 /// The label of this machine: `THALWEG_NODE`, else the host name.
 pub fn node() -> String {
     std::env::var(NODE_VARIABLE).ok().filter(|label| !label.is_empty()).unwrap_or_else(host_name)
+}
+
+/// Who records: the name of the user, of the one who called `sudo` where that is how this process became root. The number where it has no name here.
+pub fn user() -> String {
+    let number = rustix::process::getuid();
+    let variable = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let name = if number.is_root() { variable("SUDO_USER") } else { None };
+    let passwd = || std::fs::read_to_string("/etc/passwd").ok().and_then(|text| name_of(number.as_raw(), &text));
+    // Users of a directory service stand in no file; their login said who they are.
+    let login = || if number.is_root() { None } else { variable("LOGNAME").or_else(|| variable("USER")) };
+    name.or_else(passwd).or_else(login).unwrap_or_else(|| number.as_raw().to_string())
+}
+
+/// The name of a user in the text of `/etc/passwd`.
+fn name_of(number: u32, passwd: &str) -> Option<String> {
+    let of_line = |line: &str| {
+        let mut fields = line.split(':');
+        let (name, number_there) = (fields.next()?, fields.nth(1)?);
+        (number_there.parse() == Ok(number)).then(|| name.to_owned())
+    };
+    passwd.lines().find_map(of_line)
+}
+
+/// What the wall clock is ahead of the monotonic clock, in nanoseconds.
+pub fn realtime_ns() -> i64 {
+    let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    wall.tv_sec.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec).saturating_sub(Time::now().ns())
 }
 
 /// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row; of a file that is not there yet, the one
@@ -150,6 +177,14 @@ mod tests {
             assert_eq!(device_of(Path::new(path)), None, "{path}");
         }
         assert_eq!(device_of(Path::new("no-such-file")), device_of(Path::new(".")));
+    }
+
+    #[test]
+    fn users_have_their_names_and_numbers_where_they_have_none() {
+        let passwd = "root:x:0:0:root:/root:/bin/bash\nbroken\nana:x:1000:1000::/home/ana:/bin/sh\n";
+        assert_eq!(name_of(1000, passwd), Some("ana".to_owned()));
+        assert_eq!((name_of(0, passwd), name_of(1001, passwd)), (Some("root".to_owned()), None));
+        assert!(!user().is_empty());
     }
 
     #[test]

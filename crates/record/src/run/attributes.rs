@@ -7,6 +7,7 @@ use crate::{RecordError, Tier};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use thalweg_trace::machine;
 
 /// Reads a file of measured ceilings as attributes `ceiling.NAME`.
 pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {
@@ -65,12 +66,6 @@ fn is_ancestor(table: &BTreeMap<u32, processes::Process>, candidate: u32, of: u3
     false
 }
 
-/// What the wall clock is ahead of the monotonic clock: the last resort where recordings of two machines are merged.
-fn realtime_ns() -> i64 {
-    let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    wall.tv_sec.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec).saturating_sub(thalweg_trace::Time::now().ns())
-}
-
 /// Adds what [`super::run`] itself knows, unless a recorder has said it.
 pub(super) fn describe(
     attributes: &mut Vec<(String, String)>,
@@ -89,7 +84,8 @@ pub(super) fn describe(
         }
     };
     add("tier", Some(tier.to_owned()));
-    add("realtime_ns", Some(realtime_ns().to_string()));
+    add("realtime_ns", Some(machine::realtime_ns().to_string()));
+    add("user", Some(machine::user()));
     add("only", options.only.then(|| "true".to_owned()));
     add("notes", (!notes.is_empty()).then(|| notes.join("\n")));
     add("cgroup.cpu_quota", quota.map(|quota| quota.to_string()));

@@ -166,6 +166,8 @@ impl Recorder {
         if !self.unrecorded.is_empty() {
             attributes.push(("unrecorded_servers".to_owned(), self.unrecorded.join(", ")));
         }
+        attributes.push(("realtime_ns".to_owned(), machine::realtime_ns().to_string()));
+        attributes.push(("user".to_owned(), machine::user()));
         attributes.extend(self.emulated.take().map(|emulated| ("emulated".to_owned(), emulated)));
         let path = self.writer.path().to_owned();
         let ending = Ending { end, exit_code: Some(exit_code), dropped_events, attributes };
