@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-profile bench-study studies lab corpus corpus-record gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-profile bench-study studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -53,6 +53,9 @@ corpus:         ## explain the lab's recordings again, and say which answers cha
 
 corpus-record:  ## record the lab's scenarios anew (root; 11 minutes; a quiet machine; it goes on where it was; CORPUS='NAME ...' for some), and pack the recordings
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && tools/cargo build --locked --quiet -p thalweg-explain --example fixture && $(MAKE) -s -C lab && { lab/corpus/record $(CORPUS) || echo "corpus: packing what was recorded" >&2; } && lab/corpus/make
+
+fleet:          ## a thousand recordings explained into one table by processes, Dask and Spark, and the questions to it (FLEET=N; minutes; installs Spark, 400 MB)
+	@tools/setup fleet && tools/build --release && python/tests/run --spark --recordings $${FLEET:-1000} test_fleet test_questions
 
 gates:          ## other people's programs on a mounted store (long; GATES='NAME ...' for some, FSX_SECONDS=N); writes docs/GATES.md
 	@tools/setup gates && tools/build --release && gates/run $(GATES)

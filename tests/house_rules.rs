@@ -36,7 +36,7 @@ const MOST_LINES: usize = 600;
 const MOST_LINES_OF_A_FUNCTION: usize = 70;
 
 /// Every folder with code of ours.
-const FOLDERS: [&str; 8] = ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz"];
+const FOLDERS: [&str; 9] = ["crates", "tests", "bench", "lab", "gates", "testbed", "mpi", "fuzz", "python"];
 
 /// The glossary has at most this many terms.
 const MOST_TERMS: usize = 45;

@@ -67,6 +67,8 @@ def copy(original, into, host, user, began):
     attributes = dict(meta["attributes"]) | {"user": user, "realtime_ns": str(int(began.timestamp()) * 10**9 - meta["start"])}
     meta["attributes"] = [list(pair) for pair in attributes.items()]
     (into / "meta.json").write_text(json.dumps(meta))
+    # As if it had been written when it was recorded.
+    os.utime(into / "meta.json", (began.timestamp(), began.timestamp()))
     part = into / "hosts" / "host=0" / "part-0.parquet"
     table = pq.read_table(part, partitioning=None)
     pq.write_table(table.set_column(table.schema.get_field_index("name"), "name", pa.array([host] * len(table))), part, compression="zstd")
@@ -83,6 +85,9 @@ def pack(path, folders):
     with tarfile.open(path, "w:gz" if path.suffix == ".gz" else "w") as out:
         for folder in folders:
             out.add(folder, folder.name)
+    written = [(folder / "meta.json").stat().st_mtime for folder in folders]
+    if written:
+        os.utime(path, (max(written), max(written)))
     for folder in folders:
         shutil.rmtree(folder)
 

@@ -100,6 +100,10 @@ verbs! {
         /// Find the setting at which a command is fastest, in about a dozen runs, and why
         Tune = tune in measuring,
     }
+    "Past one machine" {
+        /// Explain many recordings into one table, and ask what cost most, where, for whom and since when
+        Fleet = fleet in explaining,
+    }
 }
 
 /// The command with its verbs shown in their groups.

@@ -4,6 +4,7 @@ pub(super) mod diff;
 pub(super) mod doctor;
 pub(super) mod explain;
 pub(super) mod export;
+pub(super) mod fleet;
 pub(super) mod merge;
 pub(super) mod profile;
 pub(super) mod recipes;

@@ -1,0 +1,27 @@
+"""`python -m thalweg.fleets.worker`: jobs as lines of JSON on standard input, what came of each on standard output. Ends when its input does."""
+
+import json
+import os
+import signal
+import sys
+
+from thalweg.command import ThalwegError
+from thalweg.fleets.work import do_line
+
+
+def main() -> None:
+    """Answer each line."""
+    # Ctrl-C is for whoever started this; that closes our input.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What else is printed here is no answer.
+    answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
+    for line in sys.stdin:
+        try:
+            answer = do_line(line)
+        except (ThalwegError, OSError) as reason:
+            answer = json.dumps({"failed": f"{reason}"})
+        print(answer, file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
