@@ -20,10 +20,13 @@ FIXTURES = REPOSITORY / "crates" / "explain" / "tests" / "fixtures" / "programs"
 PACKS = REPOSITORY / "lab" / "corpus" / "packs"
 # Every so many recordings are packed: one a tar, and some together in one.
 PACKED_EACH, TOGETHER_EACH = 7, 20
-HOSTS, USERS, DAYS = 8, 5, 30
+MOST_HOSTS, USERS, DAYS = 8, 5, 30
+RECORDINGS_OF_A_HOST = 30
+# Which of the corpus comes next: no prime factor of its size, so that each comes before any comes again, and not in the order of their names.
+STRIDE = 101
 FIRST_DAY = datetime(2026, 10, 1, 9, 0, tzinfo=UTC)
 # On one host something is wrong from this day on: whatever is run there, packets are lost.
-LOSSY_HOST, LOSSY_SINCE, LOSSY = "node3", 15, "curl-get-loss"
+LOSSY_HOST, LOSSY_SINCE, LOSSY = "node1", 15, "curl-get-loss"
 
 
 def corpus(into):
@@ -38,6 +41,11 @@ def corpus(into):
     return sorted(meta.parent for meta in Path(into).glob("*/meta.json"))
 
 
+def hosts(count):
+    """How many hosts a fleet of so many recordings has: at least two, each with enough recordings to ask about."""
+    return max(2, min(MOST_HOSTS, count // RECORDINGS_OF_A_HOST))
+
+
 def make(count, into):
     """Make a fleet of `count` recordings below `into`, some packed; the same ones each time."""
     into = Path(into)
@@ -45,9 +53,9 @@ def make(count, into):
         originals = corpus(scratch)
         together = []
         for number in range(count):
-            host, day = f"node{number % HOSTS}", number * DAYS // count
+            host, day = f"node{number % hosts(count)}", number * DAYS // count
             is_lossy = host == LOSSY_HOST and day >= LOSSY_SINCE
-            original = FIXTURES / LOSSY if is_lossy else originals[number * len(originals) // max(count, len(originals)) % len(originals)]
+            original = FIXTURES / LOSSY if is_lossy else originals[number * STRIDE % len(originals)]
             folder = into / host / f"{original.name}-{number:05}.thw"
             began = FIRST_DAY + timedelta(days=day, minutes=number)
             copy(original, folder, host, f"user{number % USERS}", began)

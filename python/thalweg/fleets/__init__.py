@@ -27,8 +27,9 @@ if TYPE_CHECKING:
 
 # Where the table is, below the directory of recordings, if nothing else is said.
 TABLE = "fleet.parquet"
-# Recordings of one job: at most so many, so that a killed one costs little; at least four jobs for each worker, so that none waits long.
-MOST_OF_A_JOB = 200
+# Recordings of one job: at most so many, so that a killed one costs half a minute (each makes a file a day, and a question opens them all); at least four
+# jobs for each worker, so that none waits long.
+MOST_OF_A_JOB = 1000
 JOBS_OF_A_WORKER = 4
 TIMEOUT_S = 600.0
 

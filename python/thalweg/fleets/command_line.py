@@ -19,7 +19,7 @@ from .questions import BUCKETS, DIMENSIONS
 
 EPILOG = f"""\
 WHERE is a directory or URL with recordings (NAME.thw, or packed: .tar, .tar.gz, .tar.xz), whose new ones are explained first, into WHERE/{TABLE};
-or such a table. --by takes {", ".join(DIMENSIONS)}; `user` is user_name. --where takes SQL over the table's columns: docs/FLEET.md lists them.
+or such a table. --by takes {", ".join(DIMENSIONS)}; `user` is user_name. --where takes SQL over the table's columns: docs/FLEET.md lists\nthem; of trend and since it chooses recordings, and --of charges.
 
   thalweg fleet top /data/recordings --by cause,host
   thalweg fleet trend /data/recordings --bucket week --where "program = 'cp'"
@@ -46,6 +46,8 @@ def parser() -> argparse.ArgumentParser:
             made.add_argument("--by", default=by, metavar="COLUMN,...", help=f"what to group by (default: {by})")
         if limited:
             made.add_argument("--limit", type=int, default=20, metavar="N", help="at most so many rows (default: 20)")
+        if name in ("trend", "since", "compare"):
+            made.add_argument("--of", metavar="SQL", help="only charges like these: \"cause = 'network.loss'\"")
         if name not in ("explain", "page"):
             made.add_argument("--json", action="store_true", help="print the rows as JSON")
         return made
@@ -125,11 +127,11 @@ def _answer(opened: Fleet, asked: argparse.Namespace) -> pa.Table:
         case "top":
             return opened.top(by, asked.where, asked.limit)
         case "trend":
-            return opened.trend(by, asked.bucket, asked.where)
+            return opened.trend(by, asked.bucket, asked.where, asked.of)
         case "since":
-            return opened.since(by, asked.where, asked.limit)
+            return opened.since(by, asked.where, asked.of, asked.limit)
         case "compare":
-            return opened.compare(asked.one, asked.other, by, asked.limit)
+            return opened.compare(asked.one, asked.other, by, asked.of, asked.limit)
         case "gains":
             return opened.gains(by, asked.where, asked.limit)
         case "sql":
