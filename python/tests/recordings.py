@@ -57,7 +57,7 @@ def make(count, into):
             is_lossy = host == LOSSY_HOST and day >= LOSSY_SINCE
             original = FIXTURES / LOSSY if is_lossy else originals[number * STRIDE % len(originals)]
             folder = into / host / f"{original.name}-{number:05}.thw"
-            began = FIRST_DAY + timedelta(days=day, minutes=number)
+            began = FIRST_DAY + timedelta(days=day, seconds=number)
             copy(original, folder, host, f"user{number % USERS}", began)
             if number % TOGETHER_EACH == TOGETHER_EACH - 1:
                 together.append(folder)

@@ -2,9 +2,11 @@
 
 import io
 import os
+import pwd
 import tempfile
 import unittest
 from contextlib import redirect_stdout
+from datetime import UTC, datetime
 from pathlib import Path
 
 import thalweg
@@ -38,7 +40,8 @@ class Live(unittest.TestCase):
             busy_and_asleep()
         path = run.path
         self.assertTrue((path / "meta.json").exists())
-        self.assertEqual(run.meta.user, thalweg.open(path).meta.user)
+        self.assertEqual(run.meta.user, os.environ.get("SUDO_USER") or pwd.getpwuid(os.getuid()).pw_name)
+        self.assertLess(abs((datetime.now(UTC) - run.meta.started).total_seconds()), 3600)
         del run
         self.assertFalse(path.exists())
 

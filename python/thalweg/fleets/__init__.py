@@ -110,6 +110,8 @@ def _explain_into(
         tables.take_out(place, {one.path for one in left if one.path in standing})
         now = Progress(len(found), len(found) - len(left))
         report(now)
+        if not left:
+            return now
         program = os.environ.get("THALWEG") or (find() if engine == "local" else None)
         for counts in ENGINES[engine](list(_jobs(left, workers, root, into, program, timeout_s)), workers):
             now = Progress(now.sources, now.done_before, now.recordings + counts["recordings"], now.errors + counts["errors"])

@@ -25,7 +25,7 @@ WIDTH, HEIGHT, MARGIN = 1000.0, 260.0, 56.0
 LEGEND_COLUMNS, LEGEND_LINE = 4, 20.0
 MOST_ROWS = 15
 # As in the tables' headings.
-NAMES = {"user_name": "user", "file_system": "file system", "recordings_before": "before", "recordings_after": "after"}
+NAMES = {"user_name": "user"}
 
 
 def page(fleet: Questions) -> str:
@@ -39,7 +39,7 @@ def page(fleet: Questions) -> str:
         f'<style>{STYLE}</style>\n</head>\n<body>\n<h1>{escape(headline(fleet, total))}</h1>\n<p class="faint">{escape(lead(total))}</p>\n',
         section("Which cause cost most", table(fleet.top(limit=MOST_ROWS))),
         section("Day by day: seconds for each recording", picture(trend)) if trend else "",
-        section("Since when", table(fleet.since(limit=MOST_ROWS))),
+        section("Since when", table(fleet.since(limit=MOST_ROWS)) + table(fleet.since(["cause", "host"], limit=MOST_ROWS))),
         section("Where", table(fleet.top(["cause", "host"], limit=MOST_ROWS)) + table(fleet.top(["cause", "file_system"], limit=MOST_ROWS))),
         section("For whom", table(fleet.top(["user", "program", "cause"], limit=MOST_ROWS))),
         section("What would help", table(fleet.gains(limit=MOST_ROWS))),
