@@ -16,18 +16,19 @@ const IS_THERE: &str = "import importlib.util, sys; sys.exit(importlib.util.find
 /// Arguments of `thalweg fleet`.
 #[derive(clap::Args)]
 #[command(after_help = "\
-explain WHERE           explain the recordings below a directory or URL that are not in its table yet
-top WHERE               which cause cost most; --by cause,host: where; --by user: for whom
-trend WHERE             what a recording lost to each cause, by day, week or month
-since WHERE             since when a cause costs more or less, and what that has come to
-compare WHERE ONE OTHER what differs between two sets of recordings, like \"host = 'a'\" and \"host = 'b'\"
-gains WHERE             which change would save most
-sql WHERE QUERY         any question
-errors WHERE            what could not be explained, and why
-page WHERE -o FILE.html all of it as a page
+explain WHERE             explain what is not in the table yet
+top WHERE                 which cause cost most; where: --by cause,host; for whom: --by user
+trend WHERE               what a recording lost to each cause, by day, week or month
+since WHERE               since when a cause costs more or less
+compare WHERE ONE OTHER   what differs between \"host = 'a'\" and \"host = 'b'\"
+gains WHERE               which change would save most
+sql WHERE QUERY           any other question
+errors WHERE              what could not be explained, and why
+page WHERE -o FILE.html   all of it as a page
 
-It needs the Python package: pip install './python[duckdb]' in the source tree; THALWEG_PYTHON names the Python that has it (default: python3).
-docs/FLEET.md has the table's columns, Dask and Spark.")]
+WHERE is a directory or URL with recordings, or the table of a fleet.
+It needs the Python package: pip install './python[duckdb]' in the source tree.
+THALWEG_PYTHON names the Python that has it (default: python3). docs/FLEET.md has more.")]
 pub(crate) struct Arguments {
     /// What to do, and its arguments; `thalweg fleet top --help` says more of `top`
     #[arg(required = true, trailing_var_arg = true, value_name = "VERB")]
