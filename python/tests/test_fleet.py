@@ -18,6 +18,7 @@ import pyarrow.dataset as ds
 
 import thalweg
 from thalweg import command
+from thalweg.fleets import sources
 from thalweg.fleets import table as tables
 from thalweg.fleets.places import Place
 from thalweg.fleets.rows import file_system_at
@@ -172,7 +173,8 @@ class Restarted(WithFleet):
             while child.poll() is None and len(list(self.table.glob("day=*/*.parquet"))) < 5 * part and time.monotonic() < deadline:
                 time.sleep(0.002)
             if child.poll() is None:
-                os.killpg(child.pid, signal.SIGKILL)
+                # All of it, and the one that started the others: they are not to go on.
+                (os.kill if part == 2 else os.killpg)(child.pid, signal.SIGKILL)
                 kills += 1
             child.wait()
             if tables.is_table(Place.of(self.table)):
@@ -241,6 +243,21 @@ class Places(WithFleet):
         self.assertEqual(sorted(opened.arrow("recording")["recording"].to_pylist()), ["c.tar/c.thw", "cp-source-disk.thw", "curl-get-loss.thw"])
         self.assertEqual(opened.errors().num_rows, 0)
         self.assertEqual(thalweg.fleet("memory://fleet", workers=1).progress.recordings, 0)
+
+    def test_a_link_that_leads_back_is_no_end(self):
+        folder = three(self.tables / "linked")
+        (folder / "again").symlink_to(folder)
+        (folder / "d.thw").symlink_to(folder / "a.thw")
+        self.assertEqual([one.path for one in sources.find(Place.of(folder), "")], ["a.thw", "b.thw", "c.thw", "d.thw"])
+
+    def test_nothing_is_no_recordings_and_every_answer_is_empty(self):
+        folder = self.tables / "empty"
+        folder.mkdir(parents=True)
+        opened = thalweg.fleet(folder)
+        self.assertEqual((opened.progress.sources, len(opened.arrow())), (0, 0))
+        for answer in (opened.top(), opened.trend(), opened.since(), opened.gains(), opened.compare("true", "true"), opened.errors()):
+            self.assertEqual(len(answer), 0)
+        self.assertIn("Nothing was explained", opened.page())
 
     def test_errors_name_the_thing(self):
         other = self.tables / "other"

@@ -34,9 +34,12 @@ def local(jobs: list[Job], workers: int) -> Iterator[Counts]:
             try:
                 for done in as_completed(futures):
                     yield done.result()
-            finally:
+            except BaseException:
+                # Ctrl-C, or a job that cannot be done: nobody waits for what is under way.
                 for future in futures:
                     future.cancel()
+                pool.stop()
+                raise
     finally:
         pool.end()
 
@@ -71,6 +74,11 @@ class _Workers:
         child = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONPATH": paths})
         self.all.append(child)
         return child
+
+    def stop(self) -> None:
+        """Ends them where they are: what they have not written is not there."""
+        for child in self.all:
+            child.terminate()
 
     def end(self) -> None:
         """Ends them: each when its input ends."""

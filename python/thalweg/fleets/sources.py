@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 from dataclasses import dataclass
 
@@ -32,9 +33,15 @@ class Source:
 
 def find(place: Place, leave_out: str) -> list[Source]:
     """All of them, in the order of their paths below `place`; the table of the fleet itself, at `leave_out`, holds none."""
-    packs, directories, folders = [], [], [place.base]
+    packs, directories, folders, seen = [], [], [place.base], set()
     while folders:
-        for info in place.files.get_file_info(fs.FileSelector(folders.pop())):
+        folder = folders.pop()
+        # A link may lead back to where it is.
+        real = os.path.realpath(folder) if place.is_local else folder
+        if real in seen:
+            continue
+        seen.add(real)
+        for info in place.files.get_file_info(fs.FileSelector(folder)):
             if info.type == fs.FileType.Directory and info.base_name.endswith(ENDING):
                 directories.append(info)
             elif info.type == fs.FileType.Directory and info.path.rstrip("/") != leave_out and not info.base_name.startswith("."):

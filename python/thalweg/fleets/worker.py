@@ -1,5 +1,9 @@
-"""`python -m thalweg.fleets.worker`: jobs as lines of JSON on standard input, what came of each on standard output. Ends when its input does."""
+"""`python -m thalweg.fleets.worker`: jobs as lines of JSON on standard input, what came of each on standard output.
 
+Ends when its input does, or when who started it is gone: one that went on would write what the next one explains again.
+"""
+
+import ctypes
 import json
 import os
 import signal
@@ -9,8 +13,14 @@ from thalweg.command import ThalwegError
 from thalweg.fleets.work import do_line
 
 
+PR_SET_PDEATHSIG = 1
+
+
 def main() -> None:
     """Answer each line."""
+    # So that what is temporary goes, too.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     # Ctrl-C is for whoever started this; that closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What else is printed here is no answer.
