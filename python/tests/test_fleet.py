@@ -215,8 +215,21 @@ class Restarted(WithFleet):
 
     def test_two_at_once_are_kept_apart(self):
         thalweg.fleet(self.small(), table=self.table)
-        with tables.locked(Place.of(self.table)), self.assertRaisesRegex(thalweg.ThalwegError, "another fleet is being explained"):
-            thalweg.fleet(self.small(), table=self.table)
+        with tables.locked(Place.of(self.table)):
+            under_way = self.table / "day=2026-10-01" / ".part-1.parquet.1.tmp"
+            under_way.parent.mkdir()
+            under_way.touch()
+            with self.assertRaisesRegex(thalweg.ThalwegError, "another fleet is being explained"):
+                thalweg.fleet(self.small(), table=self.table)
+            self.assertTrue(under_way.exists())
+
+    def test_what_stands_twice_is_explained_again_and_stands_once(self):
+        folder = three(self.tables / "twice")
+        thalweg.fleet(folder, table=self.table)
+        part = next(self.table.glob("day=*/*.parquet"))
+        shutil.copy(part, part.with_name("part-other.parquet"))
+        again = thalweg.fleet(folder, table=self.table)
+        self.assertEqual((again.progress.recordings, len(again.arrow("recording"))), (1, 3))
 
     def small(self):
         """A directory with nothing in it."""

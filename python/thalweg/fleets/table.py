@@ -39,14 +39,12 @@ def is_table(place: Place) -> bool:
 
 
 def begin(place: Place) -> None:
-    """Have a table there: a new one where there is none. What an earlier writer left unfinished goes."""
+    """Have a table there: a new one where there is none."""
     if not is_table(place):
-        if place.list():
+        if any(not info.base_name.endswith(UNFINISHED) for info in place.list()):
             raise ThalwegError(f"{place.base} is there and is no fleet's table (it has no {MARK}); give the table another place")
         place.write(MARK, (json.dumps({"schema": SCHEMA}) + "\n").encode())
     check(place)
-    for file in _parts(place, UNFINISHED):
-        place.files.delete_file(file)
 
 
 def check(place: Place) -> None:
@@ -65,7 +63,9 @@ def check(place: Place) -> None:
 
 @contextmanager
 def locked(place: Place) -> Iterator[None]:
-    """One writer at a time, on a local file system; elsewhere nobody keeps two apart, and two write everything twice under the same names."""
+    """One writer at a time, on a local file system, where what an earlier one left unfinished goes. Elsewhere nobody keeps two apart: what both explained
+    stands twice until the next time, when it is taken out and explained again.
+    """
     if not place.is_local:
         yield
         return
@@ -74,6 +74,8 @@ def locked(place: Place) -> Iterator[None]:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise ThalwegError(f"{place.base}: another fleet is being explained into this table; wait until it is done") from None
+        for file in _parts(place, UNFINISHED):
+            place.files.delete_file(file)
         yield
 
 
