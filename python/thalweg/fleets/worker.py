@@ -31,6 +31,8 @@ def main() -> None:
         except (ThalwegError, OSError) as reason:
             answer = json.dumps({"failed": f"{reason}"})
         print(answer, file=answers, flush=True)
+    # It is over: whoever drove this may be gone already.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
 if __name__ == "__main__":
