@@ -16,7 +16,7 @@ from thalweg.fleets import page, questions
 from thalweg.fleets.rows import COLUMNS, FILE_SCHEMA
 
 from . import recordings
-from .test_fleet import COUNT, WithFleet
+from .test_fleet import COUNT, WithFleet, three
 
 
 class Answers(WithFleet):
@@ -135,15 +135,16 @@ class Answers(WithFleet):
 
 class CommandLine(WithFleet):
     def fleet_command(self, *words):
-        """`thalweg fleet ...` as the command runs it."""
-        return subprocess.run([find(), "fleet", *map(str, words)], capture_output=True, text=True, timeout=120, check=False)
+        """`thalweg fleet ...` with the package that pip installed."""
+        return subprocess.run([find(), "fleet", *map(str, words)], cwd="/", capture_output=True, text=True, timeout=120, check=False)
 
     def setUp(self):
         if self.fleet_command("--help").returncode:
             self.skipTest("this thalweg has no verb `fleet`")
 
     def test_the_command_answers_from_recordings_and_from_a_table(self):
-        said = self.fleet_command("top", self.fleet, "--table", self.tables / "command", "--limit", 3)
+        folder = three(self.tables / "asked")
+        said = self.fleet_command("top", folder, "--table", self.tables / "command", "--limit", 3)
         self.assertEqual(said.returncode, 0, said.stderr)
         self.assertIn("recordings explained", said.stderr)
         self.assertEqual(len(said.stdout.splitlines()), 4)

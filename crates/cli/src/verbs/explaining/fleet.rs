@@ -10,8 +10,8 @@ use std::process::{Command, Stdio};
 const PYTHON: &str = "THALWEG_PYTHON";
 /// What the package calls its command line.
 const MODULE: &str = "thalweg";
-/// Succeeds where the package is.
-const IS_THERE: &str = "import importlib.util, sys; sys.exit(importlib.util.find_spec('thalweg.fleets') is None)";
+/// Succeeds where the package is (a directory of that name beside us is none), without importing it.
+const IS_THERE: &str = "import importlib.util, sys; found = importlib.util.find_spec('thalweg'); sys.exit(not (found and found.origin))";
 
 /// Arguments of `thalweg fleet`.
 #[derive(clap::Args)]
