@@ -167,7 +167,7 @@ class Restarted(WithFleet):
     def test_killed_at_any_time_it_goes_on_and_ends_with_the_same_table(self):
         script = "import sys, thalweg; thalweg.fleet(sys.argv[1], table=sys.argv[2], workers=2)"
         kills = 0
-        for part in range(1, 4):
+        for part in (1, 2):
             child = subprocess.Popen([sys.executable, "-c", script, str(self.fleet), str(self.table)], start_new_session=True)
             deadline = time.monotonic() + WAIT_S
             while child.poll() is None and len(list(self.table.glob("day=*/*.parquet"))) < 5 * part and time.monotonic() < deadline:
