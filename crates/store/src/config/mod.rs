@@ -9,6 +9,7 @@
 //! [metadata]
 //! address = "127.0.0.1:7400"
 //! directory = "metadata"
+//! database = "postgresql://thalweg@db/names"   # instead of a directory
 //!
 //! [[servers]]
 //! name = "io0"
@@ -31,6 +32,7 @@ pub use self::pin::{Pin, is_plain, pinned, resolve, without_pin};
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::metadata::database::postgresql::Server;
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
 use crate::protocol::names::is_label;
 use crate::wire::Fingerprint;
@@ -67,8 +69,10 @@ pub struct StoreConfig {
 pub struct MetadataConfig {
     /// `HOST:PORT`.
     pub address: String,
-    /// The database's directory.
+    /// The directory of the embedded database.
     pub directory: PathBuf,
+    /// The database on a PostgreSQL server that is used instead: `postgresql://…`.
+    pub database: Option<String>,
     /// The label of its machine.
     pub node: Option<String>,
     /// Its key, if it encrypts.
@@ -106,7 +110,8 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct FileMetadata {
     address: toml::Spanned<String>,
-    directory: toml::Spanned<PathBuf>,
+    directory: Option<toml::Spanned<PathBuf>>,
+    database: Option<toml::Spanned<String>>,
     node: Option<toml::Spanned<String>>,
     key: Option<toml::Spanned<String>>,
 }
@@ -135,6 +140,8 @@ struct Written<'a> {
 struct WrittenMetadata<'a> {
     address: &'a str,
     directory: &'a Path,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    database: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -207,6 +214,7 @@ impl StoreConfig {
             metadata: WrittenMetadata {
                 address: &self.metadata.address,
                 directory: &directory,
+                database: self.metadata.database.as_deref(),
                 node: self.metadata.node.as_deref(),
                 key: key(&self.metadata.key),
             },
@@ -288,10 +296,11 @@ impl Checker<'_> {
             .ok_or_else(|| self.error(&file.store, "store", "expected 16 hexadecimal digits"))?;
         let base = self.path.parent().unwrap_or(Path::new(""));
         let mut addresses = vec![self.address("metadata.address", &file.metadata.address)?];
-        let mut directories = vec![self.directory(base, "metadata.directory", &file.metadata.directory)?];
+        let mut directories = vec![self.metadata_directory(base, &file.metadata)?];
         let metadata = MetadataConfig {
             address: addresses[0].clone(),
             directory: directories[0].clone(),
+            database: file.metadata.database.as_ref().map(|database| self.database(database)).transpose()?,
             node: file.metadata.node.as_ref().map(|n| self.label("metadata.node", n)).transpose()?,
             key: self.key("metadata.key", file.metadata.key.as_ref())?,
         };
@@ -355,6 +364,26 @@ impl Checker<'_> {
         let read =
             |value: &toml::Spanned<String>| value.get_ref().parse().map_err(|problem: Error| self.error(value, field, problem.message()));
         value.map(read).transpose()
+    }
+
+    /// It may be left out where there is another database.
+    fn metadata_directory(&self, base: &Path, metadata: &FileMetadata) -> Result<PathBuf> {
+        match &metadata.directory {
+            Some(directory) => self.directory(base, "metadata.directory", directory),
+            None if metadata.database.is_some() => std::path::absolute(base.join("metadata")).map_err(|e| Error::system(base.display(), e)),
+            None => {
+                let problem = "metadata: expected a `directory`, or a `database` on a PostgreSQL server";
+                Err(Error::new(ErrorKind::Invalid, format!("{}: {problem}", self.path.display())))
+            }
+        }
+    }
+
+    fn database(&self, value: &toml::Spanned<String>) -> Result<String> {
+        // The error names it without its password.
+        let line = line_of(self.text, value.span().start);
+        Server::parse(value.get_ref())
+            .map_err(|error| Error::new(ErrorKind::Invalid, format!("{}:{line}: metadata.database: {error}", self.path.display())))?;
+        Ok(value.get_ref().clone())
     }
 
     fn directory(&self, base: &Path, field: &str, value: &toml::Spanned<PathBuf>) -> Result<PathBuf> {
@@ -422,6 +451,7 @@ targets = ["/x/c"]
         let mut config = StoreConfig::parse(&path, GOOD).unwrap();
         // The first directory of a store is a target, and has the file in it.
         config.servers[0].targets[0].1 = directory.path().to_owned();
+        config.metadata.database = Some("postgresql://me@db/names".into());
         config.write().unwrap();
         assert_eq!(StoreConfig::read(&path).unwrap(), config);
     }
@@ -444,6 +474,9 @@ targets = ["/x/c"]
             error("store = \"00000000000000a1\"\nservers = []\n[metadata]\naddress = \"h:1\"\ndirectory = \"m\"\n")
                 .contains("at least one")
         );
+        assert!(wrong("directory = \"metadata\"\n", "").contains("expected a `directory`, or a `database`"));
+        let database = wrong("directory = \"metadata\"", "database = \"mysql://me:secret@host/names\"");
+        assert!(database.starts_with("/s/store.toml:5: metadata.database: ") && !database.contains("secret"), "{database}");
         assert!(error("store = ").starts_with("/s/store.toml:1: "));
     }
 }

@@ -5,14 +5,13 @@
 //! metadata. What is missing is far more often a file system that is not mounted.
 
 mod credentials;
+mod database;
 
 pub use self::credentials::init as init_credential;
 use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
 use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
-use crate::metadata::database::Database;
-use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::io_servers::Remote;
 use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
@@ -68,6 +67,8 @@ pub struct UpOptions {
     pub port: Option<u16>,
     /// The label of this machine; otherwise [`machine::node`].
     pub node: Option<String>,
+    /// Where the metadata's database is, if it is on a PostgreSQL server: `postgresql://…`. Otherwise as before, or in the first directory.
+    pub database: Option<String>,
     /// What else it may do.
     pub start: StartOptions,
 }
@@ -82,6 +83,7 @@ impl UpOptions {
             host: "127.0.0.1".into(),
             port: None,
             node: None,
+            database: None,
             start: StartOptions::default(),
         }
     }
@@ -224,6 +226,11 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         start.initialise = true;
         planned
     };
+    if options.database.is_some() {
+        config.metadata.database.clone_from(&options.database);
+        // What is wrong with it is found before there is half a store.
+        database::look(&config, start).map_err(|e| e.at_server(METADATA_NAME))?;
+    }
     if let Some(node) = &options.node {
         config.servers.iter_mut().for_each(|s| s.node.clone_from(node));
         config.metadata.node = Some(node.clone());
@@ -315,7 +322,7 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
     Ok(StoreConfig {
         path: base.join(STORE_FILE),
         store: random_u64() | 1,
-        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), node: Some(node), key: None },
+        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), database: None, node: Some(node), key: None },
         servers,
         credential: StoreConfig::usual_credential(&base.join(STORE_FILE))?,
         plain: false,
@@ -400,11 +407,7 @@ impl RunningStore {
         let begin = || -> Result<(Running, Arc<MetadataService>)> {
             let config = &self.config;
             let node = config.metadata.node.clone().unwrap_or_else(machine::node);
-            let directory = &config.metadata.directory;
-            if !start.initialise && !Embedded::is_in(directory) {
-                let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
-                return Err(Error::new(ErrorKind::Absent, format!("{} holds no metadata: {what}", directory.display())));
-            }
+            database::look(config, start)?;
             let peers = Connect {
                 timeout: PEER_SILENCE,
                 client: METADATA_NAME.into(),
@@ -414,18 +417,15 @@ impl RunningStore {
                 ..Connect::default()
             };
             let seen = Seen { servers: seen_by(config, &peers), accepts_older: start.accept_older_metadata };
-            let database = Options { drop_damaged: start.drop_damaged_log, ..Options::default() };
-            let database = Embedded::open(directory, database)?;
-            self.notes.extend(database.recovery().note());
-            self.notes.extend(database.full_disk());
-            let database: Arc<dyn Database> = Arc::new(database);
+            let (database, notes) = database::open(config, start)?;
+            self.notes.extend(notes);
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
             let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);
             let options = MetadataOptions {
                 gate: Arc::clone(&self.gate),
                 name: METADATA_NAME.into(),
                 node: node.clone(),
-                directory: directory.clone(),
+                directory: database::directory(config),
                 grace: GRACE,
                 boot_id: machine::boot_id(),
             };

@@ -10,6 +10,8 @@ mod epochs;
 mod loopback;
 mod lots;
 mod metadata;
+#[path = "../../../../tests/postgresql.rs"]
+mod postgresql;
 mod walk;
 mod wire;
 mod wire_panics;

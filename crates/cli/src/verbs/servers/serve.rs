@@ -17,6 +17,9 @@ pub(crate) struct Arguments {
     /// The server to run: `metadata`, or the name of an I/O server
     #[arg(long)]
     name: String,
+    /// The metadata service's database on a PostgreSQL server, instead of what store.toml says
+    #[arg(long, value_name = "postgresql://...")]
+    metadata_database: Option<String>,
     #[command(flatten)]
     start: StartFlags,
 }
@@ -24,7 +27,10 @@ pub(crate) struct Arguments {
 /// Starts the server, says that it serves, and stops it when asked to.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let interrupt = Interrupt::listen()?;
-    let config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
+    let mut config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
+    if arguments.metadata_database.is_some() {
+        config.metadata.database.clone_from(&arguments.metadata_database);
+    }
     let store = start::serve(&config, &arguments.name, arguments.start.options()).map_err(Failure::failed)?;
     arguments.start.warn(&store);
     let listens = store.listens(&arguments.name).map_or_else(String::new, |a| a.to_string());

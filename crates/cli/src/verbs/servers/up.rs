@@ -31,6 +31,9 @@ pub(crate) struct Arguments {
     host: String,
     #[command(flatten)]
     start: StartFlags,
+    /// Keep names and attributes in this database on a PostgreSQL server, from the first start on (default: in the first DIR)
+    #[arg(long, value_name = "postgresql://...")]
+    metadata_database: Option<String>,
     /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), each server a
     /// link of this rate in each direction, at this round trip. Whatever is left out is the machine's own. Everything that shows the store says so
     #[arg(long, value_name = "disk=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
@@ -52,6 +55,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         host: arguments.host.clone(),
         port: arguments.port,
         node: arguments.node.clone().filter(|n| !n.is_empty()),
+        database: arguments.metadata_database.clone(),
         start: StartOptions { emulated: arguments.emulate, ..arguments.start.options() },
         ..UpOptions::new(&arguments.directories)
     };

@@ -1,21 +1,20 @@
 //! What the metadata service asks of its database: ordered keys in a few tables, snapshots to read,
-//! transactions to write, and two grades of durability. Small enough that PostgreSQL can implement it
-//! (one table of `(key bytea primary key, value bytea)` each), and explicit enough that nothing else is
-//! needed: there are no indices, no types and no queries here.
+//! transactions to write, and two grades of durability. There are no indices, no types and no queries here.
 //!
-//! Keys are bytes and sort as bytes; values are bytes. [`embedded`] is the default
-//! implementation; tests compare it with an ordered map in memory.
+//! Keys are bytes and sort as bytes; values are bytes. [`embedded`] is the default implementation, [`postgresql`] is the one for more than
+//! one machine; tests compare both with an ordered map in memory.
 
 pub(crate) mod embedded;
 #[cfg(test)]
 pub(crate) mod in_memory;
 mod layers;
 mod log;
+pub(crate) mod postgresql;
 mod redb_file;
 mod replay;
 mod reserve;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use thalweg_trace::TrackId;
 
@@ -201,6 +200,11 @@ pub(crate) trait Database: Send + Sync {
     /// The number of the last change that is on stable storage. Numbers grow, over starts too; 0: changes are not numbered.
     fn synced(&self) -> u64 {
         0
+    }
+
+    /// Whether what it answers can be relied on at this moment: it is not, where another service may have taken over.
+    fn is_usable(&self) -> Result<(), DatabaseError> {
+        Ok(())
     }
 
     /// Prepares for a quick next start; called once, when the service stops in an orderly way.

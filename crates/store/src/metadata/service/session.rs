@@ -102,6 +102,8 @@ impl ClientSession {
         if request.closed.len() > limits::CLOSED {
             return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
         }
+        // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
+        self.service.namespace.database().is_usable()?;
         self.open.close(watch, &request.closed)?;
         self.answer(request.operation, watch)
     }

@@ -34,10 +34,10 @@ fn the_service_runs_until_it_is_killed() {
 }
 
 /// A service in its own process; killed with this.
-struct Served(Child, #[expect(dead_code, reason = "keeps the pipe open")] Lines);
+pub(super) struct Served(Child, #[expect(dead_code, reason = "keeps the pipe open")] Lines);
 
 impl Served {
-    fn start(config: &Path) -> Served {
+    pub(super) fn start(config: &Path) -> Served {
         let program = std::env::current_exe().unwrap();
         let mut child = Command::new(program)
             .args(["--exact", "metadata::process::the_service_runs_until_it_is_killed", "--nocapture"])
@@ -52,7 +52,13 @@ impl Served {
         Served(child, lines)
     }
 
-    fn kill(mut self) {
+    /// Sends it a signal.
+    pub(super) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_raw(self.0.id().cast_signed()).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub(super) fn kill(mut self) {
         self.0.kill().unwrap();
         self.0.wait_in_time(LIMIT).unwrap();
     }

@@ -2,6 +2,7 @@
 
 mod damage;
 mod model;
+pub(crate) mod postgresql;
 
 use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::database::in_memory::InMemory;

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
-enum Step {
+pub(super) enum Step {
     /// Puts (`Some`) and deletes, all or none.
     Transaction(Vec<(u8, Vec<u8>, Option<u8>)>, bool),
     Scan(u8, Vec<u8>, Option<Vec<u8>>, usize),
@@ -22,7 +22,7 @@ fn key() -> impl Strategy<Value = Vec<u8>> {
     prop::collection::vec(0_u8..3, 0..4)
 }
 
-fn step() -> impl Strategy<Value = Step> {
+pub(super) fn step() -> impl Strategy<Value = Step> {
     let change = (0_u8..3, key(), prop::option::of(any::<u8>()));
     prop_oneof![
         8 => (prop::collection::vec(change, 0..6), any::<bool>()).prop_map(|(c, keep)| Step::Transaction(c, keep)),
@@ -33,7 +33,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-fn play(database: &dyn Database, changes: &[(u8, Vec<u8>, Option<u8>)], keep: bool) {
+pub(super) fn play(database: &dyn Database, changes: &[(u8, Vec<u8>, Option<u8>)], keep: bool) {
     database
         .write(&mut Unwatched, &mut |t| {
             for (table, key, value) in changes {

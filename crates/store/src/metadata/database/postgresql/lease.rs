@@ -1,0 +1,222 @@
+//! Who is active: one service, from when it has the advisory lock and has raised the epoch until another one raises it.
+//!
+//! The lock goes with the session that holds it, so that a service that was killed is followed at once. A machine that is gone without a word
+//! keeps its session; it is followed when its *beat*, a number that the active service makes grow every second, has not changed for
+//! [`STALE`]. So the active service answers nothing after [`VALID`] without a beat that it knows has arrived: nobody reads what
+//! another service has changed meanwhile. Changes need no such clock, since the epoch is held against each.
+
+use super::Options;
+use super::link::{lost, taken_over};
+use super::schema::{LOCK, Owner, check_rights, check_whole, create, owner};
+use super::server::{Server, Trouble};
+use crate::metadata::database::DatabaseError;
+use crate::sync::{Condvar, Mutex};
+use postgres::Client;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
+
+/// Between two beats.
+pub(super) const BEAT: Duration = Duration::from_secs(1);
+/// A beat that is known to have arrived is good for this long, from when it was sent.
+pub(super) const VALID: Duration = Duration::from_secs(6);
+/// Without a new beat for this long, a service is taken for gone.
+#[allow(dead_code)]
+pub(super) const STALE: Duration = Duration::from_secs(8);
+
+/// One beat: durable if asked for, which puts all that was committed before it on stable storage. Answers how far the database has come.
+const BEAT_STATEMENT: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', $2, true)) \
+    UPDATE thalweg.lease SET beat = beat + 1 FROM thalweg.owner, durable WHERE lease.epoch = $1 AND owner.epoch = $1 RETURNING owner.change";
+
+/// The active service's part.
+pub(super) struct Lease {
+    server: Arc<Server>,
+    epoch: i64,
+    session: Mutex<Option<Session>>,
+    state: Mutex<State>,
+    renewed: Condvar,
+    ended: OnceLock<DatabaseError>,
+    is_stopping: AtomicBool,
+}
+
+struct Session {
+    client: Client,
+    /// Whether it has the lock. One that was made after another was lost may have to wait until the server notices that loss.
+    has_lock: bool,
+}
+
+struct State {
+    /// When the last beat that has arrived was sent, by a clock that goes on while the machine sleeps.
+    sent: Duration,
+}
+
+/// Time since the machine was started, sleep included.
+pub(super) fn now() -> Duration {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+    Duration::new(now.tv_sec.unsigned_abs(), u32::try_from(now.tv_nsec).unwrap_or(0))
+}
+
+impl Lease {
+    /// One that was taken at `sent`, over the session that has the lock.
+    pub(super) fn new(server: Arc<Server>, epoch: i64, client: Client, sent: Duration) -> Lease {
+        Lease {
+            server,
+            epoch,
+            session: Mutex::new(Some(Session { client, has_lock: true })),
+            state: Mutex::new(State { sent }),
+            renewed: Condvar::new(),
+            ended: OnceLock::new(),
+            is_stopping: AtomicBool::new(false),
+        }
+    }
+
+    /// Whether this service is active at this moment; waits for a beat that is late.
+    pub(super) fn check(&self) -> Result<(), DatabaseError> {
+        let began = Instant::now();
+        let mut state = self.state.lock();
+        loop {
+            if let Some(ended) = self.ended.get() {
+                return Err(ended.clone());
+            }
+            if now().saturating_sub(state.sent) < VALID {
+                return Ok(());
+            }
+            if began.elapsed() >= self.server.patience {
+                return Err(lost(&self.server, began.elapsed(), "no answer to its sign of life"));
+            }
+            self.renewed.wait_for(&mut state, BEAT);
+        }
+    }
+
+    /// It is over: from now on nothing is answered.
+    pub(super) fn end(&self, error: DatabaseError) {
+        let _ = self.ended.set(error);
+        self.renewed.notify_all();
+    }
+
+    /// Why it is over.
+    pub(super) fn ended(&self) -> Option<&DatabaseError> {
+        self.ended.get()
+    }
+
+    /// No further beats.
+    pub(super) fn stop(&self) {
+        self.is_stopping.store(true, Ordering::Release);
+        self.renewed.notify_all();
+    }
+
+    /// Waits for the time of the next beat; `false`: there is none.
+    pub(super) fn wait_for_next(&self) -> bool {
+        let mut state = self.state.lock();
+        if !self.is_stopping.load(Ordering::Acquire) && self.ended().is_none() {
+            self.renewed.wait_for(&mut state, BEAT);
+        }
+        !self.is_stopping.load(Ordering::Acquire) && self.ended().is_none()
+    }
+
+    /// One beat, once; the last change that the database has.
+    pub(super) fn beat(&self, durable: bool) -> Result<u64, Trouble> {
+        let mut held = self.session.lock();
+        if held.is_none() {
+            let mut client = self.server.connect()?;
+            prepare(&self.server, &mut client)?;
+            *held = Some(Session { client, has_lock: false });
+        }
+        let Some(session) = held.as_mut() else { return Err(Trouble::Lost("no session".into())) };
+        let sent = now();
+        let beaten = session.beat(&self.server, self.epoch, durable);
+        let found = beaten.inspect_err(|trouble| {
+            if !matches!(trouble, Trouble::Again) {
+                *held = None;
+            }
+        })?;
+        let mut state = self.state.lock();
+        state.sent = state.sent.max(sent);
+        drop(state);
+        self.renewed.notify_all();
+        Ok(found)
+    }
+
+    /// The error that it ended with, when the epoch is not ours any more.
+    pub(super) fn taken_over(&self) -> DatabaseError {
+        taken_over(&self.server)
+    }
+}
+
+impl Session {
+    fn beat(&mut self, server: &Server, epoch: i64, durable: bool) -> Result<u64, Trouble> {
+        if !self.has_lock {
+            self.has_lock = try_lock(server, &mut self.client)?;
+        }
+        let rows = self.client.query(BEAT_STATEMENT, &[&epoch, &if durable { "on" } else { "off" }]).map_err(|e| server.trouble(&e))?;
+        let Some(row) = rows.first() else { return Err(Trouble::Fenced) };
+        Ok(u64::try_from(row.get::<_, i64>(0)).unwrap_or(0))
+    }
+}
+
+/// Beats do not wait for changes, nor the other way round: each sees what is committed.
+pub(super) fn prepare(server: &Server, client: &mut Client) -> Result<(), Trouble> {
+    client.batch_execute("SET default_transaction_isolation = 'read committed'").map_err(|e| server.trouble(&e))
+}
+
+/// Takes the lock of the active service, if it is free.
+pub(super) fn try_lock(server: &Server, client: &mut Client) -> Result<bool, Trouble> {
+    let row = client.query_one("SELECT pg_try_advisory_lock($1)", &[&LOCK]).map_err(|e| server.trouble(&e))?;
+    Ok(row.get(0))
+}
+
+/// A lease that has just been taken.
+pub(super) struct Taken {
+    /// The session that has the lock.
+    pub session: Client,
+    pub epoch: i64,
+    /// The last change that the database has, on stable storage.
+    pub change: u64,
+    /// When the first beat was sent.
+    pub sent: Duration,
+}
+
+/// A session on a database that can be this store's, and whether it is already.
+pub(super) fn look(server: &Server, options: &Options) -> Result<(Client, bool), DatabaseError> {
+    let at_start = |trouble| server.at_start(trouble);
+    let mut client = server.connect().map_err(at_start)?;
+    prepare(server, &mut client).map_err(at_start)?;
+    let is_made = owner(server, &mut client, options.store).map_err(at_start)?.is_some();
+    if !is_made && !options.initialise {
+        let what = "is it the right one? --initialise begins with an empty store: the files that there were are lost";
+        return Err(server.error(format!("it holds no metadata: {what}")));
+    }
+    if is_made {
+        check_whole(server, &mut client).map_err(at_start)?;
+    }
+    check_rights(server, &mut client, is_made)?;
+    Ok((client, is_made))
+}
+
+/// Becomes the active service of a store: looks at all that could be wrong first, and raises the epoch last.
+pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, DatabaseError> {
+    let at_start = |trouble| server.at_start(trouble);
+    let (mut client, is_made) = look(server, options)?;
+    if !is_made {
+        create(server, &mut client, options.store).map_err(at_start)?;
+    }
+    let is_free = try_lock(server, &mut client).map_err(at_start)?;
+    let Some(Owner { epoch, holder, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
+        return Err(server.error("its schema was removed while the service started"));
+    };
+    if !is_free {
+        return Err(server.error(format!("in use by another metadata service, {holder}: one is active at a time, stop that one first")));
+    }
+    let sent = now();
+    let raised = client
+        .query_opt(
+            "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true)), \
+             beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1) \
+             UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2 FROM durable WHERE epoch = $1 RETURNING change",
+            &[&epoch, &options.holder],
+        )
+        .map_err(|e| at_start(server.trouble(&e)))?;
+    let Some(raised) = raised else { return Err(at_start(Trouble::Fenced)) };
+    let change = u64::try_from(raised.get::<_, i64>(0)).unwrap_or(0);
+    Ok(Taken { session: client, epoch: epoch + 1, change, sent })
+}

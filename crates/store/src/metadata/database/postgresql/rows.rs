@@ -1,0 +1,152 @@
+//! Reading: from the cache, and what is not there from the server, a range of pairs at a time.
+
+use super::Shared;
+use super::cache::{Chunk, Pair};
+use super::link::{PAUSE, lost};
+use super::schema::owner;
+use super::server::Trouble;
+use crate::metadata::database::layers::{Base, Pairs};
+use crate::metadata::database::{DatabaseError, Table};
+use postgres::{Client, Statement};
+use std::ops::Bound;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Instant;
+
+/// Pairs that are fetched with one that is asked for alone: its neighbours are often next.
+const BESIDE: i64 = 32;
+/// Pairs that a scan fetches first, and when it goes on.
+const FIRST: i64 = 192;
+const FURTHER: i64 = 1024;
+/// Sessions for reading that are kept.
+const SESSIONS: usize = 8;
+
+/// A session for reading.
+pub(super) struct Reader {
+    client: Client,
+    fetch: [Option<Statement>; Table::ALL.len()],
+}
+
+impl Shared {
+    /// The chunk that says what is at `from`, fetched if need be.
+    fn chunk_at(&self, table: Table, from: &[u8], most: i64) -> Result<Arc<Chunk>, DatabaseError> {
+        if let Some(chunk) = self.cache.chunk(table, from) {
+            return Ok(chunk);
+        }
+        let pairs = self.fetch(table, from, most)?;
+        let is_all = i64::try_from(pairs.len()).is_ok_and(|found| found < most);
+        let end = pairs.last().filter(|_| !is_all).map(|(key, _)| [key, &[0][..]].concat());
+        let chunk = self.cache.learn(table, from, pairs, end);
+        self.cache.shrink();
+        Ok(chunk)
+    }
+
+    /// Pairs from the server, from `from` on. Waits for a server that is away.
+    fn fetch(&self, table: Table, from: &[u8], most: i64) -> Result<Vec<Pair>, DatabaseError> {
+        let began = Instant::now();
+        loop {
+            let idle = self.readers.lock().pop();
+            let reader = idle.map_or_else(|| self.reader(), Ok);
+            let trouble = match reader.and_then(|mut reader| Ok((reader.fetch(self, table, from, most)?, reader))) {
+                Ok((pairs, reader)) => {
+                    let mut readers = self.readers.lock();
+                    if readers.len() < SESSIONS {
+                        readers.push(reader);
+                    }
+                    return Ok(pairs);
+                }
+                Err(trouble) => trouble,
+            };
+            let said = match trouble {
+                Trouble::Refused(error) => return Err(error),
+                Trouble::Fenced => return Err(self.lease.taken_over()),
+                Trouble::Again => continue,
+                Trouble::ReadOnly => "it has become read-only".to_owned(),
+                Trouble::Lost(said) => said,
+            };
+            self.readers.lock().clear();
+            if began.elapsed() >= self.server.patience {
+                return Err(lost(&self.server, began.elapsed(), &said));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// A session for reading, on a database that has all that was returned.
+    fn reader(&self) -> Result<Reader, Trouble> {
+        let mut client = self.server.connect()?;
+        loop {
+            let found = owner(&self.server, &mut client, self.store)?;
+            let found = found.ok_or_else(|| Trouble::Refused(self.server.error("everything of this store is gone from it")))?;
+            if found.epoch != self.epoch {
+                return Err(Trouble::Fenced);
+            }
+            if u64::try_from(found.change).is_ok_and(|has| has >= self.committed.load(Ordering::Acquire)) {
+                return Ok(Reader { client, fetch: [const { None }; Table::ALL.len()] });
+            }
+            // PostgreSQL crashed, and lost what is still known here.
+            self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;
+        }
+    }
+}
+
+impl Reader {
+    fn fetch(&mut self, shared: &Shared, table: Table, from: &[u8], most: i64) -> Result<Vec<Pair>, Trouble> {
+        let trouble = |error: postgres::Error| shared.server.trouble(&error);
+        let statement = match &self.fetch[table as usize] {
+            Some(statement) => statement,
+            None => {
+                let sql = format!("SELECT key, value FROM thalweg.{} WHERE key >= $1 ORDER BY key LIMIT $2", table.name());
+                self.fetch[table as usize].insert(self.client.prepare(&sql).map_err(trouble)?)
+            }
+        };
+        shared.server.asks();
+        let rows = self.client.query(statement, &[&from, &most]).map_err(trouble)?;
+        Ok(rows.iter().map(|row| (row.get::<_, &[u8]>(0).into(), row.get::<_, &[u8]>(1).into())).collect())
+    }
+}
+
+impl Base for Shared {
+    fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
+        let chunk = self.chunk_at(table, key, BESIDE)?;
+        Ok(chunk.find(key).ok().map(|at| chunk.pairs[at].1.to_vec()))
+    }
+
+    fn range(&self, table: Table, from: Bound<&[u8]>) -> Result<Box<dyn Pairs + '_>, DatabaseError> {
+        let from = match from {
+            Bound::Included(from) => from.to_vec(),
+            Bound::Excluded(from) => [from, &[0]].concat(),
+            Bound::Unbounded => Vec::new(),
+        };
+        Ok(Box::new(Rows { shared: self, table, next: Some(from), chunk: None, at: 0 }))
+    }
+}
+
+/// Pairs in order, chunk by chunk.
+struct Rows<'a> {
+    shared: &'a Shared,
+    table: Table,
+    /// Where the next chunk begins; `None`: there is none.
+    next: Option<Vec<u8>>,
+    chunk: Option<Arc<Chunk>>,
+    at: usize,
+}
+
+impl Pairs for Rows<'_> {
+    fn next(&mut self) -> Result<Option<()>, DatabaseError> {
+        self.at += 1;
+        while self.pair().is_none() {
+            let Some(from) = self.next.take() else { return Ok(None) };
+            let most = if self.chunk.is_some() { FURTHER } else { FIRST };
+            let chunk = self.shared.chunk_at(self.table, &from, most)?;
+            self.at = chunk.find(&from).unwrap_or_else(|at| at);
+            self.next.clone_from(&chunk.end);
+            self.chunk = Some(chunk);
+        }
+        Ok(Some(()))
+    }
+
+    fn pair(&self) -> Option<(&[u8], &[u8])> {
+        self.chunk.as_ref()?.pairs.get(self.at).map(|(key, value)| (&**key, &**value))
+    }
+}

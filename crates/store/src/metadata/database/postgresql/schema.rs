@@ -1,0 +1,135 @@
+//! What stands in the database: the schema `thalweg`, with a table of keys and values for each [`Table`], who owns it, and the lease.
+//!
+//! | table | what |
+//! |---|---|
+//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change |
+//! | `lease` | one row: the epoch, and a number that the active service makes grow while it lives |
+//! | each [`Table`] | `key bytea primary key, value bytea` |
+//!
+//! The function `apply` is one transaction of the service, whatever it changes: it holds the epoch against the owner's first, so that
+//! nothing comes from a service that another one has taken over from; and the number of the change, so that one that is sent again, since
+//! its answer was lost, is carried out once.
+
+use super::server::{FENCED, Server, Trouble};
+use crate::metadata::database::{DatabaseError, Table};
+use postgres::Client;
+
+/// The version of this format.
+const VERSION: i32 = 1;
+/// The advisory lock of the active service, in its database.
+pub(super) const LOCK: i64 = i64::from_be_bytes(*b"thalweg\0");
+
+/// What the owner's row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub epoch: i64,
+    /// The number of the last change.
+    pub change: i64,
+    /// Who was active last.
+    pub holder: String,
+}
+
+/// Reads who owns the database; `None`: nobody yet.
+pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<Option<Owner>, Trouble> {
+    let is_there = client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
+    if is_there.is_none() {
+        return Ok(None);
+    }
+    let row = client.query_opt("SELECT store, version, epoch, change, holder FROM thalweg.owner", &[]).map_err(|e| server.trouble(&e))?;
+    let refused = |problem: String| Err(Trouble::Refused(server.error(problem)));
+    let Some(row) = row else { return refused("nobody owns it, its table `owner` is empty: put back a copy of the whole database".into()) };
+    let (found, version): (String, i32) = (row.get(0), row.get(1));
+    let own = format!("{store:016x}");
+    if version > VERSION {
+        return refused(format!("its format has version {version}, this program knows version {VERSION}: use the newer program"));
+    }
+    if found != own {
+        return refused(format!("it belongs to the store {found}, not to {own}: give another database, each store needs its own"));
+    }
+    Ok(Some(Owner { epoch: row.get(2), change: row.get(3), holder: row.get(4) }))
+}
+
+/// Makes everything, in one transaction: all of it is there afterwards, or nothing.
+pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result<(), Trouble> {
+    let mut sql = String::from("BEGIN; SET LOCAL synchronous_commit = on; CREATE SCHEMA thalweg;");
+    let row = "one boolean PRIMARY KEY DEFAULT true CHECK (one)";
+    sql.push_str(&format!(
+        "CREATE TABLE thalweg.owner ({row}, store text NOT NULL, version integer NOT NULL, epoch bigint NOT NULL, change bigint NOT NULL, \
+         holder text NOT NULL); CREATE TABLE thalweg.lease ({row}, epoch bigint NOT NULL, beat bigint NOT NULL);"
+    ));
+    for table in Table::ALL {
+        sql.push_str(&format!("CREATE TABLE thalweg.{} (key bytea PRIMARY KEY, value bytea NOT NULL);", table.name()));
+    }
+    sql.push_str(&apply_function());
+    sql.push_str(&format!(
+        "INSERT INTO thalweg.owner (store, version, epoch, change, holder) VALUES ('{store:016x}', {VERSION}, 0, 0, ''); \
+         INSERT INTO thalweg.lease (epoch, beat) VALUES (0, 0); COMMIT"
+    ));
+    client.batch_execute(&sql).map_err(|e| {
+        let _ = client.batch_execute("ROLLBACK");
+        server.trouble(&e)
+    })
+}
+
+/// Whether all tables are there.
+pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
+    let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
+    let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    match Table::ALL.iter().map(|table| table.name()).find(|name| !there.iter().any(|found| found == name)) {
+        None => Ok(()),
+        Some(lost) => Err(Trouble::Refused(server.error(format!("its table `{lost}` is gone: put back a copy of the whole database")))),
+    }
+}
+
+/// Whether this user may do here what a service does, which begins with making the tables where it `is_made` not.
+pub(super) fn check_rights(server: &Server, client: &mut Client, is_made: bool) -> Result<(), DatabaseError> {
+    let lacking = if is_made {
+        "SELECT string_agg(format('%s on %s', r, tablename), ', ') FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r \
+         WHERE schemaname = 'thalweg' AND NOT has_table_privilege(format('thalweg.%I', tablename), r)"
+    } else {
+        "SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')"
+    };
+    let row = client
+        .query_one(&format!("SELECT current_setting('transaction_read_only'), ({lacking}), current_user::text"), &[])
+        .map_err(|e| server.at_start(server.trouble(&e)))?;
+    let (read_only, lacks, user): (String, Option<String>, String) = (row.get(0), row.get(1), row.get(2));
+    if read_only == "on" {
+        return Err(server.at_start(Trouble::ReadOnly));
+    }
+    match lacks {
+        None => Ok(()),
+        Some(lacks) => Err(server.error(format!("the user {user} lacks rights there ({lacks}): grant them"))),
+    }
+}
+
+/// The statement that applies a change: epoch, number, then keys and values of each table, a value of NULL for what is removed.
+pub(super) fn apply_statement() -> String {
+    let parameters: Vec<String> = (1..=2 + 2 * Table::ALL.len()).map(|n| format!("${n}")).collect();
+    format!("SELECT thalweg.apply({})", parameters.join(", "))
+}
+
+fn apply_function() -> String {
+    let parameters: Vec<String> = Table::ALL.iter().map(|t| format!("{0}_keys bytea[], {0}_values bytea[]", t.name())).collect();
+    let change = |table: &Table| {
+        let name = table.name();
+        format!(
+            "IF cardinality({name}_keys) > 0 THEN \
+             INSERT INTO thalweg.{name} AS old SELECT k, v FROM unnest({name}_keys, {name}_values) AS changed(k, v) WHERE v IS NOT NULL \
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value; \
+             IF array_position({name}_values, NULL) IS NOT NULL THEN \
+             DELETE FROM thalweg.{name} WHERE key IN (SELECT k FROM unnest({name}_keys, {name}_values) AS changed(k, v) WHERE v IS NULL); \
+             END IF; END IF;"
+        )
+    };
+    let changes: Vec<String> = Table::ALL.iter().map(change).collect();
+    format!(
+        "CREATE FUNCTION thalweg.apply(ours bigint, number bigint, {}) RETURNS void LANGUAGE plpgsql AS $apply$ BEGIN \
+         UPDATE thalweg.owner SET change = number WHERE epoch = ours AND change < number; \
+         IF NOT FOUND THEN \
+         IF EXISTS (SELECT FROM thalweg.owner WHERE epoch = ours) THEN RETURN; END IF; \
+         RAISE EXCEPTION 'another metadata service has taken over' USING ERRCODE = '{FENCED}'; END IF; \
+         {} END $apply$;",
+        parameters.join(", "),
+        changes.join(" ")
+    )
+}

@@ -1,0 +1,219 @@
+//! Where the PostgreSQL server is, sessions on it, and what its errors mean here.
+
+use crate::metadata::database::DatabaseError;
+use postgres::config::{Host, TargetSessionAttrs};
+use postgres::error::SqlState;
+use postgres::{Client, Config, NoTls};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// The code with which the database's own function says that another service has taken over.
+pub(super) const FENCED: &str = "TH001";
+/// How long one attempt to connect takes at most.
+const CONNECT: Duration = Duration::from_secs(3);
+/// How long operations wait: a little less than clients wait for a silent service.
+const PATIENCE: Duration = Duration::from_secs(25);
+/// A link is given up when what was sent on it is not acknowledged for so long.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// Where a password may stand that is not in the address.
+const PASSWORD_VARIABLE: &str = "PGPASSWORD";
+/// What every session begins with. Keys are the only index, and what the planner knows of the tables is often old: it is to use it.
+const SETTINGS: &str = "SET default_transaction_isolation = 'serializable'; SET synchronous_commit = off; SET client_min_messages = warning; \
+    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+    SET plan_cache_mode = force_generic_plan; SET search_path = thalweg, pg_catalog; SET bytea_output = 'hex'; SET lock_timeout = 0; \
+    SET statement_timeout = 0; SET idle_session_timeout = 0; SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; \
+    SET tcp_keepalives_count = 4";
+
+/// A database on a PostgreSQL server.
+#[derive(Debug)]
+pub(crate) struct Server {
+    config: Config,
+    shown: PathBuf,
+    /// How long operations wait for a PostgreSQL that is away: it starts again, or a standby is promoted.
+    pub(super) patience: Duration,
+    /// Questions for rows, and changes, that were sent.
+    round_trips: AtomicU64,
+}
+
+/// What went wrong with a statement.
+#[derive(Debug)]
+pub(super) enum Trouble {
+    /// The connection, or the server: whether the statement was carried out is not known.
+    Lost(String),
+    /// Another transaction came between; nothing was done.
+    Again,
+    /// Another service has taken over; nothing was done.
+    Fenced,
+    /// The server takes no changes; nothing was done.
+    ReadOnly,
+    /// Nothing was done, and nothing would be the next time.
+    Refused(DatabaseError),
+}
+
+impl Server {
+    /// What `postgresql://…` means.
+    ///
+    /// # Errors
+    /// One sentence, when it means nothing.
+    pub(crate) fn parse(address: &str) -> Result<Server, DatabaseError> {
+        let is_address = ["postgresql://", "postgres://"].iter().any(|scheme| address.starts_with(scheme));
+        let parsed = if is_address { address.parse::<Config>().map_err(|e| reason(&e)) } else { Err("another scheme".to_owned()) };
+        let mut config = parsed.map_err(|problem| {
+            let expected = "expected postgresql://USER@HOST:PORT/DATABASE, or postgresql:///DATABASE?host=/DIRECTORY for a socket";
+            DatabaseError::new(Path::new(&without_password(address)), format!("this is no address of one ({problem}): {expected}"))
+        })?;
+        if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
+            config.host_path("/var/run/postgresql");
+        }
+        if config.get_password().is_none()
+            && let Some(password) = std::env::var_os(PASSWORD_VARIABLE)
+        {
+            config.password(std::os::unix::ffi::OsStrExt::as_bytes(password.as_os_str()));
+        }
+        if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT);
+        }
+        config.keepalives_idle(Duration::from_secs(2)).keepalives_interval(Duration::from_secs(1)).keepalives_retries(4);
+        config.tcp_user_timeout(UNACKNOWLEDGED);
+        if config.get_application_name().is_none() {
+            config.application_name("thalweg metadata");
+        }
+        let shown = PathBuf::from(shown(&config));
+        Ok(Server { config, shown, patience: PATIENCE, round_trips: AtomicU64::new(0) })
+    }
+
+    /// How it is named to people: without its password.
+    pub(crate) fn shown(&self) -> &Path {
+        &self.shown
+    }
+
+    /// One that gives up earlier.
+    #[cfg(test)]
+    pub(crate) fn with_patience(self, patience: Duration) -> Server {
+        Server { patience, ..self }
+    }
+
+    /// A question for rows, or a change, is sent.
+    pub(super) fn asks(&self) {
+        self.round_trips.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// How many were sent.
+    #[cfg(test)]
+    pub(super) fn round_trips(&self) -> u64 {
+        self.round_trips.load(Ordering::Relaxed)
+    }
+
+    /// An error of this database.
+    pub(super) fn error(&self, problem: impl Into<String>) -> DatabaseError {
+        DatabaseError::new(&self.shown, problem)
+    }
+
+    /// A new session.
+    pub(super) fn connect(&self) -> Result<Client, Trouble> {
+        let mut client = self.config.connect(NoTls).map_err(|e| self.trouble(&e))?;
+        client.batch_execute(SETTINGS).map_err(|e| self.trouble(&e))?;
+        Ok(client)
+    }
+
+    /// What an error means.
+    pub(super) fn trouble(&self, error: &postgres::Error) -> Trouble {
+        let text = reason(error);
+        let Some(code) = error.code() else { return Trouble::Lost(text) };
+        let refused = |advice: &str| Trouble::Refused(self.error(format!("PostgreSQL says: {text}: {advice}")));
+        match code {
+            code if code.code() == FENCED => Trouble::Fenced,
+            code if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED => Trouble::Again,
+            code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::ReadOnly,
+            code if *code == SqlState::TOO_MANY_CONNECTIONS => Trouble::Lost(text),
+            // Shut down, crashed, starting up, or the connection.
+            code if code.code().starts_with("57P") || code.code().starts_with("08") => Trouble::Lost(text),
+            code if *code == SqlState::DISK_FULL => {
+                let full = format!("its disk is full ({text}): free space there");
+                Trouble::Refused(DatabaseError { full: true, ..self.error(full) })
+            }
+            code if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+                refused("the user needs all rights on the schema thalweg, and CREATE on the database to make it")
+            }
+            code if code.code().starts_with("28") => refused("check the user, the password and pg_hba.conf"),
+            code if *code == SqlState::INVALID_CATALOG_NAME => refused("make it with createdb"),
+            code if code.code().starts_with("42") || code.code().starts_with("3F") => {
+                refused("the schema thalweg is not whole: put back a copy of the whole database")
+            }
+            _ => refused("its log says more"),
+        }
+    }
+
+    /// An error at a start, when nothing was answered to anybody yet.
+    pub(super) fn at_start(&self, trouble: Trouble) -> DatabaseError {
+        match trouble {
+            Trouble::Lost(text) => self.error(format!("cannot be reached ({text}): start PostgreSQL, or correct the address")),
+            Trouble::ReadOnly => self.error("is read-only, as a standby is: give the address of the primary, or several hosts"),
+            Trouble::Again => self.error("another service starts at the same time: start this one again"),
+            Trouble::Fenced => self.error("another metadata service took over while this one started"),
+            Trouble::Refused(error) => error,
+        }
+    }
+}
+
+/// What an error says, with what its source says.
+fn reason(error: &postgres::Error) -> String {
+    if let Some(db) = error.as_db_error() {
+        return db.message().to_owned();
+    }
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(cause) = source {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        source = cause.source();
+    }
+    text
+}
+
+/// An address that may not be one, without what may be its password.
+fn without_password(address: &str) -> String {
+    match (address.split_once("://"), address.rsplit_once('@')) {
+        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
+        _ => address.to_owned(),
+    }
+}
+
+fn shown(config: &Config) -> String {
+    let ports = config.get_ports();
+    let port = |at: usize| ports.get(at).or(ports.first()).map_or_else(String::new, |port| format!(":{port}"));
+    let host = |(at, host): (usize, &Host)| match host {
+        Host::Tcp(name) => format!("{name}{}", port(at)),
+        Host::Unix(path) => format!("{}{}", path.display(), port(at)),
+    };
+    let mut hosts: Vec<String> = config.get_hosts().iter().enumerate().map(host).collect();
+    if hosts.is_empty() {
+        hosts = config.get_hostaddrs().iter().enumerate().map(|(at, address)| format!("{address}{}", port(at))).collect();
+    }
+    let user = config.get_user().map_or_else(String::new, |user| format!("{user}@"));
+    format!("postgresql://{user}{}/{}", hosts.join(","), config.get_dbname().unwrap_or(""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        let server = Server::parse("postgresql://me:secret@one:5433,two:5434/names").unwrap();
+        assert_eq!(server.shown(), Path::new("postgresql://me@one:5433,two:5434/names"));
+        assert_eq!(server.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite, "of several, the one that takes changes");
+        let socket = Server::parse("postgresql:///names?host=/run/pg&user=me").unwrap();
+        assert_eq!(socket.shown(), Path::new("postgresql://me@/run/pg/names"));
+        for wrong in ["mysql://me:secret@host/names", "names", "postgresql://me:secret@host:port/names"] {
+            let error = Server::parse(wrong).unwrap_err().to_string();
+            assert!(error.contains("expected postgresql://") && !error.contains("secret"), "{error}");
+        }
+    }
+}

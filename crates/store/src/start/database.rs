@@ -1,0 +1,54 @@
+//! The metadata's database, as `store.toml` says: in a directory, or on a PostgreSQL server.
+
+use super::StartOptions;
+use crate::config::{METADATA_NAME, StoreConfig};
+use crate::error::{Error, ErrorKind, Result};
+use crate::metadata::database::Database;
+use crate::metadata::database::embedded::{self, Embedded};
+use crate::metadata::database::postgresql::{self, Postgresql, Server};
+use std::path::PathBuf;
+use std::sync::Arc;
+use thalweg_trace::machine;
+
+/// Whether there can be one, before anything is made or anybody else is asked about it.
+pub(super) fn look(config: &StoreConfig, start: StartOptions) -> Result<()> {
+    let directory = &config.metadata.directory;
+    if let Some(address) = &config.metadata.database {
+        return Ok(Server::parse(address).and_then(|server| Postgresql::look(&server, &options(config, start)))?);
+    }
+    if !start.initialise && !Embedded::is_in(directory) {
+        let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
+        return Err(Error::new(ErrorKind::Absent, format!("{} holds no metadata: {what}", directory.display())));
+    }
+    Ok(())
+}
+
+/// Opens it: with what the person who starts it should know.
+pub(super) fn open(config: &StoreConfig, start: StartOptions) -> Result<(Arc<dyn Database>, Vec<String>)> {
+    if let Some(address) = &config.metadata.database {
+        let database = Server::parse(address).and_then(|server| Postgresql::open(server, &options(config, start)))?;
+        return Ok((Arc::new(database), Vec::new()));
+    }
+    let options = embedded::Options { drop_damaged: start.drop_damaged_log, ..embedded::Options::default() };
+    let database = Embedded::open(&config.metadata.directory, options)?;
+    let notes = database.recovery().note().into_iter().chain(database.full_disk()).collect();
+    Ok((Arc::new(database), notes))
+}
+
+fn options(config: &StoreConfig, start: StartOptions) -> postgresql::Options {
+    postgresql::Options {
+        store: config.store,
+        initialise: start.initialise,
+        cache_bytes: postgresql::CACHE_BYTES,
+        holder: format!("{METADATA_NAME} on {}, process {}", machine::host_name(), std::process::id()),
+    }
+}
+
+/// A directory on the disk of which names take room; on another machine, that of `store.toml`.
+pub(super) fn directory(config: &StoreConfig) -> PathBuf {
+    match (&config.metadata.database, config.path.parent()) {
+        (Some(_), Some(beside)) if !beside.as_os_str().is_empty() => beside.to_owned(),
+        (Some(_), _) => PathBuf::from("."),
+        (None, _) => config.metadata.directory.clone(),
+    }
+}

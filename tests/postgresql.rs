@@ -1,0 +1,160 @@
+//! A real PostgreSQL server for a test: on a socket in a temporary directory, without privilege, with the settings it comes with where they
+//! decide what survives a sync. What is not synced stays in memory for as long as can be set, so that a crash does lose it. It ends with the test.
+//!
+//! The test programs that need one share this file.
+
+#![allow(dead_code, unreachable_pub)] // each test program uses a part of it, in a module of its own
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// Far more than a start takes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(60);
+/// Who owns the server's files and databases.
+const USER: &str = "thalweg";
+
+/// See the module.
+pub struct Server {
+    programs: PathBuf,
+    directory: tempfile::TempDir,
+    process: Option<Child>,
+}
+
+impl Server {
+    /// A running server with an empty database `names`; `None`, with the reason printed, where there is no PostgreSQL.
+    pub fn start() -> Option<Server> {
+        let Some(programs) = programs() else {
+            println!("SKIPPED: PostgreSQL is not installed (postgres, initdb)");
+            return None;
+        };
+        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let mut server = Server { programs, directory, process: None };
+        if rustix::process::geteuid().is_root() {
+            let unprivileged = (rustix::process::Uid::from_raw(65534), rustix::process::Gid::from_raw(65534));
+            rustix::fs::chown(server.directory.path(), Some(unprivileged.0), Some(unprivileged.1)).unwrap();
+        }
+        // (Whether the files of the new cluster survive power loss while they are made is nobody's promise.)
+        let data = server.data();
+        server.run("initdb", &["-D", &data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
+        server.begin();
+        server.create("names");
+        Some(server)
+    }
+
+    fn data(&self) -> String {
+        self.directory.path().join("data").display().to_string()
+    }
+
+    /// Where its socket is.
+    pub fn socket(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// The address of a database.
+    pub fn address(&self, database: &str) -> String {
+        self.address_of(USER, database)
+    }
+
+    /// The same for another user.
+    pub fn address_of(&self, user: &str, database: &str) -> String {
+        format!("postgresql:///{database}?host={}&user={user}", self.socket().display())
+    }
+
+    /// Makes a database.
+    pub fn create(&self, database: &str) {
+        self.sql("postgres", &format!("CREATE DATABASE {database}"));
+    }
+
+    /// Runs SQL, and answers what it says, without columns' names.
+    #[track_caller]
+    pub fn sql(&self, database: &str, sql: &str) -> String {
+        let host = self.socket().display().to_string();
+        self.run("psql", &["-X", "-h", &host, "-U", USER, "-d", database, "-v", "ON_ERROR_STOP=1", "-Atc", sql])
+    }
+
+    /// Starts it, after a kill.
+    pub fn begin(&mut self) {
+        let log = std::fs::File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
+        let socket = format!("unix_socket_directories={}", self.socket().display());
+        let data = self.data();
+        let arguments = ["-D", &data, "-c", "listen_addresses=", "-c", &socket, "-c", "max_connections=60", "-c", "wal_writer_delay=10s"];
+        let mut command = self.command("postgres", &arguments);
+        self.process = Some(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
+        let begun = Instant::now();
+        let host = self.socket().display().to_string();
+        while !self.command("pg_isready", &["-q", "-h", &host]).status().is_ok_and(|status| status.success()) {
+            assert!(begun.elapsed() < LIMIT, "PostgreSQL did not start: {}", self.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    /// Kills it, with all its processes, as a crash does: what is not on stable storage of its own log is lost.
+    pub fn kill(&mut self) {
+        let Some(mut process) = self.process.take() else { return };
+        let pid = process.id();
+        let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
+        let signal = |pid: u32, signal| {
+            if let Some(pid) = rustix::process::Pid::from_raw(pid.cast_signed()) {
+                let _ = rustix::process::kill_process(pid, signal);
+            }
+        };
+        // Nobody is to write anything more when the first of them is gone.
+        signal(pid, rustix::process::Signal::STOP);
+        let children: Vec<u32> = children.split_whitespace().filter_map(|child| child.parse().ok()).collect();
+        children.iter().for_each(|child| signal(*child, rustix::process::Signal::KILL));
+        signal(pid, rustix::process::Signal::KILL);
+        process.wait().unwrap();
+        let begun = Instant::now();
+        while children.iter().any(|child| Path::new(&format!("/proc/{child}/exe")).read_link().is_ok()) {
+            assert!(begun.elapsed() < LIMIT, "PostgreSQL's processes do not end");
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        // The lock file names a process that is gone.
+        let _ = std::fs::remove_file(Path::new(&self.data()).join("postmaster.pid"));
+    }
+
+    /// What it logged.
+    pub fn log(&self) -> String {
+        std::fs::read_to_string(self.directory.path().join("log")).unwrap_or_default()
+    }
+
+    fn command(&self, program: &str, arguments: &[&str]) -> Command {
+        let program = self.programs.join(program);
+        let mut command = Command::new("setpriv");
+        // It ends with the test, however that ends.
+        command.args(["--pdeathsig", "QUIT"]);
+        if rustix::process::geteuid().is_root() {
+            command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        }
+        command.arg("--").arg(program).args(arguments).current_dir(self.directory.path());
+        command.env("LC_ALL", "C").env_remove("PGPASSWORD");
+        command
+    }
+
+    #[track_caller]
+    fn run(&self, program: &str, arguments: &[&str]) -> String {
+        let output = self.command(program, arguments).stdin(Stdio::null()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{program} {arguments:?}: {said}{}", self.log());
+        String::from_utf8_lossy(&output.stdout).trim_end().to_owned()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+/// Where the server's programs are: in PATH, or where Debian keeps those of each version.
+fn programs() -> Option<PathBuf> {
+    let mut places: Vec<PathBuf> = std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default()).collect();
+    if let Ok(versions) = std::fs::read_dir("/usr/lib/postgresql") {
+        let mut versions: Vec<PathBuf> = versions.flatten().map(|version| version.path().join("bin")).collect();
+        versions.sort();
+        places.extend(versions.into_iter().rev());
+    }
+    let needed = ["postgres", "initdb", "pg_isready", "psql"];
+    places.into_iter().find(|place| needed.iter().all(|program| place.join(program).is_file()))
+}
