@@ -24,11 +24,17 @@ pub struct Server {
 impl Server {
     /// A running server with an empty database `names`; `None`, with the reason printed, where there is no PostgreSQL.
     pub fn start() -> Option<Server> {
+        let memory = Path::new("/dev/shm");
+        Server::start_in(if memory.is_dir() { memory } else { Path::new("/tmp") })
+    }
+
+    /// The same with its files in a directory of this one.
+    pub fn start_in(scratch: &Path) -> Option<Server> {
         let Some(programs) = programs() else {
             println!("SKIPPED: PostgreSQL is not installed (postgres, initdb)");
             return None;
         };
-        let directory = tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap();
+        let directory = tempfile::tempdir_in(scratch).unwrap();
         let mut server = Server { programs, directory, process: None };
         if rustix::process::geteuid().is_root() {
             let unprivileged = (rustix::process::Uid::from_raw(65534), rustix::process::Gid::from_raw(65534));

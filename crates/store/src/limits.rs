@@ -44,6 +44,10 @@ pub const DRAFT_KEPT_ALIVE: Duration = Duration::from_secs(1);
 pub const DRAFT_GRACES: u32 = 15;
 /// How long a refused connection is retried at most.
 pub const REFUSED: Duration = Duration::from_millis(500);
+/// Silence after which one of several metadata services is passed over for the next.
+pub const ONE_OF_SEVERAL: Duration = Duration::from_secs(2);
+/// Between two rounds through them, while none is active.
+pub const BETWEEN_SEVERAL: Duration = Duration::from_millis(100);
 /// Recording sessions that one server keeps at a time.
 pub const SESSIONS: usize = 16;
 /// Events that one server keeps for one session; past it they are counted as lost.

@@ -1,6 +1,6 @@
 //! The addresses by which stores, servers and places in stores are named.
 //!
-//! `thal://HOST:PORT` names a store by its metadata service, and `thal://HOST:PORT/path` a place in it. Behind the port may stand `#` and the
+//! `thal://HOST:PORT` names a store by its metadata service (several, of which one is active, stand with commas between them), and `thal://HOST:PORT/path` a place in it. Behind the port may stand `#` and the
 //! fingerprint of the server's key, or `#plain`: see [`super::Pin`]. It stands before the path, since names of files have every character but `/`.
 
 use super::StoreConfig;
@@ -113,7 +113,7 @@ impl StorePath {
             "" => None,
             host => {
                 let (place, _) = split_pin(host)?;
-                check_address(place).map_err(|problem| bad(&problem))?;
+                place.split(',').try_for_each(check_address).map_err(|problem| bad(&problem))?;
                 Some(StoreAddress::Service(host.to_owned()))
             }
         };

@@ -10,6 +10,7 @@
 //! address = "127.0.0.1:7400"
 //! directory = "metadata"
 //! database = "postgresql://thalweg@db/names"   # instead of a directory
+//! standby = ["10.0.0.2:7400"]         # services that take over, where the names are in such a database
 //!
 //! [[servers]]
 //! name = "io0"
@@ -42,6 +43,8 @@ use thalweg_trace::machine;
 
 /// The name under which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";
+/// What the names begin with under which `serve` starts metadata services that take over.
+pub const STANDBY_NAME: &str = "standby";
 /// A `store.toml` is at most this long.
 const FILE_BYTES: u64 = 4 << 20;
 /// I/O servers of one store.
@@ -73,6 +76,8 @@ pub struct MetadataConfig {
     pub directory: PathBuf,
     /// The database on a PostgreSQL server that is used instead: `postgresql://…`.
     pub database: Option<String>,
+    /// Where the services are that take over when this one is gone; in order, named `standby1` and so on.
+    pub standby: Vec<String>,
     /// The label of its machine.
     pub node: Option<String>,
     /// Its key, if it encrypts.
@@ -112,6 +117,8 @@ struct FileMetadata {
     address: toml::Spanned<String>,
     directory: Option<toml::Spanned<PathBuf>>,
     database: Option<toml::Spanned<String>>,
+    #[serde(default)]
+    standby: Vec<toml::Spanned<String>>,
     node: Option<toml::Spanned<String>>,
     key: Option<toml::Spanned<String>>,
 }
@@ -142,6 +149,8 @@ struct WrittenMetadata<'a> {
     directory: &'a Path,
     #[serde(skip_serializing_if = "Option::is_none")]
     database: Option<&'a str>,
+    #[serde(skip_serializing_if = "<[String]>::is_empty")]
+    standby: &'a [String],
     #[serde(skip_serializing_if = "Option::is_none")]
     node: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,6 +224,7 @@ impl StoreConfig {
                 address: &self.metadata.address,
                 directory: &directory,
                 database: self.metadata.database.as_deref(),
+                standby: &self.metadata.standby,
                 node: self.metadata.node.as_deref(),
                 key: key(&self.metadata.key),
             },
@@ -250,7 +260,23 @@ impl StoreConfig {
 
     /// Where the metadata service is, with what is known of it.
     pub fn service(&self) -> String {
-        pinned(&self.metadata.address, self.pin(self.metadata.key))
+        let mut places = vec![self.metadata.address.as_str()];
+        places.extend(self.metadata.standby.iter().map(String::as_str));
+        pinned(&places.join(","), self.pin(self.metadata.key))
+    }
+
+    /// Where a metadata service of this name listens: `metadata`, or `standby1` and so on.
+    pub(crate) fn metadata_address(&self, name: &str) -> Option<&str> {
+        if name == METADATA_NAME {
+            return Some(&self.metadata.address);
+        }
+        let number: usize = name.strip_prefix(STANDBY_NAME)?.parse().ok()?;
+        self.metadata.standby.get(number.checked_sub(1)?).map(String::as_str)
+    }
+
+    /// Whether there are several metadata services, of which one is active.
+    pub fn has_standbys(&self) -> bool {
+        !self.metadata.standby.is_empty()
     }
 
     /// Who is who, for clients.
@@ -276,6 +302,8 @@ impl StoreConfig {
     pub fn server(&self, name: &str) -> Result<&ServerConfig> {
         self.servers.iter().find(|s| s.name == name).ok_or_else(|| {
             let mut names = vec![METADATA_NAME];
+            let standbys: Vec<String> = (1..=self.metadata.standby.len()).map(|number| format!("{STANDBY_NAME}{number}")).collect();
+            names.extend(standbys.iter().map(String::as_str));
             names.extend(self.servers.iter().map(|s| s.name.as_str()));
             Error::new(ErrorKind::NotFound, format!("{} has no server `{name}`: it has {}", self.path.display(), names.join(", ")))
         })
@@ -296,11 +324,23 @@ impl Checker<'_> {
             .ok_or_else(|| self.error(&file.store, "store", "expected 16 hexadecimal digits"))?;
         let base = self.path.parent().unwrap_or(Path::new(""));
         let mut addresses = vec![self.address("metadata.address", &file.metadata.address)?];
+        for standby in &file.metadata.standby {
+            let address = self.address("metadata.standby", standby)?;
+            if addresses.contains(&address) {
+                return Err(self.error(standby, "metadata.standby", "two servers have this address"));
+            }
+            if file.metadata.database.is_none() {
+                let problem = "expected a `database` on a PostgreSQL server too: the embedded one has one service";
+                return Err(self.error(standby, "metadata.standby", problem));
+            }
+            addresses.push(address);
+        }
         let mut directories = vec![self.metadata_directory(base, &file.metadata)?];
         let metadata = MetadataConfig {
             address: addresses[0].clone(),
             directory: directories[0].clone(),
             database: file.metadata.database.as_ref().map(|database| self.database(database)).transpose()?,
+            standby: addresses[1..].to_vec(),
             node: file.metadata.node.as_ref().map(|n| self.label("metadata.node", n)).transpose()?,
             key: self.key("metadata.key", file.metadata.key.as_ref())?,
         };
@@ -452,6 +492,10 @@ targets = ["/x/c"]
         // The first directory of a store is a target, and has the file in it.
         config.servers[0].targets[0].1 = directory.path().to_owned();
         config.metadata.database = Some("postgresql://me@db/names".into());
+        config.metadata.standby = vec!["10.0.0.2:7400".into(), "10.0.0.3:7400".into()];
+        assert_eq!(config.service(), "127.0.0.1:7400,10.0.0.2:7400,10.0.0.3:7400");
+        let listens = ["metadata", "standby1", "standby2", "standby3", "standby0"].map(|name| config.metadata_address(name));
+        assert_eq!(listens, [Some("127.0.0.1:7400"), Some("10.0.0.2:7400"), Some("10.0.0.3:7400"), None, None]);
         config.write().unwrap();
         assert_eq!(StoreConfig::read(&path).unwrap(), config);
     }
@@ -475,6 +519,8 @@ targets = ["/x/c"]
                 .contains("at least one")
         );
         assert!(wrong("directory = \"metadata\"\n", "").contains("expected a `directory`, or a `database`"));
+        let standby = wrong("directory = \"metadata\"", "directory = \"metadata\"\nstandby = [\"h:1\"]");
+        assert!(standby.starts_with("/s/store.toml:6: metadata.standby `h:1`: expected a `database`"), "{standby}");
         let database = wrong("directory = \"metadata\"", "database = \"mysql://me:secret@host/names\"");
         assert!(database.starts_with("/s/store.toml:5: metadata.database: ") && !database.contains("secret"), "{database}");
         assert!(error("store = ").starts_with("/s/store.toml:1: "));

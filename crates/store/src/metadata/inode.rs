@@ -536,7 +536,11 @@ fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
 
 impl From<DatabaseError> for Error {
     fn from(error: DatabaseError) -> Error {
-        let kind = if error.full { ErrorKind::NoSpace } else { ErrorKind::Io };
+        let kind = match error {
+            DatabaseError { full: true, .. } => ErrorKind::NoSpace,
+            DatabaseError { held: true, .. } => ErrorKind::Busy,
+            _ => ErrorKind::Io,
+        };
         Error::new(kind, error.to_string())
     }
 }

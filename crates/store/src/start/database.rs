@@ -1,22 +1,21 @@
 //! The metadata's database, as `store.toml` says: in a directory, or on a PostgreSQL server.
 
-use super::StartOptions;
 use crate::config::{METADATA_NAME, StoreConfig};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::Database;
 use crate::metadata::database::embedded::{self, Embedded};
-use crate::metadata::database::postgresql::{self, Postgresql, Server};
+use crate::metadata::database::postgresql::{self, Options, Postgresql, Server};
 use std::path::PathBuf;
 use std::sync::Arc;
 use thalweg_trace::machine;
 
 /// Whether there can be one, before anything is made or anybody else is asked about it.
-pub(super) fn look(config: &StoreConfig, start: StartOptions) -> Result<()> {
+pub(super) fn look(config: &StoreConfig, initialise: bool) -> Result<()> {
     let directory = &config.metadata.directory;
     if let Some(address) = &config.metadata.database {
-        return Ok(Server::parse(address).and_then(|server| Postgresql::look(&server, &options(config, start)))?);
+        return Ok(Server::parse(address).and_then(|server| Postgresql::look(&server, &options(config, initialise)))?);
     }
-    if !start.initialise && !Embedded::is_in(directory) {
+    if !initialise && !Embedded::is_in(directory) {
         let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
         return Err(Error::new(ErrorKind::Absent, format!("{} holds no metadata: {what}", directory.display())));
     }
@@ -24,21 +23,26 @@ pub(super) fn look(config: &StoreConfig, start: StartOptions) -> Result<()> {
 }
 
 /// Opens it: with what the person who starts it should know.
-pub(super) fn open(config: &StoreConfig, start: StartOptions) -> Result<(Arc<dyn Database>, Vec<String>)> {
+pub(super) fn open(
+    config: &StoreConfig,
+    (initialise, drop_damaged, take_over): (bool, bool, Option<i64>),
+) -> Result<(Arc<dyn Database>, Vec<String>)> {
     if let Some(address) = &config.metadata.database {
-        let database = Server::parse(address).and_then(|server| Postgresql::open(server, &options(config, start)))?;
+        let database =
+            Server::parse(address).and_then(|server| Postgresql::open(server, &Options { take_over, ..options(config, initialise) }))?;
         return Ok((Arc::new(database), Vec::new()));
     }
-    let options = embedded::Options { drop_damaged: start.drop_damaged_log, ..embedded::Options::default() };
+    let options = embedded::Options { drop_damaged, ..embedded::Options::default() };
     let database = Embedded::open(&config.metadata.directory, options)?;
     let notes = database.recovery().note().into_iter().chain(database.full_disk()).collect();
     Ok((Arc::new(database), notes))
 }
 
-fn options(config: &StoreConfig, start: StartOptions) -> postgresql::Options {
-    postgresql::Options {
+fn options(config: &StoreConfig, initialise: bool) -> Options {
+    Options {
         store: config.store,
-        initialise: start.initialise,
+        initialise,
+        take_over: None,
         cache_bytes: postgresql::CACHE_BYTES,
         holder: format!("{METADATA_NAME} on {}, process {}", machine::host_name(), std::process::id()),
     }
@@ -51,4 +55,16 @@ pub(super) fn directory(config: &StoreConfig) -> PathBuf {
         (Some(_), _) => PathBuf::from("."),
         (None, _) => config.metadata.directory.clone(),
     }
+}
+
+/// Waits while another metadata service of the store is active, until it is gone or gives no sign of life, or `is_over`. The epoch that it is
+/// in then, for [`super::StartOptions::take_over`]; `None`: it is over.
+///
+/// # Errors
+/// When the store's names are not in a PostgreSQL database, or it says that this user may not read there.
+pub fn stand_by(config: &StoreConfig, is_over: &dyn Fn() -> bool) -> Result<Option<i64>> {
+    let Some(address) = &config.metadata.database else {
+        return Err(Error::new(ErrorKind::Invalid, format!("{}: nobody stands by without a `database`", config.path.display())));
+    };
+    Ok(Server::parse(address).and_then(|server| postgresql::stand_by(&server, config.store, is_over))?)
 }

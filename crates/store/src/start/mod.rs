@@ -8,6 +8,7 @@ mod credentials;
 mod database;
 
 pub use self::credentials::init as init_credential;
+pub use self::database::stand_by;
 use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
 use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
@@ -50,6 +51,8 @@ pub struct StartOptions {
     pub drop_damaged_log: bool,
     /// The devices that the store pretends to have.
     pub emulated: Option<Emulation>,
+    /// Take over from a metadata service that gives no sign of life: the epoch that [`stand_by`] has found it in.
+    pub take_over: Option<i64>,
 }
 
 /// What store to start.
@@ -133,12 +136,17 @@ impl RunningStore {
 
     /// Why one of its servers answers nothing more, if a request left it in doubt. What is left to do is to stop it.
     pub fn failure(&self) -> Option<Error> {
-        self.running().find_map(Running::failure)
+        let ended = self.metadata.as_ref().and_then(|(_, service)| service.namespace().database().ended());
+        let ended = ended.map(|error| Error::from(error).at_server(METADATA_NAME));
+        self.running().find_map(Running::failure).or(ended)
     }
 
     /// Calls `notify` when there is a [`RunningStore::failure`].
     pub fn on_failure(&self, notify: impl Fn() + Clone + Send + 'static) {
         self.running().for_each(|running| running.on_failure(notify.clone()));
+        if let Some((_, service)) = &self.metadata {
+            service.namespace().database().on_end(Box::new(notify));
+        }
     }
 
     /// The names of the servers that run here, `metadata` among them.
@@ -176,9 +184,9 @@ impl RunningStore {
             None => Ok(()),
             Some((mut running, service)) => {
                 // What a service in doubt has in memory is not put in order: what it answered is in the log, as after a kill.
-                let reported = if running.failure().is_none() { service.before_stop() } else { Ok(()) };
+                let reported = if failure.is_none() { service.before_stop() } else { Ok(()) };
                 running.stop();
-                running.failure().map_or_else(|| service.close().and(reported), Err)
+                running.failure().or(failure.clone()).map_or_else(|| service.close().and(reported), Err)
             }
         };
         self.io.clear();
@@ -229,7 +237,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     if options.database.is_some() {
         config.metadata.database.clone_from(&options.database);
         // What is wrong with it is found before there is half a store.
-        database::look(&config, start).map_err(|e| e.at_server(METADATA_NAME))?;
+        database::look(&config, start.initialise).map_err(|e| e.at_server(METADATA_NAME))?;
     }
     if let Some(node) = &options.node {
         config.servers.iter_mut().for_each(|s| s.node.clone_from(node));
@@ -255,25 +263,29 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     Ok(store)
 }
 
-/// Starts one server of a `store.toml`: `metadata`, or an I/O server by its name. It listens on the
+/// Starts one server of a `store.toml`: `metadata`, `standby1` and so on, or an I/O server by its name. It listens on the
 /// address that the file gives it; the others need not be there.
 ///
 /// # Errors
-/// When there is no such server, its directory is another's, or its port is in use; [`ErrorKind::Absent`] as for [`up`].
+/// When there is no such server, its directory is another's, or its port is in use; [`ErrorKind::Absent`] as for [`up`]; [`ErrorKind::Busy`]
+/// when another metadata service is active.
 pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<RunningStore> {
     if start.plain && !config.plain {
         let problem =
             format!("{}: the servers of a store encrypt or none does: put `plain = true` there, above [metadata]", config.path.display());
         return Err(Error::new(ErrorKind::Invalid, problem));
     }
-    let address = if name == METADATA_NAME { &config.metadata.address } else { &config.server(name)?.address };
+    let of_metadata = config.metadata_address(name);
+    let address = of_metadata.map_or_else(|| config.server(name).map(|server| server.address.as_str()), Ok)?;
     let listener = listen(address)?;
+    let name = if of_metadata.is_some() { METADATA_NAME } else { name };
     // Who serves names says where all others are; the others need to know where the names are.
     let needs = |server: &str| name == METADATA_NAME || server == METADATA_NAME || server == name;
     let mut store = RunningStore::of(config, start.initialise, needs)?;
     if name == METADATA_NAME {
-        store.publish();
         store.start_metadata(listener, start)?;
+        // One that stands by instead takes nothing away when it is dropped.
+        store.publish();
     } else {
         store.start_io(config.server(name)?, listener, start)?;
     }
@@ -322,7 +334,14 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
     Ok(StoreConfig {
         path: base.join(STORE_FILE),
         store: random_u64() | 1,
-        metadata: MetadataConfig { address: String::new(), directory: base.join("metadata"), database: None, node: Some(node), key: None },
+        metadata: MetadataConfig {
+            address: String::new(),
+            directory: base.join("metadata"),
+            database: None,
+            standby: Vec::new(),
+            node: Some(node),
+            key: None,
+        },
         servers,
         credential: StoreConfig::usual_credential(&base.join(STORE_FILE))?,
         plain: false,
@@ -407,7 +426,7 @@ impl RunningStore {
         let begin = || -> Result<(Running, Arc<MetadataService>)> {
             let config = &self.config;
             let node = config.metadata.node.clone().unwrap_or_else(machine::node);
-            database::look(config, start)?;
+            database::look(config, start.initialise)?;
             let peers = Connect {
                 timeout: PEER_SILENCE,
                 client: METADATA_NAME.into(),
@@ -417,17 +436,17 @@ impl RunningStore {
                 ..Connect::default()
             };
             let seen = Seen { servers: seen_by(config, &peers), accepts_older: start.accept_older_metadata };
-            let (database, notes) = database::open(config, start)?;
+            let (database, notes) = database::open(config, (start.initialise, start.drop_damaged_log, start.take_over))?;
             self.notes.extend(notes);
             let owner = Owner { mode: 0o755, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() };
-            let namespace = Arc::new(Namespace::open(database, config.map(), owner, &seen)?);
+            let namespace = Arc::new(Namespace::open(Arc::clone(&database), config.map(), owner, &seen)?);
             let options = MetadataOptions {
                 gate: Arc::clone(&self.gate),
                 name: METADATA_NAME.into(),
                 node: node.clone(),
                 directory: database::directory(config),
                 grace: GRACE,
-                boot_id: machine::boot_id(),
+                boot_id: database.boot_id().unwrap_or_else(machine::boot_id),
             };
             self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));
             let service = Arc::new(MetadataService::new(namespace, Arc::new(Remote::new(peers)), options)?);

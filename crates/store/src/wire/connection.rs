@@ -8,7 +8,7 @@ use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_er
 use super::recorded::Recorded;
 use super::socket;
 use super::{patience, proving};
-use crate::config::without_pin;
+use crate::config::{pinned, split_pin, without_pin};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::{CommonReply, CommonRequest, HelloReply, ServiceStart};
@@ -68,13 +68,40 @@ impl<R> Reply<R> {
     }
 }
 
+/// What connecting to a service fails with that is not the active one.
+const IS_AWAY: [ErrorKind; 4] = [ErrorKind::Refused, ErrorKind::Reset, ErrorKind::TimedOut, ErrorKind::Io];
+
 impl Connection {
     /// Connects and says hello.
     ///
     /// # Errors
     /// Refused, silent, another store, another version, not a server of ours: each names the address.
     pub fn connect(address: &str, options: &Connect) -> Result<Connection> {
-        Connection::open(address, options).map_err(|e| e.at_server(without_pin(address)))
+        let Some((first, others)) = split_pin(address).ok().and_then(|(places, pin)| Some((places.split_once(',')?, pin))) else {
+            return Connection::open(address, options).map_err(|e| e.at_server(without_pin(address)));
+        };
+        let places: Vec<String> = std::iter::once(first.0).chain(first.1.split(',')).map(|place| pinned(place, others)).collect();
+        Connection::to_active(&places, options).map_err(|e| e.at_server(without_pin(address)))
+    }
+
+    /// Connects to the one of several services that is active; while none is, waits for one to take over.
+    fn to_active(places: &[String], options: &Connect) -> Result<Connection> {
+        let (begun, patience) = (Instant::now(), patience::left(options.timeout));
+        let attempt = Connect { timeout: limits::ONE_OF_SEVERAL.min(options.timeout), refused: Duration::ZERO, ..options.clone() };
+        loop {
+            let mut last = Error::new(ErrorKind::Refused, "no metadata service is active");
+            for place in places {
+                match Connection::open(place, &attempt) {
+                    Ok(connection) => return connection.with_silence(options.timeout),
+                    Err(error) if IS_AWAY.contains(&error.kind()) => last = error,
+                    Err(error) => return Err(error),
+                }
+            }
+            if begun.elapsed() >= patience {
+                return Err(last);
+            }
+            std::thread::sleep(limits::BETWEEN_SEVERAL);
+        }
     }
 
     fn open(address: &str, options: &Connect) -> Result<Connection> {

@@ -74,7 +74,14 @@ pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIter
     let config = StoreConfig {
         path: directory.join("store.toml"),
         store: STORE,
-        metadata: MetadataConfig { address: String::new(), directory: directory.join("metadata"), database: None, node: None, key: None },
+        metadata: MetadataConfig {
+            address: String::new(),
+            directory: directory.join("metadata"),
+            database: None,
+            standby: Vec::new(),
+            node: None,
+            key: None,
+        },
         servers: vec![ServerConfig { name: name.to_owned(), node: "here".into(), address: address.to_owned(), targets, key: None }],
         credential: directory.join("store.credential"),
         plain: false,

@@ -5,7 +5,8 @@
 use super::starting::{self, StartFlags, until_stopped};
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
-use thalweg_store::{config::StoreConfig, start};
+use thalweg_store::start::{self, RunningStore};
+use thalweg_store::{ErrorKind, config::StoreConfig};
 
 /// Arguments of `thalweg serve`.
 #[derive(clap::Args)]
@@ -14,7 +15,7 @@ pub(crate) struct Arguments {
     /// The store.toml that describes the store
     #[arg(long, value_name = "FILE")]
     store: PathBuf,
-    /// The server to run: `metadata`, or the name of an I/O server
+    /// The server to run: `metadata`, `standby1` for the first address below `standby`, or the name of an I/O server
     #[arg(long)]
     name: String,
     /// The metadata service's database on a PostgreSQL server, instead of what store.toml says
@@ -31,9 +32,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.metadata_database.is_some() {
         config.metadata.database.clone_from(&arguments.metadata_database);
     }
-    let store = start::serve(&config, &arguments.name, arguments.start.options()).map_err(Failure::failed)?;
+    let Some(store) = active(&config, arguments, &interrupt)? else { return Ok(()) };
     arguments.start.warn(&store);
-    let listens = store.listens(&arguments.name).map_or_else(String::new, |a| a.to_string());
+    let listens = store.names().next().and_then(|name| store.listens(name)).map_or_else(String::new, |a| a.to_string());
     output::line(&format!("{} {listens}", arguments.name))?;
     until_stopped(store, &interrupt)
+}
+
+/// The server, when it serves. Of several metadata services one is active, and the others stand by; `None`: until somebody ended that.
+fn active(config: &StoreConfig, arguments: &Arguments, interrupt: &Interrupt) -> Result<Option<RunningStore>, Failure> {
+    let mut options = arguments.start.options();
+    loop {
+        match start::serve(config, &arguments.name, options) {
+            Err(error) if error.kind() == ErrorKind::Busy && config.has_standbys() => output::note(&format!("standing by: {error}")),
+            other => return other.map(Some).map_err(Failure::failed),
+        }
+        options.take_over = start::stand_by(config, &|| interrupt.is_raised()).map_err(Failure::failed)?;
+        if options.take_over.is_none() {
+            return Ok(None);
+        }
+    }
 }

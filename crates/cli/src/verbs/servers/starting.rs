@@ -38,6 +38,7 @@ impl StartFlags {
             accept_older_metadata: self.accept_older_metadata,
             drop_damaged_log: self.drop_damaged_log,
             emulated: None,
+            take_over: None,
         }
     }
 

@@ -170,7 +170,7 @@ impl Wires {
             *slot = Some(match peer {
                 Peer::Metadata => {
                     let (options, recording) = self.names.dialing();
-                    let mut pipe = Pipe::start(self.names.address(), self.names.address(), &options, self.timeout)?;
+                    let mut pipe = Pipe::start(self.names.address(), &self.names.active_address(), &options, self.timeout)?;
                     if let Some((mode, session)) = recording {
                         pipe.record(&mode, session);
                     }

@@ -23,6 +23,8 @@ const CLOSED_AT_ONCE: usize = 256;
 
 pub(super) struct Inner {
     pub(super) address: String,
+    /// The one of several services that was active when this client last connected.
+    pub(super) active: Mutex<String>,
     /// The start of the service that this client has met last.
     service: Mutex<ServiceStart>,
     pub(super) slots: Vec<Fair<Slot>>,
@@ -114,10 +116,12 @@ impl Inner {
     pub(super) fn new(address: &str, first: Connection, options: &Connect) -> Inner {
         let (store, emulated) = (first.hello().store, first.hello().emulated);
         let service = Mutex::new(first.hello().service_start);
+        let active = Mutex::new(first.address().to_owned());
         let mut slots = vec![Fair::new(Slot { connection: Some(first), ..Slot::default() })];
         slots.extend((1..CONNECTIONS).map(|_| Fair::default()));
         Inner {
             address: address.to_owned(),
+            active,
             service,
             slots,
             next: AtomicUsize::new(0),
@@ -198,6 +202,7 @@ impl Inner {
         slot.closed.clear();
         let options = self.options.lock().clone();
         let mut connection = Connection::connect(&self.address, &options)?;
+        connection.address().clone_into(&mut self.active.lock());
         *self.service.lock() = connection.hello().service_start;
         let each = |(id, uses): (&FileId, &Uses)| {
             let reading = std::iter::repeat_n((*id, false), uses.reading as usize);

@@ -1,7 +1,7 @@
 //! The client's side: calls on names, over a few connections that are made again when they break.
 //!
-//! While the service is away, calls fail within [`crate::limits::REFUSED`]; when it is back, they work
-//! again, and the files that are open here are said to be open. A call that changes something is never
+//! While the service is away, calls fail within [`crate::limits::REFUSED`], or wait for another one to take over where there are several;
+//! when it is back, they work again, and the files that are open here are said to be open. A call that changes something is never
 //! sent twice: a connection that the service has closed is noticed before it is used, and what breaks
 //! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
 
@@ -107,6 +107,11 @@ impl MetadataClient {
     /// The service's address.
     pub fn address(&self) -> &str {
         &self.inner.address
+    }
+
+    /// The one of several services that was active when this client last connected.
+    pub(crate) fn active_address(&self) -> String {
+        self.inner.active.lock().clone()
     }
 
     /// The devices that the store pretended to have when it was connected to.

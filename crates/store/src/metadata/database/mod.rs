@@ -87,12 +87,14 @@ pub struct DatabaseError {
     pub problem: String,
     /// Whether the device is full: then nothing is wrong that space does not mend.
     pub full: bool,
+    /// Whether another service has it, which is active.
+    pub held: bool,
 }
 
 impl DatabaseError {
     /// An error at `path`.
     pub fn new(path: &std::path::Path, problem: impl Into<String>) -> DatabaseError {
-        DatabaseError { path: path.to_owned(), problem: problem.into(), full: false }
+        DatabaseError { path: path.to_owned(), problem: problem.into(), full: false, held: false }
     }
 
     /// An input or output error at `path`, while doing `what`.
@@ -101,6 +103,7 @@ impl DatabaseError {
             path: path.to_owned(),
             problem: format!("{what}: {error}"),
             full: matches!(error.kind(), std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded),
+            held: false,
         }
     }
 }
@@ -205,6 +208,19 @@ pub(crate) trait Database: Send + Sync {
     /// Whether what it answers can be relied on at this moment: it is not, where another service may have taken over.
     fn is_usable(&self) -> Result<(), DatabaseError> {
         Ok(())
+    }
+
+    /// Why it answers nothing any more, if that is so.
+    fn ended(&self) -> Option<DatabaseError> {
+        None
+    }
+
+    /// Calls `notify` when it answers nothing any more.
+    fn on_end(&self, _notify: Box<dyn FnOnce() + Send>) {}
+
+    /// Identifies what returned changes may have been lost with: another one says that some may. `None`: this machine's start.
+    fn boot_id(&self) -> Option<String> {
+        None
     }
 
     /// Prepares for a quick next start; called once, when the service stops in an orderly way.

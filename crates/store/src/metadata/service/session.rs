@@ -15,7 +15,7 @@ use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId, machine};
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId};
 
 impl Service for MetadataService {
     fn hello(&self, hello: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
@@ -33,7 +33,7 @@ impl Service for MetadataService {
             server: self.options.name.clone(),
             service: ServiceKind::Metadata,
             node: self.options.node.clone(),
-            boot_id: machine::boot_id(),
+            boot_id: self.options.boot_id.clone(),
             verifier: self.verifier,
             store,
             service_start: self.namespace.service_start(),

@@ -1,6 +1,7 @@
 //! The metadata service, through its client.
 
 mod drafts;
+mod failover;
 mod in_postgresql;
 mod locks;
 mod lots;

@@ -5,9 +5,9 @@
 //! [`STALE`]. So the active service answers nothing after [`VALID`] without a beat that it knows has arrived: nobody reads what
 //! another service has changed meanwhile. Changes need no such clock, since the epoch is held against each.
 
-use super::Options;
-use super::link::{lost, taken_over};
-use super::schema::{LOCK, Owner, check_rights, check_whole, create, owner};
+use super::link::{PAUSE, lost, taken_over};
+use super::options::Options;
+use super::schema::{LOCK, Owner, check_rights, check_whole, create, holders, owner};
 use super::server::{Server, Trouble};
 use crate::metadata::database::DatabaseError;
 use crate::sync::{Condvar, Mutex};
@@ -21,7 +21,6 @@ pub(super) const BEAT: Duration = Duration::from_secs(1);
 /// A beat that is known to have arrived is good for this long, from when it was sent.
 pub(super) const VALID: Duration = Duration::from_secs(6);
 /// Without a new beat for this long, a service is taken for gone.
-#[allow(dead_code)]
 pub(super) const STALE: Duration = Duration::from_secs(8);
 
 /// One beat: durable if asked for, which puts all that was committed before it on stable storage. Answers how far the database has come.
@@ -36,6 +35,7 @@ pub(super) struct Lease {
     state: Mutex<State>,
     renewed: Condvar,
     ended: OnceLock<DatabaseError>,
+    notify: Mutex<Option<Box<dyn FnOnce() + Send>>>,
     is_stopping: AtomicBool,
 }
 
@@ -66,6 +66,7 @@ impl Lease {
             state: Mutex::new(State { sent }),
             renewed: Condvar::new(),
             ended: OnceLock::new(),
+            notify: Mutex::default(),
             is_stopping: AtomicBool::new(false),
         }
     }
@@ -92,6 +93,18 @@ impl Lease {
     pub(super) fn end(&self, error: DatabaseError) {
         let _ = self.ended.set(error);
         self.renewed.notify_all();
+        if let Some(notify) = self.notify.lock().take() {
+            notify();
+        }
+    }
+
+    /// Calls `notify` when it is over: at once, if it is already.
+    pub(super) fn on_end(&self, notify: Box<dyn FnOnce() + Send>) {
+        let mut waiting = self.notify.lock();
+        match self.ended() {
+            Some(_) => notify(),
+            None => *waiting = Some(notify),
+        }
     }
 
     /// Why it is over.
@@ -174,6 +187,8 @@ pub(super) struct Taken {
     pub change: u64,
     /// When the first beat was sent.
     pub sent: Duration,
+    /// Another one says that returned changes may have been lost.
+    pub incarnation: String,
 }
 
 /// A session on a database that can be this store's, and whether it is already.
@@ -200,23 +215,44 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     if !is_made {
         create(server, &mut client, options.store).map_err(at_start)?;
     }
-    let is_free = try_lock(server, &mut client).map_err(at_start)?;
     let Some(Owner { epoch, holder, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
         return Err(server.error("its schema was removed while the service started"));
     };
-    if !is_free {
-        return Err(server.error(format!("in use by another metadata service, {holder}: one is active at a time, stop that one first")));
+    let is_free = try_lock(server, &mut client).map_err(at_start)?;
+    let takes_over = options.take_over == Some(epoch);
+    if !is_free && !takes_over {
+        let problem = format!("in use by another metadata service, {holder}: one is active at a time, stop that one first");
+        return Err(DatabaseError { held: true, ..server.error(problem) });
     }
     let sent = now();
-    let raised = client
-        .query_opt(
-            "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true)), \
-             beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1) \
-             UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2 FROM durable WHERE epoch = $1 RETURNING change",
-            &[&epoch, &options.holder],
-        )
-        .map_err(|e| at_start(server.trouble(&e)))?;
-    let Some(raised) = raised else { return Err(at_start(Trouble::Fenced)) };
+    let raised = client.query_opt(RAISE, &[&epoch, &options.holder]).map_err(|e| at_start(server.trouble(&e)))?;
+    let Some(raised) = raised else {
+        return Err(DatabaseError { held: true, ..at_start(Trouble::Fenced) });
+    };
+    if !is_free {
+        expel(server, &mut client)?;
+    }
     let change = u64::try_from(raised.get::<_, i64>(0)).unwrap_or(0);
-    Ok(Taken { session: client, epoch: epoch + 1, change, sent })
+    Ok(Taken { session: client, epoch: epoch + 1, change, sent, incarnation: raised.get(1) })
+}
+
+/// Raises the epoch, on stable storage. PostgreSQL may have lost returned changes if it was started again since the last service began.
+const RAISE: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true)), \
+    beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1) \
+    UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2, started = pg_postmaster_start_time()::text, \
+    incarnation = incarnation + CASE WHEN started = pg_postmaster_start_time()::text THEN 0 ELSE 1 END \
+    FROM durable WHERE epoch = $1 RETURNING change, format('postgresql %s incarnation %s', store, incarnation)";
+
+/// Ends the sessions of a service that is gone, and takes its lock.
+fn expel(server: &Server, client: &mut Client) -> Result<(), DatabaseError> {
+    let begun = Instant::now();
+    let end = format!("SELECT pg_terminate_backend(pid) FROM {} AND pid <> pg_backend_pid()", holders());
+    while !try_lock(server, client).map_err(|trouble| server.at_start(trouble))? {
+        client.query(&end, &[]).map_err(|e| server.at_start(server.trouble(&e)))?;
+        if begun.elapsed() > VALID {
+            return Err(server.error("the session of the service that was active before cannot be ended: end it in PostgreSQL"));
+        }
+        std::thread::sleep(PAUSE);
+    }
+    Ok(())
 }

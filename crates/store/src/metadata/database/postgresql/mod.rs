@@ -16,16 +16,20 @@
 mod cache;
 mod lease;
 mod link;
+mod options;
 mod rows;
 mod schema;
 mod server;
+mod standby;
 
 use self::cache::Cache;
 use self::lease::Lease;
 use self::link::{Change, Link, NotApplied, PAUSE, lost};
-use self::rows::Reader;
+pub(crate) use self::options::{CACHE_BYTES, Options};
+use self::rows::Rows;
 pub(crate) use self::server::Server;
 use self::server::Trouble;
+pub(crate) use self::standby::stand_by;
 use super::layers::{Layer, Stack, Working};
 use super::{Database, DatabaseError, Stage, Transaction, Unwatched, Verdict, View, Watch};
 use crate::sync::{Condvar, Finally, Mutex, RwLock};
@@ -37,43 +41,23 @@ use thalweg_trace::TrackId;
 /// Changes that are kept are put on stable storage when there are more bytes of them.
 const KEPT_BYTES: u64 = 16 << 20;
 
-/// How it is set up.
-#[derive(Clone, Debug)]
-pub(crate) struct Options {
-    /// The store that it is to belong to.
-    pub store: u64,
-    /// Whether a database in which there is nothing is given to the store.
-    pub initialise: bool,
-    /// What is known here of the tables takes about this many bytes at most.
-    pub cache_bytes: usize,
-    /// Who opens it, for messages of others.
-    pub holder: String,
-}
-
-/// What is known of the tables takes at most so much, unless somebody says otherwise.
-pub(crate) const CACHE_BYTES: usize = 256 << 20;
-
 /// See the module.
 pub(crate) struct Postgresql {
     shared: Arc<Shared>,
+    incarnation: String,
     beats: Mutex<Option<std::thread::JoinHandle<()>>>,
 }
 
 struct Shared {
     server: Arc<Server>,
-    store: u64,
-    epoch: i64,
-    lease: Lease,
-    cache: Cache,
-    readers: Mutex<Vec<Reader>>,
+    lease: Arc<Lease>,
+    rows: Rows,
     /// Held by those who read, and by who changes the database: a read sees one state of it.
     gate: RwLock<()>,
     state: Mutex<State>,
     turn: Mutex<bool>,
     turned: Condvar,
-    link: Mutex<Link>,
-    /// The last change that the database has.
-    committed: AtomicU64,
+    link: Arc<Mutex<Link>>,
     syncing: Mutex<Syncing>,
     synced: Condvar,
 }
@@ -123,28 +107,35 @@ impl Postgresql {
     pub(crate) fn open(server: Server, options: &Options) -> Result<Postgresql, DatabaseError> {
         let taken = lease::take(&server, options)?;
         let server = Arc::new(server);
+        let lease = Arc::new(Lease::new(Arc::clone(&server), taken.epoch, taken.session, taken.sent));
+        let link = Arc::new(Mutex::new(Link::new(Arc::clone(&server), options.store, taken.epoch, taken.change)));
         let shared = Arc::new(Shared {
-            store: options.store,
-            epoch: taken.epoch,
-            lease: Lease::new(Arc::clone(&server), taken.epoch, taken.session, taken.sent),
-            cache: Cache::new(options.cache_bytes),
-            readers: Mutex::default(),
+            rows: Rows {
+                server: Arc::clone(&server),
+                store: options.store,
+                epoch: taken.epoch,
+                lease: Arc::clone(&lease),
+                link: Arc::clone(&link),
+                cache: Cache::new(options.cache_bytes),
+                readers: Mutex::default(),
+                committed: AtomicU64::new(taken.change),
+            },
+            server,
+            lease,
             gate: RwLock::default(),
             state: Mutex::default(),
             turn: Mutex::default(),
             turned: Condvar::new(),
-            link: Mutex::new(Link::new(Arc::clone(&server), options.store, taken.epoch, taken.change)),
-            committed: AtomicU64::new(taken.change),
+            link,
             syncing: Mutex::new(Syncing { change: taken.change, ..Syncing::default() }),
             synced: Condvar::new(),
-            server,
         });
         let theirs = Arc::clone(&shared);
         let beats = std::thread::Builder::new()
             .name("metadata lease".into())
             .spawn(move || theirs.beats())
             .map_err(|e| DatabaseError::io(shared.server.shown(), "cannot start the lease's thread", &e))?;
-        Ok(Postgresql { shared, beats: Mutex::new(Some(beats)) })
+        Ok(Postgresql { shared, incarnation: taken.incarnation, beats: Mutex::new(Some(beats)) })
     }
 }
 
@@ -170,7 +161,7 @@ impl Database for Postgresql {
     fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
         let _gate = self.shared.gate.read();
         self.shared.lease.check()?;
-        work(&Stack { layers: Vec::new(), base: &*self.shared })
+        work(&Stack { layers: Vec::new(), base: &self.shared.rows })
     }
 
     fn write(
@@ -182,7 +173,7 @@ impl Database for Postgresql {
         let batch = {
             let mut guard = self.shared.state.lock();
             let state = &mut *guard;
-            let mut working = Working::over(Stack { layers: vec![&state.pending, &state.writing], base: &*self.shared });
+            let mut working = Working::over(Stack { layers: vec![&state.pending, &state.writing], base: &self.shared.rows });
             let verdict = work(&mut working)?;
             let mut own = working.own;
             if verdict == Verdict::Commit && !own.is_empty() {
@@ -206,6 +197,18 @@ impl Database for Postgresql {
 
     fn is_usable(&self) -> Result<(), DatabaseError> {
         self.shared.lease.check()
+    }
+
+    fn ended(&self) -> Option<DatabaseError> {
+        self.shared.lease.ended().cloned()
+    }
+
+    fn on_end(&self, notify: Box<dyn FnOnce() + Send>) {
+        self.shared.lease.on_end(notify);
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        Some(self.incarnation.clone())
     }
 
     fn close(&self) -> Result<(), DatabaseError> {
@@ -260,7 +263,7 @@ impl Shared {
 
     /// Sends what is pending, as the leader.
     fn send(&self, watch: &mut dyn Watch) {
-        let number = self.committed.load(Ordering::Acquire) + 1;
+        let number = self.rows.committed.load(Ordering::Acquire) + 1;
         let (change, batch) = {
             let mut state = self.state.lock();
             state.writing = std::mem::take(&mut state.pending);
@@ -284,8 +287,8 @@ impl Shared {
             Ok(()) => {
                 let writing = std::mem::take(&mut state.writing);
                 if !is_empty {
-                    self.cache.apply(&writing);
-                    self.committed.store(number, Ordering::Release);
+                    self.rows.cache.apply(&writing);
+                    self.rows.committed.store(number, Ordering::Release);
                 }
                 let _ = batch.outcome.set((Ok(()), watch.track()));
             }
@@ -312,7 +315,7 @@ impl Shared {
 
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         self.lease.check()?;
-        let target = self.committed.load(Ordering::Acquire);
+        let target = self.rows.committed.load(Ordering::Acquire);
         let (mut waiting, mut leader) = (false, None);
         let mut syncing = self.syncing.lock();
         while syncing.change < target {
@@ -373,7 +376,7 @@ impl Shared {
 
     /// One beat. A durable one makes safe what the database had before.
     fn beat(&self, durable: bool) -> Result<(), Trouble> {
-        let target = self.committed.load(Ordering::Acquire);
+        let target = self.rows.committed.load(Ordering::Acquire);
         if self.lease.beat(durable)? < target {
             // PostgreSQL crashed, and lost what is still known here: the next beat comes after that.
             self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;

@@ -1,16 +1,17 @@
 //! Reading: from the cache, and what is not there from the server, a range of pairs at a time.
 
-use super::Shared;
-use super::cache::{Chunk, Pair};
-use super::link::{PAUSE, lost};
+use super::cache::{Cache, Chunk, Pair};
+use super::lease::Lease;
+use super::link::{Link, PAUSE, lost};
 use super::schema::owner;
-use super::server::Trouble;
+use super::server::{Server, Trouble};
 use crate::metadata::database::layers::{Base, Pairs};
 use crate::metadata::database::{DatabaseError, Table};
+use crate::sync::Mutex;
 use postgres::{Client, Statement};
 use std::ops::Bound;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Pairs that are fetched with one that is asked for alone: its neighbours are often next.
@@ -27,7 +28,21 @@ pub(super) struct Reader {
     fetch: [Option<Statement>; Table::ALL.len()],
 }
 
-impl Shared {
+/// See the module.
+pub(super) struct Rows {
+    pub server: Arc<Server>,
+    pub store: u64,
+    pub epoch: i64,
+    pub lease: Arc<Lease>,
+    /// Sends again what the server has lost.
+    pub link: Arc<Mutex<Link>>,
+    pub cache: Cache,
+    pub readers: Mutex<Vec<Reader>>,
+    /// The last change that the database has.
+    pub committed: AtomicU64,
+}
+
+impl Rows {
     /// The chunk that says what is at `from`, fetched if need be.
     fn chunk_at(&self, table: Table, from: &[u8], most: i64) -> Result<Arc<Chunk>, DatabaseError> {
         if let Some(chunk) = self.cache.chunk(table, from) {
@@ -91,8 +106,8 @@ impl Shared {
 }
 
 impl Reader {
-    fn fetch(&mut self, shared: &Shared, table: Table, from: &[u8], most: i64) -> Result<Vec<Pair>, Trouble> {
-        let trouble = |error: postgres::Error| shared.server.trouble(&error);
+    fn fetch(&mut self, rows: &Rows, table: Table, from: &[u8], most: i64) -> Result<Vec<Pair>, Trouble> {
+        let trouble = |error: postgres::Error| rows.server.trouble(&error);
         let statement = match &self.fetch[table as usize] {
             Some(statement) => statement,
             None => {
@@ -100,13 +115,13 @@ impl Reader {
                 self.fetch[table as usize].insert(self.client.prepare(&sql).map_err(trouble)?)
             }
         };
-        shared.server.asks();
-        let rows = self.client.query(statement, &[&from, &most]).map_err(trouble)?;
-        Ok(rows.iter().map(|row| (row.get::<_, &[u8]>(0).into(), row.get::<_, &[u8]>(1).into())).collect())
+        rows.server.asks();
+        let found = self.client.query(statement, &[&from, &most]).map_err(trouble)?;
+        Ok(found.iter().map(|row| (row.get::<_, &[u8]>(0).into(), row.get::<_, &[u8]>(1).into())).collect())
     }
 }
 
-impl Base for Shared {
+impl Base for Rows {
     fn get(&self, table: Table, key: &[u8]) -> Result<Option<Vec<u8>>, DatabaseError> {
         let chunk = self.chunk_at(table, key, BESIDE)?;
         Ok(chunk.find(key).ok().map(|at| chunk.pairs[at].1.to_vec()))
@@ -118,13 +133,13 @@ impl Base for Shared {
             Bound::Excluded(from) => [from, &[0]].concat(),
             Bound::Unbounded => Vec::new(),
         };
-        Ok(Box::new(Rows { shared: self, table, next: Some(from), chunk: None, at: 0 }))
+        Ok(Box::new(Range { rows: self, table, next: Some(from), chunk: None, at: 0 }))
     }
 }
 
 /// Pairs in order, chunk by chunk.
-struct Rows<'a> {
-    shared: &'a Shared,
+struct Range<'a> {
+    rows: &'a Rows,
     table: Table,
     /// Where the next chunk begins; `None`: there is none.
     next: Option<Vec<u8>>,
@@ -132,13 +147,13 @@ struct Rows<'a> {
     at: usize,
 }
 
-impl Pairs for Rows<'_> {
+impl Pairs for Range<'_> {
     fn next(&mut self) -> Result<Option<()>, DatabaseError> {
         self.at += 1;
         while self.pair().is_none() {
             let Some(from) = self.next.take() else { return Ok(None) };
             let most = if self.chunk.is_some() { FURTHER } else { FIRST };
-            let chunk = self.shared.chunk_at(self.table, &from, most)?;
+            let chunk = self.rows.chunk_at(self.table, &from, most)?;
             self.at = chunk.find(&from).unwrap_or_else(|at| at);
             self.next.clone_from(&chunk.end);
             self.chunk = Some(chunk);

@@ -2,7 +2,7 @@
 //!
 //! | table | what |
 //! |---|---|
-//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change |
+//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change, which start of PostgreSQL that was in |
 //! | `lease` | one row: the epoch, and a number that the active service makes grow while it lives |
 //! | each [`Table`] | `key bytea primary key, value bytea` |
 //!
@@ -18,6 +18,15 @@ use postgres::Client;
 const VERSION: i32 = 1;
 /// The advisory lock of the active service, in its database.
 pub(super) const LOCK: i64 = i64::from_be_bytes(*b"thalweg\0");
+
+/// Those rows of `pg_locks` that say who has [`LOCK`].
+pub(super) fn holders() -> String {
+    let (high, low) = (LOCK >> 32, LOCK & 0xffff_ffff);
+    format!(
+        "pg_locks WHERE locktype = 'advisory' AND granted AND classid = {high}::bigint::oid AND objid = {low}::bigint::oid AND objsubid = 1 \
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+}
 
 /// What the owner's row says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,7 +64,7 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     let row = "one boolean PRIMARY KEY DEFAULT true CHECK (one)";
     sql.push_str(&format!(
         "CREATE TABLE thalweg.owner ({row}, store text NOT NULL, version integer NOT NULL, epoch bigint NOT NULL, change bigint NOT NULL, \
-         holder text NOT NULL); CREATE TABLE thalweg.lease ({row}, epoch bigint NOT NULL, beat bigint NOT NULL);"
+         holder text NOT NULL, started text NOT NULL DEFAULT '', incarnation bigint NOT NULL DEFAULT 0); CREATE TABLE thalweg.lease ({row}, epoch bigint NOT NULL, beat bigint NOT NULL);"
     ));
     for table in Table::ALL {
         sql.push_str(&format!("CREATE TABLE thalweg.{} (key bytea PRIMARY KEY, value bytea NOT NULL);", table.name()));

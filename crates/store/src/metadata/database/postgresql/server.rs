@@ -18,9 +18,10 @@ const PATIENCE: Duration = Duration::from_secs(25);
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
 /// Where a password may stand that is not in the address.
 const PASSWORD_VARIABLE: &str = "PGPASSWORD";
-/// What every session begins with. Keys are the only index, and what the planner knows of the tables is often old: it is to use it.
+/// What every session begins with. Keys are the only index, and what the planner knows of the tables is often old: it is to use it. That makes
+/// plans look expensive, and compiling each would take a millisecond.
 const SETTINGS: &str = "SET default_transaction_isolation = 'serializable'; SET synchronous_commit = off; SET client_min_messages = warning; \
-    SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
+    SET jit = off; SET enable_seqscan = off; SET enable_bitmapscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; \
     SET plan_cache_mode = force_generic_plan; SET search_path = thalweg, pg_catalog; SET bytea_output = 'hex'; SET lock_timeout = 0; \
     SET statement_timeout = 0; SET idle_session_timeout = 0; SET tcp_keepalives_idle = 2; SET tcp_keepalives_interval = 1; \
     SET tcp_keepalives_count = 4";

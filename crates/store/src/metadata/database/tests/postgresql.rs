@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 const STORE: u64 = 7;
 
 fn settings(cache_bytes: usize) -> Settings {
-    Settings { store: STORE, initialise: true, cache_bytes, holder: format!("a test, process {}", std::process::id()) }
+    Settings { store: STORE, initialise: true, take_over: None, cache_bytes, holder: format!("a test, process {}", std::process::id()) }
 }
 
 /// Opens a database of a test's server.
@@ -80,7 +80,7 @@ fn what_was_returned_survives_the_end_of_the_service_and_a_crash_of_postgresql()
         if round % 2 == 0 {
             server.kill();
             server.begin();
-            // It has lost what was not yet on stable storage, and gets it again from the service, whoever comes first.
+            // It has lost what was not yet on stable storage, and gets it again from the service, with the first read, change or sync.
             if round == 2 {
                 history(&database, next);
                 next += 1;

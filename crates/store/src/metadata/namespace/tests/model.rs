@@ -5,8 +5,6 @@ use crate::ErrorKind;
 use crate::limits;
 use crate::metadata::database::embedded::{Embedded, Options};
 use crate::metadata::database::in_memory::InMemory;
-use crate::metadata::database::postgresql::CACHE_BYTES;
-use crate::metadata::database::tests::postgresql::{self, Server};
 use crate::metadata::database::{Database, DatabaseError, Table, Unwatched, read};
 use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
@@ -15,10 +13,8 @@ use crate::protocol::metadata::{
     TargetEntry, TargetId,
 };
 use proptest::prelude::*;
-use proptest::test_runner::TestRunner;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
@@ -303,7 +299,7 @@ impl Model {
 type Path = Vec<u8>;
 
 #[derive(Clone, Debug)]
-enum Operation {
+pub(super) enum Operation {
     MakeDirectory(Path, bool),
     Create(Path, bool),
     MakeSymlink(Path, Vec<u8>),
@@ -327,7 +323,7 @@ fn path() -> impl Strategy<Value = Path> {
     prop::collection::vec(b'a'..=b'c', 0..4)
 }
 
-fn operation() -> impl Strategy<Value = Operation> {
+pub(super) fn operation() -> impl Strategy<Value = Operation> {
     let how = prop_oneof![Just(SetExtended::Either), Just(SetExtended::Create), Just(SetExtended::Replace)];
     let bytes = prop_oneof![Just(0_usize), 1_usize..40, Just(50 << 10), Just(limits::EXTENDED_VALUE_BYTES + 1)];
     prop_oneof![
@@ -484,7 +480,7 @@ fn step(namespace: &Namespace, model: &mut Model, operation: &Operation) {
     assert_eq!(namespace.intents(None, usize::MAX).unwrap().len(), model.promises(), "after {operation:?}");
 }
 
-fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc<dyn Database>>) -> Arc<dyn Database>) {
+pub(super) fn play(operations: &[Operation], mut database: impl FnMut(Option<Arc<dyn Database>>) -> Arc<dyn Database>) {
     let mut model = Model::empty();
     let mut namespace = Namespace::open(database(None), map(), OWNER, &Seen::default()).unwrap();
     for operation in operations {
@@ -540,34 +536,6 @@ proptest! {
             Arc::new(Embedded::open(directory.path(), options).unwrap())
         });
     }
-}
-
-/// A database of its own for each case, since each begins with an empty one.
-fn in_postgresql(cases: u32, cache_bytes: usize) {
-    let Some(server) = Server::start() else { return };
-    let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
-    let number = AtomicU64::new(0);
-    let played = runner.run(&prop::collection::vec(operation(), 1..80), |operations| {
-        let name = format!("case{}", number.fetch_add(1, Ordering::Relaxed));
-        server.create(&name);
-        play(&operations, |old| {
-            drop(old);
-            Arc::new(postgresql::open(&server, &name, cache_bytes).unwrap())
-        });
-        server.sql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
-        Ok(())
-    });
-    played.unwrap_or_else(|failed| panic!("{failed}"));
-}
-
-#[test]
-fn the_namespace_is_the_same_in_postgresql_after_every_kill() {
-    in_postgresql(8, CACHE_BYTES);
-}
-
-#[test]
-fn the_namespace_is_the_same_in_postgresql_when_nothing_is_kept_here() {
-    in_postgresql(3, 0);
 }
 
 #[test]

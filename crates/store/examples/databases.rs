@@ -1,0 +1,100 @@
+//! Names in PostgreSQL against names in redb, on loopback: `databases [ENTRIES [ROUNDS [DIRECTORY]]]` starts a store on each, in turn, and
+//! a PostgreSQL server of its own where there is one. Each line is one kind of work: files a second, and the ratio, medians of the rounds.
+//!
+//! It fails where a ratio is below its bar: 0.8 for listings with attributes, 0.5 for files made in batches, 0.25 for single ones.
+
+#[path = "../../../tests/postgresql.rs"]
+mod postgresql;
+
+use std::path::Path;
+use std::time::Instant;
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+const OWNER: Owner = Owner { mode: 0o644, uid: 0, gid: 0 };
+/// Files that are made one by one.
+const SINGLE: usize = 3000;
+/// Files in one request of a batch.
+const BATCH: usize = 512;
+/// What is measured, and the least ratio to redb.
+const WORK: [(&str, f64); 4] =
+    [("single creates", 0.25), ("creates in a batch", 0.5), ("ls -l", 0.8), ("ls -l after a start of the service", 0.8)];
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let entries: usize = arguments.next().map_or(Ok(100_000), |a| a.parse())?;
+    let rounds: usize = arguments.next().map_or(Ok(3), |a| a.parse())?;
+    let scratch = arguments.next().map_or_else(std::env::temp_dir, Into::into);
+    let Some(server) = postgresql::Server::start_in(&scratch) else { return Ok(()) };
+    let mut measured = vec![(Vec::new(), Vec::new()); WORK.len()];
+    for round in 0..rounds.max(1) {
+        let name = format!("round{round}");
+        server.create(&name);
+        let redb = one_store(&scratch, entries, None)?;
+        let postgresql = one_store(&scratch, entries, Some(server.address(&name)))?;
+        for ((of, a), b) in measured.iter_mut().zip(redb).zip(postgresql) {
+            of.0.push(a);
+            of.1.push(b);
+        }
+        server.sql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
+    }
+    println!("{entries} entries, {} rounds{:>28} {:>12} {:>7} {:>5}", rounds.max(1), "redb", "PostgreSQL", "ratio", "bar");
+    let mut missed = false;
+    for ((what, bar), (redb, postgresql)) in WORK.iter().zip(measured) {
+        let ratio = median(redb.iter().zip(&postgresql).map(|(a, b)| b / a).collect());
+        println!("{what:<36} {:>10.0}/s {:>10.0}/s {ratio:>7.2} {bar:>5}", median(redb), median(postgresql));
+        missed |= ratio < *bar;
+    }
+    if missed { Err("a ratio is below its bar".into()) } else { Ok(()) }
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+fn start(directory: &Path, database: Option<&String>) -> Result<(RunningStore, MetadataClient), thalweg_store::Error> {
+    let store = up(&UpOptions { servers: Some(1), database: database.cloned(), ..UpOptions::new([directory]) })?;
+    let names = MetadataClient::connect(&mut Tracer::off(), &store.address().service()?, &Connect::default())?;
+    Ok((store, names))
+}
+
+/// Files a second for each kind of work.
+fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result<[f64; WORK.len()], Box<dyn std::error::Error>> {
+    let directory = tempfile::tempdir_in(scratch)?;
+    let (store, names) = start(directory.path(), database.as_ref())?;
+    let off = &mut Tracer::off();
+    for each in ["/single", "/many"] {
+        names.make_directory(off, &Place::at(each), OWNER, false)?;
+    }
+    let choice = LayoutChoice::default();
+    let begun = Instant::now();
+    for i in 0..SINGLE {
+        names.make_file(off, &Place::at(format!("/single/{i:07}")), OWNER, Existing::Refuse, &choice)?;
+    }
+    let single = SINGLE as f64 / begun.elapsed().as_secs_f64();
+    let begun = Instant::now();
+    for first in (0..entries).step_by(BATCH) {
+        let file = |i| Small::MakeFile(names.new_file(Place::at(format!("/many/file-{i:07}")), OWNER, Existing::Refuse, &choice));
+        let files: Vec<Small> = (first..entries.min(first + BATCH)).map(file).collect();
+        names.many(off, &files, Vec::new()).into_iter().try_for_each(|done| done.map(drop))?;
+    }
+    let batch = entries as f64 / begun.elapsed().as_secs_f64();
+    let list = |names: &MetadataClient| -> Result<f64, thalweg_store::Error> {
+        let begun = Instant::now();
+        let found = names.entries(&mut Tracer::off(), &Place::at("/many"), true)?.len();
+        assert_eq!(found, entries);
+        Ok(entries as f64 / begun.elapsed().as_secs_f64())
+    };
+    let warm = list(&names)?;
+    drop(names);
+    store.stop()?;
+    let (store, names) = start(directory.path(), database.as_ref())?;
+    let cold = list(&names)?;
+    drop(names);
+    store.stop()?;
+    Ok([single, batch, warm, cold])
+}

@@ -1,0 +1,179 @@
+//! Several metadata services on one database: one is active, and when it is gone another one takes over, while clients wait and go on.
+
+use crate::bounded::{BoundedChild, LIMIT, Lines};
+use crate::postgresql::Server;
+use rustix::process::{Pid, Signal, kill_process};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use thalweg_store::ErrorKind;
+use thalweg_store::config::{StoreAddress, StoreConfig};
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place};
+use thalweg_store::start::{StartOptions, UpOptions, serve, stand_by, up};
+use thalweg_store::wire::Connect;
+use thalweg_trace::Tracer;
+
+const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
+/// Says to the test program, started again, of which store it is a metadata service, and which one.
+const SERVES: &str = "THALWEG_TEST_METADATA_SERVICE";
+/// How long a takeover may take: after a kill, and when nothing is said at all. (On a machine that does nothing else, 1 s and 11 s.)
+const AFTER_KILL: Duration = Duration::from_secs(5);
+const AFTER_SILENCE: Duration = Duration::from_secs(15);
+
+/// The other process: this test program again, and only this test of it.
+#[test]
+fn one_of_several_services_runs_until_it_is_killed() {
+    let Ok(said) = std::env::var(SERVES) else { return };
+    let (name, path) = said.split_once(' ').unwrap();
+    let config = StoreConfig::read(Path::new(path)).unwrap();
+    let mut options = StartOptions::default();
+    let ended = std::sync::Arc::new(AtomicBool::new(false));
+    let store = loop {
+        match serve(&config, name, options) {
+            Err(error) if error.kind() == ErrorKind::Busy => println!("standing by: {error}"),
+            other => break other.unwrap(),
+        }
+        options.take_over = stand_by(&config, &|| false).unwrap();
+    };
+    println!("serving");
+    let notify = std::sync::Arc::clone(&ended);
+    store.on_failure(move || notify.store(true, Ordering::SeqCst));
+    while !ended.load(Ordering::SeqCst) {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    println!("ended: {}", store.stop().unwrap_err());
+}
+
+/// A metadata service in its own process; killed with this.
+struct Service(Child, Lines);
+
+impl Service {
+    fn start(name: &str, config: &Path) -> Service {
+        let program = std::env::current_exe().unwrap();
+        let mut child = Command::new(program)
+            .args(["--exact", "metadata::failover::one_of_several_services_runs_until_it_is_killed", "--nocapture"])
+            .env(SERVES, format!("{name} {}", config.display()))
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = Lines::new(child.stdout.take().unwrap());
+        Service(child, lines)
+    }
+
+    /// Waits until it says this.
+    #[track_caller]
+    fn says(&mut self, what: &str) -> String {
+        let lines = &mut self.1;
+        let said = std::iter::from_fn(|| lines.next(LIMIT).ok()).take(100).find(|line| line.contains(what));
+        said.unwrap_or_else(|| panic!("it did not say `{what}`"))
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_raw(self.0.id().cast_signed()).unwrap(), signal).unwrap();
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait_in_time(LIMIT);
+    }
+}
+
+fn free_port() -> u16 {
+    std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+/// A store whose names are in PostgreSQL, with a second metadata service.
+fn store(server: &Server, directory: &Path) -> StoreConfig {
+    let options =
+        UpOptions { servers: Some(1), node: Some("n0".into()), database: Some(server.address("names")), ..UpOptions::new([directory]) };
+    let made = up(&options).unwrap();
+    let mut config = made.config().clone();
+    made.stop().unwrap();
+    config.metadata.standby = vec![format!("127.0.0.1:{}", free_port())];
+    config.write().unwrap();
+    StoreConfig::read(&config.path).unwrap()
+}
+
+fn connect(config: &StoreConfig) -> MetadataClient {
+    let address = StoreAddress::File(config.path.clone());
+    let (service, credentials) = (address.service().unwrap(), address.credentials(None).unwrap());
+    assert!(service.contains(','), "{service}");
+    MetadataClient::connect(&mut Tracer::off(), &service, &Connect { credentials, ..Connect::default() }).unwrap()
+}
+
+fn make(names: &MetadataClient, path: &str) -> thalweg_store::Result<()> {
+    let choice = LayoutChoice::default();
+    names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
+}
+
+fn names_of(names: &MetadataClient) -> Vec<String> {
+    let entries = names.entries(&mut Tracer::off(), &Place::at("/"), false).unwrap();
+    entries.into_iter().map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()).collect()
+}
+
+#[test]
+fn another_service_takes_over_within_seconds_of_a_kill_and_no_answered_name_is_lost() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = store(&server, directory.path());
+    let mut active = Service::start("metadata", &config.path);
+    active.says("serving");
+    let mut standby = Service::start("standby1", &config.path);
+    let said = standby.says("standing by");
+    assert!(said.contains("in use by another metadata service, metadata on "), "{said}");
+    let names = connect(&config);
+    let mut made = 0;
+    for round in 0..3 {
+        for _ in 0..50 {
+            make(&names, &format!("/{made:06}")).unwrap();
+            made += 1;
+        }
+        let begun = Instant::now();
+        active.signal(Signal::KILL);
+        active.0.wait_in_time(LIMIT).unwrap();
+        // It waits, and goes on.
+        make(&names, &format!("/{made:06}")).unwrap();
+        made += 1;
+        let took = begun.elapsed();
+        println!("took over after {took:?}");
+        assert!(took < AFTER_KILL, "round {round}: {took:?}");
+        standby.says("serving");
+        active = std::mem::replace(&mut standby, Service::start(["metadata", "standby1"][round % 2], &config.path));
+        standby.says("standing by");
+        assert!(names_of(&names).iter().enumerate().all(|(at, name)| *name == format!("{at:06}")));
+        assert_eq!(names_of(&names).len(), made, "round {round}");
+    }
+}
+
+#[test]
+fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = store(&server, directory.path());
+    let mut active = Service::start("metadata", &config.path);
+    active.says("serving");
+    let first = connect(&config);
+    make(&first, "/before").unwrap();
+    let mut standby = Service::start("standby1", &config.path);
+    standby.says("standing by");
+    active.signal(Signal::STOP);
+    let begun = Instant::now();
+    let second = connect(&config);
+    make(&second, "/after").unwrap();
+    let took = begun.elapsed();
+    println!("took over after {took:?}");
+    assert!(took < AFTER_SILENCE, "{took:?}");
+    active.signal(Signal::CONT);
+    // What still comes to it is refused, or goes to the other one.
+    let _ = make(&first, "/late");
+    let ended = active.says("ended");
+    assert!(ended.contains("another metadata service has taken over"), "{ended}");
+    let found = names_of(&second);
+    assert!(found.contains(&"before".to_owned()) && found.contains(&"after".to_owned()), "{found:?}");
+    make(&first, "/again").unwrap();
+    assert_eq!(names_of(&first), names_of(&second));
+}
