@@ -39,9 +39,7 @@ struct Endpoint {
 impl History {
     /// That of this user: below `$XDG_STATE_HOME`, or `~/.local/state`. `None`: there is neither.
     pub fn of_user() -> Option<History> {
-        let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        let state = absolute("XDG_STATE_HOME").or_else(|| Some(absolute("HOME")?.join(".local/state")))?;
-        Some(History::at(&state.join("thalweg/tuned.json")))
+        Some(History::at(&thalweg_store::trust::state_directory()?.join("tuned.json")))
     }
 
     /// That in this file, which may not be there yet.

@@ -278,7 +278,15 @@ pub fn serve(config: &StoreConfig, name: &str, start: StartOptions) -> Result<Ru
     let of_metadata = config.metadata_address(name);
     let address = of_metadata.map_or_else(|| config.server(name).map(|server| server.address.as_str()), Ok)?;
     let listener = listen(address)?;
-    let name = if of_metadata.is_some() { METADATA_NAME } else { name };
+    serve_listening(config, name, listener, start)
+}
+
+/// Starts one server of a store on a listener that is there already: of a store whose ports are not known before its servers have them.
+///
+/// # Errors
+/// As for [`serve`].
+pub fn serve_listening(config: &StoreConfig, name: &str, listener: TcpListener, start: StartOptions) -> Result<RunningStore> {
+    let name = if config.metadata_address(name).is_some() { METADATA_NAME } else { name };
     // Who serves names says where all others are; the others need to know where the names are.
     let needs = |server: &str| name == METADATA_NAME || server == METADATA_NAME || server == name;
     let mut store = RunningStore::of(config, start.initialise, needs)?;
@@ -387,8 +395,8 @@ impl RunningStore {
         key.map(|_| ServerTls::new(&credentials::key_of(&self.credential, server)?)).transpose()
     }
 
-    /// Puts the credential where the user who starts the store finds it without a flag.
-    fn publish(&mut self) {
+    /// Puts the credential where the user who starts the store finds it without a flag, until the store stops.
+    pub fn publish(&mut self) {
         match Published::publish(&self.credential) {
             Ok(published) => self.published = Some(published),
             Err(error) => self.notes.push(format!(

@@ -132,14 +132,23 @@ fn file_name(store: u64) -> String {
 
 /// Where a user's credentials are looked for, and the first that there is written to.
 fn user_directories() -> Vec<PathBuf> {
-    let variable = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let state = variable("XDG_STATE_HOME").or_else(|| variable("HOME").map(|home| home.join(".local/state")));
-    [variable("XDG_RUNTIME_DIR"), state].into_iter().flatten().map(|directory| directory.join("thalweg")).collect()
+    let runtime = directory_of("XDG_RUNTIME_DIR").map(|directory| directory.join("thalweg"));
+    [runtime, state_directory()].into_iter().flatten().collect()
+}
+
+/// Where what is kept for this user is: `thalweg` in `$XDG_STATE_HOME`, or in `~/.local/state`. `None`: neither is set.
+pub fn state_directory() -> Option<PathBuf> {
+    let state = directory_of("XDG_STATE_HOME").or_else(|| directory_of("HOME").map(|home| home.join(".local/state")));
+    state.map(|directory| directory.join("thalweg"))
+}
+
+fn directory_of(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 /// A store's own credential among those of the user who runs it; taken away again when this is dropped.
 #[derive(Debug)]
-pub(crate) struct Published {
+pub struct Published {
     path: PathBuf,
     credential: Credential,
 }
@@ -149,7 +158,7 @@ impl Published {
     ///
     /// # Errors
     /// When the user has no directory that it can be written to.
-    pub(crate) fn publish(credential: &Credential) -> Result<Published> {
+    pub fn publish(credential: &Credential) -> Result<Published> {
         let mut failure = Error::new(ErrorKind::NotFound, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set");
         for directory in user_directories() {
             let path = directory.join(file_name(credential.store));

@@ -9,8 +9,7 @@ pub(crate) mod proof;
 mod secret;
 
 pub use credential::{Credential, check_name};
-pub(crate) use find::Published;
-pub use find::{CREDENTIAL_VARIABLE, Credentials};
+pub use find::{CREDENTIAL_VARIABLE, Credentials, Published, state_directory};
 pub use gate::Gate;
 pub(crate) use gate::now_s;
 pub use identity::{CredentialId, Identity, NAME_BYTES, Rights, STORE_OWNER};
