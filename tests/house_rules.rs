@@ -19,6 +19,7 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-record", &["thalweg-trace"]),
     ("thalweg-store", &["thalweg-bulk", "thalweg-layout", "thalweg-trace"]),
     ("thalweg-trace", &["thalweg-bulk"]),
+    ("thalweg-launch", &["thalweg-store", "thalweg-trace"]),
     ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),

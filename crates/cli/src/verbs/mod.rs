@@ -103,6 +103,8 @@ verbs! {
     "Past one machine" {
         /// Explain many recordings into one table, and ask what cost most, where, for whom and since when
         Fleet = fleet in explaining,
+        /// Start a store over the hosts of a job, run a program on it, and take it down
+        Launch = launch in servers,
     }
 }
 

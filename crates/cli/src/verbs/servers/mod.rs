@@ -1,5 +1,6 @@
 //! Starting and mounting stores.
 
+pub(super) mod launch;
 pub(super) mod mount;
 pub(super) mod serve;
 mod starting;
