@@ -49,11 +49,16 @@ impl Network {
         format!("/run/netns/{}", self.names[0])
     }
 
+    /// A machine's namespace, for `nsenter --net`.
+    pub fn namespace(&self, machine: usize) -> String {
+        format!("/run/netns/{}", self.names[machine + 1])
+    }
+
     /// The command, on this machine. Mounts are everybody's.
     pub fn on<'a>(&self, machine: usize, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let inner = thalweg(arguments);
         let mut command = Command::new("nsenter");
-        command.arg(format!("--net=/run/netns/{}", self.names[machine + 1])).arg(inner.get_program()).args(inner.get_args());
+        command.arg(format!("--net={}", self.namespace(machine))).arg(inner.get_program()).args(inner.get_args());
         command.env_remove("THALWEG_STORE").env_remove(CREDENTIAL).env("NO_COLOR", "1").env("THALWEG_NODE", format!("node{machine}"));
         command
     }
