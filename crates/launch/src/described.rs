@@ -137,7 +137,7 @@ impl Kept {
         Ok((home.join("metadata"), servers))
     }
 
-    /// What a part is told to serve.
+    /// What a part is to serve.
     pub(crate) fn serve(&self, config: &StoreConfig, i: usize, publishes: bool, removes: bool) -> Result<Serve> {
         let read = |path: &Path| std::fs::read_to_string(path).map_err(|e| LaunchError::failed(format!("{}: {e}", path.display())));
         let names = if i == 0 { vec![METADATA_NAME.to_owned(), io_name(0)] } else { vec![io_name(i)] };

@@ -1,6 +1,6 @@
 //! The part of a job on one host: its servers, and its mount.
 //!
-//! It does what it is told on its standard input, and stops when that is closed, when it gets a signal, or when a server cannot go on. A signal
+//! It does what its standard input says, and stops when that is closed, when it gets a signal, or when a server cannot go on. A signal
 //! alone never ends it: servers are stopped in order, and what they stored is removed, or kept, as `Serve` said.
 
 use crate::error::{LaunchError, Result};
@@ -27,7 +27,7 @@ enum Event {
 /// Is one, until the job or its end stops it. `note` is for what the servers have to say.
 ///
 /// # Errors
-/// Why it could not do what it was asked; the job has been told.
+/// Why it could not do what it was asked; the job knows.
 pub fn part(note: fn(&str)) -> Result<()> {
     raise_descriptors();
     let (send, events) = channel();
@@ -44,7 +44,7 @@ pub fn part(note: fn(&str)) -> Result<()> {
     };
     let done = part.follow(&events);
     if let Err(error) = &done {
-        let _ = tell(&ToJob::Failed { reason: error.to_string() });
+        let _ = answer(&ToJob::Failed { reason: error.to_string() });
     }
     let stopped = part.end();
     if done.is_ok() {
@@ -52,7 +52,7 @@ pub fn part(note: fn(&str)) -> Result<()> {
             Ok(()) => ToJob::Stopped,
             Err(error) => ToJob::Failed { reason: error.to_string() },
         };
-        let _ = tell(&last);
+        let _ = answer(&last);
     }
     done.and(stopped)
 }
@@ -85,7 +85,7 @@ fn listen(send: &Sender<Event>) -> Result<()> {
     Ok(())
 }
 
-fn tell(word: &ToJob) -> Result<()> {
+fn answer(word: &ToJob) -> Result<()> {
     say(&mut std::io::stdout().lock(), word).map_err(|e| LaunchError::failed(format!("the job: {e}")))
 }
 
@@ -105,15 +105,15 @@ impl Part {
     fn follow(&mut self, events: &Receiver<Event>) -> Result<()> {
         loop {
             match events.recv() {
-                Ok(Event::Said(ToPart::Begin(begin))) => tell(&ToJob::Listens(self.begin(&begin)?))?,
-                Ok(Event::Said(ToPart::Serve(serve))) => tell(&ToJob::Serves { address: self.serve(&serve)? })?,
+                Ok(Event::Said(ToPart::Begin(begin))) => answer(&ToJob::Listens(self.begin(&begin)?))?,
+                Ok(Event::Said(ToPart::Serve(serve))) => answer(&ToJob::Serves { address: self.serve(&serve)? })?,
                 Ok(Event::Said(ToPart::Mount { address, directory })) => {
                     self.mounting = Some(Mounting::start(&address, &self.credential, &directory)?);
-                    tell(&ToJob::Mounted)?;
+                    answer(&ToJob::Mounted)?;
                 }
                 Ok(Event::Said(ToPart::Unmount)) => {
                     self.mounting.take().map_or(Ok(()), Mounting::end)?;
-                    tell(&ToJob::Unmounted)?;
+                    answer(&ToJob::Unmounted)?;
                 }
                 Ok(Event::Said(ToPart::Stop { removes })) => {
                     self.removes = removes;

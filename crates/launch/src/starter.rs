@@ -30,7 +30,7 @@ const SRUN: &[&str] =
     &["--overlap", "--nodes=1", "--ntasks=1", "--ntasks-per-node=1", "--cpu-bind=none", "--mpi=none", "--unbuffered", "--quiet"];
 
 impl Starter {
-    /// A starter as a person names it: its command line, told apart by the name of its program.
+    /// A starter as a person names it: its command line; the name of its program says which kind it is.
     ///
     /// # Errors
     /// When it is none of those that are known.

@@ -116,16 +116,25 @@ impl Drop for Slurm {
     }
 }
 
-/// The example, with what a site would change in it.
-fn submitted(place: &Place, slurm: &Slurm, script: &Path, flags: &[&str]) -> Said {
+/// Submits a script, with what a site would change in it; the job's number.
+fn submitted(place: &Place, slurm: &Slurm, script: &Path) -> String {
     let out = format!("--output={}", text(&place.here("job.log")));
     let mut command = Command::new("sbatch");
-    command.args(["--wait", "--nodes=1", "--chdir", text(&place.here(".")), &out]).args(flags).arg(script);
+    command.args(["--parsable", "--nodes=1", "--chdir", text(&place.here(".")), &out]).arg(script);
     let mut command = place.within(command);
     let directory = Path::new(crate::common::THALWEG).parent().unwrap().display();
     command.env("PATH", format!("{directory}:{}", std::env::var("PATH").unwrap())).env("SLURM_CONF", &slurm.configuration);
     command.env("SCRATCH", place.targets());
-    command.output_in_time().expect("sbatch").into()
+    Said::from(command.output_in_time().expect("sbatch")).done().out.trim().to_owned()
+}
+
+/// Waits for a job's end; what it ended with, like `COMPLETED 0:0`. (`sbatch --wait` asks only every half minute.)
+fn ended(slurm: &Slurm, job: &str) -> String {
+    let state = || slurm.command("squeue", &["--noheader", "--states=all", "--format=%T", "--job", job]).out.trim().to_owned();
+    wait_until("the job has ended", || !["PENDING", "CONFIGURING", "RUNNING", "COMPLETING"].contains(&state().as_str()));
+    let shown = slurm.command("scontrol", &["--oneliner", "show", "job", job]).out;
+    let exit = shown.split_whitespace().find_map(|word| word.strip_prefix("ExitCode=")).unwrap_or_default().to_owned();
+    format!("{} {exit}", state())
 }
 
 #[test]
@@ -135,9 +144,9 @@ fn the_examples_batch_job_runs_on_a_store_of_its_own() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/launch/slurm.sbatch");
     fs::create_dir(place.here("input")).unwrap();
     fs::write(place.here("input/numbers"), "3\n1\n2\n").unwrap();
-    let said = submitted(&place, &slurm, &example, &[]);
+    let ended = ended(&slurm, &submitted(&place, &slurm, &example));
     let log = fs::read_to_string(place.here("job.log")).unwrap_or_default();
-    assert_eq!(said.code, Some(0), "{}{}{log}", said.out, said.err);
+    assert_eq!(ended, "COMPLETED 0:0", "{log}");
     assert_eq!(fs::read_to_string(place.here("results/sorted")).unwrap(), "1\n2\n3\n", "{log}");
     place.nothing_is_left();
 }
@@ -149,13 +158,10 @@ fn a_job_that_is_cancelled_leaves_no_server_and_keeps_what_was_to_be_copied_out(
     let script = place.here("job");
     fs::write(&script, "#!/bin/sh\nexec thalweg launch --targets \"$SCRATCH\" --stage-out /f:f -- sh -c 'touch begun; exec sleep 60'\n")
         .unwrap();
-    let ended = std::thread::scope(|scope| {
-        let job = scope.spawn(|| submitted(&place, &slurm, &script, &[]));
-        wait_until("the program runs", || place.here("begun").exists());
-        slurm.command("scancel", &["--signal=TERM", "--full", "--user=root"]).done();
-        job.join().expect("sbatch ends")
-    });
-    assert_ne!(ended.code, Some(0));
+    let job = submitted(&place, &slurm, &script);
+    wait_until("the program runs", || place.here("begun").exists());
+    slurm.command("scancel", &["--signal=TERM", "--full", &job]).done();
+    assert!(!ended(&slurm, &job).contains("0:0"));
     place.nobody_is_left();
     assert_eq!(
         super::below(&place.directory.path().join("state/thalweg/launch")).len(),

@@ -37,7 +37,7 @@ const SOURCES: &[(&str, Source)] = &[
     ("HYDRA_HOST_FILE", Source::Hydra),
 ];
 
-/// Variables by which starters tell a process how many of its kind there are.
+/// Variables in which starters say to a process how many of its kind there are.
 const COPIES: &[(&str, &str)] = &[("OMPI_COMM_WORLD_SIZE", "mpirun"), ("PMI_SIZE", "mpirun"), ("SLURM_STEP_NUM_TASKS", "srun")];
 
 /// The environment that is looked at.

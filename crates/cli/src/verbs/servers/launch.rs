@@ -66,7 +66,7 @@ pub(crate) struct Arguments {
 /// Runs a job, or is a part of one.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.part {
-        // The job has been told why.
+        // The job knows why.
         return thalweg_launch::part(output::note).map_err(|_| Failure::Reported);
     }
     let status = thalweg_launch::run(&arguments.job()?).map_err(failure)?;
