@@ -2,7 +2,7 @@
 //!
 //! What must hold however it goes: no server, mount or copy is left when [`run`] returns, and the data of a store is removed only if nothing was
 //! to be copied out of it, or all of that was. A signal goes to the program, which may end as it likes; then the store is taken down without
-//! copying out, since whoever sends one does not wait long.
+//! copying out, since a scheduler that sends one does not wait long.
 
 use crate::child;
 use crate::described::{Kept, io_name};

@@ -1,6 +1,6 @@
 //! All parts of a job, as the job sees them: started, spoken to, and stopped.
 //!
-//! Everything that happens comes through one channel: words of parts, their ends, signals, the end of a child. So whoever waits for one thing
+//! Everything that happens comes through one channel: words of parts, their ends, signals, the end of a child. So a wait for one thing
 //! hears of all others.
 
 use crate::child;
