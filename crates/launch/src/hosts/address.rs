@@ -25,7 +25,7 @@ pub fn addressed(names: &[String]) -> Result<Vec<Host>> {
         hosts.push((name, resolved(name)?));
     }
     let other = hosts.iter().map(|(_, address)| *address).find(|address| !address.is_loopback());
-    let seen_by_others = other.and_then(|other| source_towards(other));
+    let seen_by_others = other.and_then(source_towards);
     let host = |(name, address): (&String, IpAddr)| {
         let address = match seen_by_others {
             Some(outer) if address.is_loopback() => outer,
