@@ -113,7 +113,14 @@ impl Kept {
         let config = StoreConfig {
             path: self.directory.join(STORE),
             store: self.store,
-            metadata: MetadataConfig { address: address(0, 0)?, directory: metadata, node: Some(found[0].node.clone()), key: None },
+            metadata: MetadataConfig {
+                address: address(0, 0)?,
+                directory: metadata,
+                database: None,
+                standby: Vec::new(),
+                node: Some(found[0].node.clone()),
+                key: None,
+            },
             servers: Vec::into_iter(servers).enumerate().map(server).collect::<Result<_>>()?,
             credential: self.credential(),
             plain: before.map_or(plain, |before| before.plain),
