@@ -21,7 +21,7 @@ def main() -> None:
     # So that what is temporary goes, too.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-    # Ctrl-C is for whoever started this; that closes our input.
+    # Ctrl-C is for the process that started this; it closes our input.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     # What else is printed here is no answer.
     answers, sys.stdout = os.fdopen(os.dup(1), "w"), sys.stderr
@@ -31,7 +31,7 @@ def main() -> None:
         except (ThalwegError, OSError) as reason:
             answer = json.dumps({"failed": f"{reason}"})
         print(answer, file=answers, flush=True)
-    # It is over: whoever drove this may be gone already.
+    # It is over: the process that drove this may be gone already.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
 
 
