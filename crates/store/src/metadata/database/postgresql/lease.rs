@@ -221,7 +221,9 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     let is_free = try_lock(server, &mut client).map_err(at_start)?;
     let takes_over = options.take_over == Some(epoch);
     if !is_free && !takes_over {
-        let problem = format!("in use by another metadata service, {holder}: one is active at a time, stop that one first");
+        let problem = format!(
+            "in use by another metadata service, {holder}: one is active at a time, others stand by (`standby` below [metadata] in store.toml)"
+        );
         return Err(DatabaseError { held: true, ..server.error(problem) });
     }
     let sent = now();
