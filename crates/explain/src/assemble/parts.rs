@@ -69,20 +69,28 @@ impl Parts<'_> {
         Some((busy_ns as f64 / (self.end - self.start).max(1) as f64).min(1.0))
     }
 
+    /// Recorded threads, by number, with how long each ran in nanoseconds. Of the recorder's own what is not covered by spans is no running.
+    pub(crate) fn threads_ran(&self) -> impl Iterator<Item = (u32, &Actor, u64)> {
+        let threads = (0..).zip(self.tables.actors.iter().zip(&self.seen.did)).filter(|(_, (actor, _))| actor.thread);
+        threads.map(|(number, (actor, did))| {
+            let uncovered_ns = if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
+            (number, actor, did.cpu_ns + uncovered_ns)
+        })
+    }
+
     /// The part of their machines' processors that one end's threads used; `None` where it has no threads.
     pub(crate) fn processors_busy(&self, end: End) -> Option<f64> {
-        let own = || self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && a.end == end && a.role != Role::Recorder);
-        let machines: HashSet<u32> = own().map(|(a, _)| a.machine).collect();
+        let own = || self.threads_ran().filter(|(_, actor, _)| actor.end == end && actor.role != Role::Recorder);
+        let machines: HashSet<u32> = own().map(|(_, actor, _)| actor.machine).collect();
         let cpus: u32 = machines.iter().map(|&m| self.tables.machines[m as usize].cpus.max(1)).sum();
-        let ran_ns: u64 = own().map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
+        let ran_ns: u64 = own().map(|(.., ns)| ns).sum();
         let wall_ns = (self.end - self.start).max(1) as f64;
         (cpus > 0).then(|| (ran_ns as f64 / wall_ns / f64::from(cpus)).min(1.0))
     }
 
     /// How many processors these recorded threads had, on average.
     pub(crate) fn processors_of(&self, are_wanted: impl Fn(&Actor) -> bool) -> f64 {
-        let ours = self.tables.actors.iter().zip(&self.seen.did).filter(|(a, _)| a.thread && are_wanted(a));
-        let ran_ns: u64 = ours.map(|(a, did)| did.cpu_ns + if a.role == Role::Recorder { 0 } else { did.uncovered_ns }).sum();
+        let ran_ns: u64 = self.threads_ran().filter(|(_, actor, _)| are_wanted(actor)).map(|(.., ns)| ns).sum();
         ran_ns as f64 / (self.end - self.start).max(1) as f64
     }
 

@@ -3,13 +3,11 @@
 use super::super::about;
 use super::super::groups::{Group, most_first};
 use super::super::names::program;
-use super::super::of::Of;
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use crate::observe::tables::Actor;
 use crate::waits::place::{Place, What};
 use thalweg_trace::Role;
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
@@ -23,26 +21,18 @@ pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let tables = of.parts.tables;
     let machine = tables.actors.get(tables.main as usize)?.machine;
     let cpus = tables.machines.get(machine as usize)?.cpus;
-    let here = |actor: &Actor| actor.machine == machine && actor.role != Role::Recorder;
-    let ran = ran_ns(of, |_, actor| here(actor));
+    let here = || of.parts.threads_ran().filter(|(_, actor, _)| actor.machine == machine && actor.role != Role::Recorder);
+    let ran = here().map(|(.., ns)| ns).sum::<u64>() as f64;
     let busy = ran / (of.parts.wall_s() * 1e9 * f64::from(cpus.max(1)));
     if !is_of_processors || cpus < 2 || busy < limits::ALL_BUSY {
         return None;
     }
-    let each = (0..tables.actors.len() as u32).filter(|&a| here(&tables.actors[a as usize]));
-    let by_name = most_first(each.map(|a| (program(tables, of.meta, a), ran_ns(of, |other, _| other == a) as u64)));
+    let by_name = most_first(here().map(|(number, _, ns)| (program(tables, of.meta, number), ns)));
     let named = by_name.iter().filter(|(_, ns)| *ns as f64 >= ran * limits::NAMED_PART).take(limits::NAMED);
     let named: Vec<String> = named.map(|(name, ns)| format!("{} {}", name, whole_percent(*ns as f64 / ran))).collect();
     let all = if cpus == 2 { "Both CPUs are".to_owned() } else { format!("All {cpus} CPUs are") };
     let sentence = format!("{all} {} busy with it: {}.", whole_percent(busy.min(1.0)), named.join(", "));
     Some(Number { count: Some(u64::from(cpus)), ..number(NumberKind::AllProcessors, sentence) })
-}
-
-/// How long these threads ran.
-fn ran_ns(of: &Of<'_>, is_wanted: impl Fn(u32, &Actor) -> bool) -> f64 {
-    let actors = of.parts.tables.actors.iter().zip(&of.parts.seen.did).zip(0..);
-    let wanted = actors.filter(|((actor, _), number)| actor.thread && is_wanted(*number, actor));
-    wanted.map(|((_, did), _)| (did.cpu_ns + did.uncovered_ns) as f64).sum()
 }
 
 /// Computing that one thread does: its own work, and that on names and attributes where it waits for nothing.
@@ -63,7 +53,8 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     if (ns as f64) < all as f64 * limits::ALONE || (all as f64) < of.parts.wall_s() * 1e9 * limits::COMPUTES {
         return None;
     }
-    if ran_ns(of, |_, actor| actor.end == group.cause.end().unwrap_or(actor.end)) > all as f64 * limits::BESIDE {
+    let beside = of.parts.threads_ran().filter(|(_, actor, _)| Some(actor.end) == group.cause.end());
+    if beside.map(|(.., ns)| ns).sum::<u64>() as f64 > all as f64 * limits::BESIDE {
         return None;
     }
     let actor = of.parts.tables.actors.get(thread as usize)?;
