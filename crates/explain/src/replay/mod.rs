@@ -192,7 +192,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let ns = match &proposal.by {
         // (What is read for others while threads of ours wait is under way as well.)
         By::Replay(scale) => simulate(run.graph, scale)?.max(reading_ns(scale.device[program::Class::Read as usize] * scale.foreign)),
-        By::Edit(graph) | By::EditUnseen(graph) => simulate_edit(graph)?.max(reading_ns(1.0)),
+        By::Edit(graph) | By::EditBound(graph) => simulate_edit(graph)?.max(reading_ns(1.0)),
         By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(reading_ns(1.0)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
@@ -200,7 +200,7 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
-    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditUnseen(_));
+    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditBound(_));
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
     let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();

@@ -60,8 +60,9 @@ pub(crate) enum By {
     Edit(Box<Graph>),
     /// The same of a copy's requests, held against [`Run::copied_ns`].
     EditCopy(Box<Graph>),
-    /// The same, where what it asks more of was not recorded: who is not seen to be busy limits nothing in a replay, and so it is a bound.
-    EditUnseen(Box<Graph>),
+    /// The same, as a bound: what it asks more of was not recorded, and who is not seen to be busy limits nothing in a replay; or what goes on side
+    /// by side may have to wait for each other.
+    EditBound(Box<Graph>),
     /// The turns of a walk of our own client, each at what it costs in the recording: so many nanoseconds, where the replay without a change takes
     /// `replayed_ns`.
     Turns(f64),
@@ -110,7 +111,7 @@ impl Proposal {
 
     /// More requests at once, of servers that were recorded or not.
     pub(super) fn requests(run: &Run<'_>, id: &'static str, change: impl Into<String>, how: impl Into<String>, graph: Graph) -> Proposal {
-        let by = if asks_unseen(run.graph) { By::EditUnseen } else { By::Edit };
+        let by = if asks_unseen(run.graph) { By::EditBound } else { By::Edit };
         Proposal::new(id, change, how, by(Box::new(graph)))
     }
 }
