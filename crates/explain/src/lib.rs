@@ -129,7 +129,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let round_trips = round_trips::round_trips(parts, meta);
     let prediction = if options.what_if { replay::predict(source, parts, meta, round_trips.as_ref()) } else { replay::not_asked() };
     let mut notes = notes::notes(parts, meta, unrecorded);
-    notes.extend(prediction.note);
+    notes.extend(prediction.note.clone());
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
     if let Some(failure) = summary::about::failure(meta) {
@@ -146,9 +146,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         size_bytes,
         unrecorded,
     };
-    let summary = summary::summary(&of);
-    let replayed = prediction.model.reason.is_none();
-    let advice = if options.what_if { summary::advice::advice(&of, &prediction.what_if, replayed, &summary.numbers) } else { Vec::new() };
+    let (summary, advice) = summary::summary_and_advice(&of, options.what_if.then_some(&prediction));
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),

@@ -1,23 +1,25 @@
 //! Changes that recipes know against what was charged, where no what-if predicts what they give: they stand without a number.
 
 use super::Of;
-use super::groups::groups;
+use super::groups::Group;
 use crate::cause::Cause;
 use crate::document::{Advice, MAX_ADVICE, Number, NumberKind, WhatIf};
 use crate::limits::summary as limits;
+use crate::replay::Prediction;
 use crate::replay::how::facts;
 use crate::replay::mounts::mounts;
 use thalweg_recipes::{Advised, Asked};
 
-/// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was `replayed`.
-pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool, numbers: &[Number]) -> Vec<Advice> {
+/// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was replayed.
+pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction, numbers: &[Number]) -> Vec<Advice> {
     if of.is_short() {
         return Vec::new();
     }
+    let (what_if, replayed) = (&prediction.what_if, prediction.model.reason.is_none());
     let facts = facts(of.parts, &mounts(of.meta));
     let asked = Asked { command: &of.meta.command, facts: &facts };
     let mut found: Vec<Advice> = Vec::new();
-    for group in groups(of).iter().filter(|group| group.share >= limits::ADVISED_SHARE) {
+    for group in groups.iter().filter(|group| group.share >= limits::ADVISED_SHARE) {
         for advised in group.names.first().map(|who| asked.for_cause(group.cause.name(), who, replayed)).unwrap_or_default() {
             let says = advised.says;
             let is_said = what_if.iter().any(|w| w.how == says || !w.command.is_empty() && w.command == advised.command);
@@ -27,17 +29,16 @@ pub(crate) fn advice(of: &Of<'_>, what_if: &[WhatIf], replayed: bool, numbers: &
             }
         }
     }
-    found.extend(more_in_flight(of, &asked, what_if, numbers));
+    found.extend(groups.first().and_then(|largest| more_in_flight(largest.cause, &asked, what_if, numbers)));
     found.truncate(MAX_ADVICE);
     found
 }
 
 /// More requests in flight, where what was in flight is the number behind messages in transit, and no replay says what more would give: who hands
 /// requests to another program that sends them asks nobody itself.
-fn more_in_flight(of: &Of<'_>, asked: &Asked<'_>, what_if: &[WhatIf], numbers: &[Number]) -> Option<Advice> {
+fn more_in_flight(cause: Cause, asked: &Asked<'_>, what_if: &[WhatIf], numbers: &[Number]) -> Option<Advice> {
     const CHANGE: &str = "requests.x4";
     let is_limit = numbers.first().is_some_and(|number| matches!(number.kind, NumberKind::InFlight | NumberKind::OneAtATime));
-    let cause = groups(of).first()?.cause;
     if !is_limit || cause != Cause::NetworkLatency || what_if.iter().any(|w| w.id == CHANGE) {
         return None;
     }

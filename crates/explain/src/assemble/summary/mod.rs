@@ -5,7 +5,7 @@
 //! named as a reader knows them ([`names`]): by program, file and device. Nothing is found here that the charges do not say.
 
 pub(crate) mod about;
-pub(crate) mod advice;
+mod advice;
 mod figures;
 mod files;
 mod groups;
@@ -16,17 +16,24 @@ mod of;
 mod remarks;
 mod sentence;
 
-use crate::document::{Charge, Summary, SummaryRow, Verdict};
+use crate::document::{Advice, Charge, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;
+use crate::replay::Prediction;
 use crate::title::title;
-use groups::groups;
+use groups::{Group, groups};
 pub(crate) use of::Of;
 
-/// The summary of a recorded run.
-pub(crate) fn summary(of: &Of<'_>) -> Summary {
+/// The summary of a recorded run, and what recipes advise where its changes were `predicted`.
+pub(crate) fn summary_and_advice(of: &Of<'_>, predicted: Option<&Prediction>) -> (Summary, Vec<Advice>) {
     let groups = groups(of);
+    let summary = summary(of, &groups);
+    let advice = predicted.map_or_else(Vec::new, |prediction| advice::advice(of, &groups, prediction, &summary.numbers));
+    (summary, advice)
+}
+
+fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
     let short = of.is_short();
-    let row = |group: &groups::Group<'_>| {
+    let row = |group: &Group<'_>| {
         let (subject, figures) = figures::figures(of, group);
         SummaryRow { cause: group.cause, share: group.share, subject, figures }
     };
@@ -34,10 +41,10 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
         command: title(&of.meta.command, usize::MAX),
         ended: about::ended(of.meta),
         about: about::about(of),
-        sentence: if short { String::new() } else { sentence::sentence(of, &groups) },
-        numbers: if short { Vec::new() } else { numbers::numbers(of, &groups) },
-        innocent: if short { Vec::new() } else { innocent::innocent(of, &groups) },
-        remarks: remarks::remarks(of, &groups),
+        sentence: if short { String::new() } else { sentence::sentence(of, groups) },
+        numbers: if short { Vec::new() } else { numbers::numbers(of, groups) },
+        innocent: if short { Vec::new() } else { innocent::innocent(of, groups) },
+        remarks: remarks::remarks(of, groups),
         tuning: Vec::new(),
         rows: if of.parts.wall_s() < limits::NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
     }
@@ -45,7 +52,7 @@ pub(crate) fn summary(of: &Of<'_>) -> Summary {
 
 /// The summary of one phase of a run, of which only the charges are its own.
 pub(crate) fn of_phase(of: &Of<'_>, about: String) -> Summary {
-    Summary { about, numbers: Vec::new(), innocent: Vec::new(), ..summary(of) }
+    Summary { about, numbers: Vec::new(), innocent: Vec::new(), ..summary(of, &groups(of)) }
 }
 
 /// The summary of a recording of packets, of which only the charges are known.
