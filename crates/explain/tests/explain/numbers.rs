@@ -4,7 +4,7 @@ use crate::common::Tale;
 use std::path::Path;
 use thalweg_explain::document::{Number, NumberKind};
 use thalweg_explain::{Explanation, Options, explain};
-use thalweg_trace::{CounterName, Recording, Role, SpanKind};
+use thalweg_trace::{CounterName, ObjectKind, Recording, Role, SpanKind};
 
 fn numbers(name: &str) -> Vec<Number> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -136,4 +136,24 @@ fn programs_that_keep_all_processors_busy_are_named_with_their_parts() {
     let e = tale.explain();
     let said: Vec<&str> = e.summary.numbers.iter().map(|number| number.sentence.as_str()).collect();
     assert_eq!(said, ["Both CPUs are 96 % busy with it: rsync 51 %, ssh 49 %."]);
+}
+
+/// 60 names are opened, one after the other, for 10 ms each; the disk has one small request in each of them, of this many ms.
+fn opening(request_ms: u64) -> Vec<NumberKind> {
+    let mut tale = Tale::new(600_000, 2);
+    let opens = tale.thread(Role::Client, "cp", 100, 100);
+    let disk = tale.device("vda");
+    let file = tale.object(ObjectKind::File, "/project/name", &[("device", "vda")]);
+    for n in 0..60 {
+        let at = n * 10_000;
+        tale.span(disk, SpanKind::DiskRead, at, at + request_ms * 1_000).bytes(4096).observed().end();
+        tale.wait(opens, SpanKind::FileOpen, at, at + 9_900).on(file).end();
+    }
+    tale.explain().summary.numbers.iter().map(|number| number.kind).collect()
+}
+
+#[test]
+fn a_disk_that_is_used_by_the_way_is_no_number() {
+    assert_eq!(opening(9), [NumberKind::DiskOneAtATime]);
+    assert_eq!(opening(1), []);
 }
