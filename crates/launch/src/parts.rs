@@ -25,6 +25,9 @@ const TAIL_LINES: usize = 3;
 /// How long a starter may take to end once its part has.
 const ENDING: Duration = Duration::from_secs(10);
 
+/// How long what an ended starter wrote may take to be read.
+const REMARKING: Duration = Duration::from_secs(1);
+
 /// How long one may that has never said a word.
 const UNHEARD: Duration = Duration::from_secs(1);
 
@@ -54,6 +57,8 @@ struct One {
     process: Child,
     input: Option<ChildStdin>,
     remarks: Arc<Remarks>,
+    /// Disconnected once its standard error has been read to the end.
+    remarked: Receiver<()>,
     /// It has said something: there is somebody who can be asked to stop.
     is_there: bool,
     is_gone: bool,
@@ -93,11 +98,16 @@ impl Parts {
             let send = self.send.clone();
             std::thread::spawn(move || hear(index, output, &send));
         }
+        let (reading, remarked) = channel();
         if let Some(errors) = errors {
             let (remarks, note, host) = (Arc::clone(&remarks), self.note, host.to_owned());
-            std::thread::spawn(move || keep(errors, &remarks, note, &host));
+            std::thread::spawn(move || {
+                let _reading: Sender<()> = reading;
+                keep(errors, &remarks, note, &host);
+            });
         }
-        self.all.push(One { host: host.to_owned(), starter: starter.clone(), process, input, remarks, is_there: false, is_gone: false });
+        let (host, starter) = (host.to_owned(), starter.clone());
+        self.all.push(One { host, starter, process, input, remarks, remarked, is_there: false, is_gone: false });
         Ok(())
     }
 
@@ -192,6 +202,8 @@ impl Parts {
         one.input = None;
         let status =
             ended_within(&mut one.process, ENDING).map_or_else(|| "does not end".to_owned(), |status| format!("ended with {status}"));
+        // What it wrote last may still be in the pipe, and somebody else may hold the other end.
+        let _ = one.remarked.recv_timeout(REMARKING);
         let last = one.remarks.last.lock().iter().cloned().collect::<Vec<_>>().join("; ");
         let said = if last.is_empty() { String::new() } else { format!(" ({last})") };
         LaunchError::failed(format!(
