@@ -112,6 +112,19 @@ impl Device {
         unsafe { libc::writev(self.0.as_raw_fd(), parts.as_ptr(), parts.len() as i32) };
     }
 
+    /// What the kernel keeps of a file has these bytes from now on, also where a program that maps it has changed others of the same page. Not to be
+    /// called by who answers reads of the same file: the kernel may wait for one of these pages to come.
+    pub(crate) fn store(&self, node: u64, offset: u64, bytes: &[u8]) {
+        let mut body = Vec::with_capacity(24);
+        body.extend(node.to_ne_bytes());
+        body.extend(offset.to_ne_bytes());
+        body.extend((bytes.len() as u32).to_ne_bytes());
+        body.extend(0_u32.to_ne_bytes());
+        let head = header(body.len() + bytes.len(), abi::notify::STORE, 0);
+        // A file that the kernel does not know (ENOENT) it keeps nothing of.
+        let _ = rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(&body), IoSlice::new(bytes)]);
+    }
+
     /// The kernel drops these, where nobody uses them, and says that it has forgotten them. Not to be called by who answers requests:
     /// it may have to write what is kept of them first.
     ///

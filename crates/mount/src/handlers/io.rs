@@ -35,16 +35,19 @@ impl FileSystem {
             self.drop_privileges(&mut w.tracer, &handle.inode)?;
         }
         // What the kernel writes back for a map has its own place, however the file was opened.
-        let append = flags & libc::O_APPEND as u32 != 0 && write_flags & abi::WRITE_CACHE == 0;
-        if append {
-            self.append(w, &handle, bytes)?;
+        let of_map = write_flags & abi::WRITE_CACHE != 0;
+        if flags & libc::O_APPEND as u32 != 0 && !of_map {
+            let offset = self.append(w, &handle, bytes)?;
+            self.merge_into_map(&handle, bytes, offset);
         } else if let Err(error) = handle.shared.write(&mut w.tracer, bytes, offset) {
-            if write_flags & abi::WRITE_CACHE == 0 {
+            if !of_map {
                 return Err(error.into());
             }
             // A page of a map: its program has gone on long ago, and hears of it at its next sync.
             handle.shared.file.file().lose(bytes, offset);
             self.note_loss(&handle.inode, &handle.shared, &error);
+        } else if !of_map {
+            self.merge_into_map(&handle, bytes, offset);
         }
         if handle.is_direct && flags & libc::O_DSYNC as u32 != 0 {
             // The kernel sees to it only for what goes through its cache.
@@ -54,7 +57,15 @@ impl FileSystem {
         Ok(Answer::Out)
     }
 
-    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<()> {
+    /// A page that a program has mapped and changed is written back as a whole: bytes that were written past it must be in it by then. The kernel
+    /// does not see to that for what does not go through its cache. Those who can map it and come later read what is written already.
+    fn merge_into_map(&self, handle: &Handle, bytes: &[u8], offset: u64) {
+        if handle.is_direct && !self.options.strict && handle.shared.may_be_mapped() {
+            self.device.store(self.table.number(handle.inode.id), offset, bytes);
+        }
+    }
+
+    fn append(&self, w: &mut Worker, handle: &Handle, bytes: &[u8]) -> Answered<u64> {
         let shared = &handle.shared;
         self.write_back(&mut w.tracer, &handle.inode, shared);
         Ok(self.locks.append(&mut w.tracer, handle.inode.id, |tracer| shared.append(tracer, bytes))?)

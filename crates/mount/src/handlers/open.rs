@@ -105,6 +105,11 @@ impl FileSystem {
 
     fn handle(&self, inode: &Arc<Inode>, shared: Arc<SharedFile>, flags: u32, keep: bool) -> (u64, u32) {
         let mut open_flags = if keep { abi::fopen::KEEP_CACHE } else { 0 };
+        if flags & libc::O_ACCMODE as u32 == libc::O_WRONLY as u32 && !shared.may_be_mapped() {
+            // Nobody reads or maps through it, and a copy of its bytes in the kernel would cost more than all else that a write does. (Beside a map
+            // the kernel would write back and forget pages at each write.)
+            open_flags |= abi::fopen::DIRECT_IO;
+        }
         if self.options.strict || flags & libc::O_APPEND as u32 != 0 {
             // The kernel's copies of pages would be of another place than the bytes go to, or of another time.
             open_flags = abi::fopen::DIRECT_IO | if self.options.strict { abi::fopen::PARALLEL_DIRECT_WRITES } else { 0 };
@@ -114,8 +119,7 @@ impl FileSystem {
             open_flags |= abi::fopen::DIRECT_IO | abi::fopen::KEEP_CACHE;
         }
         let is_direct = open_flags & abi::fopen::DIRECT_IO != 0;
-        let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
-        (self.handles.add(Handle::new(Arc::clone(inode), shared, is_direct, writes)), open_flags)
+        (self.handles.add(Handle::new(Arc::clone(inode), shared, is_direct, flags)), open_flags)
     }
 
     /// A descriptor was closed: what was written is at the servers, and a loss is reported, also if it was before. Who only read, and held no lock

@@ -19,6 +19,8 @@ pub(crate) struct Handle {
     pub is_direct: bool,
     /// It is open for writing.
     pub writes: bool,
+    /// It is open for reading and writing: it may be mapped, and written through the map.
+    maps: bool,
     /// Owners of locks that were taken through it, by the service's numbers: those of an open file description are freed with it alone.
     pub lock_owners: Mutex<Vec<u64>>,
     /// How it reads a file that has lost bytes.
@@ -31,7 +33,12 @@ pub(crate) struct Handle {
 
 impl Handle {
     /// A new one.
-    pub(crate) fn new(inode: Arc<Inode>, shared: Arc<SharedFile>, is_direct: bool, writes: bool) -> Handle {
+    pub(crate) fn new(inode: Arc<Inode>, shared: Arc<SharedFile>, is_direct: bool, flags: u32) -> Handle {
+        let writes = flags & libc::O_ACCMODE as u32 != libc::O_RDONLY as u32;
+        let maps = flags & libc::O_ACCMODE as u32 == libc::O_RDWR as u32;
+        if maps {
+            shared.mappers.fetch_add(1, Ordering::SeqCst);
+        }
         let (seen, now) = shared.losses();
         let (reader, inherited) = match (shared.file.has_lost(), writes) {
             (false, _) => (Reader::Had, None),
@@ -39,7 +46,7 @@ impl Handle {
             (true, false) => (Reader::After, Some(now)),
         };
         let seen = AtomicU64::new(seen);
-        Handle { inode, shared, is_direct, writes, lock_owners: Mutex::default(), reader, seen, inherited }
+        Handle { inode, shared, is_direct, writes, maps, lock_owners: Mutex::default(), reader, seen, inherited }
     }
 
     /// Whether a loss is owed to this open file, as the errno of the last one. A sync that reports it is the last to: everybody who has
@@ -67,6 +74,14 @@ impl Handle {
         let owed = self.owed();
         self.seen.store(self.shared.saw_losses(), Ordering::Release);
         owed.map_or(Ok(()), |errno| Err(Refusal::plain(errno)))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        if self.maps {
+            self.shared.mappers.fetch_sub(1, Ordering::SeqCst);
+        }
     }
 }
 

@@ -5,8 +5,8 @@ use thalweg_store::client::walk;
 use thalweg_store::limits;
 use thalweg_store::protocol::metadata::{Attributes, FileKind};
 
-/// What programs are advised to read at a time: as much as one strip by default.
-const BLOCK_BYTES: u32 = 64 << 10;
+/// What programs are advised to read and write at a time: as much as one request of the kernel's holds by default.
+const BLOCK_BYTES: u32 = 1 << 20;
 /// The same of a directory: the C library asks for as much of it at a time, and the kernel passes that on.
 const DIRECTORY_BLOCK_BYTES: u32 = 256 << 10;
 

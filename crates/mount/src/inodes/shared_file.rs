@@ -14,7 +14,7 @@
 
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
 use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
@@ -54,6 +54,8 @@ pub(crate) struct SharedFile {
     /// Says to the service that it is to be written, if it was first opened to be read.
     writing: Mutex<Option<OpenAtService>>,
     written_bytes: AtomicU64,
+    /// How many have it open for reading and writing: those may write through maps.
+    pub mappers: AtomicUsize,
     /// It was synced since it was opened.
     pub synced: AtomicBool,
     /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
@@ -133,6 +135,7 @@ impl SharedFile {
             opened: Some(opened),
             writing: Mutex::default(),
             written_bytes: AtomicU64::new(0),
+            mappers: AtomicUsize::new(0),
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
             state: Mutex::new(state),
@@ -184,13 +187,19 @@ impl SharedFile {
         self.noted(bytes, offset, || self.file.write(tracer, bytes, offset))
     }
 
-    /// Writes at the end of the file. Nobody else appends meanwhile.
+    /// Writes at the end of the file: where that was. Nobody else appends meanwhile.
     ///
     /// # Errors
     /// A server's.
-    pub(crate) fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<u64> {
         let offset = self.file.size(tracer)?;
-        self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))
+        self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))?;
+        Ok(offset)
+    }
+
+    /// Whether somebody may write through a map.
+    pub(crate) fn may_be_mapped(&self) -> bool {
+        self.mappers.load(Ordering::SeqCst) > 0
     }
 
     fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
