@@ -26,7 +26,7 @@ use thalweg_store::client::{DataClient, View};
 use thalweg_store::limits;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::LockClient;
-use thalweg_store::protocol::metadata::Place;
+use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
 use thalweg_trace::{TraceHandle, Tracer};
 
 /// A store as a file system.
@@ -122,12 +122,24 @@ pub(crate) struct Worker {
     pub thread: u32,
     /// When it did: what is asked of servers for it is asked later.
     pub began: Instant,
+    /// How a directory is after what it did to names in it.
+    pub directory: Option<DirectoryAfter>,
+}
+
+/// How a directory is after a change of names in it.
+pub(crate) struct DirectoryAfter {
+    /// Which.
+    pub directory: FileId,
+    /// Its attributes, where the answer brought them.
+    pub attributes: Option<Attributes>,
+    /// The name that was made, if one was.
+    pub name: Option<Vec<u8>>,
 }
 
 impl Worker {
     /// One without anything yet.
     pub(crate) fn new(tracer: Tracer) -> Worker {
-        Worker { tracer, out: Vec::new(), thread: 0, began: Instant::now() }
+        Worker { tracer, out: Vec::new(), thread: 0, began: Instant::now(), directory: None }
     }
 }
 

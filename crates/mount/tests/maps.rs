@@ -84,19 +84,19 @@ fn no_byte_of_either_is_lost(map_is_first: bool) {
                 writer.write_all_at(&[round], place as u64).unwrap_or_else(|error| panic!("round {round}, byte {place}: {error}"));
             }
         });
-        let expected = |place: usize| if place % 2 == 0 || place % (2 * 61) == 1 { round } else { 0 };
+        let expected = |place: usize| if place.is_multiple_of(2) || place % (2 * 61) == 1 { round } else { 0 };
         let mut read = vec![0; many];
         mapped.read_exact_at(&mut read, 0).unwrap();
-        for place in 0..many {
+        for (place, byte) in read.iter().enumerate() {
             assert_eq!(map.byte(place).load(Ordering::Relaxed), expected(place), "round {round}, byte {place} of the map");
-            assert_eq!(read[place], expected(place), "round {round}, byte {place} of a read");
+            assert_eq!(*byte, expected(place), "round {round}, byte {place} of a read");
         }
     }
     map.sync();
     drop((map, mapped, writer));
     let found = std::fs::read(b.at("f")).unwrap();
     for (place, byte) in found.iter().enumerate() {
-        let expected = if place % 2 == 0 || place % (2 * 61) == 1 { 20 } else { 0 };
+        let expected = if place.is_multiple_of(2) || place % (2 * 61) == 1 { 20 } else { 0 };
         assert_eq!(*byte, expected, "byte {place} on another mount");
     }
 }

@@ -5,8 +5,8 @@ mod stand;
 use rustix::fs::{AtFlags, CWD, FileType, Mode, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
 use stand::Stand;
 use std::collections::BTreeSet;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt, symlink};
 
 #[test]
@@ -279,4 +279,61 @@ fn the_time_before_close_is_the_time_after_it() {
     let other = stand.mount("other");
     assert_eq!(times(fs::metadata(other.at("f")).unwrap()), before);
     assert_eq!(times(fs::metadata(m.at("f")).unwrap()), before);
+}
+
+#[test]
+fn names_that_another_mount_makes_beside_ours_are_found_and_never_made_twice() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    fs::create_dir(a.at("d")).unwrap();
+    for round in 0..50 {
+        // The mount knows all names of this directory, and need not ask for the next.
+        fs::write(a.at(&format!("d/ours {round}")), "ours").unwrap();
+        let theirs = format!("d/theirs {round}");
+        fs::write(b.at(&theirs), "theirs").unwrap();
+        if round % 2 == 0 {
+            let refused = File::options().write(true).create_new(true).open(a.at(&theirs)).unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::AlreadyExists, "round {round}");
+        } else {
+            let mut file = File::options().append(true).create(true).open(a.at(&theirs)).unwrap();
+            file.write_all(b", and ours").unwrap();
+            drop(file);
+            assert_eq!(fs::read_to_string(b.at(&theirs)).unwrap(), "theirs, and ours", "round {round}");
+        }
+        let seen_later = format!("d/seen {round}");
+        fs::write(a.at(&format!("d/more {round}")), "ours").unwrap();
+        fs::write(b.at(&seen_later), "theirs").unwrap();
+        stand::wait_until("the name", || a.at(&seen_later).exists());
+    }
+    assert_eq!(fs::read_dir(a.at("d")).unwrap().count(), 200);
+}
+
+#[test]
+fn names_made_moved_and_removed_here_are_as_they_are_at_once() {
+    needs_mounts!();
+    let stand = Stand::new(1);
+    let m = stand.mount("m");
+    fs::create_dir(m.at("d")).unwrap();
+    fs::create_dir(m.at("e")).unwrap();
+    let missing = |name: &str| fs::metadata(m.at(name)).is_err_and(|e| e.kind() == ErrorKind::NotFound);
+    for round in 0..30 {
+        let before = fs::metadata(m.at("d")).unwrap();
+        let (one, other) = (format!("d/one {round}"), format!("e/other {round}"));
+        assert!(missing(&one) && missing(&other));
+        fs::write(m.at(&one), "1").unwrap();
+        let after = fs::metadata(m.at("d")).unwrap();
+        assert!((after.mtime(), after.mtime_nsec()) > (before.mtime(), before.mtime_nsec()), "the directory's time is the change's");
+        fs::rename(m.at(&one), m.at(&other)).unwrap();
+        assert!(missing(&one) && fs::read_to_string(m.at(&other)).unwrap() == "1");
+        fs::hard_link(m.at(&other), m.at(&one)).unwrap();
+        assert_eq!(fs::metadata(m.at(&one)).unwrap().nlink(), 2);
+        fs::remove_file(m.at(&one)).unwrap();
+        assert!(missing(&one));
+        fs::create_dir(m.at(&one)).unwrap();
+        assert_eq!(fs::metadata(m.at("d")).unwrap().nlink(), 3 + round);
+        let link = format!("d/link {round}");
+        symlink("one 0", m.at(&link)).unwrap();
+        assert!(missing(&format!("{one}/below")) && fs::read_link(m.at(&link)).is_ok());
+    }
 }

@@ -84,6 +84,9 @@ impl FileSystem {
     /// What the kernel was given not long ago, and has forgotten because the file was read: times of reading are not kept.
     fn cached_attributes(&self, w: &mut Worker, inode: &Inode) -> Option<Answered<Answer>> {
         let lifetime = self.options.lifetime();
+        if inode.kind == FileKind::Directory {
+            return self.own_directory_attributes(w, inode, lifetime);
+        }
         let (attr, asked) = {
             let state = inode.state();
             let known =
@@ -95,6 +98,19 @@ impl FileSystem {
             return None;
         }
         reply::attributes(&mut w.out, &attr, lifetime.checked_sub(asked.elapsed())?);
+        Some(Ok(Answer::Out))
+    }
+
+    /// A directory in which a name was changed here, as the answer to that said: the kernel asks before the next name.
+    fn own_directory_attributes(&self, w: &mut Worker, inode: &Inode, lifetime: Duration) -> Option<Answered<Answer>> {
+        let state = inode.state();
+        let (attributes, noted) = &**state.own_directory.as_ref()?;
+        let left = lifetime.checked_sub(noted.elapsed())?;
+        // Another directory's names change nothing of its links.
+        if !self.local_changes.is_current_file(*noted, (inode.id, 1)) {
+            return None;
+        }
+        reply::attributes(&mut w.out, &attr(attributes, Size::default()), left);
         Some(Ok(Answer::Out))
     }
 

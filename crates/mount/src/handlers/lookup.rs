@@ -1,14 +1,15 @@
 //! What a name stands for.
 
-use crate::errors::Answered;
+use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Attr, Lifetimes};
 use crate::inodes::attributes::{Size, attr};
 use crate::inodes::local_changes::Changes;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_store::client::walk::WalkEntry;
 use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_store::{Error, ErrorKind};
 
 impl FileSystem {
     /// Answers the kernel with a name's file. Where its servers do not answer, the name is there all the same, and its size is asked
@@ -49,10 +50,13 @@ impl FileSystem {
     /// What a name stands for.
     pub(crate) fn lookup(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
         let place = self.place(directory, name)?;
+        if self.is_absent(w, directory, name) {
+            return Err(Refusal::plain(libc::ENOENT));
+        }
         if let Some(answer) = self.lookup_walked(w, &place) {
             return answer;
         }
-        let found = self.names.stat(&mut w.tracer, &place);
+        let found = self.look_up(w, directory, &place);
         match &found {
             Ok(found) => self.retries.looked_up(w.thread, &place, (found.kind == FileKind::File).then_some(found.id)),
             Err(_) => self.retries.abandon(w.thread),
@@ -66,6 +70,32 @@ impl FileSystem {
             attributes = self.names.stat(&mut w.tracer, &place)?;
         }
         self.answer_entry(w, &place, &attributes)
+    }
+
+    /// Whether a directory is known not to have a name, as of a moment ago.
+    fn is_absent(&self, w: &Worker, directory: u64, name: &[u8]) -> bool {
+        if self.options.strict || self.retries.is_retrying(w.thread) {
+            return false;
+        }
+        self.table.get(directory).is_some_and(|parent| parent.state().absent_names.as_ref().is_some_and(|names| names.lacks(name)))
+    }
+
+    /// Asks what a name stands for, and whether nobody else has changed names beside it, where that is to be known.
+    fn look_up(&self, w: &mut Worker, directory: u64, place: &Place) -> Result<Attributes, Error> {
+        let parent = self.table.get(directory).filter(|parent| parent.state().absent_names.is_some());
+        let Some(parent) = parent else { return self.names.stat(&mut w.tracer, place) };
+        let asked = Instant::now();
+        let mut found = self.names.stat_many(&mut w.tracer, &[place.clone(), Place::of(place.from)], false)?.into_iter();
+        let name = found.next();
+        let mut state = parent.state();
+        let same = match (found.next(), &mut state.absent_names) {
+            (Some(Ok(attributes)), Some(names)) => names.seen_again(&attributes, asked),
+            _ => false,
+        };
+        if !same {
+            state.absent_names = None;
+        }
+        name.unwrap_or_else(|| Err(Error::new(ErrorKind::Protocol, "no answer to a question")))
     }
 
     /// The answer to a lookup from what was asked ahead; `None`: it has to be asked.

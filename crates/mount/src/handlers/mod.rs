@@ -91,7 +91,22 @@ impl FileSystem {
             // Also where it failed: a part may have been done.
             self.local_changes.note(&touched, |inode| self.table.id(inode));
         }
+        self.note_directories(w, &touched);
         answer
+    }
+
+    /// How directories are in which names were changed, now that it is noted that they were. (The kernel lets one at a time change names in a directory.)
+    fn note_directories(&self, w: &mut Worker, touched: &Touched<'_>) {
+        let after = w.directory.take();
+        for number in touched.directories() {
+            let Some(inode) = self.table.get(number) else { continue };
+            match &after {
+                Some(after) if after.directory == inode.id => {
+                    inode.directory_changed_here(after.attributes.clone(), after.name.as_deref(), w.began);
+                }
+                _ => inode.directory_changed_here(None, None, w.began),
+            }
+        }
     }
 
     fn answer(&self, w: &mut Worker, header: &Header, operation: Operation<'_>, under_way: &InFlight) -> Answered<Answer> {
@@ -99,6 +114,7 @@ impl FileSystem {
         w.out.clear();
         w.thread = header.pid;
         w.began = Instant::now();
+        w.directory = None;
         let inode = header.node;
         match operation {
             O::Lookup { name } => self.lookup(w, inode, name),

@@ -1,14 +1,17 @@
 //! Create, link, rename, remove.
 
 use crate::errors::{Answered, Refusal};
-use crate::filesystem::{Answer, FileSystem, Worker};
+use crate::filesystem::{Answer, DirectoryAfter, FileSystem, Worker};
 use crate::fuse::reply;
 use crate::fuse::request::Header;
+use crate::inodes::absence::AbsentNames;
 use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use std::sync::Arc;
-use thalweg_store::ErrorKind;
+use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_store::{Error, ErrorKind};
+use thalweg_trace::Tracer;
 
 impl FileSystem {
     /// Who owns what is made in a directory: a set-group directory hands its group down, and to directories the bit as well.
@@ -32,13 +35,36 @@ impl FileSystem {
         Ok(if says_more { only_lot(of_mount) } else { of_mount.clone() })
     }
 
+    /// Changes one name in a directory: its answer brings the directory's attributes along. `made`: the name comes into being.
+    fn change_name<T>(
+        &self,
+        w: &mut Worker,
+        place: &Place,
+        made: bool,
+        change: impl FnOnce(&MetadataClient, &mut Tracer) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        if self.options.strict {
+            return change(&self.names, &mut w.tracer);
+        }
+        let names = self.names.beside(place.from);
+        let done = change(&names, &mut w.tracer)?;
+        let name = made.then(|| place.path.clone());
+        w.directory = Some(DirectoryAfter { directory: place.from, attributes: names.take_directory(), name });
+        Ok(done)
+    }
+
     /// Makes a directory.
     pub(crate) fn make_directory(&self, w: &mut Worker, header: &Header, name: &[u8], mode: u32) -> Answered<Answer> {
         let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, mode, FileKind::Directory);
         let place = self.place(header.node, name)?;
-        let attributes = self.names.make_directory(&mut w.tracer, &place, owner, false)?;
-        self.answer_new(w, &place, &attributes)
+        let attributes = self.change_name(w, &place, true, |names, tracer| names.make_directory(tracer, &place, owner, false))?;
+        let answer = self.answer_new(w, &place, &attributes)?;
+        if !self.options.strict {
+            let made = self.inode(self.table.number(attributes.id))?;
+            made.state().absent_names = Some(Box::new(AbsentNames::of_new(&attributes, w.began)));
+        }
+        Ok(answer)
     }
 
     /// Makes a file, a named pipe, a socket or a device.
@@ -56,9 +82,9 @@ impl FileSystem {
         let owner = self.owner_in(&parent, header, mode, kind);
         let attributes = if kind == FileKind::File {
             let layout = self.layout_in(w, header.node)?;
-            self.names.make_file(&mut w.tracer, &place, owner, Existing::Refuse, &layout)?
+            self.change_name(w, &place, true, |names, tracer| names.make_file(tracer, &place, owner, Existing::Refuse, &layout))?
         } else {
-            self.names.make_special(&mut w.tracer, &place, kind, device, owner)?
+            self.change_name(w, &place, true, |names, tracer| names.make_special(tracer, &place, kind, device, owner))?
         };
         self.answer_new(w, &place, &attributes)
     }
@@ -68,7 +94,7 @@ impl FileSystem {
         let parent = self.inode(header.node)?;
         let owner = self.owner_in(&parent, header, 0o777, FileKind::Symlink);
         let place = self.place(header.node, name)?;
-        let attributes = self.names.make_symlink(&mut w.tracer, &place, target, owner)?;
+        let attributes = self.change_name(w, &place, true, |names, tracer| names.make_symlink(tracer, &place, target, owner))?;
         self.answer_new(w, &place, &attributes)
     }
 
@@ -92,7 +118,7 @@ impl FileSystem {
         let owner = self.owner_in(&parent, header, mode, FileKind::File);
         let layout = self.layout_in(w, header.node)?;
         loop {
-            match self.names.create(&mut w.tracer, &place, owner, Existing::Refuse, &layout) {
+            match self.change_name(w, &place, true, |names, tracer| names.create(tracer, &place, owner, Existing::Refuse, &layout)) {
                 Ok(opened) => {
                     let attributes = opened.attributes.clone();
                     self.answer_new(w, &place, &attributes)?;
@@ -158,13 +184,15 @@ impl FileSystem {
 
     /// Removes a file's name.
     pub(crate) fn unlink(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
-        self.names.unlink(&mut w.tracer, &self.place(directory, name)?)?;
+        let place = self.place(directory, name)?;
+        self.change_name(w, &place, false, |names, tracer| names.unlink(tracer, &place))?;
         Ok(Answer::Done)
     }
 
     /// Removes an empty directory.
     pub(crate) fn remove_directory(&self, w: &mut Worker, directory: u64, name: &[u8]) -> Answered<Answer> {
-        self.names.remove_directory(&mut w.tracer, &self.place(directory, name)?)?;
+        let place = self.place(directory, name)?;
+        self.change_name(w, &place, false, |names, tracer| names.remove_directory(tracer, &place))?;
         Ok(Answer::Done)
     }
 

@@ -1,6 +1,7 @@
 //! A file or directory as it is known here.
 
 use crate::fuse::reply::Attr;
+use crate::inodes::absence::AbsentNames;
 use crate::inodes::dentries::{Dentries, SLACK};
 use crate::inodes::lock_owners::LockOwners;
 use crate::inodes::shared_file::SharedFile;
@@ -42,6 +43,10 @@ pub(crate) struct InodeState {
     pub lock_owners: LockOwners,
     /// What a directory was when last seen: to those who have it open here it still is one when it is removed.
     pub directory: Option<Box<Attributes>>,
+    /// The same as an answer to a change through this mount said it, and when that was noted.
+    pub own_directory: Option<Box<(Attributes, Instant)>>,
+    /// Names that a directory does not have.
+    pub absent_names: Option<Box<AbsentNames>>,
     /// How many have it open here.
     pub open_directories: u64,
     /// The names it was found under.
@@ -122,6 +127,20 @@ impl Inode {
         }
     }
 
+    /// A directory is so after a change through this mount, which made `name` or removed one, and was asked for at `asked`. Called when the change
+    /// has been noted as one. `None`: how the directory is now is not known.
+    pub(crate) fn directory_changed_here(&self, now: Option<Attributes>, name: Option<&[u8]>, asked: Instant) {
+        let mut state = self.state();
+        let is_known = match (&now, &mut state.absent_names) {
+            (Some(attributes), Some(names)) => names.changed_here(attributes, name, asked),
+            _ => false,
+        };
+        if !is_known {
+            state.absent_names = None;
+        }
+        state.own_directory = now.map(|attributes| Box::new((attributes, Instant::now())));
+    }
+
     /// After a change of our own: if it was the only one since the last look, what the kernel has stays true.
     pub(crate) fn changed_here(&self, attributes: &Attributes) {
         let mut state = self.state();
@@ -133,12 +152,12 @@ impl Inode {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
-    #[test]
-    fn of_two_answers_at_a_time_nobody_knows_which_the_kernel_took() {
-        let at = |change| Attributes {
+    /// Of a file with this change counter.
+    pub(crate) fn attributes(change: u64) -> Attributes {
+        Attributes {
             id: FileId(7),
             kind: FileKind::File,
             mode: 0o644,
@@ -159,14 +178,18 @@ mod tests {
             lost: None,
             layout: None,
             default_layout: None,
-        };
-        let inode = Inode::new(&at(1), 1);
+        }
+    }
+
+    #[test]
+    fn of_two_answers_at_a_time_nobody_knows_which_the_kernel_took() {
+        let inode = Inode::new(&attributes(1), 1);
         for (change, kept) in [(1, Some(1)), (1, Some(1)), (2, None), (2, None)] {
-            inode.update(&at(change), Instant::now());
+            inode.update(&attributes(change), Instant::now());
             assert_eq!(inode.state().data_change, kept);
         }
         inode.state().given_others = Instant::now().checked_sub(2 * SLACK);
-        inode.update(&at(2), Instant::now());
+        inode.update(&attributes(2), Instant::now());
         assert_eq!(inode.state().data_change, Some(2));
     }
 }

@@ -69,6 +69,11 @@ impl<'a> Touched<'a> {
         }
     }
 
+    /// The directories in which names are changed.
+    pub(crate) fn directories(&self) -> impl Iterator<Item = u64> {
+        self.names.into_iter().flatten().map(|(directory, _)| directory)
+    }
+
     /// Whether there is anything.
     pub(crate) fn is_empty(&self) -> bool {
         *self == Touched::default()

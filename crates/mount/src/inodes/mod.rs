@@ -1,5 +1,6 @@
 //! The inodes that the kernel knows, and what may be answered of them without asking a server.
 
+pub(crate) mod absence;
 pub(crate) mod attributes;
 pub(crate) mod dentries;
 pub(crate) mod inode;

@@ -24,8 +24,17 @@ pub struct MetadataRequest {
     /// Files this client has closed since its last request: a removed file's datafiles stay while it is open, and its size is
     /// known again when its last writer has gone. At most [`crate::limits::CLOSED`].
     pub closed: Vec<Closed>,
+    /// The directory whose attributes are wanted as they are after a change: [`MetadataReply::Changed`].
+    pub directory: Option<FileId>,
     /// What is asked.
     pub operation: Operation,
+}
+
+impl From<Operation> for MetadataRequest {
+    /// Nothing but this.
+    fn from(operation: Operation) -> MetadataRequest {
+        MetadataRequest { closed: Vec::new(), directory: None, operation }
+    }
 }
 
 /// What is asked of the metadata service.
@@ -326,6 +335,14 @@ pub enum MetadataReply {
     Map(StoreMap),
     /// Of one file or directory.
     Attributes(Attributes),
+    /// A change is done, and attributes of the directory that the request names were read after it (NFS version 3 calls that weak cache
+    /// consistency, RFC 1813 section 2.6).
+    Changed {
+        /// Of what was made or changed, where the answer has attributes.
+        made: Option<Attributes>,
+        /// The directory's.
+        directory: Attributes,
+    },
     /// In the order asked; fewer than asked when a message does not hold more.
     Many(Vec<Result<Attributes, Refusal>>),
     /// A page of a directory.

@@ -155,11 +155,11 @@ impl Wires {
             Ask::Glimpse { datafiles } => pipe.put(tracer, parent, Kind::Io, &IoRequest::Glimpse { datafiles }, request.token),
             Ask::List { walk, place, after, most, detail } => {
                 let operation = Operation::List { place, after, most, detail, walk };
-                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest { closed: Vec::new(), operation }, request.token)
+                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest::from(operation), request.token)
             }
             Ask::Stat { places, sizes } => {
                 let operation = Operation::Stat { places, sizes };
-                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest { closed: Vec::new(), operation }, request.token)
+                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest::from(operation), request.token)
             }
         }
     }

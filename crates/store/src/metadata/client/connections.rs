@@ -104,7 +104,7 @@ impl Drop for Inner {
             let slot = slot.get_mut();
             let Some(connection) = &mut slot.connection else { continue };
             for closed in slot.closed.chunks(limits::CLOSED) {
-                let request = MetadataRequest { closed: closed.to_vec(), operation: Operation::StoreMap };
+                let request = MetadataRequest { closed: closed.to_vec(), directory: None, operation: Operation::StoreMap };
                 let _ = connection.post(&mut Tracer::off(), None, Kind::Metadata, &request, &[], 0);
             }
         }
@@ -210,15 +210,21 @@ impl Inner {
         };
         let open: Vec<(FileId, bool)> = slot.open.iter().flat_map(each).collect();
         for files in open.chunks(4096) {
-            let request = MetadataRequest { closed: Vec::new(), operation: Operation::Reopen { files: files.to_vec() } };
+            let request = MetadataRequest::from(Operation::Reopen { files: files.to_vec() });
             let _: MetadataReply = connection.call(&mut Tracer::off(), Kind::Metadata, &request)?;
         }
         slot.connection = Some(connection);
         Ok(())
     }
 
-    pub(super) fn changing(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
-        let reply = self.call_on(slot, tracer, operation, false)?;
+    pub(super) fn changing(
+        &self,
+        slot: &mut Slot,
+        tracer: &mut Tracer,
+        operation: Operation,
+        directory: Option<FileId>,
+    ) -> Result<MetadataReply> {
+        let reply = self.call(slot, tracer, (operation, directory), false)?;
         let mut unsynced = self.unsynced.lock();
         if unsynced.is_none() {
             *unsynced = slot.connection.as_ref().map(|c| c.hello().boot_id.clone());
@@ -228,17 +234,27 @@ impl Inner {
 
     /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
+        self.call(slot, tracer, (operation, None), only_asks)
+    }
+
+    fn call(&self, slot: &mut Slot, tracer: &mut Tracer, asked: (Operation, Option<FileId>), only_asks: bool) -> Result<MetadataReply> {
         // Somebody else may have waited on this connection for as long as we waited for it.
         self.silence.check()?;
-        let reply = self.call_anyway(slot, tracer, operation, only_asks);
+        let reply = self.call_anyway(slot, tracer, asked, only_asks);
         self.silence.asked(&reply);
         reply
     }
 
-    fn call_anyway(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
+    fn call_anyway(
+        &self,
+        slot: &mut Slot,
+        tracer: &mut Tracer,
+        (operation, directory): (Operation, Option<FileId>),
+        only_asks: bool,
+    ) -> Result<MetadataReply> {
         self.ready(slot)?;
         let reported = slot.closed.len().min(limits::CLOSED);
-        let mut request = MetadataRequest { closed: slot.closed.drain(..reported).collect(), operation };
+        let mut request = MetadataRequest { closed: slot.closed.drain(..reported).collect(), directory, operation };
         let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
         match connection.call(tracer, Kind::Metadata, &request) {
             Err(error) if error.kind() == ErrorKind::Reset && only_asks => {

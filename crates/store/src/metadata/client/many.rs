@@ -69,7 +69,7 @@ impl MetadataClient {
 
     /// As many of them as the service begins; at least one.
     fn some(&self, tracer: &mut Tracer, some: &[Small], slot: &mut Held<'_, Slot>, number: usize) -> Result<Vec<Result<SmallDone>>> {
-        let reply = self.inner.changing(slot, tracer, Operation::Many { operations: some.to_vec() })?;
+        let reply = self.inner.changing(slot, tracer, Operation::Many { operations: some.to_vec() }, None)?;
         let MetadataReply::Each(each) = reply else { return Err(self.strange(&reply)) };
         if each.is_empty() || each.len() > some.len() {
             return Err(Error::new(ErrorKind::Protocol, "an answer that does not belong to the question").at_server(self.address()));

@@ -20,6 +20,7 @@ use crate::protocol::metadata::{
     After, Attributes, Detail, DirectoryEntry, End, Existing, FileId, LayoutChoice, MetadataReply, Operation, Owner, Place, SetAttributes,
     Status, StoreMap, TargetId,
 };
+use crate::sync::Mutex;
 use crate::wire::{Connect, Connection, unexpected};
 pub use connections::CONNECTIONS;
 use connections::{Inner, Kept, Slot};
@@ -38,6 +39,13 @@ const STAT_PLACES: usize = 512;
 #[derive(Clone)]
 pub struct MetadataClient {
     inner: Arc<Inner>,
+    beside: Option<Arc<Beside>>,
+}
+
+/// A directory whose attributes come along with answers to changes.
+struct Beside {
+    directory: FileId,
+    after: Mutex<Option<Attributes>>,
 }
 
 /// A file that is open: as long as this lives, its bytes stay, even when its name goes.
@@ -99,7 +107,7 @@ impl MetadataClient {
     /// When it is not there, or is another store's than `options.store`.
     pub fn connect(tracer: &mut Tracer, address: &str, options: &Connect) -> Result<MetadataClient> {
         let first = Connection::connect(address, options)?;
-        let names = MetadataClient { inner: Arc::new(Inner::new(address, first, options)) };
+        let names = MetadataClient { inner: Arc::new(Inner::new(address, first, options)), beside: None };
         names.refresh_map(tracer)?;
         Ok(names)
     }
@@ -381,7 +389,30 @@ impl MetadataClient {
 
     fn change(&self, tracer: &mut Tracer, operation: Operation) -> Result<MetadataReply> {
         let mut slot = self.inner.free_slot().1;
-        self.inner.changing(&mut slot, tracer, operation)
+        self.inner.changing(&mut slot, tracer, operation, self.directory()).map(|reply| self.note_directory(reply))
+    }
+
+    /// This client, whose answers to changes of names bring this directory's attributes along: [`MetadataClient::take_directory`].
+    #[must_use]
+    pub fn beside(&self, directory: FileId) -> MetadataClient {
+        MetadataClient { beside: Some(Arc::new(Beside { directory, after: Mutex::default() })), ..self.clone() }
+    }
+
+    /// The directory's attributes after the last change ([`MetadataClient::beside`]), once.
+    pub fn take_directory(&self) -> Option<Attributes> {
+        self.beside.as_ref()?.after.lock().take()
+    }
+
+    fn directory(&self) -> Option<FileId> {
+        self.beside.as_ref().map(|beside| beside.directory)
+    }
+
+    fn note_directory(&self, reply: MetadataReply) -> MetadataReply {
+        let MetadataReply::Changed { made, directory } = reply else { return reply };
+        if let Some(beside) = self.beside.as_ref().filter(|beside| beside.directory == directory.id) {
+            *beside.after.lock() = Some(directory);
+        }
+        made.map_or(MetadataReply::Done, MetadataReply::Attributes)
     }
 
     fn attributes(&self, tracer: &mut Tracer, operation: Operation) -> Result<Attributes> {
@@ -403,7 +434,7 @@ impl MetadataClient {
         let reply = if only_asks {
             self.inner.call_on(&mut slot, tracer, operation, true)?
         } else {
-            self.inner.changing(&mut slot, tracer, operation)?
+            self.note_directory(self.inner.changing(&mut slot, tracer, operation, self.directory())?)
         };
         let MetadataReply::Attributes(attributes) = reply else { return Err(self.strange(&reply)) };
         self.opened(attributes, &mut slot, number, write)

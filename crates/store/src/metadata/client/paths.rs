@@ -54,7 +54,7 @@ impl Names for MetadataClient {
         // On the connection where it is open: its end is reported in the same message.
         let mut slot = self.inner.slots[kept.slot].lock();
         slot.close(kept, end);
-        self.inner.changing(&mut slot, tracer, rename).map(drop)
+        self.inner.changing(&mut slot, tracer, rename, None).map(drop)
     }
 
     fn unlink(&self, tracer: &mut Tracer, file: FileId, path: &str) -> Result<()> {

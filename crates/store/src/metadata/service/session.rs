@@ -105,7 +105,24 @@ impl ClientSession {
         // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
         self.service.namespace.database().is_usable()?;
         self.open.close(watch, &request.closed)?;
-        self.answer(request.operation, watch)
+        let reply = self.answer(request.operation, watch)?;
+        Ok(match request.directory {
+            Some(directory) => self.with_directory(reply, directory),
+            None => reply,
+        })
+    }
+
+    /// An answer to a change, with the attributes that a directory has after it. One that has gone meanwhile has none.
+    fn with_directory(&self, reply: MetadataReply, directory: FileId) -> MetadataReply {
+        let made = match reply {
+            MetadataReply::Attributes(made) => Some(made),
+            MetadataReply::Done => None,
+            other => return other,
+        };
+        match self.service.namespace.stat(&Place::of(directory)) {
+            Ok(directory) => MetadataReply::Changed { made, directory },
+            Err(_) => made.map_or(MetadataReply::Done, MetadataReply::Attributes),
+        }
     }
 
     /// What depends on the connection is answered here, everything else by the service.

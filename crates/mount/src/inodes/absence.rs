@@ -1,0 +1,108 @@
+//! Which names a directory does not have: known without asking, for a moment.
+//!
+//! The kernel looks up each name that a program is going to make, while it holds the directory's lock, and the service is asked: a round trip for
+//! an answer that a mount knows that makes names one after another. A directory that was made here is empty; each change through this mount
+//! comes back with the directory's change counter. As long as that counts one up at a time nobody else has changed the directory, and every name in it was
+//! made here. So a name that was not is absent, as of the last answer.
+//!
+//! That is believed for a moment only ([`AbsentNames::lacks`]): a name that another machine makes is seen that much later. A program that makes
+//! it here as well finds it there, since the service decides.
+
+use std::collections::HashSet;
+use std::hash::{BuildHasher, RandomState};
+use std::time::{Duration, Instant};
+use thalweg_store::protocol::metadata::Attributes;
+
+/// How long absence is believed after the answer that it follows from.
+const MOMENT: Duration = Duration::from_millis(20);
+/// The same in answers' times, where those are longer: over a distance the next name is not made any sooner.
+const ANSWERS: u32 = 4;
+/// Names of one directory at most.
+const MOST: usize = 1 << 20;
+
+/// The names that a directory may have.
+pub(crate) struct AbsentNames {
+    hasher: RandomState,
+    /// By hash; one that is removed stays, since another may have the same: it is asked for.
+    made: HashSet<u64>,
+    /// The directory's change counter.
+    change: u64,
+    until: Instant,
+}
+
+impl AbsentNames {
+    /// Of a directory that was just made. `asked`: when; it is answered now.
+    pub(crate) fn of_new(attributes: &Attributes, asked: Instant) -> AbsentNames {
+        AbsentNames { hasher: RandomState::new(), made: HashSet::new(), change: attributes.change, until: until(asked) }
+    }
+
+    /// After a change through this mount, which made `name` or removed one; whether it was the only one.
+    pub(crate) fn changed_here(&mut self, attributes: &Attributes, name: Option<&[u8]>, asked: Instant) -> bool {
+        if self.change.checked_add(1) != Some(attributes.change) || self.made.len() >= MOST {
+            return false;
+        }
+        self.made.extend(name.map(|name| self.hasher.hash_one(name)));
+        self.change = attributes.change;
+        self.until = until(asked);
+        true
+    }
+
+    /// Whether the directory does not have this name, and did not a moment ago.
+    pub(crate) fn lacks(&self, name: &[u8]) -> bool {
+        Instant::now() < self.until && !self.made.contains(&self.hasher.hash_one(name))
+    }
+
+    /// The directory was asked for again; whether it is as it was.
+    pub(crate) fn seen_again(&mut self, attributes: &Attributes, asked: Instant) -> bool {
+        let same = self.change == attributes.change;
+        if same {
+            self.until = self.until.max(until(asked));
+        }
+        same
+    }
+}
+
+fn until(asked: Instant) -> Instant {
+    asked + (asked.elapsed() * ANSWERS).max(MOMENT)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inodes::inode::tests::attributes;
+
+    fn asked_long_ago() -> Instant {
+        Instant::now().checked_sub(Duration::from_secs(5)).unwrap()
+    }
+
+    #[test]
+    fn a_new_directory_lacks_every_name_that_was_not_made_in_it() {
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        assert!(names.lacks(b"a") && names.lacks(b"b"));
+        assert!(names.changed_here(&attributes(2), Some(b"a"), Instant::now()));
+        assert!(!names.lacks(b"a") && names.lacks(b"b"));
+        assert!(names.changed_here(&attributes(3), None, Instant::now()), "a is removed");
+        assert!(!names.lacks(b"a"), "it may have been another with the same hash: it is asked for");
+    }
+
+    #[test]
+    fn a_change_by_somebody_else_ends_it() {
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        assert!(!names.changed_here(&attributes(3), Some(b"a"), Instant::now()), "one of the two changes was another's");
+        assert!(!names.seen_again(&attributes(2), Instant::now()));
+        assert!(names.seen_again(&attributes(1), Instant::now()));
+    }
+
+    #[test]
+    fn absence_is_believed_for_a_moment_and_over_a_distance_for_some_answers() {
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        std::thread::sleep(MOMENT);
+        assert!(!names.lacks(b"a"));
+        assert!(names.seen_again(&attributes(1), Instant::now()) && names.lacks(b"a"));
+        let mut far = AbsentNames::of_new(&attributes(1), asked_long_ago());
+        std::thread::sleep(MOMENT);
+        assert!(far.lacks(b"a"));
+        assert!(far.changed_here(&attributes(2), Some(b"a"), asked_long_ago()));
+        assert!(!far.lacks(b"a") && far.lacks(b"b"));
+    }
+}
