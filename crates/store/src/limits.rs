@@ -15,8 +15,9 @@ pub const SERVER_MEMORY_BYTES: u64 = 64 << 20;
 pub const WAKE_BYTES: usize = 512 << 10;
 /// Text of an error.
 pub const ERROR_TEXT_BYTES: usize = 8 << 10;
-/// Connections of clients that one server serves at a time.
-pub const CONNECTIONS: usize = 1024;
+/// Connections of clients that one server serves at a time: some ten thousand clients, with one or two each, and a thread of some 30 KiB
+/// for each. Most servers have fewer descriptors than that allows ([`crate::wire`]), and then fewer connections.
+pub const CONNECTIONS: usize = 16_384;
 /// Connections of one server that have not said hello, at a time.
 pub const NEWCOMERS: usize = 256;
 /// How long a connection may take to say hello.
