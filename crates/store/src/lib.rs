@@ -37,6 +37,8 @@ pub mod limits;
 pub mod metadata;
 pub mod protocol;
 mod random;
+#[cfg(test)]
+mod scale;
 mod sparse;
 pub mod start;
 mod sync;

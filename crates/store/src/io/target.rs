@@ -205,7 +205,7 @@ impl Target {
     }
 
     /// The metadata's log has come to this change on stable storage, in this start of the service.
-    pub(super) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
+    pub(crate) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
         self.epoch.witness(start, change)
     }
 

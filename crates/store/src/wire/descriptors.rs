@@ -27,7 +27,7 @@ pub(crate) struct Shares {
 impl Shares {
     /// Of so many descriptors: half for connections, an eighth for newcomers, a quarter for datafiles. The last eighth is for
     /// everything else: listeners, the database, the log.
-    fn of(descriptors: u64, servers: u64, targets: u64) -> Shares {
+    pub(crate) fn of(descriptors: u64, servers: u64, targets: u64) -> Shares {
         let share = |part: u64, among: u64| usize::try_from((part / among.max(1)).max(1)).unwrap_or(usize::MAX);
         Shares {
             connections: share(descriptors / 2, servers),

@@ -156,7 +156,7 @@ impl Exchange<'_> {
 }
 
 /// A body from its bytes.
-pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
     drop(checked::why());
     match postcard::take_from_bytes(bytes) {
         Ok((value, [])) => Ok(value),
@@ -169,7 +169,7 @@ pub(super) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
 }
 
 /// Header and body into `message`, which is emptied first.
-pub(super) fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut Vec<u8>) -> Result<()> {
+pub(crate) fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut Vec<u8>) -> Result<()> {
     message.clear();
     message.resize(HEADER_BYTES, 0);
     let taken = postcard::to_extend(body, std::mem::take(message))
@@ -188,6 +188,6 @@ pub(super) fn encode<T: Serialize>(mut header: Header, body: &T, message: &mut V
 }
 
 /// A header for a request.
-pub(super) fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, payload_crc: u32) -> Header {
+pub(crate) fn request_header(kind: Kind, request: u64, session: u32, payload_bytes: u64, payload_crc: u32) -> Header {
     Header { kind, reply: false, status: 0, request, body_bytes: 0, payload_bytes, payload_crc, session }
 }

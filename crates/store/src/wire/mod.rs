@@ -30,8 +30,12 @@ pub use connection::{Connection, Reply, unexpected};
 pub(crate) use counted::flush as flush_counters;
 pub use descriptors::raise as raise_descriptors;
 pub use exchange::Exchange;
+#[cfg(test)]
+pub(crate) use exchange::{decode, encode, request_header};
 pub use header::{FLAG_REPLY, HEADER_BYTES, Header, Kind, MAGIC, VERSION, VERSION_MIN};
 pub use patience::Operation;
 pub use proving::proven;
 pub use server::{Budget, Running, ServeOptions, Service, Session, serve};
+#[cfg(test)]
+pub(crate) use server::{Client, Clients};
 pub use tls::{ClientTls, Fingerprint, ServerKey, ServerTls};

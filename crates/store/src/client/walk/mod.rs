@@ -26,6 +26,10 @@ mod tree;
 mod walker;
 mod wires;
 
+#[cfg(test)]
+pub(crate) use self::core::{Answer, Core, Peer, Taken, WalkId};
+#[cfg(test)]
+pub(crate) use self::wires::{Message, answer, message};
 pub use entry::{Known, Size, SizeFrom, WalkEntry};
 pub use options::{Detail, WalkCounters, WalkMode, WalkOptions};
 pub use tree::{Tree, TreeEntry, TreeOptions, Visit};

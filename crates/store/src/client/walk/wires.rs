@@ -151,16 +151,9 @@ impl Wires {
 
     fn put(&mut self, tracer: &mut Tracer, parent: Option<SpanId>, request: Request) -> Result<()> {
         let pipe = self.pipe(request.peer)?;
-        match request.ask {
-            Ask::Glimpse { datafiles } => pipe.put(tracer, parent, Kind::Io, &IoRequest::Glimpse { datafiles }, request.token),
-            Ask::List { walk, place, after, most, detail } => {
-                let operation = Operation::List { place, after, most, detail, walk };
-                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest::from(operation), request.token)
-            }
-            Ask::Stat { places, sizes } => {
-                let operation = Operation::Stat { places, sizes };
-                pipe.put(tracer, parent, Kind::Metadata, &MetadataRequest::from(operation), request.token)
-            }
+        match message(request.ask) {
+            Message::Io(message) => pipe.put(tracer, parent, Kind::Io, &message, request.token),
+            Message::Metadata(message) => pipe.put(tracer, parent, Kind::Metadata, &message, request.token),
         }
     }
 
@@ -223,8 +216,26 @@ impl Wires {
     }
 }
 
+/// A request as it goes over the wire.
+pub(crate) enum Message {
+    /// To an I/O server.
+    Io(IoRequest),
+    /// To the metadata service.
+    Metadata(MetadataRequest),
+}
+
+/// The message that asks this.
+pub(crate) fn message(ask: Ask) -> Message {
+    let operation = match ask {
+        Ask::Glimpse { datafiles } => return Message::Io(IoRequest::Glimpse { datafiles }),
+        Ask::List { walk, place, after, most, detail } => Operation::List { place, after, most, detail, walk },
+        Ask::Stat { places, sizes } => Operation::Stat { places, sizes },
+    };
+    Message::Metadata(MetadataRequest::from(operation))
+}
+
 /// What an answer says.
-fn answer(peer: Peer, arrived: Arrived<'_>) -> Result<Answer> {
+pub(crate) fn answer(peer: Peer, arrived: Arrived<'_>) -> Result<Answer> {
     let bytes = arrived.body?;
     match peer {
         Peer::Io(_) => match body::<IoReply>(bytes)? {

@@ -24,4 +24,6 @@ mod stat;
 mod state;
 
 pub(crate) use drafts::path_of;
+#[cfg(test)]
+pub(crate) use session::ClientSession;
 pub(crate) use state::{MetadataOptions, MetadataService};

@@ -58,7 +58,7 @@ impl Service for MetadataService {
 }
 
 /// One client's connection.
-pub(super) struct ClientSession {
+pub(crate) struct ClientSession {
     service: Arc<MetadataService>,
     /// Whose connection it is.
     who: Arc<Identity>,
@@ -87,7 +87,7 @@ impl Session for ClientSession {
 }
 
 impl ClientSession {
-    pub(super) fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
+    pub(crate) fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
         ClientSession {
             who,
             open: Openings::new(Arc::clone(&service)),
@@ -98,7 +98,7 @@ impl ClientSession {
         }
     }
 
-    pub(super) fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
+    pub(crate) fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
         if request.closed.len() > limits::CLOSED {
             return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
         }

@@ -40,7 +40,7 @@ pub(crate) struct MetadataOptions {
 #[cfg(test)]
 impl MetadataOptions {
     /// Without a grace, in this start of the machine.
-    pub(super) fn of_a_test(boot_id: impl Into<String>) -> MetadataOptions {
+    pub(crate) fn of_a_test(boot_id: impl Into<String>) -> MetadataOptions {
         MetadataOptions {
             name: "metadata".into(),
             node: "n".into(),

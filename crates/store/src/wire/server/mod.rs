@@ -11,6 +11,8 @@ mod requests;
 mod service;
 mod sessions;
 
+#[cfg(test)]
+pub(crate) use newcomers::{Client, Clients};
 pub use service::{ServeOptions, Service, Session};
 pub use sessions::Budget;
 

@@ -107,7 +107,7 @@ fn origin(address: IpAddr) -> IpAddr {
 /// the others. Users of the store's own credential trust each other: there a client is an address and what it says it is, which keeps one
 /// that runs wild from taking every place.
 #[derive(Default)]
-pub(super) struct Clients {
+pub(crate) struct Clients {
     state: Mutex<Admitted>,
 }
 
@@ -119,7 +119,7 @@ struct Admitted {
 
 /// Who shares a limit.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Client {
+pub(crate) enum Client {
     /// Users of an owner's credential, and the owner's name.
     Owner(CredentialId, String),
     /// Of the store's own: an address, and what it says it is (command and process).
@@ -127,7 +127,7 @@ pub(super) enum Client {
 }
 
 impl Client {
-    pub(super) fn of(who: &Identity, from: IpAddr, says: &str) -> Client {
+    pub(crate) fn of(who: &Identity, from: IpAddr, says: &str) -> Client {
         match who.rights {
             Rights::Store => Client::Own(from, says.to_owned()),
             Rights::Read | Rights::Write => Client::Owner(who.id, who.owner.clone()),
@@ -149,7 +149,7 @@ impl Clients {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub(super) fn enter(&self, client: &Client, most: usize) -> Result<()> {
+    pub(crate) fn enter(&self, client: &Client, most: usize) -> Result<()> {
         let mut state = self.state.lock();
         let too_many = |problem: String| Err(Error::new(ErrorKind::TooMany, problem));
         if state.all >= most {
@@ -165,7 +165,7 @@ impl Clients {
     }
 
     /// One fewer.
-    pub(super) fn leave(&self, client: &Client) {
+    pub(crate) fn leave(&self, client: &Client) {
         let mut state = self.state.lock();
         state.all -= 1;
         let left = state.of.get_mut(client).map_or(0, |many| {
@@ -178,7 +178,7 @@ impl Clients {
     }
 
     /// How many connections there are.
-    pub(super) fn all(&self) -> usize {
+    pub(crate) fn all(&self) -> usize {
         self.state.lock().all
     }
 }

@@ -14,7 +14,7 @@ pub(in crate::client::walk) const QUIET_NS: u64 = 1_000_000_000;
 const ROUNDS: u8 = 3;
 
 /// A walk's number; 0 is nobody's.
-pub(in crate::client::walk) type WalkId = u32;
+pub(crate) type WalkId = u32;
 
 /// Which item: of a walk, by its place in the directory; or, for walk 0, of somebody who asks for a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -32,11 +32,11 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{DatafileId, DatafileSize};
 use crate::protocol::metadata::{After, Attributes, DirectoryEntry, FileId, Place, StoreMap};
-pub(super) use item::WalkId;
+pub(crate) use item::WalkId;
 use item::{Item, Key};
 use layouts::Layouts;
 use numbered::Numbered;
-pub(super) use reader::Taken;
+pub(crate) use reader::Taken;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ pub(super) const STALE_NS: u64 = 2_000_000_000;
 
 /// Who is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum Peer {
+pub(crate) enum Peer {
     /// The metadata service.
     Metadata,
     /// An I/O server, by its place in the map.
@@ -61,7 +61,7 @@ pub(super) enum Peer {
 
 /// What is asked.
 #[derive(Clone, Debug)]
-pub(super) enum Ask {
+pub(crate) enum Ask {
     /// A page of a directory.
     List {
         /// Whose.
@@ -91,7 +91,7 @@ pub(super) enum Ask {
 
 /// A request to be sent.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(crate) struct Request {
     /// What its answer is brought back with.
     pub token: u64,
     /// To whom.
@@ -102,7 +102,7 @@ pub(super) struct Request {
 
 /// What was answered.
 #[derive(Clone, Debug)]
-pub(super) enum Answer {
+pub(crate) enum Answer {
     /// A page of a directory, and whether there are more.
     Page(Vec<DirectoryEntry>, bool),
     /// Attributes, or why not, of the first of those asked for.
@@ -247,7 +247,7 @@ struct Group {
 }
 
 /// See the module.
-pub(super) struct Core {
+pub(crate) struct Core {
     options: WalkOptions,
     /// Time 0.
     epoch: Instant,
@@ -272,7 +272,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Nothing is asked yet.
-    pub(super) fn new(map: &StoreMap, options: WalkOptions, epoch: Instant) -> Core {
+    pub(crate) fn new(map: &StoreMap, options: WalkOptions, epoch: Instant) -> Core {
         let mut options = options;
         options.window_most = options.window_most.max(1);
         options.window_start = options.window_start.clamp(1, options.window_most);
@@ -304,7 +304,7 @@ impl Core {
     }
 
     /// What was done so far.
-    pub(super) fn counters(&self) -> WalkCounters {
+    pub(crate) fn counters(&self) -> WalkCounters {
         self.counters
     }
 
@@ -316,7 +316,7 @@ impl Core {
     }
 
     /// The next request to send, as far as windows and caps allow.
-    pub(super) fn next_request(&mut self, now_ns: u64) -> Option<Request> {
+    pub(crate) fn next_request(&mut self, now_ns: u64) -> Option<Request> {
         let most = self.options.requests_per_server;
         while self.metadata.in_flight < most && !(self.metadata.stats.is_empty() && self.metadata.lists.is_empty()) {
             let request = self.stat_request(now_ns).or_else(|| self.list_request(now_ns));

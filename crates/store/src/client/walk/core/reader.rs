@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 
 /// What became of an attempt to read.
 #[derive(Debug)]
-pub(in super::super) enum Taken {
+pub(crate) enum Taken {
     /// There was something.
     Some,
     /// There is nothing yet. What is missing has been asked for.
@@ -22,7 +22,7 @@ pub(in super::super) enum Taken {
 
 /// A question for a single file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) struct Ticket(u64);
+pub(crate) struct Ticket(u64);
 
 impl Core {
     /// A number for walks that belong together: a server that fails in one of them is asked no more by all.

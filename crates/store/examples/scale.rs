@@ -1,0 +1,270 @@
+//! Storms on real servers: `scale STORM CLIENTS SERVERS [TIMES]` starts a store in a process of its own (in a temporary directory, TMPDIR)
+//! and as many clients here, a thread each, that all do the same at once. One line of JSON says how long it took until the first and the
+//! last had done it, which processor time each side took, and what memory, connections and threads it held at the end.
+//!
+//! | storm | what each client does |
+//! |---|---|
+//! | `connect` | connects to the metadata service, and learns who is who |
+//! | `stat` | asks for a file's attributes, TIMES over |
+//! | `list` | lists one directory of TIMES files with attributes and sizes, which the service can prove |
+//! | `glimpse` | the same, where only the I/O servers know the sizes |
+//! | `open` | opens one file, the same for all, on 4 servers, asks for its size, and closes it, TIMES over |
+//! | `sizes` | opens it, and asks for its size TIMES over |
+//! | `create` | makes a file of its own in one directory, and closes it, TIMES over |
+//! | `each` | opens a file that is on every server, and asks for its size |
+//! | `write` | writes 64 KiB of a file to every server |
+//! | `locks` | takes a lock on a byte of its own of one file, and keeps it |
+//!
+//! The store's processor time and memory are of one process: what is read off one line is a sum. Lines of several sizes tell the parts apart.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Barrier};
+use std::time::Instant;
+use thalweg_layout::Spec;
+use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
+use thalweg_store::client::{DataClient, Store};
+use thalweg_store::metadata::client::MetadataClient;
+use thalweg_store::metadata::locks::client::{LockClient, Wait};
+use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
+use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_store::start::{UpOptions, up};
+use thalweg_store::wire::{Connect, raise_descriptors};
+use thalweg_trace::Tracer;
+
+type Anything = Box<dyn std::error::Error + Send + Sync>;
+
+const OWNER: Owner = Owner { mode: 0o755, uid: 0, gid: 0 };
+/// Of a file on every server: each server has one strip of it.
+const STRIP: u64 = 64 << 10;
+
+fn main() -> Result<(), Anything> {
+    let all: Vec<String> = std::env::args().skip(1).collect();
+    raise_descriptors();
+    if let [serve, directory, servers] = &all[..]
+        && serve == "serve"
+    {
+        let store = up(&UpOptions { servers: Some(servers.parse()?), ..UpOptions::new([directory]) })?;
+        println!("{}", store.address().service()?);
+        std::io::stdin().read_line(&mut String::new())?;
+        return Ok(store.stop()?);
+    }
+    let [storm, clients, servers, rest @ ..] = &all[..] else { return Err("scale STORM CLIENTS SERVERS [TIMES]".into()) };
+    let times = rest.first().map_or(Ok(1), |times| times.parse())?;
+    let directory = tempfile::tempdir()?;
+    let mut child = Command::new(std::env::current_exe()?)
+        .args(["serve".as_ref(), directory.path().as_os_str(), servers.as_ref()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()?;
+    let mut address = String::new();
+    BufReader::new(child.stdout.take().ok_or("piped")?).read_line(&mut address)?;
+    let setting = Setting { storm: storm.clone(), clients: clients.parse()?, servers: servers.parse()?, times };
+    let done = setting.run(address.trim(), &child);
+    drop(child.stdin.take());
+    child.wait()?;
+    done
+}
+
+struct Setting {
+    storm: String,
+    clients: usize,
+    servers: usize,
+    times: usize,
+}
+
+/// What a client holds until all have done it.
+#[allow(dead_code, reason = "it is only kept, and dropped")]
+enum Held {
+    Store(Store),
+    Walker(Walker),
+    Locks(LockClient),
+}
+
+impl Setting {
+    fn run(&self, address: &str, child: &Child) -> Result<(), Anything> {
+        self.prepare(address)?;
+        let (ours, theirs) = (Process::now(std::process::id())?, Process::now(child.id())?);
+        let (barrier, slowest_us, first_us) = (Barrier::new(self.clients + 1), AtomicU64::new(0), AtomicU64::new(u64::MAX));
+        let (wall_s, failed, after) = std::thread::scope(|scope| {
+            let one = |number: usize| {
+                let (barrier, slowest_us, first_us) = (&barrier, &slowest_us, &first_us);
+                move || {
+                    barrier.wait();
+                    let begun = Instant::now();
+                    let held = self.client(address, number);
+                    let took = begun.elapsed().as_micros() as u64;
+                    slowest_us.fetch_max(took, Ordering::Relaxed);
+                    first_us.fetch_min(took, Ordering::Relaxed);
+                    // All have done it; then its memory is looked at, and then it may go.
+                    barrier.wait();
+                    barrier.wait();
+                    held.map(|held| drop::<Held>(held)).err()
+                }
+            };
+            let threads: Vec<_> = (0..self.clients)
+                .map(|number| std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, one(number)))
+                .collect::<Result<_, _>>()?;
+            let before = Process::now(std::process::id())?;
+            barrier.wait();
+            let begun = Instant::now();
+            barrier.wait();
+            let wall_s = begun.elapsed().as_secs_f64();
+            let after = (before, Process::now(std::process::id())?, Process::now(child.id())?);
+            barrier.wait();
+            let failed: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
+            Ok::<_, Anything>((wall_s, failed, after))
+        })?;
+        let (started, our_end, their_end) = after;
+        let us = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64 / 1e6;
+        println!(
+            "{{\"storm\":\"{}\",\"clients\":{},\"servers\":{},\"times\":{},\"wall_s\":{wall_s:.4},\"first_s\":{:.4},\"slowest_s\":{:.4},\
+             \"failed\":{},\"client_cpu_s\":{:.2},\"server_cpu_s\":{:.2},\"client_kib\":{},\"server_kib\":{},\"client_descriptors\":{},\
+             \"server_descriptors\":{},\"server_threads\":{}}}",
+            self.storm,
+            self.clients,
+            self.servers,
+            self.times,
+            us(&first_us),
+            us(&slowest_us),
+            failed.len(),
+            our_end.processor_s - started.processor_s,
+            their_end.processor_s - theirs.processor_s,
+            our_end.resident_kib - started.resident_kib,
+            their_end.resident_kib - theirs.resident_kib,
+            our_end.descriptors - ours.descriptors,
+            their_end.descriptors - theirs.descriptors,
+            their_end.threads - theirs.threads,
+        );
+        if let Some(error) = failed.first() {
+            eprintln!("{} of {} clients failed, the first: {error}", failed.len(), self.clients);
+        }
+        Ok(())
+    }
+
+    /// What the storm finds there.
+    fn prepare(&self, address: &str) -> Result<(), Anything> {
+        let off = &mut Tracer::off();
+        let names = MetadataClient::connect(off, address, &Connect::default())?;
+        names.make_directory(off, &Place::at("/here"), OWNER, false)?;
+        let store = self.store(names.clone());
+        for (path, datafiles) in [("/each", self.servers), ("/one", self.servers.min(4))] {
+            let spec = Some(Spec::new("simple_stripe").with("strip_size", STRIP));
+            let layout = LayoutChoice { spec, datafiles: Some(datafiles as u32), ..LayoutChoice::default() };
+            let file = store.create(path, 0o644, Existing::Refuse, &layout)?;
+            file.write_at(&vec![7; STRIP as usize * self.servers], 0)?;
+        }
+        if self.storm == "list" || self.storm == "glimpse" {
+            let layout = LayoutChoice { datafiles: Some(self.servers.min(4) as u32), ..LayoutChoice::default() };
+            let all: Vec<usize> = (0..self.times).collect();
+            for some in all.chunks(512) {
+                let file =
+                    |i: &usize| Small::MakeFile(names.new_file(Place::at(format!("/here/file-{i:07}")), OWNER, Existing::Refuse, &layout));
+                names.many(off, &some.iter().map(file).collect::<Vec<_>>(), Vec::new()).into_iter().try_for_each(|done| done.map(drop))?;
+            }
+        }
+        names.report_closed(off)?;
+        Ok(())
+    }
+
+    fn store(&self, names: MetadataClient) -> Store {
+        let data = DataClient::new((*names.map()).clone(), &Connect::default());
+        Store { names: Arc::new(names), data: Arc::new(data) }
+    }
+
+    fn has_size(&self, found: u64) -> Result<(), Anything> {
+        let expected = STRIP * self.servers as u64;
+        if found == expected { Ok(()) } else { Err(format!("{found} bytes, and there are {expected}").into()) }
+    }
+
+    /// One client of the storm, from nothing to done.
+    fn client(&self, address: &str, number: usize) -> Result<Held, Anything> {
+        let off = &mut Tracer::off();
+        // Each is a process of its own, as far as the servers know.
+        let options = Connect { client: format!("client {number}"), ..Connect::default() };
+        let names = MetadataClient::connect(off, address, &options)?;
+        let store = self.store(names.clone());
+        match self.storm.as_str() {
+            "list" | "glimpse" => {
+                let mode = if self.storm == "list" { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
+                let walker = Walker::new(names, store.data, WalkOptions { mode, ..WalkOptions::default() });
+                let mut walk = walker.directory(&Place::at("/here"));
+                let mut entries = 0;
+                while let Some(entry) = walk.next(off) {
+                    entry?.size.transpose()?;
+                    entries += 1;
+                }
+                drop(walk);
+                if entries == self.times { Ok(Held::Walker(walker)) } else { Err(format!("{entries} entries").into()) }
+            }
+            "connect" => Ok(Held::Store(store)),
+            "stat" => {
+                (0..self.times).try_for_each(|_| names.stat(off, &Place::at("/one")).map(drop))?;
+                Ok(Held::Store(store))
+            }
+            "open" | "each" => {
+                let path = if self.storm == "open" { "/one" } else { "/each" };
+                (0..self.times).try_for_each(|_| self.has_size(store.open(path)?.size()?))?;
+                Ok(Held::Store(store))
+            }
+            "sizes" => {
+                let file = store.open("/one")?;
+                (0..self.times).try_for_each(|_| self.has_size(file.size()?))?;
+                drop(file);
+                Ok(Held::Store(store))
+            }
+            "create" => {
+                for time in 0..self.times {
+                    let path = format!("/here/own-{number:07}-{time}");
+                    drop(store.create(&path, 0o644, Existing::Refuse, &LayoutChoice::default())?);
+                    names.report_closed(off)?;
+                }
+                Ok(Held::Store(store))
+            }
+            "write" => {
+                let file = store.open_to_write("/each")?;
+                let bytes = vec![7; STRIP as usize];
+                (0..self.servers as u64).try_for_each(|server| file.write_at(&bytes, server * STRIP))?;
+                drop(file);
+                Ok(Held::Store(store))
+            }
+            "locks" => {
+                let file = names.stat(off, &Place::at("/each"))?.id;
+                let range = LockRange { file, space: LockSpace::Record, owner: 1, start: number as u64, end: number as u64 };
+                let locks = names.locks();
+                locks.lock(off, &LockRequest { range, kind: LockKind::Exclusive, pid: 1 }, Wait::No)?;
+                Ok(Held::Locks(locks))
+            }
+            other => Err(format!("{other} is no storm").into()),
+        }
+    }
+}
+
+/// A process as /proc shows it.
+struct Process {
+    processor_s: f64,
+    resident_kib: i64,
+    threads: i64,
+    descriptors: i64,
+}
+
+impl Process {
+    fn now(id: u32) -> Result<Process, Anything> {
+        let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
+        // After the program's name, which is in parentheses: user and system time are the 12th and 13th, in ticks of 10 ms.
+        let rest = text.rsplit_once(')').ok_or("stat")?.1;
+        let ticks = rest.split_ascii_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
+        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
+        let of = |key: &str| -> Result<i64, Anything> {
+            let line = status.lines().find_map(|line| line.strip_prefix(key)).ok_or("status")?;
+            Ok(line.split_ascii_whitespace().next().ok_or("status")?.parse()?)
+        };
+        Ok(Process {
+            processor_s: ticks as f64 / 100.0,
+            resident_kib: of("VmRSS:")?,
+            threads: of("Threads:")?,
+            descriptors: std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as i64,
+        })
+    }
+}
