@@ -17,6 +17,7 @@ const USER: &str = "thalweg";
 /// See the module.
 pub struct Server {
     programs: PathBuf,
+    settings: Vec<String>,
     directory: tempfile::TempDir,
     process: Option<Child>,
 }
@@ -25,17 +26,18 @@ impl Server {
     /// A running server with an empty database `names`; `None`, with the reason printed, where there is no PostgreSQL.
     pub fn start() -> Option<Server> {
         let memory = Path::new("/dev/shm");
-        Server::start_in(if memory.is_dir() { memory } else { Path::new("/tmp") })
+        let lazy = ["max_connections=60", "wal_writer_delay=10s"];
+        Server::start_in(if memory.is_dir() { memory } else { Path::new("/tmp") }, &lazy)
     }
 
-    /// The same with its files in a directory of this one.
-    pub fn start_in(scratch: &Path) -> Option<Server> {
+    /// The same with its files in a directory of this one, and with these settings.
+    pub fn start_in(scratch: &Path, settings: &[&str]) -> Option<Server> {
         let Some(programs) = programs() else {
             println!("SKIPPED: PostgreSQL is not installed (postgres, initdb)");
             return None;
         };
         let directory = tempfile::tempdir_in(scratch).unwrap();
-        let mut server = Server { programs, directory, process: None };
+        let mut server = Server { programs, settings: settings.iter().map(|each| (*each).to_owned()).collect(), directory, process: None };
         if rustix::process::geteuid().is_root() {
             let unprivileged = (rustix::process::Uid::from_raw(65534), rustix::process::Gid::from_raw(65534));
             rustix::fs::chown(server.directory.path(), Some(unprivileged.0), Some(unprivileged.1)).unwrap();
@@ -84,7 +86,8 @@ impl Server {
         let log = std::fs::File::options().create(true).append(true).open(self.directory.path().join("log")).unwrap();
         let socket = format!("unix_socket_directories={}", self.socket().display());
         let data = self.data();
-        let arguments = ["-D", &data, "-c", "listen_addresses=", "-c", &socket, "-c", "max_connections=60", "-c", "wal_writer_delay=10s"];
+        let mut arguments = vec!["-D", &data, "-c", "listen_addresses=", "-c", &socket];
+        arguments.extend(self.settings.iter().flat_map(|each| ["-c", each.as_str()]));
         let mut command = self.command("postgres", &arguments);
         self.process = Some(command.stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log).spawn().unwrap());
         let begun = Instant::now();

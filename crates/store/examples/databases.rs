@@ -1,6 +1,8 @@
 //! Names in PostgreSQL against names in redb, on loopback: `databases [ENTRIES [ROUNDS [DIRECTORY]]]` starts a store on each, in turn, and
 //! a PostgreSQL server of its own where there is one. Each line is one kind of work: files a second, and the ratio, medians of the rounds.
 //!
+//! `THALWEG_POSTGRESQL_SETTINGS="NAME=VALUE ..."` are settings of that server instead of those that it comes with.
+//!
 //! It fails where a ratio is below its bar: 0.8 for listings with attributes, 0.5 for files made in batches, 0.25 for single ones.
 
 #[path = "../../../tests/postgresql.rs"]
@@ -28,7 +30,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let entries: usize = arguments.next().map_or(Ok(100_000), |a| a.parse())?;
     let rounds: usize = arguments.next().map_or(Ok(3), |a| a.parse())?;
     let scratch = arguments.next().map_or_else(std::env::temp_dir, Into::into);
-    let Some(server) = postgresql::Server::start_in(&scratch) else { return Ok(()) };
+    let settings = std::env::var("THALWEG_POSTGRESQL_SETTINGS").unwrap_or_default();
+    let settings: Vec<&str> = settings.split_whitespace().collect();
+    let Some(server) = postgresql::Server::start_in(&scratch, &settings) else { return Ok(()) };
     let mut measured = vec![(Vec::new(), Vec::new()); WORK.len()];
     for round in 0..rounds.max(1) {
         let name = format!("round{round}");

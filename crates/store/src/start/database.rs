@@ -44,6 +44,7 @@ fn options(config: &StoreConfig, initialise: bool) -> Options {
         initialise,
         take_over: None,
         cache_bytes: postgresql::CACHE_BYTES,
+        segment_bytes: postgresql::SEGMENT_BYTES,
         holder: format!("{METADATA_NAME} on {}, process {}", machine::host_name(), std::process::id()),
     }
 }

@@ -18,6 +18,7 @@
 
 mod checkpoints;
 
+use super::group::{Batch, Ordered, Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
@@ -25,11 +26,10 @@ use super::replay::{clear_away, refuse_a_log_without_its_database, replay};
 use super::reserve::{Reserve, STEP_BYTES, makes_something};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use crate::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-use crate::sync::{Condvar, Finally, Mutex};
+use crate::sync::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
-use thalweg_trace::TrackId;
 
 pub(crate) use super::replay::Recovery;
 
@@ -68,10 +68,8 @@ struct Shared {
     identity: u64,
     options: Options,
     state: RwLock<State>,
-    turn: Mutex<Turn>,
-    turned: Condvar,
-    syncing: Mutex<Syncing>,
-    synced: Condvar,
+    turn: Turn,
+    syncs: Syncs,
     work: Mutex<Work>,
     worked: Condvar,
     /// Last sequence number written to the log.
@@ -104,25 +102,6 @@ struct State {
     pending_makes: bool,
     /// Why nothing can be written any more.
     broken: Option<DatabaseError>,
-}
-
-/// Transactions that are written together, and what became of them.
-#[derive(Debug, Default)]
-struct Batch {
-    outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
-}
-
-/// Who writes the log.
-#[derive(Debug, Default)]
-struct Turn {
-    leading: bool,
-}
-
-#[derive(Debug, Default)]
-struct Syncing {
-    leading: bool,
-    leader: Option<TrackId>,
-    sequence: u64,
 }
 
 /// The checkpointer's orders.
@@ -204,10 +183,8 @@ impl Embedded {
                 pending_makes: false,
                 broken: None,
             }),
-            turn: Mutex::default(),
-            turned: Condvar::new(),
-            syncing: Mutex::new(Syncing { sequence: reached, ..Syncing::default() }),
-            synced: Condvar::new(),
+            turn: Turn::default(),
+            syncs: Syncs::from(reached),
             work: Mutex::default(),
             worked: Condvar::new(),
             logged: AtomicU64::new(reached),
@@ -236,7 +213,7 @@ impl Embedded {
         let shared = &self.shared;
         let target = shared.logged.load(Ordering::Acquire);
         loop {
-            let rotated = shared.exclusively(|| {
+            let rotated = shared.turn.exclusively(&**shared, || {
                 if shared.read_state().frozen.is_some() {
                     return Ok(false);
                 }
@@ -272,40 +249,37 @@ impl Database for Embedded {
         work(&Stack { layers, base: &*state.base })
     }
 
-    fn write(
-        &self,
-        watch: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError> {
         self.shared.wait_while_far_behind()?;
         let has_room = self.shared.reserve.hold();
-        let batch = {
-            let mut guard = self.shared.write_state();
-            let state = &mut *guard;
-            if let Some(broken) = &state.broken {
-                return Err(broken.clone());
+        let mut guard = self.shared.write_state();
+        let state = &mut *guard;
+        if let Some(broken) = &state.broken {
+            return Err(broken.clone());
+        }
+        let mut layers = vec![&state.pending, &state.writing, &state.logged];
+        layers.extend(state.frozen.as_ref().map(|(layer, _)| &**layer));
+        let mut working = Working::over(Stack { layers, base: &*state.base });
+        let verdict = work(&mut working)?;
+        let mut own = working.own;
+        if verdict == Verdict::Commit && !own.is_empty() {
+            let makes = makes_something(&own);
+            if makes && !has_room {
+                return Err(self.shared.reserve.refusal());
             }
-            let mut layers = vec![&state.pending, &state.writing, &state.logged];
-            layers.extend(state.frozen.as_ref().map(|(layer, _)| &**layer));
-            let mut working = Working::over(Stack { layers, base: &*state.base });
-            let verdict = work(&mut working)?;
-            let mut own = working.own;
-            if verdict == Verdict::Commit && !own.is_empty() {
-                let makes = makes_something(&own);
-                if makes && !has_room {
-                    return Err(self.shared.reserve.refusal());
-                }
-                state.pending_makes |= makes;
-                log::encode(&mut state.records, state.next_sequence, &own);
-                state.next_sequence += 1;
-                own.settle_onto(&mut state.pending);
-            } else if state.records.is_empty() && state.writing.is_empty() {
-                return Ok(());
-            }
-            // Having changed nothing, it may still have seen what is not yet in the log.
-            Arc::clone(&state.batch)
-        };
-        self.shared.commit(&batch, watch)
+            state.pending_makes |= makes;
+            log::encode(&mut state.records, state.next_sequence, &own);
+            state.next_sequence += 1;
+            own.settle_onto(&mut state.pending);
+        } else if state.records.is_empty() && state.writing.is_empty() {
+            return Ok(Ordered::default());
+        }
+        // Having changed nothing, it may still have seen what is not yet in the log.
+        Ok(Ordered(Some(Arc::clone(&state.batch))))
+    }
+
+    fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        ordered.0.as_ref().map_or(Ok(()), |batch| self.shared.turn.commit(&*self.shared, batch, watch))
     }
 
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
@@ -313,7 +287,7 @@ impl Database for Embedded {
     }
 
     fn synced(&self) -> u64 {
-        self.shared.syncing.lock().sequence
+        self.shared.syncs.reached()
     }
 
     fn close(&self) -> Result<(), DatabaseError> {
@@ -325,87 +299,7 @@ impl Database for Embedded {
     }
 }
 
-impl Shared {
-    fn read_state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// After a panic of one who was changing it, it may be half-changed: then it is broken.
-    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(|poisoned| {
-            let mut state = poisoned.into_inner();
-            state.broken.get_or_insert_with(|| self.cut_short());
-            state
-        })
-    }
-
-    fn cut_short(&self) -> DatabaseError {
-        DatabaseError::new(
-            &self.directory,
-            "a transaction ended in a panic, a bug, and nothing is written any more: start the service again",
-        )
-    }
-
-    /// Waits until `batch` is in the log, or writes it there.
-    fn commit(&self, batch: &Batch, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
-        let mut waiting = false;
-        let mut turn = self.turn.lock();
-        let (result, leader) = loop {
-            if let Some(outcome) = batch.outcome.get() {
-                break outcome.clone();
-            }
-            if !turn.leading {
-                if let Some(broken) = &self.read_state().broken {
-                    // A leader that failed or panicked may have taken our records with it.
-                    break (Err(broken.clone()), None);
-                }
-                turn.leading = true;
-                drop(turn);
-                if std::mem::take(&mut waiting) {
-                    watch.end(Stage::Wait(None));
-                }
-                let leading = self.leading();
-                self.write_batch(watch);
-                drop(leading);
-                turn = self.turn.lock();
-                continue;
-            }
-            if !std::mem::replace(&mut waiting, true) {
-                watch.begin();
-            }
-            self.turned.wait(&mut turn);
-        };
-        drop(turn);
-        if waiting {
-            watch.end(Stage::Wait(leader));
-        }
-        result
-    }
-
-    /// Runs `work` while nobody writes the log.
-    fn exclusively<T>(&self, work: impl FnOnce() -> T) -> T {
-        let mut turn = self.turn.lock();
-        while turn.leading {
-            self.turned.wait(&mut turn);
-        }
-        turn.leading = true;
-        drop(turn);
-        let _leading = self.leading();
-        work()
-    }
-
-    /// The turn to write the log, which was taken: passes it on when dropped.
-    fn leading(&self) -> Finally<impl FnMut()> {
-        Finally(|| {
-            if std::thread::panicking() {
-                self.write_state().broken.get_or_insert_with(|| self.cut_short());
-            }
-            self.turn.lock().leading = false;
-            self.turned.notify_all();
-        })
-    }
-
-    /// Writes what is pending, as the leader.
+impl Writer for Shared {
     fn write_batch(&self, watch: &mut dyn Watch) {
         let (records, makes, batch, segment, last) = {
             let mut state = self.write_state();
@@ -440,7 +334,7 @@ impl Shared {
                 writing.settle_onto(&mut state.logged);
                 self.logged.store(last, Ordering::Release);
                 let long = state.segments.last().expect("there is always a segment").bytes >= self.options.segment_bytes;
-                let _ = batch.outcome.set((Ok(()), watch.track()));
+                batch.ends(Ok(()), watch.track());
                 let rotate = long && state.frozen.is_none();
                 drop(guard);
                 if rotate && let Err(e) = self.rotate() {
@@ -456,7 +350,7 @@ impl Shared {
                 state.next_sequence = self.logged.load(Ordering::Acquire) + 1;
                 let later = std::mem::take(&mut state.batch);
                 for batch in [batch, later] {
-                    let _ = batch.outcome.set((Err(failure.error.clone()), watch.track()));
+                    batch.ends(Err(failure.error.clone()), watch.track());
                 }
                 if !failure.cut_back {
                     state.broken = Some(failure.error);
@@ -465,52 +359,46 @@ impl Shared {
         }
     }
 
+    fn broken(&self) -> Option<DatabaseError> {
+        self.read_state().broken.clone()
+    }
+
+    fn breaks(&self) {
+        self.write_state().broken.get_or_insert_with(|| self.cut_short());
+    }
+}
+
+impl Shared {
+    fn read_state(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// After a panic of one who was changing it, it may be half-changed: then it is broken.
+    fn write_state(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(|poisoned| {
+            let mut state = poisoned.into_inner();
+            state.broken.get_or_insert_with(|| self.cut_short());
+            state
+        })
+    }
+
+    fn cut_short(&self) -> DatabaseError {
+        DatabaseError::new(
+            &self.directory,
+            "a transaction ended in a panic, a bug, and nothing is written any more: start the service again",
+        )
+    }
+
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
-        let target = self.logged.load(Ordering::Acquire);
-        let mut waiting = false;
-        let mut leader = None;
-        let mut syncing = self.syncing.lock();
-        while syncing.sequence < target {
-            if syncing.leading {
-                leader = syncing.leader;
-                if !std::mem::replace(&mut waiting, true) {
-                    watch.begin();
-                }
-                self.synced.wait(&mut syncing);
-                continue;
-            }
-            syncing.leading = true;
-            syncing.leader = watch.track();
-            drop(syncing);
-            let leading = Finally(|| {
-                self.syncing.lock().leading = false;
-                self.synced.notify_all();
-            });
-            if std::mem::take(&mut waiting) {
-                watch.end(Stage::Wait(leader));
-            }
-            let (reached, result) = self.sync_segments(watch);
-            if result.is_ok() {
-                let mut syncing = self.syncing.lock();
-                syncing.sequence = syncing.sequence.max(reached);
-            }
-            drop(leading);
-            result?;
-            syncing = self.syncing.lock();
-        }
-        drop(syncing);
-        if waiting {
-            watch.end(Stage::Wait(leader));
-        }
-        Ok(())
+        self.syncs.sync(self.logged.load(Ordering::Acquire), watch, |watch| self.sync_segments(watch))
     }
 
     /// `fdatasync` of every live segment. What is not in one of them is in redb, durably.
-    fn sync_segments(&self, watch: &mut dyn Watch) -> (u64, Result<(), DatabaseError>) {
+    fn sync_segments(&self, watch: &mut dyn Watch) -> Result<u64, DatabaseError> {
         let (segments, reached) = {
             let state = self.read_state();
             if let Some(broken) = &state.broken {
-                return (0, Err(broken.clone()));
+                return Err(broken.clone());
             }
             (state.segments.clone(), self.logged.load(Ordering::Acquire))
         };
@@ -522,6 +410,6 @@ impl Shared {
             // succeeds would say nothing about it.
             self.write_state().broken = Some(e.clone());
         }
-        (reached, result)
+        result.map(|()| reached)
     }
 }

@@ -1,7 +1,7 @@
 //! The database in memory, for tests: what the others are compared with. It can be killed and can lose power, and it counts rows.
 
 use super::layers::{Base, Layer, Pairs, Stack, Working};
-use crate::metadata::database::{Database, DatabaseError, Table, Transaction, Verdict, View, Watch};
+use crate::metadata::database::{Database, DatabaseError, Ordered, Table, Transaction, Verdict, View, Watch};
 use crate::sync::RwLock;
 use std::ops::Bound;
 use std::path::Path;
@@ -122,11 +122,7 @@ impl Database for InMemory {
         work(&Counting(Stack { layers: vec![&disk.now], base: &Empty }, &self.most_rows))
     }
 
-    fn write(
-        &self,
-        _: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError> {
         self.is_alive()?;
         let mut disk = self.disk.write();
         let mut working = Working::over(Stack { layers: vec![&disk.now], base: &Empty });
@@ -139,6 +135,10 @@ impl Database for InMemory {
             }
             own.settle_onto(now);
         }
+        Ok(Ordered::default())
+    }
+
+    fn settle(&self, _: &Ordered, _: &mut dyn Watch) -> Result<(), DatabaseError> {
         Ok(())
     }
 

@@ -5,6 +5,7 @@
 //! one machine; tests compare both with an ordered map in memory.
 
 pub(crate) mod embedded;
+mod group;
 #[cfg(test)]
 pub(crate) mod in_memory;
 mod layers;
@@ -16,6 +17,7 @@ mod reserve;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub(crate) use self::group::Ordered;
 use thalweg_trace::TrackId;
 
 /// The tables. The number is the one on disk: never reuse one.
@@ -180,7 +182,7 @@ impl Watch for Unwatched {
 
 /// The database. Every method may be called from any thread at any time.
 ///
-/// Transactions are serialisable. When `write` returns, its changes are *Returned*: they survive the
+/// Transactions are serialisable. When `settle` returns, a transaction's changes are *Returned*: they survive the
 /// death of the process that made them, and every later `read` sees them; no `read` sees a change that
 /// a killed process could lose. When `sync` returns, everything that had been returned before it was
 /// called is *Synced*: it survives power loss. Power loss may take what was not synced, newest first:
@@ -189,13 +191,13 @@ pub(crate) trait Database: Send + Sync {
     /// Shows `work` one consistent state.
     fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError>;
 
-    /// Runs `work` as a transaction. An implementation may run it again from the start, so it must
-    /// leave nothing behind but its last run's answer.
-    fn write(
-        &self,
-        watch: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError>;
+    /// Runs `work` as a transaction, which gets its place among all others: later ones see its changes. Nobody may be answered before
+    /// [`Database::settle`]; several that are ordered before the first is settled are written together. An implementation may run it again from the
+    /// start, so it must leave nothing behind but its last run's answer.
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError>;
+
+    /// Ends a transaction: its changes are *Returned*, or are not made, and nor are those then of what was ordered after it.
+    fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
 
     /// Puts everything returned so far on stable storage.
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError>;
@@ -239,18 +241,28 @@ pub(crate) fn read<T, E: From<DatabaseError>>(database: &dyn Database, mut work:
     answer.expect("read runs its work")
 }
 
-/// [`Database::write`] with an answer and the caller's own error, which abandons the transaction.
+/// A transaction from its order to its end, with an answer and the caller's own error, which abandons it.
 pub(crate) fn write<T, E: From<DatabaseError>>(
     database: &dyn Database,
     watch: &mut dyn Watch,
-    mut work: impl FnMut(&mut dyn Transaction) -> Result<T, E>,
+    work: impl FnMut(&mut dyn Transaction) -> Result<T, E>,
 ) -> Result<T, E> {
+    let (answer, ordered) = order(database, work)?;
+    database.settle(&ordered, watch)?;
+    answer
+}
+
+/// [`Database::order`] likewise: the caller's own error may have seen what is not settled either.
+pub(crate) fn order<T, E>(
+    database: &dyn Database,
+    mut work: impl FnMut(&mut dyn Transaction) -> Result<T, E>,
+) -> Result<(Result<T, E>, Ordered), DatabaseError> {
     let mut answer = None;
-    database.write(watch, &mut |transaction| {
+    let ordered = database.order(&mut |transaction| {
         let done = work(transaction);
         let verdict = if done.is_ok() { Verdict::Commit } else { Verdict::Abandon };
         answer = Some(done);
         Ok(verdict)
     })?;
-    answer.expect("write runs its work")
+    Ok((answer.expect("order runs its work"), ordered))
 }

@@ -199,7 +199,7 @@ fn whole_records(bytes: &[u8], reached: u64, most: u64) -> (u64, u64) {
     (many, last)
 }
 
-fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
+pub(super) fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
     let strange = || DatabaseError::new(path, "a whole record says what this program does not know: use the program that wrote it");
     let changes: Vec<Row<'_>> = postcard::from_bytes(payload).map_err(|_| strange())?;
     for (table, key, value) in changes {

@@ -1,13 +1,14 @@
 //! Many operations in one request: each with its own outcome, in order, a run of them in one transaction.
 //!
 //! A transaction is undone as far as an operation goes that fails, so one that fails leaves nothing behind and the others stand. A run
-//! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them.
+//! is at most [`RUN`] long: a transaction keeps readers out while it runs, and nobody waits for 512 of them. All runs are written together
+//! when the last one has its place, which is one round trip where the database is elsewhere.
 
 use super::caller::Caller;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::database::{Transaction, Watch, write};
+use crate::metadata::database::{Ordered, Transaction, Watch, order};
 use crate::metadata::namespace::{Claim, Removed};
 use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
 
@@ -29,6 +30,20 @@ pub(crate) struct Outcomes {
     pub(crate) claims: Vec<(usize, Claim)>,
 }
 
+impl Outcomes {
+    /// Those of the next run.
+    fn add(&mut self, run: Outcomes) {
+        self.claims.extend(run.claims.into_iter().map(|(n, claim)| (n + self.each.len(), claim)));
+        self.each.extend(run.each);
+        self.opened.extend(run.opened);
+        self.removed |= run.removed;
+    }
+}
+
+fn refusal(error: &Error) -> Refusal {
+    Refusal { errno: error.kind().errno(), message: error.to_string() }
+}
+
 impl Caller<'_> {
     /// Does many operations, as far as their outcomes fit in a reply.
     ///
@@ -38,46 +53,53 @@ impl Caller<'_> {
         if operations.is_empty() || operations.len() > limits::MANY {
             return Err(Error::new(ErrorKind::Invalid, format!("{} operations: 1 to {} are possible", operations.len(), limits::MANY)));
         }
-        let (mut outcomes, mut bytes) = (Outcomes::default(), 0);
-        while outcomes.each.len() < operations.len() && bytes < REPLY_BYTES {
+        let (mut outcomes, mut begun, mut runs) = (Outcomes::default(), Vec::new(), Vec::<Ordered>::new());
+        let mut bytes = 0;
+        let mut ordered = Ok(());
+        while ordered.is_ok() && outcomes.each.len() < operations.len() && bytes < REPLY_BYTES {
             let rest = &operations[outcomes.each.len()..];
-            let mut begun = Vec::new();
-            let run = write(&*self.database, watch, |t| {
-                let (mut run, mut room) = (Outcomes::default(), REPLY_BYTES - bytes);
-                for operation in rest.iter().take(RUN) {
-                    t.save();
-                    let done = self.small(t, operation, &mut run, &mut begun);
-                    if done.is_err() {
-                        t.undo();
-                    }
-                    let outcome = done.map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
-                    room = room.saturating_sub(cost_of(&outcome));
-                    run.each.push(outcome);
-                    if room == 0 {
-                        break;
-                    }
+            let run = order(&*self.database, |t| Ok::<_, Error>(self.run(t, rest, REPLY_BYTES - bytes, &mut begun)));
+            ordered = run.map_err(Error::from).and_then(|(run, place)| {
+                if !runs.last().is_some_and(|last| last.is_with(&place)) {
+                    runs.push(place);
                 }
-                Ok::<_, Error>((run, REPLY_BYTES - room))
+                let (run, run_bytes) = run?;
+                bytes += run_bytes;
+                outcomes.add(run);
+                Ok(())
             });
-            let opened = run.as_ref().map_or_else(|_| Vec::new(), |(run, _)| run.opened.iter().map(|(made, _)| made.id).collect());
-            self.not_made(&begun, &opened);
-            let (run, so_far) = match run {
-                Ok(run) => run,
-                // What was done before stands, and is answered; the rest says why it is not.
-                Err(error) if !outcomes.each.is_empty() => {
-                    let refusal = Refusal { errno: error.kind().errno(), message: error.to_string() };
-                    outcomes.each.push(Err(refusal));
-                    return Ok(outcomes);
-                }
-                Err(error) => return Err(error),
-            };
-            bytes = so_far;
-            outcomes.claims.extend(run.claims.into_iter().map(|(n, claim)| (n + outcomes.each.len(), claim)));
-            outcomes.each.extend(run.each);
-            outcomes.opened.extend(run.opened);
-            outcomes.removed |= run.removed;
         }
-        Ok(outcomes)
+        let settled = runs.iter().try_for_each(|run| self.database.settle(run, watch).map_err(Error::from));
+        let made = if settled.is_ok() { outcomes.opened.iter().map(|(made, _)| made.id).collect() } else { Vec::new() };
+        self.not_made(&begun, &made);
+        settled?;
+        match ordered {
+            // What was done before stands, and is answered; the rest says why it is not.
+            Err(error) if !outcomes.each.is_empty() => {
+                outcomes.each.push(Err(refusal(&error)));
+                Ok(outcomes)
+            }
+            other => other.map(|()| outcomes),
+        }
+    }
+
+    /// The first of these operations, as one transaction, as far as their outcomes take less than `room` bytes; and what they take.
+    fn run(&self, t: &mut dyn Transaction, operations: &[Small], room: usize, begun: &mut Vec<FileId>) -> (Outcomes, usize) {
+        let (mut run, mut bytes) = (Outcomes::default(), 0);
+        for operation in operations.iter().take(RUN) {
+            t.save();
+            let done = self.small(t, operation, &mut run, begun);
+            if done.is_err() {
+                t.undo();
+            }
+            let outcome = done.map_err(|error| refusal(&error));
+            bytes += cost_of(&outcome);
+            run.each.push(outcome);
+            if bytes >= room {
+                break;
+            }
+        }
+        (run, bytes)
     }
 
     fn small(&self, t: &mut dyn Transaction, operation: &Small, run: &mut Outcomes, begun: &mut Vec<FileId>) -> Result<SmallReply> {

@@ -28,6 +28,8 @@ pub(super) struct Chunk {
     /// The first key that it says nothing of; `None`: it goes to the end of the table.
     pub end: Option<Vec<u8>>,
     used: AtomicBool,
+    /// Was fetched before anybody asked for it, and nobody has yet.
+    early: AtomicBool,
 }
 
 impl Clone for Chunk {
@@ -38,7 +40,17 @@ impl Clone for Chunk {
 
 impl Chunk {
     pub(super) fn new(pairs: Vec<Pair>, end: Option<Vec<u8>>) -> Chunk {
-        Chunk { pairs, end, used: AtomicBool::new(true) }
+        Chunk { pairs, end, used: AtomicBool::new(true), early: AtomicBool::new(false) }
+    }
+
+    /// Nobody has asked for it.
+    pub(super) fn is_early(&self) {
+        self.early.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it is asked for the first time since it was fetched early.
+    pub(super) fn was_early(&self) -> bool {
+        self.early.load(Ordering::Relaxed) && self.early.swap(false, Ordering::Relaxed)
     }
 
     fn covers(&self, key: &[u8]) -> bool {
@@ -86,6 +98,13 @@ impl Cache {
         }
         chunk.used.store(true, Ordering::Relaxed);
         Some(Arc::clone(chunk))
+    }
+
+    /// The pairs of the chunk that ends where `key` is: whoever asks for that goes on from there.
+    pub(super) fn pairs_before(&self, table: Table, key: &[u8]) -> Option<usize> {
+        let chunks = self.tables[table as usize].read();
+        let (_, chunk) = chunks.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(key))).next_back()?;
+        (chunk.end.as_deref() == Some(key)).then_some(chunk.pairs.len())
     }
 
     /// All pairs from `from` to `end`, as the server has them. What is known there already stays. The chunk that begins at `from`.

@@ -9,9 +9,11 @@ use super::link::{PAUSE, lost, taken_over};
 use super::options::Options;
 use super::schema::{LOCK, Owner, check_rights, check_whole, create, holders, owner};
 use super::server::{Server, Trouble};
+use super::tail::{self, Tail};
 use crate::metadata::database::DatabaseError;
 use crate::sync::{Condvar, Mutex};
 use postgres::Client;
+use postgres::error::SqlState;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
@@ -23,9 +25,13 @@ pub(super) const VALID: Duration = Duration::from_secs(6);
 /// Without a new beat for this long, a service is taken for gone.
 pub(super) const STALE: Duration = Duration::from_secs(8);
 
+/// The server ends a session within this time when its client has ended.
+const ENDING: Duration = Duration::from_secs(1);
+
 /// One beat: durable if asked for, which puts all that was committed before it on stable storage. Answers how far the database has come.
 const BEAT_STATEMENT: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', $2, true)) \
-    UPDATE thalweg.lease SET beat = beat + 1 FROM thalweg.owner, durable WHERE lease.epoch = $1 AND owner.epoch = $1 RETURNING owner.change";
+    UPDATE thalweg.lease SET beat = beat + 1 FROM thalweg.owner, durable WHERE lease.epoch = $1 AND owner.epoch = $1 \
+    RETURNING greatest(owner.change, (SELECT max(number) FROM thalweg.log))";
 
 /// The active service's part.
 pub(super) struct Lease {
@@ -185,6 +191,8 @@ pub(super) struct Taken {
     pub epoch: i64,
     /// The last change that the database has, on stable storage.
     pub change: u64,
+    /// What is not in the tables yet.
+    pub tail: Tail,
     /// When the first beat was sent.
     pub sent: Duration,
     /// Another one says that returned changes may have been lost.
@@ -215,35 +223,60 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     if !is_made {
         create(server, &mut client, options.store).map_err(at_start)?;
     }
-    let Some(Owner { epoch, holder, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
+    let Some(Owner { epoch, change, holder, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
         return Err(server.error("its schema was removed while the service started"));
     };
-    let is_free = try_lock(server, &mut client).map_err(at_start)?;
     let takes_over = options.take_over == Some(epoch);
+    let begun = Instant::now();
+    let mut is_free = try_lock(server, &mut client).map_err(at_start)?;
+    // The session of a service that has just ended may still be ending.
+    while !is_free && !takes_over && begun.elapsed() < ENDING {
+        std::thread::sleep(PAUSE);
+        is_free = try_lock(server, &mut client).map_err(at_start)?;
+    }
     if !is_free && !takes_over {
         let problem = format!(
             "in use by another metadata service, {holder}: one is active at a time, others stand by (`standby` below [metadata] in store.toml)"
         );
         return Err(DatabaseError { held: true, ..server.error(problem) });
     }
+    tail::read(server, &mut client, change).map_err(at_start)?;
     let sent = now();
-    let raised = client.query_opt(RAISE, &[&epoch, &options.holder]).map_err(|e| at_start(server.trouble(&e)))?;
-    let Some(raised) = raised else {
-        return Err(DatabaseError { held: true, ..at_start(Trouble::Fenced) });
-    };
+    let (last, incarnation) = raise(server, &mut client, epoch, &options.holder)?;
     if !is_free {
         expel(server, &mut client)?;
     }
-    let change = u64::try_from(raised.get::<_, i64>(0)).unwrap_or(0);
-    Ok(Taken { session: client, epoch: epoch + 1, change, sent, incarnation: raised.get(1) })
+    // What the one before has put into the tables, and appended, until its epoch was over.
+    let Some(Owner { change, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
+        return Err(server.error("its schema was removed while the service started"));
+    };
+    let tail = tail::read(server, &mut client, change).map_err(at_start)?;
+    Ok(Taken { session: client, epoch: epoch + 1, change: last, tail, sent, incarnation })
 }
 
-/// Raises the epoch, on stable storage. PostgreSQL may have lost returned changes if it was started again since the last service began.
+/// Raises the epoch after `epoch`. The number of the last change, and which incarnation it is.
+fn raise(server: &Server, client: &mut Client, epoch: i64, holder: &str) -> Result<(u64, String), DatabaseError> {
+    loop {
+        match client.query_opt(RAISE, &[&epoch, &holder]) {
+            Ok(Some(raised)) => return Ok((u64::try_from(raised.get::<_, i64>(0)).unwrap_or(0), raised.get(1))),
+            Ok(None) => return Err(DatabaseError { held: true, ..server.at_start(Trouble::Fenced) }),
+            // The service before has just used the number. It has one change in flight.
+            Err(error) if error.code() == Some(&SqlState::UNIQUE_VIOLATION) => {}
+            Err(error) => return Err(server.at_start(server.trouble(&error))),
+        }
+    }
+}
+
+/// Raises the epoch, on stable storage, with a change without records. PostgreSQL may have lost returned changes if it was started again since
+/// the last service began.
 const RAISE: &str = "WITH durable AS MATERIALIZED (SELECT set_config('synchronous_commit', 'on', true)), \
-    beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1) \
-    UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2, started = pg_postmaster_start_time()::text, \
+    beaten AS (UPDATE thalweg.lease SET epoch = $1 + 1, beat = beat + 1 FROM durable WHERE epoch = $1), \
+    owned AS (UPDATE thalweg.owner SET epoch = $1 + 1, holder = $2, started = pg_postmaster_start_time()::text, \
     incarnation = incarnation + CASE WHEN started = pg_postmaster_start_time()::text THEN 0 ELSE 1 END \
-    FROM durable WHERE epoch = $1 RETURNING change, format('postgresql %s incarnation %s', store, incarnation)";
+    FROM durable WHERE epoch = $1 RETURNING change, format('postgresql %s incarnation %s', store, incarnation) AS incarnation) \
+    INSERT INTO thalweg.log (number, epoch, records) \
+    SELECT greatest(change, (SELECT max(number) FROM thalweg.log)) + 1, $1 + 1, '' FROM owned \
+    RETURNING number, (SELECT incarnation FROM owned)";
 
 /// Ends the sessions of a service that is gone, and takes its lock.
 fn expel(server: &Server, client: &mut Client) -> Result<(), DatabaseError> {

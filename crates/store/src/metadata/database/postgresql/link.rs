@@ -4,11 +4,9 @@
 //! is lost, the number that the database has come to says whether the last change was carried out; and when PostgreSQL crashed and lost
 //! some, they are sent again. Only where both end, the service and PostgreSQL, changes that were returned and not synced are lost, the newest first.
 
-use super::schema::{Owner, apply_statement, owner};
+use super::schema::{APPEND, Owner, owner};
 use super::server::{Server, Trouble};
-use crate::metadata::database::layers::Layer;
-use crate::metadata::database::{DatabaseError, Table};
-use postgres::types::ToSql;
+use crate::metadata::database::DatabaseError;
 use postgres::{Client, Statement};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -19,23 +17,16 @@ pub(super) const PAUSE: Duration = Duration::from_millis(100);
 /// Attempts at a change that others come in between of: there are no others but who takes over.
 const ATTEMPTS: u32 = 100;
 
-type Columns = (Vec<Vec<u8>>, Vec<Option<Vec<u8>>>);
-
-/// One transaction at the server: what a group of transactions here has changed.
+/// One row of the log: the records of a group of transactions.
 #[derive(Debug)]
 pub(super) struct Change {
     pub number: u64,
-    pub bytes: u64,
-    tables: Vec<Columns>,
+    pub records: Vec<u8>,
 }
 
 impl Change {
-    /// Change `number`, of what `layer` holds.
-    pub(super) fn new(number: u64, layer: &Layer) -> Change {
-        let columns = |table: &Table| layer.table(*table).iter().map(|(key, value)| (key.clone(), value.clone())).unzip();
-        let tables: Vec<Columns> = Table::ALL.iter().map(columns).collect();
-        let bytes = layer.iter().map(|(_, key, value)| key.len() + value.as_ref().map_or(0, Vec::len)).sum::<usize>();
-        Change { number, bytes: bytes as u64, tables }
+    fn bytes(&self) -> u64 {
+        self.records.len() as u64
     }
 }
 
@@ -46,15 +37,17 @@ pub(super) struct Link {
     epoch: i64,
     session: Option<Session>,
     /// What the server has, or is to have, and may lose; in order.
-    kept: VecDeque<Arc<Change>>,
+    kept: VecDeque<Change>,
     kept_bytes: u64,
     /// The last change that it cannot lose any more.
     safe: u64,
+    /// The last change that is in the tables, as far as is known here.
+    applied: u64,
 }
 
 struct Session {
     client: Client,
-    apply: Statement,
+    append: Statement,
 }
 
 /// A change could not be made.
@@ -68,14 +61,20 @@ pub(super) struct NotApplied {
 impl Link {
     /// Over a database whose last change is `safe` on stable storage.
     pub(super) fn new(server: Arc<Server>, store: u64, epoch: i64, safe: u64) -> Link {
-        Link { server, store, epoch, session: None, kept: VecDeque::new(), kept_bytes: 0, safe }
+        Link { server, store, epoch, session: None, kept: VecDeque::new(), kept_bytes: 0, safe, applied: 0 }
+    }
+
+    /// Everything up to this change is in the tables, on stable storage.
+    pub(super) fn is_applied(&mut self, change: u64) {
+        self.applied = self.applied.max(change);
+        self.is_safe(change);
     }
 
     /// Everything up to this change is on stable storage.
     pub(super) fn is_safe(&mut self, change: u64) {
         self.safe = self.safe.max(change);
         while let Some(oldest) = self.kept.pop_front_if(|oldest| oldest.number <= change) {
-            self.kept_bytes -= oldest.bytes;
+            self.kept_bytes -= oldest.bytes();
         }
     }
 
@@ -84,16 +83,16 @@ impl Link {
         self.kept_bytes
     }
 
-    /// Makes a change: one round trip. Waits for a server that is away.
-    pub(super) fn apply(&mut self, change: Change) -> Result<(), NotApplied> {
+    /// Appends a change: one round trip. Waits for a server that is away.
+    pub(super) fn append(&mut self, change: Change) -> Result<(), NotApplied> {
         let number = change.number;
-        self.kept_bytes += change.bytes;
-        self.kept.push_back(Arc::new(change));
+        self.kept_bytes += change.bytes();
+        self.kept.push_back(change);
         let applied = self.persist(|link| link.send_from(number));
         if applied.as_ref().is_err_and(|failed| failed.clean)
             && let Some(newest) = self.kept.pop_back()
         {
-            self.kept_bytes -= newest.bytes;
+            self.kept_bytes -= newest.bytes();
         }
         applied
     }
@@ -143,42 +142,46 @@ impl Link {
             return Ok(false);
         }
         let mut client = self.server.connect()?;
-        let Some(Owner { epoch, change, .. }) = owner(&self.server, &mut client, self.store)? else {
-            let problem = "everything of this store is gone from it: put back a copy of the whole database";
-            return Err(Trouble::Refused(self.server.error(problem)));
-        };
-        if epoch != self.epoch {
-            return Err(Trouble::Fenced);
-        }
-        let has = u64::try_from(change).unwrap_or(0);
-        if has < self.safe {
-            let problem = format!(
-                "it has gone back from change {} to change {has}, as a standby does that is promoted before it has everything: start the \
-                 metadata service again, it says what is missing",
-                self.safe
-            );
-            return Err(Trouble::Refused(self.server.error(problem)));
-        }
-        let apply = client.prepare(&apply_statement()).map_err(|e| self.server.trouble(&e))?;
-        let mut session = Session { client, apply };
+        let has = self.check(&mut client)?;
+        let append = client.prepare(APPEND).map_err(|e| self.server.trouble(&e))?;
+        let mut session = Session { client, append };
         for change in self.kept.iter().filter(|change| change.number > has) {
-            session.send(&self.server, epoch, change)?;
+            session.send(&self.server, self.epoch, change)?;
         }
         self.session = Some(session);
         Ok(true)
     }
 }
 
+impl Link {
+    /// The last change that the database has; refuses one that is not ours any more, or has lost what it could not lose.
+    pub(super) fn check(&self, client: &mut Client) -> Result<u64, Trouble> {
+        let Some(Owner { epoch, change, last, .. }) = owner(&self.server, client, self.store)? else {
+            let problem = "everything of this store is gone from it: put back a copy of the whole database";
+            return Err(Trouble::Refused(self.server.error(problem)));
+        };
+        if epoch != self.epoch {
+            return Err(Trouble::Fenced);
+        }
+        let number = |of: i64| u64::try_from(of).unwrap_or(0);
+        for (was, is) in [(self.safe, number(last)), (self.applied, number(change))] {
+            if is < was {
+                let problem = format!(
+                    "it has gone back from change {was} to change {is}, as a standby does that is promoted before it has everything: start the \
+                     metadata service again, it says what is missing"
+                );
+                return Err(Trouble::Refused(self.server.error(problem)));
+            }
+        }
+        Ok(number(last))
+    }
+}
+
 impl Session {
     fn send(&mut self, server: &Server, epoch: i64, change: &Change) -> Result<(), Trouble> {
         let number = i64::try_from(change.number).unwrap_or(i64::MAX);
-        let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&epoch, &number];
-        for (keys, values) in &change.tables {
-            parameters.push(keys);
-            parameters.push(values);
-        }
         server.asks();
-        self.client.execute(&self.apply, &parameters).map_err(|e| server.trouble(&e))?;
+        self.client.execute(&self.append, &[&number, &epoch, &change.records]).map_err(|e| server.trouble(&e))?;
         Ok(())
     }
 }

@@ -2,18 +2,23 @@
 //!
 //! One service at a time is active ([`lease`]), and it alone changes the database. So transactions are ordered here, over what is
 //! known here of the tables ([`cache`]) and what the server has besides ([`rows`]); the server sees their outcomes. Concurrent transactions
-//! share one transaction there, which is one round trip: `SERIALIZABLE`, and held against the epoch of the active service, so that nothing
-//! comes from a service that another one has taken over from ([`schema`], [`link`]). A transaction whose rows are known here costs that
-//! round trip; what is not known is one more for each range of keys. Running each transaction at the server, with its reads, was rejected: each
-//! name of a path and each inode would be a round trip.
+//! are one row that is appended to its table `log`, which is one round trip ([`link`]). The rows of many transactions are put into the tables
+//! when the log is long, aside from requests ([`checkpoints`]); until then they are layers here, over what the tables have ([`super::layers`]).
+//! A transaction whose rows are known here costs one round trip; what is not known is one more for each range of keys.
+//!
+//! Running each transaction at the server, with its reads, was rejected: each name of a path and each inode would be a round trip. So was
+//! putting each group's outcome into the tables at once: a file is three rows in two tables with an index each, which the server takes three
+//! times as long for as for a row of the log; and its directory's row is written once for each group, not for each file.
 //!
 //! *Returned* is a commit with `synchronous_commit = off`; *Synced* is a commit after it that is put on stable storage, and so all before it,
 //! on synchronous standbys too where PostgreSQL has such. Returned changes are kept here until they are safe there, and sent again if
 //! PostgreSQL crashes: it takes the end of both, the service and PostgreSQL, to lose one.
 //!
-//! Locks are taken in this order: `turn` (never while another is held), `gate`, `link`; `state`, `link`.
+//! Locks are taken in this order: `turn` (never while another is held), `state`, `link`; `work` alone.
 
+mod ahead;
 mod cache;
+mod checkpoints;
 mod lease;
 mod link;
 mod options;
@@ -21,22 +26,25 @@ mod rows;
 mod schema;
 mod server;
 mod standby;
+mod tail;
 
+use self::ahead::Ahead;
 use self::cache::Cache;
+use self::checkpoints::Work;
 use self::lease::Lease;
 use self::link::{Change, Link, NotApplied, PAUSE, lost};
-pub(crate) use self::options::{CACHE_BYTES, Options};
+pub(crate) use self::options::{CACHE_BYTES, Options, SEGMENT_BYTES};
 use self::rows::Rows;
 pub(crate) use self::server::Server;
 use self::server::Trouble;
 pub(crate) use self::standby::stand_by;
+use super::group::{Batch, Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
-use super::{Database, DatabaseError, Stage, Transaction, Unwatched, Verdict, View, Watch};
-use crate::sync::{Condvar, Finally, Mutex, RwLock};
+use super::{Database, DatabaseError, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
+use crate::sync::{Condvar, Mutex, RwLock};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Instant;
-use thalweg_trace::TrackId;
 
 /// Changes that are kept are put on stable storage when there are more bytes of them.
 const KEPT_BYTES: u64 = 16 << 20;
@@ -45,44 +53,50 @@ const KEPT_BYTES: u64 = 16 << 20;
 pub(crate) struct Postgresql {
     shared: Arc<Shared>,
     incarnation: String,
-    beats: Mutex<Option<std::thread::JoinHandle<()>>>,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
 }
 
 struct Shared {
     server: Arc<Server>,
     lease: Arc<Lease>,
     rows: Rows,
-    /// Held by those who read, and by who changes the database: a read sees one state of it.
-    gate: RwLock<()>,
-    state: Mutex<State>,
-    turn: Mutex<bool>,
-    turned: Condvar,
+    state: RwLock<State>,
+    turn: Turn,
+    syncs: Syncs,
     link: Arc<Mutex<Link>>,
-    syncing: Mutex<Syncing>,
-    synced: Condvar,
+    work: Mutex<Work>,
+    worked: Condvar,
+    segment_bytes: u64,
 }
 
-/// What is to be changed next.
-#[derive(Default)]
+/// The layers over the tables, newest last, and what is to be appended to the log next.
 struct State {
+    /// Is being put into the tables, and the number of its last change.
+    frozen: Option<(Arc<Layer>, u64)>,
+    /// In the log.
+    logged: Layer,
+    /// Bytes of the log that `logged` stands for.
+    logged_bytes: u64,
     /// Is being sent by the leader.
     writing: Layer,
     /// Waits for the next leader.
     pending: Layer,
+    records: Vec<u8>,
     batch: Arc<Batch>,
+    /// The number of the change that `pending` will be.
+    next: u64,
 }
 
-/// Transactions that are one at the server, and what became of them.
-#[derive(Debug, Default)]
-struct Batch {
-    outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
-}
+impl State {
+    /// What transactions see.
+    fn newest(&self) -> Vec<&Layer> {
+        [&self.pending, &self.writing].into_iter().chain(self.returned()).collect()
+    }
 
-#[derive(Default)]
-struct Syncing {
-    leading: bool,
-    leader: Option<TrackId>,
-    change: u64,
+    /// What readers see: of what is not in the log yet, a killed service would leave nothing.
+    fn returned(&self) -> Vec<&Layer> {
+        std::iter::once(&self.logged).chain(self.frozen.as_ref().map(|(layer, _)| &**layer)).collect()
+    }
 }
 
 impl std::fmt::Debug for Postgresql {
@@ -112,30 +126,47 @@ impl Postgresql {
         let shared = Arc::new(Shared {
             rows: Rows {
                 server: Arc::clone(&server),
-                store: options.store,
                 epoch: taken.epoch,
                 lease: Arc::clone(&lease),
                 link: Arc::clone(&link),
                 cache: Cache::new(options.cache_bytes),
                 readers: Mutex::default(),
+                ahead: Ahead::default(),
+                changes: Mutex::default(),
                 committed: AtomicU64::new(taken.change),
             },
             server,
             lease,
-            gate: RwLock::default(),
-            state: Mutex::default(),
-            turn: Mutex::default(),
-            turned: Condvar::new(),
+            state: RwLock::new(State {
+                frozen: None,
+                logged: taken.tail.layer,
+                logged_bytes: taken.tail.bytes,
+                writing: Layer::default(),
+                pending: Layer::default(),
+                records: Vec::new(),
+                batch: Arc::default(),
+                next: taken.change + 1,
+            }),
+            turn: Turn::default(),
+            syncs: Syncs::from(taken.change),
             link,
-            syncing: Mutex::new(Syncing { change: taken.change, ..Syncing::default() }),
-            synced: Condvar::new(),
+            work: Mutex::default(),
+            worked: Condvar::new(),
+            segment_bytes: options.segment_bytes,
         });
-        let theirs = Arc::clone(&shared);
-        let beats = std::thread::Builder::new()
-            .name("metadata lease".into())
-            .spawn(move || theirs.beats())
-            .map_err(|e| DatabaseError::io(shared.server.shown(), "cannot start the lease's thread", &e))?;
-        Ok(Postgresql { shared, incarnation: taken.incarnation, beats: Mutex::new(Some(beats)) })
+        let opened = Postgresql { shared, incarnation: taken.incarnation, threads: Mutex::default() };
+        opened.begin("metadata lease", Shared::beats)?;
+        opened.begin("metadata checkpoint", Shared::checkpoints)?;
+        opened.begin("metadata reading ahead", Shared::reads_ahead)?;
+        Ok(opened)
+    }
+
+    fn begin(&self, name: &str, work: impl Fn(&Shared) + Send + 'static) -> Result<(), DatabaseError> {
+        let shared = Arc::clone(&self.shared);
+        let begun = std::thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+        let problem = "cannot start one of the database's threads";
+        self.threads.lock().push(begun.map_err(|e| DatabaseError::io(self.shared.server.shown(), problem, &e))?);
+        Ok(())
     }
 }
 
@@ -148,10 +179,10 @@ impl Postgresql {
 }
 
 impl Drop for Postgresql {
-    /// Leaves the database as a kill would.
+    /// Leaves the database as a kill would, but for a checkpoint that is under way.
     fn drop(&mut self) {
-        self.shared.lease.stop();
-        if let Some(thread) = self.beats.lock().take() {
+        self.shared.stop();
+        for thread in self.threads.lock().drain(..) {
             let _ = thread.join();
         }
     }
@@ -159,32 +190,31 @@ impl Drop for Postgresql {
 
 impl Database for Postgresql {
     fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
-        let _gate = self.shared.gate.read();
         self.shared.lease.check()?;
-        work(&Stack { layers: Vec::new(), base: &self.shared.rows })
+        let state = self.shared.state.read();
+        work(&Stack { layers: state.returned(), base: &self.shared.rows })
     }
 
-    fn write(
-        &self,
-        watch: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError> {
         self.shared.lease.check()?;
-        let batch = {
-            let mut guard = self.shared.state.lock();
-            let state = &mut *guard;
-            let mut working = Working::over(Stack { layers: vec![&state.pending, &state.writing], base: &self.shared.rows });
-            let verdict = work(&mut working)?;
-            let mut own = working.own;
-            if verdict == Verdict::Commit && !own.is_empty() {
-                own.settle_onto(&mut state.pending);
-            } else if state.pending.is_empty() && state.writing.is_empty() {
-                return Ok(());
-            }
-            // Having changed nothing, it may still have seen what is not yet at the server.
-            Arc::clone(&state.batch)
-        };
-        self.shared.commit(&batch, watch)
+        self.shared.wait_while_far_behind()?;
+        let mut guard = self.shared.state.write();
+        let state = &mut *guard;
+        let mut working = Working::over(Stack { layers: state.newest(), base: &self.shared.rows });
+        let verdict = work(&mut working)?;
+        let mut own = working.own;
+        if verdict == Verdict::Commit && !own.is_empty() {
+            log::encode(&mut state.records, state.next, &own);
+            own.settle_onto(&mut state.pending);
+        } else if state.pending.is_empty() && state.writing.is_empty() {
+            return Ok(Ordered::default());
+        }
+        // Having changed nothing, it may still have seen what is not yet at the server.
+        Ok(Ordered(Some(Arc::clone(&state.batch))))
+    }
+
+    fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        ordered.0.as_ref().map_or(Ok(()), |batch| self.shared.turn.commit(&*self.shared, batch, watch))
     }
 
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
@@ -192,7 +222,7 @@ impl Database for Postgresql {
     }
 
     fn synced(&self) -> u64 {
-        self.shared.syncing.lock().change
+        self.shared.syncs.reached()
     }
 
     fn is_usable(&self) -> Result<(), DatabaseError> {
@@ -212,141 +242,86 @@ impl Database for Postgresql {
     }
 
     fn close(&self) -> Result<(), DatabaseError> {
-        let closed = self.sync(&mut Unwatched);
-        self.shared.lease.stop();
+        let closed = self.sync(&mut Unwatched).and_then(|()| self.checkpoint());
+        self.shared.stop();
         closed
     }
 }
 
-impl Shared {
-    /// Waits until `batch` is at the server, or sends it there.
-    fn commit(&self, batch: &Batch, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
-        let mut waiting = false;
-        let mut leading = self.turn.lock();
-        let (result, leader) = loop {
-            if let Some(outcome) = batch.outcome.get() {
-                break outcome.clone();
-            }
-            if !*leading {
-                if let Some(ended) = self.lease.ended() {
-                    // A leader that failed may have taken our changes with it.
-                    break (Err(ended.clone()), None);
-                }
-                *leading = true;
-                drop(leading);
-                if std::mem::take(&mut waiting) {
-                    watch.end(Stage::Wait(None));
-                }
-                let turn = Finally(|| {
-                    if std::thread::panicking() {
-                        self.lease.end(self.server.error("a transaction ended in a panic, a bug: start the service again"));
-                    }
-                    *self.turn.lock() = false;
-                    self.turned.notify_all();
-                });
-                self.send(watch);
-                drop(turn);
-                leading = self.turn.lock();
-                continue;
-            }
-            if !std::mem::replace(&mut waiting, true) {
-                watch.begin();
-            }
-            self.turned.wait(&mut leading);
-        };
-        drop(leading);
-        if waiting {
-            watch.end(Stage::Wait(leader));
-        }
-        result
-    }
-
-    /// Sends what is pending, as the leader.
-    fn send(&self, watch: &mut dyn Watch) {
-        let number = self.rows.committed.load(Ordering::Acquire) + 1;
-        let (change, batch) = {
-            let mut state = self.state.lock();
+impl Writer for Shared {
+    fn write_batch(&self, watch: &mut dyn Watch) {
+        let (number, records, batch) = {
+            let mut state = self.state.write();
             state.writing = std::mem::take(&mut state.pending);
-            (Change::new(number, &state.writing), std::mem::take(&mut state.batch))
+            let records = std::mem::take(&mut state.records);
+            let number = state.next;
+            state.next += u64::from(!records.is_empty());
+            (number, records, std::mem::take(&mut state.batch))
         };
-        let is_empty = self.state.lock().writing.is_empty();
-        let gate = self.gate.write();
-        let mut applied = Ok(());
-        let mut kept_bytes = 0;
-        if !is_empty {
-            let bytes = change.bytes;
+        let (bytes, mut applied, mut kept_bytes) = (records.len() as u64, Ok(()), 0);
+        if !records.is_empty() {
             watch.begin();
             let mut link = self.link.lock();
-            applied = link.apply(change);
+            applied = link.append(Change { number, records });
             kept_bytes = link.kept_bytes();
             drop(link);
             watch.end(Stage::LogWrite(bytes));
         }
-        let mut state = self.state.lock();
+        let mut guard = self.state.write();
+        let state = &mut *guard;
         match applied {
             Ok(()) => {
-                let writing = std::mem::take(&mut state.writing);
-                if !is_empty {
-                    self.rows.cache.apply(&writing);
+                let mut writing = std::mem::take(&mut state.writing);
+                writing.settle_onto(&mut state.logged);
+                state.logged_bytes += bytes;
+                if bytes > 0 {
                     self.rows.committed.store(number, Ordering::Release);
                 }
-                let _ = batch.outcome.set((Ok(()), watch.track()));
+                batch.ends(Ok(()), watch.track());
+                self.freeze_if_long(state);
             }
             Err(NotApplied { error, clean }) => {
                 if !clean {
                     self.lease.end(error.clone());
                 }
                 // Those who came after saw what now has not happened: it has not happened for them either.
-                state.writing = Layer::default();
-                state.pending = Layer::default();
-                let later = std::mem::take(&mut state.batch);
-                for batch in [batch, later] {
-                    let _ = batch.outcome.set((Err(error.clone()), watch.track()));
+                (state.writing, state.pending) = (Layer::default(), Layer::default());
+                state.records.clear();
+                state.next = number;
+                for batch in [batch, std::mem::take(&mut state.batch)] {
+                    batch.ends(Err(error.clone()), watch.track());
                 }
             }
         }
-        drop(state);
-        drop(gate);
+        drop(guard);
         if kept_bytes > KEPT_BYTES {
             // So that what is kept is bounded; who needs it synced says so.
             let _ = self.make_safe(&mut Unwatched);
         }
     }
 
+    fn broken(&self) -> Option<DatabaseError> {
+        self.lease.ended().cloned()
+    }
+
+    fn breaks(&self) {
+        self.lease.end(self.server.error("a transaction ended in a panic, a bug: start the service again"));
+    }
+}
+
+impl Shared {
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         self.lease.check()?;
-        let target = self.rows.committed.load(Ordering::Acquire);
-        let (mut waiting, mut leader) = (false, None);
-        let mut syncing = self.syncing.lock();
-        while syncing.change < target {
-            if syncing.leading {
-                leader = syncing.leader;
-                if !std::mem::replace(&mut waiting, true) {
-                    watch.begin();
-                }
-                self.synced.wait(&mut syncing);
-                continue;
-            }
-            syncing.leading = true;
-            syncing.leader = watch.track();
-            drop(syncing);
-            let leading = Finally(|| {
-                self.syncing.lock().leading = false;
-                self.synced.notify_all();
-            });
-            if std::mem::take(&mut waiting) {
-                watch.end(Stage::Wait(leader));
-            }
-            let made = self.make_safe(watch);
-            drop(leading);
-            made?;
-            syncing = self.syncing.lock();
-        }
-        drop(syncing);
-        if waiting {
-            watch.end(Stage::Wait(leader));
-        }
-        Ok(())
+        // (One beat tells how far it came itself.)
+        self.syncs.sync(self.rows.committed.load(Ordering::Acquire), watch, |watch| self.make_safe(watch).map(|()| self.syncs.reached()))
+    }
+
+    /// No more beats, checkpoints and reading ahead.
+    fn stop(&self) {
+        self.lease.stop();
+        self.rows.ahead.stop();
+        self.work.lock().stop = true;
+        self.worked.notify_all();
     }
 
     /// Puts all that the database has on stable storage there. Waits for a server that is away.
@@ -384,8 +359,7 @@ impl Shared {
         }
         if durable {
             self.link.lock().is_safe(target);
-            let mut syncing = self.syncing.lock();
-            syncing.change = syncing.change.max(target);
+            self.syncs.reaches(target);
         }
         Ok(())
     }

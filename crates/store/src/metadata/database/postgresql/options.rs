@@ -3,6 +3,9 @@
 /// What is known here of the tables takes at most so much, unless somebody says otherwise.
 pub(crate) const CACHE_BYTES: usize = 256 << 20;
 
+/// The log is put into the tables when it is so long, unless somebody says otherwise.
+pub(crate) const SEGMENT_BYTES: u64 = 4 << 20;
+
 /// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
@@ -14,6 +17,8 @@ pub(crate) struct Options {
     pub take_over: Option<i64>,
     /// What is known here of the tables takes about this many bytes at most.
     pub cache_bytes: usize,
+    /// The log is put into the tables when it is so long.
+    pub segment_bytes: u64,
     /// Who opens it, for messages of others.
     pub holder: String,
 }

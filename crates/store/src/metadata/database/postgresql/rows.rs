@@ -1,18 +1,21 @@
-//! Reading: from the cache, and what is not there from the server, a range of pairs at a time.
+//! Reading: from the cache, and what is not there from the server, a range of pairs at a time. Whoever goes on where a range has ended gets
+//! longer ones, and the next one is fetched meanwhile ([`super::ahead`]).
+//!
+//! What the server says is learned only if no checkpoint has changed its tables since it was asked ([`Rows::tables_changed`]).
 
+use super::ahead::Ahead;
 use super::cache::{Cache, Chunk, Pair};
 use super::lease::Lease;
 use super::link::{Link, PAUSE, lost};
-use super::schema::owner;
 use super::server::{Server, Trouble};
-use crate::metadata::database::layers::{Base, Pairs};
+use crate::metadata::database::layers::{Base, Layer, Pairs};
 use crate::metadata::database::{DatabaseError, Table};
 use crate::sync::Mutex;
 use postgres::{Client, Statement};
 use std::ops::Bound;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// Pairs that are fetched with one that is asked for alone: its neighbours are often next.
 const BESIDE: i64 = 32;
@@ -31,13 +34,15 @@ pub(super) struct Reader {
 /// See the module.
 pub(super) struct Rows {
     pub server: Arc<Server>,
-    pub store: u64,
     pub epoch: i64,
     pub lease: Arc<Lease>,
     /// Sends again what the server has lost.
     pub link: Arc<Mutex<Link>>,
     pub cache: Cache,
     pub readers: Mutex<Vec<Reader>>,
+    pub ahead: Ahead,
+    /// How often the tables have changed.
+    pub changes: Mutex<u64>,
     /// The last change that the database has.
     pub committed: AtomicU64,
 }
@@ -45,19 +50,59 @@ pub(super) struct Rows {
 impl Rows {
     /// The chunk that says what is at `from`, fetched if need be.
     fn chunk_at(&self, table: Table, from: &[u8], most: i64) -> Result<Arc<Chunk>, DatabaseError> {
-        if let Some(chunk) = self.cache.chunk(table, from) {
+        let mut known = self.cache.chunk(table, from);
+        if known.is_none() && self.ahead.wait_for(table, from) {
+            known = self.cache.chunk(table, from);
+        }
+        if let Some(chunk) = known {
+            if chunk.was_early() {
+                self.ahead.ask(table, chunk.end.as_ref());
+            }
             return Ok(chunk);
         }
-        let pairs = self.fetch(table, from, most)?;
+        let goes_on = self.cache.pairs_before(table, from);
+        let most = if goes_on.is_some() { FURTHER } else { most };
+        let chunk = loop {
+            if let Some(chunk) = self.learn(table, from, most, self.server.patience)? {
+                break chunk;
+            }
+        };
+        if goes_on.is_some() {
+            self.ahead.ask(table, chunk.end.as_ref());
+        }
+        Ok(chunk)
+    }
+
+    /// Fetches a chunk early, if nothing is known there.
+    pub(super) fn fetch_early(&self, table: Table, from: &[u8]) {
+        if self.cache.chunk(table, from).is_none()
+            && let Ok(Some(chunk)) = self.learn(table, from, FURTHER, Duration::ZERO)
+        {
+            chunk.is_early();
+        }
+    }
+
+    /// What the server has from `from` on; `None`: the tables have changed meanwhile.
+    fn learn(&self, table: Table, from: &[u8], most: i64, patience: Duration) -> Result<Option<Arc<Chunk>>, DatabaseError> {
+        let before = *self.changes.lock();
+        let pairs = self.fetch(table, from, most, patience)?;
         let is_all = i64::try_from(pairs.len()).is_ok_and(|found| found < most);
         let end = pairs.last().filter(|_| !is_all).map(|(key, _)| [key, &[0][..]].concat());
-        let chunk = self.cache.learn(table, from, pairs, end);
+        let changes = self.changes.lock();
+        let chunk = (*changes == before).then(|| self.cache.learn(table, from, pairs, end));
+        drop(changes);
         self.cache.shrink();
         Ok(chunk)
     }
 
-    /// Pairs from the server, from `from` on. Waits for a server that is away.
-    fn fetch(&self, table: Table, from: &[u8], most: i64) -> Result<Vec<Pair>, DatabaseError> {
+    /// A checkpoint has changed the tables: what was asked of them before is not learned any more.
+    pub(super) fn tables_changed(&self, layer: &Layer) {
+        *self.changes.lock() += 1;
+        self.cache.apply(layer);
+    }
+
+    /// Pairs from the server, from `from` on. Waits for so long for a server that is away.
+    fn fetch(&self, table: Table, from: &[u8], most: i64, patience: Duration) -> Result<Vec<Pair>, DatabaseError> {
         let began = Instant::now();
         loop {
             let idle = self.readers.lock().pop();
@@ -80,7 +125,7 @@ impl Rows {
                 Trouble::Lost(said) => said,
             };
             self.readers.lock().clear();
-            if began.elapsed() >= self.server.patience {
+            if began.elapsed() >= patience {
                 return Err(lost(&self.server, began.elapsed(), &said));
             }
             std::thread::sleep(PAUSE);
@@ -89,15 +134,16 @@ impl Rows {
 
     /// A session for reading, on a database that has all that was returned.
     fn reader(&self) -> Result<Reader, Trouble> {
+        Ok(Reader { client: self.session()?, fetch: [const { None }; Table::ALL.len()] })
+    }
+
+    /// A session on a database that has all that was returned.
+    pub(super) fn session(&self) -> Result<Client, Trouble> {
         let mut client = self.server.connect()?;
         loop {
-            let found = owner(&self.server, &mut client, self.store)?;
-            let found = found.ok_or_else(|| Trouble::Refused(self.server.error("everything of this store is gone from it")))?;
-            if found.epoch != self.epoch {
-                return Err(Trouble::Fenced);
-            }
-            if u64::try_from(found.change).is_ok_and(|has| has >= self.committed.load(Ordering::Acquire)) {
-                return Ok(Reader { client, fetch: [const { None }; Table::ALL.len()] });
+            let has = self.link.lock().check(&mut client)?;
+            if has >= self.committed.load(Ordering::Acquire) {
+                return Ok(client);
             }
             // PostgreSQL crashed, and lost what is still known here.
             self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;

@@ -2,13 +2,17 @@
 //!
 //! | table | what |
 //! |---|---|
-//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change, which start of PostgreSQL that was in |
+//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change that is in the tables, which start of PostgreSQL that was in |
 //! | `lease` | one row: the epoch, and a number that the active service makes grow while it lives |
-//! | each [`Table`] | `key bytea primary key, value bytea` |
+//! | `log` | changes by number, without gaps: the records ([`crate::metadata::database::log`]) of the transactions of each |
+//! | each [`Table`] | `key bytea primary key, value bytea`: as of the change in `owner`; those after it are in the log |
 //!
-//! The function `apply` is one transaction of the service, whatever it changes: it holds the epoch against the owner's first, so that
-//! nothing comes from a service that another one has taken over from; and the number of the change, so that one that is sent again, since
-//! its answer was lost, is carried out once.
+//! A service that takes over appends a change without records in the transaction that raises the epoch, and that stays in the log for good. It
+//! has the number that the service before would have used next: whatever that one still sends has a number that is taken. So
+//! appending holds nothing against the epoch, and is one row.
+//!
+//! The function `apply` puts changes into the tables, as one transaction. It holds the epoch against the owner's first; and the number of the last
+//! change, so that what is sent again, since its answer was lost, is carried out once.
 
 use super::server::{FENCED, Server, Trouble};
 use crate::metadata::database::{DatabaseError, Table};
@@ -32,11 +36,19 @@ pub(super) fn holders() -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Owner {
     pub epoch: i64,
-    /// The number of the last change.
+    /// The number of the last change that is in the tables.
     pub change: i64,
+    /// The number of the last change.
+    pub last: i64,
     /// Who was active last.
     pub holder: String,
 }
+
+const OWNER: &str =
+    "SELECT store, version, epoch, change, holder, greatest(change, (SELECT max(number) FROM thalweg.log)) FROM thalweg.owner";
+
+/// The statement that appends a change: number, epoch, records.
+pub(super) const APPEND: &str = "INSERT INTO thalweg.log (number, epoch, records) VALUES ($1, $2, $3)";
 
 /// Reads who owns the database; `None`: nobody yet.
 pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<Option<Owner>, Trouble> {
@@ -44,7 +56,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     if is_there.is_none() {
         return Ok(None);
     }
-    let row = client.query_opt("SELECT store, version, epoch, change, holder FROM thalweg.owner", &[]).map_err(|e| server.trouble(&e))?;
+    let row = client.query_opt(OWNER, &[]).map_err(|e| server.trouble(&e))?;
     let refused = |problem: String| Err(Trouble::Refused(server.error(problem)));
     let Some(row) = row else { return refused("nobody owns it, its table `owner` is empty: put back a copy of the whole database".into()) };
     let (found, version): (String, i32) = (row.get(0), row.get(1));
@@ -55,7 +67,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     if found != own {
         return refused(format!("it belongs to the store {found}, not to {own}: give another database, each store needs its own"));
     }
-    Ok(Some(Owner { epoch: row.get(2), change: row.get(3), holder: row.get(4) }))
+    Ok(Some(Owner { epoch: row.get(2), change: row.get(3), holder: row.get(4), last: row.get(5) }))
 }
 
 /// Makes everything, in one transaction: all of it is there afterwards, or nothing.
@@ -69,6 +81,11 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     for table in Table::ALL {
         sql.push_str(&format!("CREATE TABLE thalweg.{} (key bytea PRIMARY KEY, value bytea NOT NULL);", table.name()));
     }
+    // (Compressing it would cost more than it saves.)
+    sql.push_str(
+        "CREATE TABLE thalweg.log (number bigint PRIMARY KEY, epoch bigint NOT NULL, records bytea NOT NULL); \
+         ALTER TABLE thalweg.log ALTER records SET STORAGE EXTERNAL;",
+    );
     sql.push_str(&apply_function());
     sql.push_str(&format!(
         "INSERT INTO thalweg.owner (store, version, epoch, change, holder) VALUES ('{store:016x}', {VERSION}, 0, 0, ''); \
@@ -84,7 +101,8 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
 pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
     let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
     let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-    match Table::ALL.iter().map(|table| table.name()).find(|name| !there.iter().any(|found| found == name)) {
+    let expected = Table::ALL.iter().map(|table| table.name()).chain(["log", "lease"]);
+    match expected.into_iter().find(|name| !there.iter().any(|found| found == name)) {
         None => Ok(()),
         Some(lost) => Err(Trouble::Refused(server.error(format!("its table `{lost}` is gone: put back a copy of the whole database")))),
     }
@@ -141,4 +159,12 @@ fn apply_function() -> String {
         parameters.join(", "),
         changes.join(" ")
     )
+}
+
+/// Takes out of the log what is in the tables: but not what a service began with.
+pub(super) fn trim(client: &mut Client, last: u64) -> Result<(), postgres::Error> {
+    let last = i64::try_from(last).unwrap_or(i64::MAX);
+    client.execute("DELETE FROM thalweg.log WHERE number <= $1 AND octet_length(records) > 0", &[&last])?;
+    // So much is written and deleted that the server's own rounds come too late. (Only a warning where the user may not.)
+    client.batch_execute("VACUUM (INDEX_CLEANUP on, TRUNCATE off) thalweg.log")
 }

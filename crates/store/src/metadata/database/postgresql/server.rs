@@ -129,6 +129,8 @@ impl Server {
         match code {
             code if code.code() == FENCED => Trouble::Fenced,
             code if *code == SqlState::T_R_SERIALIZATION_FAILURE || *code == SqlState::T_R_DEADLOCK_DETECTED => Trouble::Again,
+            // Of the log's numbers: a change that was sent twice over two sessions, or another service's. What is there now says which.
+            code if *code == SqlState::UNIQUE_VIOLATION => Trouble::Lost(text),
             code if *code == SqlState::READ_ONLY_SQL_TRANSACTION => Trouble::ReadOnly,
             code if *code == SqlState::TOO_MANY_CONNECTIONS => Trouble::Lost(text),
             // Shut down, crashed, starting up, or the connection.

@@ -34,19 +34,18 @@ pub(super) fn step() -> impl Strategy<Value = Step> {
 }
 
 pub(super) fn play(database: &dyn Database, changes: &[(u8, Vec<u8>, Option<u8>)], keep: bool) {
-    database
-        .write(&mut Unwatched, &mut |t| {
-            for (table, key, value) in changes {
-                let table = Table::ALL[usize::from(*table)];
-                match value {
-                    Some(value) => t.put(table, key, vec![*value; 20]),
-                    None => t.delete(table, key),
-                }
-                assert_eq!(t.get(table, key).unwrap(), value.map(|v| vec![v; 20]), "a transaction sees its own changes");
+    let ordered = database.order(&mut |t| {
+        for (table, key, value) in changes {
+            let table = Table::ALL[usize::from(*table)];
+            match value {
+                Some(value) => t.put(table, key, vec![*value; 20]),
+                None => t.delete(table, key),
             }
-            Ok(if keep { Verdict::Commit } else { Verdict::Abandon })
-        })
-        .unwrap();
+            assert_eq!(t.get(table, key).unwrap(), value.map(|v| vec![v; 20]), "a transaction sees its own changes");
+        }
+        Ok(if keep { Verdict::Commit } else { Verdict::Abandon })
+    });
+    database.settle(&ordered.unwrap(), &mut Unwatched).unwrap();
 }
 
 proptest! {

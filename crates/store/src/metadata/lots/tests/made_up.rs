@@ -3,7 +3,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::background::intents::Intents;
 use crate::metadata::database::in_memory::InMemory;
-use crate::metadata::database::{Database, DatabaseError, Transaction, Unwatched, Verdict, View, Watch};
+use crate::metadata::database::{Database, DatabaseError, Ordered, Transaction, Unwatched, Verdict, View, Watch};
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::lineage::Seen;
 use crate::metadata::lots::Lots;
@@ -228,13 +228,13 @@ impl Database for Fused {
         self.0.read(work)
     }
 
-    fn write(
-        &self,
-        watch: &mut dyn Watch,
-        work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>,
-    ) -> Result<(), DatabaseError> {
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError> {
         self.lives()?;
-        self.0.write(watch, work)?;
+        self.0.order(work)
+    }
+
+    fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        self.0.settle(ordered, watch)?;
         self.1.step();
         self.lives()
     }
