@@ -11,13 +11,13 @@ import shlex
 
 from bench.harness import pairs, raw, result, subjects
 from bench.harness.cases.copies import renamed
+from bench.harness.loops import LOOPS
 from bench.harness.pairs import Plan, Subject
 from bench.harness.result import Amount, Bar
 from testbed import files, shell
 from testbed.errors import Broken, NotRun
 from testbed.processes import Process
 
-LOOPS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "loops")
 LEAST_OF_PLAIN = 0.60
 LEAST_IN_FLOOD = 0.50
 MOST_HANDSHAKE_US = 2000

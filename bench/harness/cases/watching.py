@@ -16,12 +16,11 @@ import sys
 from bench.harness import pairs, result
 from bench.harness.bench import MIB
 from bench.harness.command import timed
+from bench.harness.loops import LOOPS, compiled
 from bench.harness.pairs import Plan, Subject
 from bench.harness.result import Amount
-from testbed import shell
 from testbed.errors import Broken, NotRun
 
-LOOPS = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "loops")
 LAP, QUAD = os.path.join(LOOPS, "lap"), os.path.join(LOOPS, "quad")
 COPY_BYTES = 256 * MIB
 # One of a round's four parts, and all rounds of a case.
@@ -45,15 +44,6 @@ class Work:
     @property
     def memory_bytes(self):
         return 3 * COPY_BYTES if self.copies else MIB
-
-
-def compiled(bench, name):
-    """A program of `bench/loops`."""
-    program = bench.path("loops", name)
-    done = subprocess.run(["cc", "-O2", "-o", program, os.path.join(LOOPS, name + ".c")], capture_output=True, check=False, text=True)
-    if done.returncode != 0:
-        raise NotRun(f"cc: {shell.last_line(done.stderr)}")
-    return program
 
 
 def loop(name, bench):
