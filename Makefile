@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-profile bench-study studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -47,6 +47,9 @@ studies:        ## the five classic studies made again: the next shard of STUDY=
 
 bench-study:    ## the GridFTP study of 2004 made again, with sweeps: the next shard (root; 1 to 8 minutes; a quiet machine; SHARD=NAME for one); writes docs/STUDY-2004.md
 	@tools/setup bench && tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && bench/study-2004/run $(if $(SHARD),--shard $(SHARD))
+
+scale:          ## storms of many clients, on real servers and simulated for a site of a thousand (20 minutes; it goes on where it was; a quiet machine); writes docs/SCALE.md
+	@tools/setup test && bench/scale/run
 
 lab:            ## faults with known causes, and what explain says of them (root; the shard whose results are oldest, at most 25 minutes; LAB='NAME ...' for some); writes docs/LAB.md
 	@tools/setup lab && tools/build --release && tools/cargo build --locked --release --quiet -p thalweg-relay && $(MAKE) -s -C lab && lab/run $(if $(LAB),$(LAB),--shard next)

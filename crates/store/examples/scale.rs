@@ -15,7 +15,7 @@
 //! | `write` | writes 64 KiB of a file to every server |
 //! | `locks` | takes a lock on a byte of its own of one file, and keeps it |
 //!
-//! The store's processor time and memory are of one process: what is read off one line is a sum. Lines of several sizes tell the parts apart.
+//! The store's processor time and memory are of one process: what is read off one line is a sum. Lines of several sizes separate the parts.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -100,7 +100,7 @@ impl Setting {
                     // All have done it; then its memory is looked at, and then it may go.
                     barrier.wait();
                     barrier.wait();
-                    held.map(|held| drop::<Held>(held)).err()
+                    held.map(drop::<Held>).err()
                 }
             };
             let threads: Vec<_> = (0..self.clients)
@@ -148,7 +148,7 @@ impl Setting {
         let off = &mut Tracer::off();
         let names = MetadataClient::connect(off, address, &Connect::default())?;
         names.make_directory(off, &Place::at("/here"), OWNER, false)?;
-        let store = self.store(names.clone());
+        let store = self.store(names.clone(), &Connect::default());
         for (path, datafiles) in [("/each", self.servers), ("/one", self.servers.min(4))] {
             let spec = Some(Spec::new("simple_stripe").with("strip_size", STRIP));
             let layout = LayoutChoice { spec, datafiles: Some(datafiles as u32), ..LayoutChoice::default() };
@@ -168,8 +168,8 @@ impl Setting {
         Ok(())
     }
 
-    fn store(&self, names: MetadataClient) -> Store {
-        let data = DataClient::new((*names.map()).clone(), &Connect::default());
+    fn store(&self, names: MetadataClient, options: &Connect) -> Store {
+        let data = DataClient::new((*names.map()).clone(), options);
         Store { names: Arc::new(names), data: Arc::new(data) }
     }
 
@@ -184,7 +184,7 @@ impl Setting {
         // Each is a process of its own, as far as the servers know.
         let options = Connect { client: format!("client {number}"), ..Connect::default() };
         let names = MetadataClient::connect(off, address, &options)?;
-        let store = self.store(names.clone());
+        let store = self.store(names.clone(), &options);
         match self.storm.as_str() {
             "list" | "glimpse" => {
                 let mode = if self.storm == "list" { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };

@@ -15,9 +15,9 @@ pub const SERVER_MEMORY_BYTES: u64 = 64 << 20;
 pub const WAKE_BYTES: usize = 512 << 10;
 /// Text of an error.
 pub const ERROR_TEXT_BYTES: usize = 8 << 10;
-/// Connections of clients that one server serves at a time: some ten thousand clients, with one or two each, and a thread of some 30 KiB
+/// Connections of clients that one server serves at a time: some ten thousand clients, with two or three each, and a thread of some 30 KiB
 /// for each. Most servers have fewer descriptors than that allows ([`crate::wire`]), and then fewer connections.
-pub const CONNECTIONS: usize = 16_384;
+pub const CONNECTIONS: usize = 32_768;
 /// Connections of one server that have not said hello, at a time.
 pub const NEWCOMERS: usize = 256;
 /// How long a connection may take to say hello.
@@ -33,7 +33,7 @@ pub const TLS_IDLE_RECORDS: u32 = 32;
 /// Body of a hello.
 pub const HELLO_BYTES: u32 = 16 << 10;
 /// Connections that the kernel keeps until a server takes them; it may have a lower limit (`net.core.somaxconn`).
-pub const BACKLOG: i32 = 4096;
+pub const BACKLOG: i32 = 16_384;
 /// Silence in the middle of a message after which a server gives the connection up.
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
 /// Silence after which a client gives a server up, unless set otherwise.

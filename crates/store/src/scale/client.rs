@@ -27,7 +27,7 @@ pub(super) enum Doing {
     Walking(Box<Core>, WalkId),
     Opening,
     /// Sizes of the file's datafiles.
-    Sizing(Attributes, Vec<Option<u64>>),
+    Sizing(Box<Attributes>, Vec<Option<u64>>),
     Creating,
     Closing,
     Done,
@@ -197,7 +197,7 @@ impl Client {
         for (index, target) in (0..).zip(&targets) {
             by_server.entry(target.0 as usize).or_default().push(DatafileId { file: file.id, index, target: *target, lot: None });
         }
-        self.doing = Doing::Sizing(file, vec![None; targets.len()]);
+        self.doing = Doing::Sizing(Box::new(file), vec![None; targets.len()]);
         let each = by_server.into_iter().map(|(server, datafiles)| {
             let number = datafiles[0].index.into();
             (FIRST_IO + server, pack(Kind::Io, number, &IoRequest::Glimpse { datafiles }))

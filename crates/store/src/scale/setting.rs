@@ -67,8 +67,8 @@ numbers! {
     connections = limits::CONNECTIONS as u64,
     /// Descriptors that a server's process may have.
     descriptors = 1 << 20,
-    /// Connections that wait to be accepted at most.
-    backlog = limits::BACKLOG as u64,
+    /// Connections that wait to be accepted at most: `net.core.somaxconn` where nobody has raised it.
+    backlog = 4096,
     /// 1: all hosts are one machine, with `processors` for both ends.
     one_machine = 0,
     /// Of the metadata service's machine, and of each I/O server's.
