@@ -158,6 +158,15 @@ fn pages_of_long_links_fit_into_messages() {
     fixture.store.stop().unwrap();
 }
 
+/// Sets what is waited for when it is dropped, by a panic as well.
+struct Sets<'a>(&'a AtomicBool);
+
+impl Drop for Sets<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twice() {
     let fixture = fixture(2);
@@ -183,6 +192,8 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
                 }
             });
         }
+        // Also where a listing is not as it should be.
+        let _over = Sets(&over);
         for mode in WalkMode::ALL.into_iter().cycle().take(16) {
             let options = WalkOptions { window_most: 40, ..options(mode) };
             let mut walk = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options).directory(&Place::at("/d"));
@@ -200,7 +211,6 @@ fn a_directory_that_changes_is_listed_with_what_stays_once_and_with_nothing_twic
             assert!(found.windows(2).all(|pair| pair[0] < pair[1]), "each name once, in order");
             assert!(found.into_iter().filter(|name| name.ends_with(b"-stays")).eq(stay.iter().cloned()));
         }
-        over.store(true, Ordering::SeqCst);
     });
     assert!(others.load(Ordering::SeqCst) > 2, "nothing has changed meanwhile");
     fixture.store.stop().unwrap();
