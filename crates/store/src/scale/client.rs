@@ -8,6 +8,7 @@ use super::setting::{Setting, Storm};
 use super::site::{OWNER, Site, layout, pack, unpack, verified};
 use crate::client::walk::{Answer, Core, Message, Peer, Taken, WalkId, WalkMode, WalkOptions, answer, message};
 use crate::error::Result;
+use crate::metadata::client::nothing_more;
 use crate::protocol::io::{DatafileId, IoReply, IoRequest};
 use crate::protocol::metadata::*;
 use crate::wire::Kind;
@@ -112,7 +113,7 @@ impl Client {
                 let (_, MetadataReply::Attributes(file)) = unpack(reply)? else { panic!("a file was made") };
                 let closed = vec![Closed { file: file.id, write: true, end: End::Read }];
                 self.doing = Doing::Closing;
-                let report = MetadataRequest { closed, directory: None, operation: Operation::StoreMap };
+                let report = MetadataRequest { closed, directory: None, operation: nothing_more() };
                 Ok((1, vec![(NAMES, pack(Kind::Metadata, 2, &report))]))
             }
             Doing::Closing => {

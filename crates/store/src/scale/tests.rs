@@ -46,6 +46,8 @@ fn as_many_messages_are_sent_as_each_step_needs() {
     assert_eq!((each.io_messages, each.client_connections), (servers * clients, 1 + servers));
     let create = run(Storm::Create);
     assert_eq!((create.metadata_messages, create.io_messages), (3 * clients, 0), "and making it, and closing it");
+    let most = connect.metadata_out_bytes + clients * 1024;
+    assert!(create.metadata_out_bytes < most, "who has closed a file is not answered with who is who: {create:?}");
     let list = run(Storm::List);
     assert_eq!((list.io_messages, list.client_connections), (0, 2), "sizes that are proved are asked of nobody");
     assert_eq!(list.metadata_messages, clients + list.walk_requests);

@@ -4,7 +4,7 @@ use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::protocol::common::ServiceStart;
-use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, StoreMap};
+use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, Place, StoreMap};
 use crate::sync::{Fair, Held, Mutex};
 use crate::wire;
 use crate::wire::patience::Silence;
@@ -20,6 +20,12 @@ pub const CONNECTIONS: usize = 4;
 
 /// Closed files are reported with the next request, or at once when there are this many.
 const CLOSED_AT_ONCE: usize = 256;
+
+/// What is asked by who only reports what it has closed: of all questions the one with the smallest answer. (Who is who is 100 bytes for each
+/// server of the store.)
+pub(crate) fn nothing_more() -> Operation {
+    Operation::Stat { places: vec![Place::of(FileId::ROOT)], sizes: false }
+}
 
 pub(super) struct Inner {
     pub(super) address: String,
@@ -104,7 +110,7 @@ impl Drop for Inner {
             let slot = slot.get_mut();
             let Some(connection) = &mut slot.connection else { continue };
             for closed in slot.closed.chunks(limits::CLOSED) {
-                let request = MetadataRequest { closed: closed.to_vec(), directory: None, operation: Operation::StoreMap };
+                let request = MetadataRequest { closed: closed.to_vec(), directory: None, operation: nothing_more() };
                 let _ = connection.post(&mut Tracer::off(), None, Kind::Metadata, &request, &[], 0);
             }
         }
@@ -161,7 +167,7 @@ impl Inner {
         slot.close(file, end);
         if slot.closed.len() >= CLOSED_AT_ONCE {
             // Nothing depends on it: an error here is returned to the next caller.
-            let _ = self.call_on(&mut slot, &mut Tracer::off(), Operation::StoreMap, true);
+            let _ = self.call_on(&mut slot, &mut Tracer::off(), nothing_more(), true);
         }
     }
 
@@ -184,7 +190,7 @@ impl Inner {
         for slot in &self.slots {
             let mut slot = slot.lock();
             if !slot.closed.is_empty() {
-                self.call_on(&mut slot, tracer, Operation::StoreMap, true)?;
+                self.call_on(&mut slot, tracer, nothing_more(), true)?;
             }
         }
         Ok(())

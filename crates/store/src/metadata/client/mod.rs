@@ -23,6 +23,8 @@ use crate::protocol::metadata::{
 use crate::sync::Mutex;
 use crate::wire::{Connect, Connection, unexpected};
 pub use connections::CONNECTIONS;
+#[cfg(test)]
+pub(crate) use connections::nothing_more;
 use connections::{Inner, Kept, Slot};
 pub use many::SmallDone;
 use std::sync::Arc;
