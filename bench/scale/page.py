@@ -28,7 +28,7 @@ def write(kept):
 def rows(head, lines):
     """A table."""
     marks = ["---"] + ["--:"] * (len(head) - 1)
-    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, marks, *lines))
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, marks, *lines)) + "\n"
 
 
 def seconds(value):

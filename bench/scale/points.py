@@ -41,8 +41,9 @@ SITE = [
     *[(storm, clients, 1000, 1000) for storm in ("connect", "list", "open", "create") for clients in (100, 1000, 3000, 10_000)],
     # Where the system keeps more connections until they are accepted (net.core.somaxconn).
     ("connect", 10_000, 1000, 1000, "backlog=16384"),
-    *[(storm, clients, 1000, 1000) for storm in ("each", "glimpse") for clients in (100, 1000, 3000)],
-    *[(storm, 10_000, servers, 1000) for storm in ("connect", "open", "each", "glimpse") for servers in (10, 100)],
+    *[("each", clients, 1000, 1000) for clients in (100, 1000, 3000)],
+    *[(storm, 10_000, servers, 1000) for storm in ("connect", "open", "each") for servers in (10, 100)],
+    *[("glimpse", clients, 1000, 1000) for clients in (100, 1000)],
 ]
 HERE = {"one_machine": 1, "processors": 2, "latency_ns": 10_000, "link_bits_per_s": 40_000_000_000}
 THERE = {"one_machine": 0, "processors": 16, "latency_ns": 50_000, "link_bits_per_s": 10_000_000_000}
