@@ -65,6 +65,12 @@ pub const DATAFILES: usize = 4096;
 pub const BATCH: usize = 4096;
 /// Ranges of all data maps in one reply.
 pub const MAP_RANGES: usize = 1 << 14;
+/// Lines of one client over which it sends requests with numbers to the metadata service.
+pub const LINES: u8 = 16;
+/// A request is sent again for so long, from when it was sent first.
+pub const AGAIN: Duration = Duration::from_secs(60);
+/// What became of the requests of a client is remembered for so long after its last connection has ended.
+pub const REMEMBERED: Duration = Duration::from_secs(180);
 /// Operations in one request of many to the metadata service.
 pub const MANY: usize = 512;
 /// Files that one request to the metadata service may say are closed.

@@ -101,7 +101,7 @@ fn only_servers_are_believed_to_have_witnessed_changes() {
     let ask = |credential| -> thalweg_store::Result<MetadataReply> {
         let mut connection = connection(&store, 0, credential);
         let seen = Witnessed { start: connection.hello().service_start, change: 0 };
-        let request = MetadataRequest::from(Operation::Witness { server: "io0".into(), seen, revision: 0 });
+        let request = MetadataRequest::of(Operation::Witness { server: "io0".into(), seen, revision: 0 });
         connection.call(&mut Tracer::off(), Kind::Metadata, &request)
     };
     for credential in [writer, store.read_only()] {

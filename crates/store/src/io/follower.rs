@@ -162,7 +162,7 @@ impl Follower {
         loop {
             let seen = seen(targets);
             let operation = Operation::Witness { server: self.server.clone(), seen, revision: self.revoked.revision() };
-            let request = MetadataRequest::from(operation);
+            let request = MetadataRequest::of(operation);
             let reply = connection.call(&mut Tracer::off(), Kind::Metadata, &request);
             let older = reply.as_ref().err().filter(|e| e.kind() == ErrorKind::Absent);
             let older = older.map(|e| (start, Error::new(ErrorKind::Absent, e.message())));
@@ -265,7 +265,7 @@ impl Follower {
             number
         };
         let _asked = Finally(|| drop(self.state.lock().asking.remove(&number)));
-        let request = MetadataRequest::from(Operation::Lot(operation));
+        let request = MetadataRequest::of(Operation::Lot(operation));
         match connection.call(&mut Tracer::off(), Kind::Metadata, &request)? {
             MetadataReply::Lots(lots) => Ok(lots),
             other => Err(unexpected(&other)),

@@ -13,7 +13,7 @@ use super::lots::{LotOperation, LotReport};
 pub use super::many::{NewFile, Small, SmallReply};
 pub use super::map::{ServerEntry, StoreMap, TargetEntry};
 pub use super::names::Name;
-pub use super::numbers::{FileId, LotId, TargetId};
+pub use super::numbers::{FileId, LotId, RequestNumber, TargetId};
 pub use super::page::{After, Detail};
 pub use super::settled::{Closed, End, Lengths, Settled};
 use serde::{Deserialize, Serialize};
@@ -26,14 +26,16 @@ pub struct MetadataRequest {
     pub closed: Vec<Closed>,
     /// The directory whose attributes are wanted as they are after a change: [`MetadataReply::Changed`].
     pub directory: Option<FileId>,
+    /// Under which it may be sent again, if its answer is lost, and is done once; `None`: it is not sent again.
+    pub number: Option<RequestNumber>,
     /// What is asked.
     pub operation: Operation,
 }
 
-impl From<Operation> for MetadataRequest {
-    /// Nothing but this.
-    fn from(operation: Operation) -> MetadataRequest {
-        MetadataRequest { closed: Vec::new(), directory: None, operation }
+impl MetadataRequest {
+    /// A request that is not sent again, and says nothing of closed files.
+    pub fn of(operation: Operation) -> MetadataRequest {
+        MetadataRequest { closed: Vec::new(), directory: None, number: None, operation }
     }
 }
 
@@ -281,6 +283,28 @@ impl Operation {
             Operation::Many { operations } => operations.iter().any(|one| matches!(one, Small::Create(_) | Small::MakeFile(_))),
             _ => false,
         }
+    }
+
+    /// Whether the service remembers what became of it, as a part of the same transaction: sent again under its number, it is done once. What else
+    /// changes something takes more than one transaction, or is of no one's names.
+    pub(crate) fn is_done_once(&self) -> bool {
+        matches!(
+            self,
+            Operation::MakeDirectory { .. }
+                | Operation::Create { .. }
+                | Operation::MakeFile { .. }
+                | Operation::MakeNode { .. }
+                | Operation::Link { .. }
+                | Operation::Exchange { .. }
+                | Operation::Rename { .. }
+                | Operation::Unlink { .. }
+                | Operation::RemoveDirectory { .. }
+                | Operation::SetAttributes { .. }
+                | Operation::SetExtended { .. }
+                | Operation::RemoveExtended { .. }
+                | Operation::Written { .. }
+                | Operation::Many { .. }
+        )
     }
 
     /// Whether anything in the store is other after this than before: what a credential for reading does not allow.

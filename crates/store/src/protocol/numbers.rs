@@ -12,6 +12,17 @@ impl std::fmt::Display for TargetId {
     }
 }
 
+/// The number of a request that changes something, by which one that is sent again is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RequestNumber {
+    /// The client's, random: nobody else uses it.
+    pub client: u64,
+    /// Which of the client's connections; less than [`crate::limits::LINES`]. Requests of one wait for each other's answers.
+    pub line: u8,
+    /// Grows from request to request of the line.
+    pub number: u64,
+}
+
 /// A lot's number, from 1. Never used again within a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct LotId(pub u32);

@@ -113,7 +113,7 @@ impl Client {
                 let (_, MetadataReply::Attributes(file)) = unpack(reply)? else { panic!("a file was made") };
                 let closed = vec![Closed { file: file.id, write: true, end: End::Read }];
                 self.doing = Doing::Closing;
-                let report = MetadataRequest { closed, directory: None, operation: nothing_more() };
+                let report = MetadataRequest { closed, directory: None, number: None, operation: nothing_more() };
                 Ok((1, vec![(NAMES, pack(Kind::Metadata, 2, &report))]))
             }
             Doing::Closing => {
@@ -223,7 +223,7 @@ impl Client {
 }
 
 fn ask(number: u64, operation: Operation) -> Vec<u8> {
-    pack(Kind::Metadata, number, &MetadataRequest::from(operation))
+    pack(Kind::Metadata, number, &MetadataRequest::of(operation))
 }
 
 fn next_requests(core: &mut Core, now_ns: u64) -> Vec<Sending> {

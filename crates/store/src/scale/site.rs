@@ -158,7 +158,9 @@ impl Site {
         self.targets.iter().for_each(|target| target.witness(start, 0).expect("a target learns of the service"));
         let mut session = self.session();
         let ask = |session: &mut ClientSession, closed, operation| {
-            session.request(MetadataRequest { closed, directory: None, operation }, &mut Unwatched).expect("the store is being filled")
+            session
+                .request(MetadataRequest { closed, directory: None, number: None, operation }, &mut Unwatched)
+                .expect("the store is being filled")
         };
         ask(&mut session, Vec::new(), Operation::MakeDirectory { place: Place::at("/here"), owner: OWNER, parents: false });
         let on_all = u64::from(setting.storm == Storm::Each);

@@ -41,7 +41,7 @@ fn write(connection: &mut Connection, datafile: DatafileId, durability: Durabili
 }
 
 fn ask(connection: &mut Connection, operation: Operation) -> thalweg_store::Result<MetadataReply> {
-    connection.call(&mut Tracer::off(), Kind::Metadata, &MetadataRequest::from(operation))
+    connection.call(&mut Tracer::off(), Kind::Metadata, &MetadataRequest::of(operation))
 }
 
 /// A file's number, which the service has given.

@@ -128,13 +128,14 @@ fn another_version_is_refused_and_both_are_named() {
     let server = start(4);
     let mut bytes = [0_u8; 64];
     bytes[0..4].copy_from_slice(b"TLWG");
-    bytes[4] = VERSION as u8 + 1;
+    let other = VERSION + 1;
+    bytes[4..6].copy_from_slice(&other.to_le_bytes());
     bytes[6] = 1;
     let mut peer = proven(&server);
     peer.write_all(&bytes).unwrap();
     let answer = heard(&mut peer);
     let text = String::from_utf8_lossy(&answer);
-    assert!(text.contains(&format!("version {}", VERSION + 1)) && text.contains(&format!("this program {VERSION}")), "{text}");
+    assert!(text.contains(&format!("version {other}")) && text.contains(&format!("this program {VERSION}")), "{text}");
 }
 
 #[test]

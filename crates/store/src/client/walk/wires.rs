@@ -231,7 +231,7 @@ pub(crate) fn message(ask: Ask) -> Message {
         Ask::List { walk, place, after, most, detail } => Operation::List { place, after, most, detail, walk },
         Ask::Stat { places, sizes } => Operation::Stat { places, sizes },
     };
-    Message::Metadata(MetadataRequest::from(operation))
+    Message::Metadata(MetadataRequest::of(operation))
 }
 
 /// What an answer says.

@@ -3,8 +3,8 @@
 use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::protocol::common::ServiceStart;
-use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, Place, StoreMap};
+use crate::protocol::common::{ServiceStart, random_u64};
+use crate::protocol::metadata::{Closed, End, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, StoreMap};
 use crate::sync::{Fair, Held, Mutex};
 use crate::wire;
 use crate::wire::patience::Silence;
@@ -47,6 +47,8 @@ pub(super) struct Inner {
     /// Files opened by path ([`Names`]), oldest first.
     pub(super) kept: Mutex<VecDeque<Kept>>,
     silence: Silence,
+    /// By which the service knows requests that are sent again.
+    client: u64,
 }
 
 /// A file that is open on a connection.
@@ -72,6 +74,10 @@ pub(super) struct Slot {
     pub(super) connection: Option<Connection>,
     pub(super) open: HashMap<FileId, Uses>,
     pub(super) closed: Vec<Closed>,
+    /// Its place among the slots.
+    line: u8,
+    /// Of the last request that was sent with one.
+    number: u64,
 }
 
 /// How often a file is open on a connection.
@@ -110,7 +116,7 @@ impl Drop for Inner {
             let slot = slot.get_mut();
             let Some(connection) = &mut slot.connection else { continue };
             for closed in slot.closed.chunks(limits::CLOSED) {
-                let request = MetadataRequest { closed: closed.to_vec(), directory: None, operation: nothing_more() };
+                let request = MetadataRequest { closed: closed.to_vec(), directory: None, number: None, operation: nothing_more() };
                 let _ = connection.post(&mut Tracer::off(), None, Kind::Metadata, &request, &[], 0);
             }
         }
@@ -124,7 +130,7 @@ impl Inner {
         let service = Mutex::new(first.hello().service_start);
         let active = Mutex::new(first.address().to_owned());
         let mut slots = vec![Fair::new(Slot { connection: Some(first), ..Slot::default() })];
-        slots.extend((1..CONNECTIONS).map(|_| Fair::default()));
+        slots.extend((1_u8..).take(CONNECTIONS - 1).map(|line| Fair::new(Slot { line, ..Slot::default() })));
         Inner {
             address: address.to_owned(),
             active,
@@ -139,6 +145,7 @@ impl Inner {
             one_connection: AtomicBool::new(false),
             kept: Mutex::default(),
             silence: Silence::default(),
+            client: random_u64(),
         }
     }
 
@@ -216,11 +223,22 @@ impl Inner {
         };
         let open: Vec<(FileId, bool)> = slot.open.iter().flat_map(each).collect();
         for files in open.chunks(4096) {
-            let request = MetadataRequest::from(Operation::Reopen { files: files.to_vec() });
+            let request = MetadataRequest::of(Operation::Reopen { files: files.to_vec() });
             let _: MetadataReply = connection.call(&mut Tracer::off(), Kind::Metadata, &request)?;
         }
         slot.connection = Some(connection);
         Ok(())
+    }
+
+    /// The same after a connection has broken: a service that has just been killed may still take one, which it then resets.
+    fn ready_again(&self, slot: &mut Slot) -> Result<()> {
+        let (begun, patience) = (Instant::now(), self.options.lock().refused);
+        loop {
+            match self.ready(slot) {
+                Err(error) if error.kind() == ErrorKind::Reset && begun.elapsed() < patience => std::thread::sleep(limits::BETWEEN_SEVERAL),
+                other => return other,
+            }
+        }
     }
 
     pub(super) fn changing(
@@ -238,7 +256,7 @@ impl Inner {
         Ok(reply)
     }
 
-    /// One call; one that only asks is asked again on a new connection when the old one turns out to be dead.
+    /// One call; one that only asks, or has a number, is made again on a new connection when the old one turns out to be dead.
     pub(super) fn call_on(&self, slot: &mut Slot, tracer: &mut Tracer, operation: Operation, only_asks: bool) -> Result<MetadataReply> {
         self.call(slot, tracer, (operation, None), only_asks)
     }
@@ -260,18 +278,28 @@ impl Inner {
     ) -> Result<MetadataReply> {
         self.ready(slot)?;
         let reported = slot.closed.len().min(limits::CLOSED);
-        let mut request = MetadataRequest { closed: slot.closed.drain(..reported).collect(), directory, operation };
-        let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
-        match connection.call(tracer, Kind::Metadata, &request) {
-            Err(error) if error.kind() == ErrorKind::Reset && only_asks => {
-                slot.connection = None;
-                self.ready(slot)?;
-                // The new connection knows only of what is still open.
-                request.closed.clear();
-                let Some(connection) = slot.connection.as_mut() else { return Err(error) };
-                connection.call(tracer, Kind::Metadata, &request)
+        let number = (!only_asks && operation.is_done_once()).then(|| {
+            slot.number += 1;
+            RequestNumber { client: self.client, line: slot.line, number: slot.number }
+        });
+        let mut request = MetadataRequest { closed: slot.closed.drain(..reported).collect(), directory, number, operation };
+        let (sent, mut attempts) = (Instant::now(), 0);
+        loop {
+            let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
+            let error = match connection.call(tracer, Kind::Metadata, &request) {
+                Err(error) if error.kind() == ErrorKind::Reset => error,
+                other => return other,
+            };
+            attempts += 1;
+            let goes_on = if only_asks { attempts == 1 } else { number.is_some() && sent.elapsed() < limits::AGAIN };
+            if !goes_on {
+                return Err(error);
             }
-            other => other,
+            slot.connection = None;
+            // What was sent may have been done: that is what is to be known of it, if nobody else can say.
+            self.ready_again(slot).map_err(|unreachable| if only_asks { unreachable } else { error })?;
+            // The new connection knows only of what is still open.
+            request.closed.clear();
         }
     }
 }

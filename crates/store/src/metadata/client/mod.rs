@@ -1,9 +1,9 @@
 //! The client's side: calls on names, over a few connections that are made again when they break.
 //!
 //! While the service is away, calls fail within [`crate::limits::REFUSED`], or wait for another one to take over where there are several;
-//! when it is back, they work again, and the files that are open here are said to be open. A call that changes something is never
-//! sent twice: a connection that the service has closed is noticed before it is used, and what breaks
-//! after sending is an error, since whether it was done is not known. Calls that only ask are asked again once.
+//! when it is back, they work again, and the files that are open here are said to be open. A call that changes names or attributes has a number:
+//! what breaks after sending is sent again, and the service knows by the number whether it was done. The few others that change
+//! something are never sent twice, and are an error then. Calls that only ask are asked again once.
 
 mod connections;
 mod credentials;

@@ -42,11 +42,13 @@ pub(crate) enum Table {
     Lots = 7,
     /// `number, 16 bytes` → credential.
     Credentials = 8,
+    /// `client u64 BE, line u8, run u8` → the number of the line's last request, and what became of it.
+    Answers = 9,
 }
 
 impl Table {
     /// Every table, in the order of its number.
-    pub(crate) const ALL: [Table; 9] = [
+    pub(crate) const ALL: [Table; 10] = [
         Table::State,
         Table::Inodes,
         Table::Entries,
@@ -56,6 +58,7 @@ impl Table {
         Table::Drafts,
         Table::Lots,
         Table::Credentials,
+        Table::Answers,
     ];
 
     /// The table with this number.
@@ -75,6 +78,7 @@ impl Table {
             Table::Drafts => "drafts",
             Table::Lots => "lots",
             Table::Credentials => "credentials",
+            Table::Answers => "answers",
         }
     }
 }

@@ -554,7 +554,7 @@ impl Inner {
 }
 
 fn call(connection: &mut Connection, tracer: &mut Tracer, operation: LockOperation) -> Result<LockReply> {
-    let request = MetadataRequest::from(Operation::Lock(operation));
+    let request = MetadataRequest::of(Operation::Lock(operation));
     match connection.call(tracer, Kind::Metadata, &request)? {
         MetadataReply::Lock(reply) => Ok(reply),
         other => Err(unexpected(&other as &dyn std::fmt::Debug)),

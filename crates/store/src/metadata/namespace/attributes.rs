@@ -97,7 +97,7 @@ impl Caller<'_> {
     /// # Errors
     /// As [`Namespace::stat`]; [`ErrorKind::NotDirectory`] for a default layout of a file.
     pub(crate) fn set_attributes(&self, watch: &mut dyn Watch, place: &Place, set: &SetAttributes) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.set_attributes_in(t, place, set))
+        self.change(watch, |t| self.set_attributes_in(t, place, set))
     }
 
     pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
@@ -170,7 +170,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`ErrorKind::Stale`] when the file is gone, [`ErrorKind::IsDirectory`].
     pub(crate) fn written(&self, watch: &mut dyn Watch, id: FileId, size_bytes: u64) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.written_in(t, id, size_bytes))
+        self.change(watch, |t| self.written_in(t, id, size_bytes))
     }
 
     pub(super) fn written_in(&self, t: &mut dyn Transaction, id: FileId, size_bytes: u64) -> Result<Attributes> {
@@ -256,7 +256,7 @@ impl Caller<'_> {
     pub(crate) fn set_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8], value: &[u8], how: SetExtended) -> Result<()> {
         on(
             place,
-            write(&*self.database, watch, |t| {
+            self.change(watch, |t| {
                 check_extended_name(name)?;
                 if value.len() > limits::EXTENDED_VALUE_BYTES {
                     let most = limits::EXTENDED_VALUE_BYTES;
@@ -297,7 +297,7 @@ impl Caller<'_> {
     pub(crate) fn remove_extended(&self, watch: &mut dyn Watch, place: &Place, name: &[u8]) -> Result<()> {
         on(
             place,
-            write(&*self.database, watch, |t| {
+            self.change(watch, |t| {
                 check_extended_name(name)?;
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;

@@ -6,8 +6,9 @@ use super::tree::{find, inode, on};
 use crate::error::{ErrorKind, Result};
 use crate::metadata::database::{View, read};
 use crate::metadata::lots::rules;
-use crate::protocol::metadata::{FileId, LotId, Place};
+use crate::protocol::metadata::{FileId, LotId, Place, RequestNumber};
 use crate::trust::{Identity, Rights};
+use std::cell::Cell;
 use std::ops::Deref;
 use std::sync::LazyLock;
 
@@ -16,8 +17,10 @@ static STORE: LazyLock<Identity> = LazyLock::new(Identity::store);
 
 /// See the module.
 pub(crate) struct Caller<'a> {
-    namespace: &'a Namespace,
-    pub(super) who: &'a Identity,
+    pub(super) namespace: &'a Namespace,
+    pub(crate) who: &'a Identity,
+    pub(super) request: Option<RequestNumber>,
+    pub(super) was_done: Cell<bool>,
 }
 
 impl Deref for Caller<'_> {
@@ -31,7 +34,7 @@ impl Deref for Caller<'_> {
 impl Namespace {
     /// As this client may use it.
     pub(crate) fn called_by<'a>(&'a self, who: &'a Identity) -> Caller<'a> {
-        Caller { namespace: self, who }
+        Caller { namespace: self, who, request: None, was_done: Cell::new(false) }
     }
 
     /// As the store itself uses it.

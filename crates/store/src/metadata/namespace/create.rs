@@ -9,7 +9,7 @@ use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::database::{Table, Transaction, Watch, write};
+use crate::metadata::database::{Table, Transaction, Watch};
 use crate::metadata::inode::{Entry, Inode, Node, Settlement, Sizing, encode, entry_key};
 use crate::metadata::lots::rules;
 use crate::metadata::namespace::Removed;
@@ -25,7 +25,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
     pub(crate) fn make_directory(&self, watch: &mut dyn Watch, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.make_directory_in(t, place, owner, parents))
+        self.change(watch, |t| self.make_directory_in(t, place, owner, parents))
     }
 
     pub(super) fn make_directory_in(&self, t: &mut dyn Transaction, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
@@ -90,7 +90,7 @@ impl Caller<'_> {
         node: &str,
     ) -> Result<(Attributes, Removed)> {
         let made = (owner, existing, choice, node);
-        write(&*self.database, watch, |t| self.create_in(t, place, made, None))
+        self.change(watch, |t| self.create_in(t, place, made, None))
     }
 
     /// The same, and its maker has it open for writing ([`super::Namespace::closed`]).
@@ -107,7 +107,7 @@ impl Caller<'_> {
         node: &str,
     ) -> Result<(Attributes, Removed)> {
         let (made, mut begun) = ((owner, existing, choice, node), Vec::new());
-        let done = write(&*self.database, watch, |t| self.create_in(t, place, made, Some(&mut begun)));
+        let done = self.change(watch, |t| self.create_in(t, place, made, Some(&mut begun)));
         self.not_made(&begun, done.as_ref().map_or(&[][..], |(made, _)| std::slice::from_ref(&made.id)));
         done
     }
@@ -183,7 +183,7 @@ impl Caller<'_> {
     /// [`ErrorKind::Exists`], [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`]; [`ErrorKind::NameTooLong`] or
     /// [`ErrorKind::Invalid`] for a target that none can be.
     pub(crate) fn make_node(&self, watch: &mut dyn Watch, place: &Place, node: &NewNode, owner: Owner) -> Result<Attributes> {
-        write(&*self.database, watch, |t| self.make_node_in(t, place, node, owner))
+        self.change(watch, |t| self.make_node_in(t, place, node, owner))
     }
 
     /// [`Caller::make_node`] as a part of a transaction.
@@ -219,7 +219,7 @@ impl Caller<'_> {
     /// [`ErrorKind::NotPermitted`] for a directory, [`ErrorKind::Exists`], [`ErrorKind::NotFound`] also for a file that has
     /// lost its last name, [`ErrorKind::TooManyLinks`], [`ErrorKind::CrossLot`].
     pub(crate) fn link(&self, watch: &mut dyn Watch, file: &Place, to: &Place) -> Result<Attributes> {
-        write(&*self.database, watch, |t| {
+        self.change(watch, |t| {
             let now_ns = self.now_ns();
             let id = on(file, find(t, file))?;
             let mut linked = on(file, inode(t, id))?;

@@ -11,6 +11,7 @@ use crate::limits;
 use crate::metadata::database::{Ordered, Transaction, Watch, order};
 use crate::metadata::namespace::{Claim, Removed};
 use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
+use serde::{Deserialize, Serialize};
 
 /// Operations in one transaction.
 const RUN: usize = 32;
@@ -18,7 +19,7 @@ const RUN: usize = 32;
 const REPLY_BYTES: usize = 512 << 10;
 
 /// What became of many operations.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Outcomes {
     /// Each one's, in order; those that did not fit in a reply were not begun.
     pub each: Vec<Result<SmallReply, Refusal>>,
@@ -27,7 +28,11 @@ pub(crate) struct Outcomes {
     /// Whether there may be something to remove.
     pub removed: bool,
     /// What the inodes say of sizes that were asked for: the outcome's number, and that.
+    #[serde(skip)]
     pub(crate) claims: Vec<(usize, Claim)>,
+    /// Files of `opened` that were made when the request was sent before.
+    #[serde(skip)]
+    pub made_before: Vec<FileId>,
 }
 
 impl Outcomes {
@@ -36,6 +41,7 @@ impl Outcomes {
         self.claims.extend(run.claims.into_iter().map(|(n, claim)| (n + self.each.len(), claim)));
         self.each.extend(run.each);
         self.opened.extend(run.opened);
+        self.made_before.extend(run.made_before);
         self.removed |= run.removed;
     }
 }
@@ -54,11 +60,17 @@ impl Caller<'_> {
             return Err(Error::new(ErrorKind::Invalid, format!("{} operations: 1 to {} are possible", operations.len(), limits::MANY)));
         }
         let (mut outcomes, mut begun, mut runs) = (Outcomes::default(), Vec::new(), Vec::<Ordered>::new());
-        let mut bytes = 0;
+        let (mut bytes, mut run_number) = (0, 0_usize);
         let mut ordered = Ok(());
         while ordered.is_ok() && outcomes.each.len() < operations.len() && bytes < REPLY_BYTES {
             let rest = &operations[outcomes.each.len()..];
-            let run = order(&*self.database, |t| Ok::<_, Error>(self.run(t, rest, REPLY_BYTES - bytes, &mut begun)));
+            let number = u8::try_from(run_number).map_err(|_| Error::new(ErrorKind::Invalid, "too many runs"))?;
+            let run = order(&*self.database, |t| {
+                let run = self.once(t, number, |t| Ok(self.run(t, rest, REPLY_BYTES - bytes, &mut begun)))?;
+                let before = self.was_done().then(|| run.0.opened.iter().map(|(made, _)| made.id).collect());
+                Ok::<_, Error>((Outcomes { made_before: before.unwrap_or_default(), ..run.0 }, run.1))
+            });
+            run_number += 1;
             ordered = run.map_err(Error::from).and_then(|(run, place)| {
                 if !runs.last().is_some_and(|last| last.is_with(&place)) {
                     runs.push(place);

@@ -14,6 +14,7 @@
 //! This file reads; the operations that change something are in [`self::create`], [`self::rename`] and
 //! [`self::attributes`].
 
+pub(super) mod answers;
 mod attributes;
 pub(super) mod caller;
 mod create;
@@ -41,6 +42,7 @@ use crate::metadata::sizes::writers::{Watched, Writers};
 use crate::protocol::common::{ServiceStart, Witnessed, random_u64};
 use crate::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
 use crate::sync::RwLock;
+use serde::{Deserialize, Serialize};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -203,7 +205,7 @@ impl Page {
 }
 
 /// What an operation leaves to do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Removed(pub Option<FileId>);
 
 impl Namespace {

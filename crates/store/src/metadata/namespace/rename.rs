@@ -4,7 +4,7 @@ use super::caller::Caller;
 use super::draft_rows;
 use super::tree::*;
 use crate::error::Result;
-use crate::metadata::database::{Table, Transaction, Watch, write};
+use crate::metadata::database::{Table, Transaction, Watch};
 use crate::metadata::inode::{Entry, Node, encode, entry_key};
 use crate::metadata::lots::rules;
 use crate::metadata::namespace::Removed;
@@ -27,7 +27,7 @@ impl Caller<'_> {
         replace: bool,
         set: &SetAttributes,
     ) -> Result<(Attributes, Removed)> {
-        write(&*self.database, watch, |t| self.rename_in(t, from, only, to, (replace, set)))
+        self.change(watch, |t| self.rename_in(t, from, only, to, (replace, set)))
     }
 
     pub(super) fn rename_in(
@@ -97,7 +97,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`crate::ErrorKind::IsDirectory`], [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::Busy`].
     pub(crate) fn unlink(&self, watch: &mut dyn Watch, place: &Place, only: Option<FileId>) -> Result<Removed> {
-        write(&*self.database, watch, |t| self.unlink_in(t, place, only))
+        self.change(watch, |t| self.unlink_in(t, place, only))
     }
 
     pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
@@ -124,7 +124,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`crate::ErrorKind::NotEmpty`], [`crate::ErrorKind::NotDirectory`], [`crate::ErrorKind::NotFound`].
     pub(crate) fn remove_directory(&self, watch: &mut dyn Watch, place: &Place) -> Result<()> {
-        write(&*self.database, watch, |t| self.remove_directory_in(t, place))
+        self.change(watch, |t| self.remove_directory_in(t, place))
     }
 
     pub(super) fn remove_directory_in(&self, t: &mut dyn Transaction, place: &Place) -> Result<()> {
@@ -148,7 +148,7 @@ impl Caller<'_> {
     /// # Errors
     /// [`crate::ErrorKind::NotFound`], [`crate::ErrorKind::NotDirectory`]; [`crate::ErrorKind::Invalid`] for a directory and what is in it.
     pub(crate) fn exchange(&self, watch: &mut dyn Watch, one: &Place, other: &Place) -> Result<()> {
-        write(&*self.database, watch, |t| {
+        self.change(watch, |t| {
             let now_ns = self.now_ns();
             let (one_parent, one_name) = on(one, find_parent(t, one))?;
             let (other_parent, other_name) = on(other, find_parent(t, other))?;

@@ -9,8 +9,12 @@
 //! | `cursors` | pages that are asked for before the page before them has come |
 //! | `openings` | what one client has open |
 //! | `drafts` | files that copies have made and not finished |
+//! | `clients` | whose answers are kept, for requests that are sent again |
 //! | `state` | what the service is made of |
 
+#[cfg(test)]
+mod again;
+mod clients;
 mod cursors;
 mod drafts;
 mod openings;

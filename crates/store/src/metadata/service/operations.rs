@@ -4,8 +4,9 @@ use super::MetadataService;
 use crate::error::Result;
 use crate::metadata::database::Watch;
 use crate::metadata::namespace::Removed;
+use crate::metadata::namespace::caller::Caller;
 use crate::metadata::namespace::tree::on;
-use crate::protocol::metadata::{MetadataReply, Operation};
+use crate::protocol::metadata::{MetadataReply, Operation, RequestNumber};
 use crate::trust::Identity;
 
 impl MetadataService {
@@ -15,8 +16,14 @@ impl MetadataService {
     }
 
     /// Those on names.
-    pub(super) fn answer(&self, who: &Identity, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
-        let (namespace, names) = (&self.namespace, self.namespace.called_by(who));
+    pub(super) fn answer(
+        &self,
+        who: &Identity,
+        number: Option<RequestNumber>,
+        operation: Operation,
+        watch: &mut dyn Watch,
+    ) -> Result<MetadataReply> {
+        let (namespace, names) = (&self.namespace, self.namespace.called_by(who).numbered(number));
         Ok(match operation {
             Operation::MakeDirectory { place, owner, parents } => {
                 MetadataReply::Attributes(names.make_directory(watch, &place, owner, parents)?)
@@ -55,14 +62,13 @@ impl MetadataService {
                 self.intents.look();
                 MetadataReply::Done
             }
-            other => self.answer_attributes(who, other, watch)?,
+            other => self.answer_attributes(&names, other, watch)?,
         })
     }
 
     /// Those on what names stand for, and on the store.
-    fn answer_attributes(&self, who: &Identity, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
+    fn answer_attributes(&self, names: &Caller<'_>, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (namespace, intents) = (&self.namespace, &self.intents);
-        let names = namespace.called_by(who);
         Ok(match operation {
             Operation::StoreMap => MetadataReply::Map((*namespace.map()).clone()),
             Operation::Stat { places, sizes } => MetadataReply::Many(self.stat_many(watch, &places, sizes)?),
@@ -86,7 +92,7 @@ impl MetadataService {
             }
             Operation::Relayout { place, layout, node } => {
                 let id = namespace.stat(&place)?.id;
-                MetadataReply::Attributes(on(&place, intents.relayout(who, id, (&layout, &node), watch))?)
+                MetadataReply::Attributes(on(&place, intents.relayout(names.who, id, (&layout, &node), watch))?)
             }
             Operation::Truncate { place, size_bytes } => {
                 let id = names.may_open(&place, true)?;

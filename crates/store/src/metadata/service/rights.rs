@@ -34,7 +34,7 @@ impl World {
 }
 
 fn ask(session: &mut ClientSession, operation: Operation) -> Result<MetadataReply> {
-    session.request(MetadataRequest::from(operation), &mut Unwatched)
+    session.request(MetadataRequest::of(operation), &mut Unwatched)
 }
 
 fn attributes(session: &mut ClientSession, operation: Operation) -> Attributes {
@@ -112,7 +112,7 @@ fn a_lots_files_are_opened_by_its_owner_and_are_not_reclaimed_while_they_are_ope
     assert_eq!(lots(&mut alice, reclaim.clone()).unwrap_err().kind(), ErrorKind::Access);
     assert_eq!(lots(&mut store, reclaim.clone()).unwrap_err().kind(), ErrorKind::NoSpace);
     let closed = vec![Closed { file: opened.id, write: true, end: End::Unknown }];
-    alice.request(MetadataRequest { closed, directory: None, operation: Operation::StoreMap }, &mut Unwatched).unwrap();
+    alice.request(MetadataRequest { closed, directory: None, number: None, operation: Operation::StoreMap }, &mut Unwatched).unwrap();
     assert_eq!(lots(&mut store, reclaim).unwrap().len(), 1);
     assert_eq!(ask(&mut alice, open("/f", false)).unwrap_err().kind(), ErrorKind::NotFound);
     assert!(world.disks.lock().datafiles.is_empty());

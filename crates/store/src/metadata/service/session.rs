@@ -10,7 +10,7 @@ use crate::metadata::locks::keeper::Life;
 use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, Small};
+use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
 use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
@@ -68,11 +68,14 @@ pub(crate) struct ClientSession {
     life: Option<Life>,
     /// Its number among the witnesses, if it is an I/O server that witnesses.
     witness: Option<u64>,
+    /// The client's number, if it sends requests with numbers.
+    client: Option<u64>,
 }
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
         self.witness.iter().for_each(|number| self.service.witnesses.leave(*number));
+        self.client.iter().for_each(|client| self.service.clients.leaves(&self.service.namespace, *client));
     }
 }
 
@@ -81,7 +84,11 @@ impl Session for ClientSession {
         let request: MetadataRequest = exchange.body()?;
         let about = exchange.about();
         let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
-        let reply = self.request(request, &mut watch)?;
+        let reply = self.request(request, &mut watch).map_err(|error| match self.service.namespace.database().ended() {
+            // What became of it is not known here any more. It is known to the next service that is active.
+            Some(_) => Error::new(ErrorKind::Reset, error.to_string()),
+            None => error,
+        })?;
         exchange.reply(&reply)
     }
 }
@@ -95,6 +102,7 @@ impl ClientSession {
             service,
             life: None,
             witness: None,
+            client: None,
         }
     }
 
@@ -105,7 +113,8 @@ impl ClientSession {
         // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
         self.service.namespace.database().is_usable()?;
         self.open.close(watch, &request.closed)?;
-        let reply = self.answer(request.operation, watch)?;
+        request.number.iter().try_for_each(|number| self.comes(number))?;
+        let reply = self.answer(request.operation, request.number, watch)?;
         Ok(match request.directory {
             Some(directory) => self.with_directory(reply, directory),
             None => reply,
@@ -125,8 +134,27 @@ impl ClientSession {
         }
     }
 
+    /// A request with a number: of one client on one connection, so that what is remembered is bounded.
+    fn comes(&mut self, number: &RequestNumber) -> Result<()> {
+        if number.line >= limits::LINES || self.client.is_some_and(|client| client != number.client) {
+            let problem = format!("a request's line is {}: less than {}, and one client on a connection", number.line, limits::LINES);
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
+        if self.client.replace(number.client).is_none() {
+            self.service.clients.comes(number.client);
+        }
+        Ok(())
+    }
+
+    /// Files that were made to be open for writing when their request was sent before, over a connection that has ended.
+    fn made_before(&mut self, files: &[FileId], watch: &mut dyn Watch) -> Result<()> {
+        let files: Vec<(FileId, bool)> = files.iter().map(|id| (*id, true)).collect();
+        let who = Arc::clone(&self.who);
+        self.open.reopen(&who, watch, &files).map(drop)
+    }
+
     /// What depends on the connection is answered here, everything else by the service.
-    fn answer(&mut self, operation: Operation, watch: &mut dyn Watch) -> Result<MetadataReply> {
+    fn answer(&mut self, operation: Operation, number: Option<RequestNumber>, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (service, who) = (Arc::clone(&self.service), Arc::clone(&self.who));
         let namespace = &service.namespace;
         if operation.changes() {
@@ -146,8 +174,12 @@ impl ClientSession {
             }
             Operation::Create { place, owner, existing, layout, node } => {
                 self.open.room(1)?;
-                let (made, removed) = namespace.called_by(&who).create_open(watch, &place, owner, existing, &layout, &node)?;
-                self.open.made(made.id, existing == Existing::Draft);
+                let names = namespace.called_by(&who).numbered(number);
+                let (made, removed) = names.create_open(watch, &place, owner, existing, &layout, &node)?;
+                match names.was_done() {
+                    true => self.made_before(&[made.id], watch)?,
+                    false => self.open.made(made.id, existing == Existing::Draft),
+                }
                 service.finish(removed);
                 MetadataReply::Attributes(made)
             }
@@ -160,15 +192,17 @@ impl ClientSession {
             Operation::Many { operations } => {
                 let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
                 self.open.room(creates)?;
-                let mut done = namespace.called_by(&who).many(watch, &operations)?;
-                done.opened.iter().for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
+                let mut done = namespace.called_by(&who).numbered(number).many(watch, &operations)?;
+                let made_now = done.opened.iter().filter(|(made, _)| !done.made_before.contains(&made.id));
+                made_now.for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
+                self.made_before(&done.made_before, watch)?;
                 service.prove_outcomes(watch, &mut done);
                 if done.removed {
                     service.intents.look();
                 }
                 MetadataReply::Each(done.each)
             }
-            other => service.answer(&who, other, watch)?,
+            other => service.answer(&who, number, other, watch)?,
         })
     }
 

@@ -311,12 +311,12 @@ impl World {
             let mut session = ClientSession::new(service, Arc::new(crate::trust::Identity::store()));
             let files: Vec<_> = one.open.iter().map(|u| (u.id, u.write)).collect();
             if !files.is_empty() {
-                session.request(MetadataRequest::from(Operation::Reopen { files }), &mut Unwatched)?;
+                session.request(MetadataRequest::of(Operation::Reopen { files }), &mut Unwatched)?;
             }
             one.session = Some(session);
         }
         let closed = std::mem::take(&mut one.closed);
-        one.session.as_mut().unwrap().request(MetadataRequest { closed, directory: None, operation }, &mut Unwatched)
+        one.session.as_mut().unwrap().request(MetadataRequest { closed, directory: None, number: None, operation }, &mut Unwatched)
     }
 
     fn learn(&self, attributes: &Attributes) {

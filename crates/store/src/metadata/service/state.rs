@@ -1,5 +1,6 @@
 //! What the service is made of.
 
+use super::clients::Clients;
 use super::drafts::Drafts;
 use crate::error::{Error, Result};
 use crate::limits;
@@ -63,6 +64,7 @@ pub(crate) struct MetadataService {
     rounds: rounds::Worker,
     pub(super) locks: Arc<Locks>,
     pub(super) drafts: Drafts,
+    pub(super) clients: Clients,
     pub(super) witnesses: Arc<Witnesses>,
     pub(super) verifier: BootVerifier,
     pub(super) options: MetadataOptions,
@@ -84,8 +86,22 @@ impl MetadataService {
         let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
         let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
         witnesses.is_quiet_until(namespace.database().synced());
-        let verifier = BootVerifier::random();
-        Ok(MetadataService { namespace, intents, lots, credentials, settler, servers, rounds, locks, drafts, witnesses, verifier, options })
+        let (verifier, clients) = (BootVerifier::random(), Clients::of(&namespace)?);
+        Ok(MetadataService {
+            namespace,
+            intents,
+            lots,
+            credentials,
+            settler,
+            servers,
+            rounds,
+            locks,
+            drafts,
+            clients,
+            witnesses,
+            verifier,
+            options,
+        })
     }
 
     /// The namespace it serves.

@@ -5,12 +5,12 @@ use crate::postgresql::Server;
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_store::ErrorKind;
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place};
+use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
 use thalweg_store::start::{StartOptions, UpOptions, serve, stand_by, up};
 use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
@@ -176,4 +176,122 @@ fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
     assert!(found.contains(&"before".to_owned()) && found.contains(&"after".to_owned()), "{found:?}");
     make(&first, "/again").unwrap();
     assert_eq!(names_of(&first), names_of(&second));
+}
+
+/// What one client does again and again. Each is an error when it is done twice, or not at all.
+fn one_lap(names: &MetadataClient, above: &str, lap: usize, progress: &AtomicUsize) {
+    let (off, choice) = (&mut Tracer::off(), LayoutChoice::default());
+    let at = |name: &str| Place::at(format!("{above}/{lap:04}{name}"));
+    let set = SetAttributes::default();
+    let done = || progress.fetch_add(1, Ordering::SeqCst);
+    names.make_directory(off, &at(""), OWNER, false).unwrap();
+    done();
+    names.make_file(off, &at("/f"), OWNER, Existing::Refuse, &choice).unwrap();
+    done();
+    names.link(off, &at("/f"), &at("/g")).unwrap();
+    done();
+    names.rename(off, &at("/f"), &at("/h"), false, &set).unwrap();
+    done();
+    names.unlink(off, &at("/g")).unwrap();
+    done();
+    names.make_directory(off, &at("/d"), OWNER, false).unwrap();
+    done();
+    names.remove_directory(off, &at("/d")).unwrap();
+    done();
+    names.create(off, &at("/o"), OWNER, Existing::Refuse, &choice).unwrap().ended(End::Read);
+    done();
+    let files = |n| Small::MakeFile(names.new_file(at(&format!("/m{n:02}")), OWNER, Existing::Refuse, &choice));
+    let files: Vec<Small> = (0..40).map(files).collect();
+    names.many(off, &files, Vec::new()).into_iter().for_each(|done| drop(done.unwrap()));
+    done();
+}
+
+/// Clients that work while services are killed: `next` kills the active one, and sees to it that another one serves.
+fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize, mut next: impl FnMut()) {
+    const CLIENTS: usize = 3;
+    let (progress, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
+    std::thread::scope(|scope| {
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|client| {
+                let (connect, progress, is_over) = (&connect, &progress, &is_over);
+                scope.spawn(move || {
+                    let (names, above) = (connect(), format!("/client{client}"));
+                    names.make_directory(&mut Tracer::off(), &Place::at(above.as_str()), OWNER, false).unwrap();
+                    let mut laps = 0;
+                    while !is_over.load(Ordering::SeqCst) {
+                        one_lap(&names, &above, laps, progress);
+                        laps += 1;
+                    }
+                    laps
+                })
+            })
+            .collect();
+        for kill in 0..kills {
+            let (begun, from) = (Instant::now(), progress.load(Ordering::SeqCst));
+            while progress.load(Ordering::SeqCst) < from + 60 + 7 * kill && begun.elapsed() < LIMIT {
+                assert!(clients.iter().all(|client| !client.is_finished()), "a client has met with an error");
+                std::thread::yield_now();
+            }
+            next();
+        }
+        is_over.store(true, Ordering::SeqCst);
+        let names = connect();
+        for (client, worker) in clients.into_iter().enumerate() {
+            let laps = worker.join().unwrap();
+            let above = Place::at(format!("/client{client}"));
+            assert_eq!(names.entries(&mut Tracer::off(), &above, false).unwrap().len(), laps);
+            for lap in 0..laps {
+                let found = names.entries(&mut Tracer::off(), &Place::at(format!("/client{client}/{lap:04}")), true).unwrap();
+                assert_eq!(found.len(), 42, "{found:?}");
+                assert!(found.iter().all(|entry| entry.attributes.as_ref().unwrap().links == 1));
+            }
+        }
+    });
+}
+
+#[test]
+fn changes_in_flight_when_services_are_killed_are_done_once_by_the_next_one() {
+    let Some(server) = Server::start() else { return };
+    let directory = tempfile::tempdir().unwrap();
+    let config = store(&server, directory.path());
+    let mut active = Service::start("metadata", &config.path);
+    active.says("serving");
+    let mut standby = Service::start("standby1", &config.path);
+    standby.says("standing by");
+    let mut kills = 0;
+    works_on(
+        || connect(&config),
+        6,
+        || {
+            active.signal(Signal::KILL);
+            active.0.wait_in_time(LIMIT).unwrap();
+            standby.says("serving");
+            active = std::mem::replace(&mut standby, Service::start(["metadata", "standby1"][kills % 2], &config.path));
+            standby.says("standing by");
+            kills += 1;
+        },
+    );
+}
+
+#[test]
+fn changes_in_flight_when_the_only_service_is_killed_are_done_once_when_it_is_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let made = up(&UpOptions { servers: Some(1), node: Some("n0".into()), ..UpOptions::new([directory.path()]) }).unwrap();
+    let config = made.config().clone();
+    made.stop().unwrap();
+    let mut active = Service::start("metadata", &config.path);
+    active.says("serving");
+    let address = StoreAddress::File(config.path.clone());
+    let (service, credentials) = (address.service().unwrap(), address.credentials(None).unwrap());
+    let patient = Connect { credentials, refused: LIMIT, ..Connect::default() };
+    works_on(
+        || MetadataClient::connect(&mut Tracer::off(), &service, &patient).unwrap(),
+        6,
+        || {
+            active.signal(Signal::KILL);
+            active.0.wait_in_time(LIMIT).unwrap();
+            active = Service::start("metadata", &config.path);
+            active.says("serving");
+        },
+    );
 }

@@ -255,7 +255,7 @@ fn a_lock_that_another_may_have_had_meanwhile_is_lost_and_that_is_said() {
 }
 
 fn speak(connection: &mut Connection, operation: LockOperation) -> LockReply {
-    let request = MetadataRequest::from(Operation::Lock(operation));
+    let request = MetadataRequest::of(Operation::Lock(operation));
     match connection.call(&mut off(), Kind::Metadata, &request).unwrap() {
         MetadataReply::Lock(reply) => reply,
         other => panic!("{other:?}"),
@@ -267,7 +267,7 @@ fn only_who_had_a_lock_before_a_restart_may_claim_one() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
     let mut connection = Connection::connect(&store.address().service().unwrap(), &patient()).unwrap();
-    let request = MetadataRequest::from(Operation::Lock(LockOperation::Test { request: flock(1, LockKind::Shared) }));
+    let request = MetadataRequest::of(Operation::Lock(LockOperation::Test { request: flock(1, LockKind::Shared) }));
     let error = connection.call::<_, MetadataReply>(&mut off(), Kind::Metadata, &request).unwrap_err();
     assert!(error.to_string().contains("says hello first"), "{error}");
     assert_eq!(speak(&mut connection, LockOperation::Hello { client: 5 }), LockReply::Done);

@@ -25,6 +25,9 @@ pub(super) struct Work {
     failed: Option<DatabaseError>,
 }
 
+/// A table's keys, and their values.
+type Columns<'a> = (Vec<&'a [u8]>, Vec<Option<&'a [u8]>>);
+
 /// Over which layers go to the tables.
 struct Session {
     client: Client,
@@ -170,7 +173,7 @@ impl Shared {
             }
         };
         let columns = |table: &Table| layer.table(*table).iter().map(|(key, value)| (key.as_slice(), value.as_deref())).unzip();
-        let tables: Vec<(Vec<&[u8]>, Vec<Option<&[u8]>>)> = Table::ALL.iter().map(columns).collect();
+        let tables: Vec<Columns<'_>> = Table::ALL.iter().map(columns).collect();
         let (epoch, number) = (self.rows.epoch, i64::try_from(last).unwrap_or(i64::MAX));
         let mut parameters: Vec<&(dyn ToSql + Sync)> = vec![&epoch, &number];
         for (keys, values) in &tables {

@@ -19,9 +19,9 @@ pub(super) fn scratch() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").or_else(|_| tempfile::tempdir()).unwrap()
 }
 
-pub(super) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
+pub(crate) type Rows = Vec<(Vec<u8>, Vec<u8>)>;
 
-pub(super) fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Rows {
+pub(crate) fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: Option<&[u8]>, most: usize) -> Rows {
     read::<_, DatabaseError>(database, |view| {
         let mut found = Rows::new();
         view.scan(table, prefix, after, &mut |key, value| {
