@@ -18,12 +18,13 @@
 
 mod checkpoints;
 
-use super::group::{Batch, Ordered, Syncs, Turn, Writer};
+use super::group::{Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
 use super::replay::{clear_away, refuse_a_log_without_its_database, replay};
 use super::reserve::{Reserve, STEP_BYTES, makes_something};
+use super::{Batch, Ordered};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
 use crate::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::sync::{Condvar, Mutex};

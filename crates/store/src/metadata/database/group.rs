@@ -3,37 +3,9 @@
 //!
 //! Who writes, and what it takes, is here; what is written, and where, is the database's ([`Writer`]).
 
-use super::{DatabaseError, Stage, Watch};
+use super::{Batch, DatabaseError, Stage, Watch};
 use crate::sync::{Condvar, Finally, Mutex};
-use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
-
-/// Transactions that are written together, and what became of them.
-#[derive(Debug, Default)]
-pub(super) struct Batch {
-    outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
-}
-
-impl Batch {
-    /// It is written, or not, by this leader.
-    pub(super) fn ends(&self, outcome: Result<(), DatabaseError>, leader: Option<TrackId>) {
-        let _ = self.outcome.set((outcome, leader));
-    }
-}
-
-/// A transaction that has its place among all others, and of which it is not known yet whether it is written. `None`: it is.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Ordered(pub(super) Option<Arc<Batch>>);
-
-impl Ordered {
-    /// Whether both are written together.
-    pub(crate) fn is_with(&self, other: &Ordered) -> bool {
-        match (&self.0, &other.0) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
-        }
-    }
-}
 
 /// The database, as its leader uses it.
 pub(super) trait Writer {

@@ -17,7 +17,7 @@ mod reserve;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub(crate) use self::group::Ordered;
+use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
 /// The tables. The number is the one on disk: never reuse one.
@@ -182,6 +182,33 @@ impl Watch for Unwatched {
     }
     fn begin(&mut self) {}
     fn end(&mut self, _: Stage) {}
+}
+
+/// Transactions that are written together, and what became of them.
+#[derive(Debug, Default)]
+pub(crate) struct Batch {
+    outcome: OnceLock<(Result<(), DatabaseError>, Option<TrackId>)>,
+}
+
+impl Batch {
+    /// It is written, or not, by this leader.
+    fn ends(&self, outcome: Result<(), DatabaseError>, leader: Option<TrackId>) {
+        let _ = self.outcome.set((outcome, leader));
+    }
+}
+
+/// A transaction that has its place among all others, and of which it is not known yet whether it is written. `None`: it is.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ordered(Option<Arc<Batch>>);
+
+impl Ordered {
+    /// Whether both are written together.
+    pub(crate) fn is_with(&self, other: &Ordered) -> bool {
+        match (&self.0, &other.0) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        }
+    }
 }
 
 /// The database. Every method may be called from any thread at any time.

@@ -1,6 +1,5 @@
 //! Reading ahead: while one range of pairs is used, the next one is fetched by a thread.
 
-use super::Shared;
 use crate::metadata::database::Table;
 use crate::sync::{Condvar, Mutex};
 use std::collections::VecDeque;
@@ -52,7 +51,8 @@ impl Ahead {
         self.changed.notify_all();
     }
 
-    fn next(&self) -> Option<(Table, Vec<u8>)> {
+    /// What is to be fetched next, when there is something; what was fetched before is. `None`: no more of it.
+    pub(super) fn next(&self) -> Option<(Table, Vec<u8>)> {
         let mut state = self.state.lock();
         state.fetching = None;
         self.changed.notify_all();
@@ -64,14 +64,5 @@ impl Ahead {
             self.changed.wait(&mut state);
         }
         None
-    }
-}
-
-impl Shared {
-    /// The thread that reads ahead.
-    pub(super) fn reads_ahead(&self) {
-        while let Some((table, from)) = self.rows.ahead.next() {
-            self.rows.fetch_early(table, &from);
-        }
     }
 }

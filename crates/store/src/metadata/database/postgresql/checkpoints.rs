@@ -17,14 +17,6 @@ use std::sync::atomic::Ordering;
 /// Past this many segments of log, writers wait for the tables.
 const SEGMENTS_BEHIND: u64 = 8;
 
-/// The checkpointer's orders.
-#[derive(Debug, Default)]
-pub(super) struct Work {
-    checkpoint: bool,
-    pub(super) stop: bool,
-    failed: Option<DatabaseError>,
-}
-
 /// A table's keys, and their values.
 type Columns<'a> = (Vec<&'a [u8]>, Vec<Option<&'a [u8]>>);
 

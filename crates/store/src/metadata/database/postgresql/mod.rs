@@ -30,7 +30,6 @@ mod tail;
 
 use self::ahead::Ahead;
 use self::cache::Cache;
-use self::checkpoints::Work;
 use self::lease::Lease;
 use self::link::{Change, Link, NotApplied, PAUSE, lost};
 pub(crate) use self::options::{CACHE_BYTES, Options, SEGMENT_BYTES};
@@ -38,9 +37,9 @@ use self::rows::Rows;
 pub(crate) use self::server::Server;
 use self::server::Trouble;
 pub(crate) use self::standby::stand_by;
-use super::group::{Batch, Syncs, Turn, Writer};
+use super::group::{Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
-use super::{Database, DatabaseError, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
+use super::{Batch, Database, DatabaseError, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
 use crate::sync::{Condvar, Mutex, RwLock};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -67,6 +66,14 @@ struct Shared {
     work: Mutex<Work>,
     worked: Condvar,
     segment_bytes: u64,
+}
+
+/// The checkpointer's orders.
+#[derive(Debug, Default)]
+struct Work {
+    checkpoint: bool,
+    stop: bool,
+    failed: Option<DatabaseError>,
 }
 
 /// The layers over the tables, newest last, and what is to be appended to the log next.
@@ -314,6 +321,13 @@ impl Shared {
         self.lease.check()?;
         // (One beat tells how far it came itself.)
         self.syncs.sync(self.rows.committed.load(Ordering::Acquire), watch, |watch| self.make_safe(watch).map(|()| self.syncs.reached()))
+    }
+
+    /// The thread that reads ahead.
+    fn reads_ahead(&self) {
+        while let Some((table, from)) = self.rows.ahead.next() {
+            self.rows.fetch_early(table, &from);
+        }
     }
 
     /// No more beats, checkpoints and reading ahead.
