@@ -217,6 +217,7 @@ impl Wires {
 }
 
 /// A request as it goes over the wire.
+#[allow(clippy::large_enum_variant, reason = "there is one at a time, on its way into a connection")]
 pub(crate) enum Message {
     /// To an I/O server.
     Io(IoRequest),
