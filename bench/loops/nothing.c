@@ -2,7 +2,8 @@
    dropped, what is read is zeros. Descriptors that are only for writing are direct, and requests and st_blksize are 1 MiB, as with the
    store's mount. It ends when it is unmounted. There is one directory; `-s`: with a file `source` of so many bytes in it.
 
-   The protocol is that of <linux/fuse.h>. Two threads, each with a descriptor of its own. */
+   The protocol is that of <linux/fuse.h>. Two threads, each with a descriptor of its own.
+   Long because each kind of request has its few lines in one place. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -64,8 +64,8 @@ impl DataClient {
     fn check_doubt(&self, file: &FileHandle, known: Option<&LastKnown>) -> Result<()> {
         let Some(place) = known.and_then(|known| known.settled.doubtful) else { return Ok(()) };
         let server = self.map().servers.get(place as usize).map_or_else(|| format!("server {place}"), |server| server.name.clone());
-        let problem = "was not synced before this server's machine was restarted: bytes of it may be lost. Copy it again, or truncate it to its \
-                       size to accept what there is";
+        let problem = "was not synced before this server's machine was restarted, or the server does not say whether it was: bytes of it may be \
+                       lost. Open it again when the server is there, copy it again, or truncate it to its size to accept what there is";
         Err(Error::new(ErrorKind::Lost, problem).at_server(server).on_file(file.path()))
     }
 

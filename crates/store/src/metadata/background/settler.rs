@@ -159,7 +159,7 @@ impl Shared {
                             Sizing::Settled(before) => {
                                 let known_starts = namespace.boots.known_starts(&map);
                                 // Where bytes were lost, or may have been, what there is now does not take the place of what there was.
-                                if known_starts.settled(before, &layout.targets).doubtful.is_some() || !there.has_all_of(before) {
+                                if known_starts.settled(before, &layout.targets, |_| true).doubtful.is_some() || !there.has_all_of(before) {
                                     continue;
                                 }
                                 let lengths = match &before.lengths {

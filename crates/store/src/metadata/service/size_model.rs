@@ -23,6 +23,8 @@ const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 const SERVERS: usize = 2;
 const FILES: u64 = 4;
 const CLIENTS: usize = 3;
+/// In these a server was away that had lost power, and what it had lost was said to be a hole.
+const FOUND: [u64; 8] = [285, 645, 915, 1034, 1038, 1713, 1806, 1998];
 
 /// The same numbers again for the same seed.
 struct Random(u64);
@@ -572,7 +574,7 @@ fn name(random: &mut Random) -> Place {
 #[test]
 fn a_size_that_is_answered_is_one_that_the_file_had_then_and_what_is_lost_is_distinguished_from_a_hole() {
     let (mut asked, mut proved, mut answered, mut doubted) = (0, 0, 0, 0);
-    for seed in 1..=240 {
+    for seed in (1..=240).chain(FOUND) {
         let mut random = Random(u64::wrapping_mul(seed, 0x9E37_79B9_7F4A_7C15));
         let mut world = World::new();
         for _ in 0..if seed.is_multiple_of(3) { 400 } else { 200 } {

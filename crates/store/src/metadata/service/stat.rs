@@ -48,7 +48,7 @@ impl MetadataService {
         for place in places {
             let one = self.namespace.stat_claiming(place).map_err(|e| Refusal { errno: e.kind().errno(), message: e.to_string() });
             let one = one.map(|(mut attributes, claim)| {
-                fill_in(&known_starts, &mut attributes, &claim);
+                fill_in(&known_starts, &mut attributes, &claim, |_| true);
                 claims.push(claim);
                 attributes
             });
@@ -74,9 +74,9 @@ impl MetadataService {
         let map = self.namespace.map();
         if let (Claim::Settled(settlement), Some(layout)) = (&claim, &attributes.layout) {
             let database = &**self.namespace.database();
-            self.namespace.boots.ask_again(database, &map, &*self.servers, (settlement, &layout.targets));
+            let settled = self.namespace.boots.ask_again(database, &map, &*self.servers, (settlement, &layout.targets));
+            attributes.settled = Some(settled);
         }
-        fill_in(&self.namespace.boots.known_starts(&map), &mut attributes, &claim);
         Ok(attributes)
     }
 
@@ -144,7 +144,7 @@ impl MetadataService {
                 Claim::None => {}
             }
             // What the servers have just said counts.
-            fill_in(&known_starts, attributes, &claim);
+            fill_in(&known_starts, attributes, &claim, |place| proof.has_said(place));
         }
         if !doubtful.is_empty() {
             self.settler.look_at(doubtful);
@@ -153,8 +153,8 @@ impl MetadataService {
 }
 
 /// Fills in what a file's row says of its datafiles.
-fn fill_in(known_starts: &KnownStarts<'_>, attributes: &mut Attributes, claim: &Claim) {
+fn fill_in(known_starts: &KnownStarts<'_>, attributes: &mut Attributes, claim: &Claim, has_said: impl Fn(usize) -> bool) {
     if let (Claim::Settled(settlement), Some(layout)) = (claim, &attributes.layout) {
-        attributes.settled = Some(known_starts.settled(settlement, &layout.targets));
+        attributes.settled = Some(known_starts.settled(settlement, &layout.targets, has_said));
     }
 }

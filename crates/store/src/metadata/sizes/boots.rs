@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::metadata::database::{Database, Table, Unwatched, write};
 use crate::metadata::inode::{Settlement, decode, encode};
 use crate::metadata::io_servers::IoServers;
-use crate::protocol::metadata::{ServerEntry, Settled, StoreMap, TargetId};
+use crate::protocol::metadata::{Lengths, ServerEntry, Settled, StoreMap, TargetId};
 use crate::sync::{Condvar, Finally, Mutex};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashMap};
@@ -94,6 +94,11 @@ impl Proof {
         targets.iter().map(|target| of_server(target).unwrap_or(u32::MAX)).max().unwrap_or(0)
     }
 
+    /// Whether the server at this place has said which start of its machine this is.
+    pub(crate) fn has_said(&self, place: usize) -> bool {
+        self.servers.get(place).is_some_and(|since| *since != u32::MAX)
+    }
+
     /// Whether the server at this place has said, both times, that this is the same start of its machine.
     pub(crate) fn is_same_start(&self, other: &Proof, place: usize) -> bool {
         let since = |proof: &Proof| proof.servers.get(place).copied().filter(|since| *since != u32::MAX);
@@ -125,9 +130,15 @@ pub(crate) enum Standing {
 }
 
 impl KnownStarts<'_> {
-    /// What a file's row says, as clients are answered.
-    pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId]) -> Settled {
-        let doubtful = self.doubtful(of, targets);
+    /// What a file's row says, as clients are answered. `has_said`: whether the server at a place has just said which start of its machine this
+    /// is. One that has not may have been restarted; where nobody knows how long the datafiles are, what it lost would be read as a hole.
+    pub(crate) fn settled(&self, of: &Settlement, targets: &[TargetId], has_said: impl Fn(usize) -> bool) -> Settled {
+        let unsaid = || {
+            let mut servers = targets.iter().filter_map(|target| Some((self.map.target(*target)?.0.server, self.map.target(*target)?.1)));
+            servers.find(|(place, server)| !has_said(*place as usize) && !self.stored.has_stored(&server.name, of)).map(|(place, _)| place)
+        };
+        let is_open_question = of.lengths == Lengths::Unknown && of.size_bytes > 0 && of.unsynced.is_some();
+        let doubtful = self.doubtful(of, targets).or_else(|| if is_open_question { unsaid() } else { None });
         Settled { size_bytes: of.size_bytes, lengths: of.lengths.clone(), is_exact: self.service <= of.boots, doubtful }
     }
 
@@ -227,18 +238,24 @@ impl Boots {
     }
 
     /// Asks the servers with parts of a file whose bytes may not be on stable storage, unless they have said lately which start of their machine
-    /// this is: no machine restarts faster than that.
-    pub(crate) fn ask_again(&self, database: &dyn Database, map: &StoreMap, io: &dyn IoServers, (of, targets): (&Settlement, &[TargetId])) {
+    /// this is: no machine restarts faster than that. What is to be said of the file's row then.
+    pub(crate) fn ask_again(
+        &self,
+        database: &dyn Database,
+        map: &StoreMap,
+        io: &dyn IoServers,
+        (of, targets): (&Settlement, &[TargetId]),
+    ) -> Settled {
         if self.known_starts(map).standing(of, targets) != Standing::Pending {
-            return;
+            return self.known_starts(map).settled(of, targets, |_| true);
         }
         let places: BTreeSet<usize> = targets.iter().filter_map(|target| Some(map.target(*target)?.0.server as usize)).collect();
         let heard = self.heard.lock().clone();
         let is_due = |place: &usize| heard.get(place).is_none_or(|when| when.elapsed() >= LATELY);
         let due: BTreeSet<usize> = places.into_iter().filter(is_due).collect();
-        if !due.is_empty() {
-            self.ask(database, map, io, &due);
-        }
+        let proof = if due.is_empty() { None } else { Some(self.ask(database, map, io, &due)) };
+        let has_said = |place: usize| !due.contains(&place) || proof.as_ref().is_some_and(|proof| proof.has_said(place));
+        self.known_starts(map).settled(of, targets, has_said)
     }
 
     /// Asks the servers at these places in the map, together with all others that wait for them, after this was called.

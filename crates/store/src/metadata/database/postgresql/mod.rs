@@ -319,7 +319,7 @@ impl Writer for Shared {
 impl Shared {
     fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
         self.lease.check()?;
-        // (One beat tells how far it came itself.)
+        // (One beat says how far it came itself.)
         self.syncs.sync(self.rows.committed.load(Ordering::Acquire), watch, |watch| self.make_safe(watch).map(|()| self.syncs.reached()))
     }
 
