@@ -11,6 +11,7 @@ from functools import partial
 from bench.harness.bench import GIB, MIB
 from bench.harness.cases.captured import captured
 from bench.harness.cases.copies import copies
+from bench.harness.cases.databases import listing_on_each, small_files_on_each
 from bench.harness.cases.explaining import explaining
 from bench.harness.cases.lots import large, small
 from bench.harness.cases.mounted import mounted
@@ -53,6 +54,8 @@ CASES = [
     Case("tools-nfs", "nfs-cp under other tools", partial(other_tools, "nfs")),
     Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),
     Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
+    Case("names-ls", "ls -l with names in PostgreSQL and in redb", listing_on_each),
+    Case("names-small", "Small files in with names in PostgreSQL and in redb", small_files_on_each),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
     Case("servers-out", "1, 2, 4 and 8 servers, copy out, 256 MiB", partial(server_counts, "out", 256 * MIB)),
     Case("tls-in", "Encrypted and in clear beyond loopback, copy in, 256 MiB, in memory", partial(encrypted, "in", 256 * MIB)),
