@@ -36,18 +36,47 @@ impl Server {
             println!("SKIPPED: PostgreSQL is not installed (postgres, initdb)");
             return None;
         };
-        let directory = tempfile::tempdir_in(scratch).unwrap();
-        let mut server = Server { programs, settings: settings.iter().map(|each| (*each).to_owned()).collect(), directory, process: None };
-        if rustix::process::geteuid().is_root() {
-            let unprivileged = (rustix::process::Uid::from_raw(65534), rustix::process::Gid::from_raw(65534));
-            rustix::fs::chown(server.directory.path(), Some(unprivileged.0), Some(unprivileged.1)).unwrap();
-        }
+        let mut server = Server::without_data(programs, scratch, settings.iter().map(|each| (*each).to_owned()).collect());
         // (Whether the files of the new cluster survive power loss while they are made is nobody's promise.)
         let data = server.data();
         server.run("initdb", &["-D", &data, "-U", USER, "-A", "trust", "-E", "UTF8", "--locale=C", "-N"]);
         server.begin();
         server.create("names");
         Some(server)
+    }
+
+    fn without_data(programs: PathBuf, scratch: &Path, settings: Vec<String>) -> Server {
+        let server = Server { programs, settings, directory: tempfile::tempdir_in(scratch).unwrap(), process: None };
+        if rustix::process::geteuid().is_root() {
+            let unprivileged = (rustix::process::Uid::from_raw(65534), rustix::process::Gid::from_raw(65534));
+            rustix::fs::chown(server.directory.path(), Some(unprivileged.0), Some(unprivileged.1)).unwrap();
+        }
+        server
+    }
+
+    /// A standby of this one, which follows it from now on.
+    pub fn standby(&self) -> Server {
+        let scratch = self.directory.path().parent().unwrap();
+        let mut standby = Server::without_data(self.programs.clone(), scratch, self.settings.clone());
+        let (host, data) = (self.socket().display().to_string(), standby.data());
+        standby.run("pg_basebackup", &["-h", &host, "-U", USER, "-D", &data, "-R", "-X", "stream", "-c", "fast"]);
+        standby.begin();
+        let begun = Instant::now();
+        while self.sql("postgres", "SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "0" {
+            assert!(begun.elapsed() < LIMIT, "the standby does not follow: {}", standby.log());
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        standby
+    }
+
+    /// It is the primary from now on.
+    pub fn promote(&self) {
+        self.run("pg_ctl", &["promote", "-w", "-D", &self.data()]);
+    }
+
+    /// The address of a database on whichever of the two takes changes.
+    pub fn address_of_both(&self, other: &Server, database: &str) -> String {
+        format!("postgresql:///{database}?host={}&host={}&user={USER}", self.socket().display(), other.socket().display())
     }
 
     fn data(&self) -> String {
@@ -164,6 +193,6 @@ fn programs() -> Option<PathBuf> {
         versions.sort();
         places.extend(versions.into_iter().rev());
     }
-    let needed = ["postgres", "initdb", "pg_isready", "psql"];
+    let needed = ["postgres", "initdb", "pg_isready", "psql", "pg_basebackup", "pg_ctl"];
     places.into_iter().find(|place| needed.iter().all(|program| place.join(program).is_file()))
 }

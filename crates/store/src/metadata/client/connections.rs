@@ -288,6 +288,8 @@ impl Inner {
             let Some(connection) = slot.connection.as_mut() else { return Err(Error::new(ErrorKind::Reset, "not connected")) };
             let error = match connection.call(tracer, Kind::Metadata, &request) {
                 Err(error) if error.kind() == ErrorKind::Reset => error,
+                // Another service may have taken over from one that is cut off, or whose machine is gone without a word.
+                Err(error) if error.kind() == ErrorKind::TimedOut && self.address.contains(',') => error,
                 other => return other,
             };
             attempts += 1;

@@ -28,6 +28,8 @@ impl Service for MetadataService {
                 format!("this is the store {store:016x}, not {meant:016x}: another store took over its address"),
             ));
         }
+        // One that may not be the active one any more says so by its silence: the client goes on to the next.
+        self.namespace.database().is_usable()?;
         Ok(HelloReply {
             version: VERSION,
             server: self.options.name.clone(),

@@ -18,16 +18,19 @@ use thalweg_trace::Tracer;
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 /// Says to the test program, started again, of which store it is a metadata service, and which one.
 const SERVES: &str = "THALWEG_TEST_METADATA_SERVICE";
+/// The same of the address at which it has the database, where that is another than in the file.
+const DATABASE: &str = "THALWEG_TEST_METADATA_DATABASE";
 /// How long a takeover may take: after a kill, and when nothing is said at all. (On a machine that does nothing else, 1 s and 11 s.)
 const AFTER_KILL: Duration = Duration::from_secs(5);
-const AFTER_SILENCE: Duration = Duration::from_secs(15);
+pub(super) const AFTER_SILENCE: Duration = Duration::from_secs(15);
 
 /// The other process: this test program again, and only this test of it.
 #[test]
 fn one_of_several_services_runs_until_it_is_killed() {
     let Ok(said) = std::env::var(SERVES) else { return };
     let (name, path) = said.split_once(' ').unwrap();
-    let config = StoreConfig::read(Path::new(path)).unwrap();
+    let mut config = StoreConfig::read(Path::new(path)).unwrap();
+    config.metadata.database = std::env::var(DATABASE).ok().or(config.metadata.database);
     let mut options = StartOptions::default();
     let ended = std::sync::Arc::new(AtomicBool::new(false));
     let store = loop {
@@ -47,12 +50,18 @@ fn one_of_several_services_runs_until_it_is_killed() {
 }
 
 /// A metadata service in its own process; killed with this.
-struct Service(Child, Lines);
+pub(super) struct Service(Child, Lines);
 
 impl Service {
-    fn start(name: &str, config: &Path) -> Service {
+    pub(super) fn start(name: &str, config: &Path) -> Service {
+        Service::start_on(name, config, None)
+    }
+
+    /// With the database at another address than in the file.
+    pub(super) fn start_on(name: &str, config: &Path, database: Option<&str>) -> Service {
         let program = std::env::current_exe().unwrap();
         let mut child = Command::new(program)
+            .envs(database.map(|address| (DATABASE, address)))
             .args(["--exact", "metadata::failover::one_of_several_services_runs_until_it_is_killed", "--nocapture"])
             .env(SERVES, format!("{name} {}", config.display()))
             .stdout(Stdio::piped())
@@ -64,7 +73,7 @@ impl Service {
 
     /// Waits until it says this.
     #[track_caller]
-    fn says(&mut self, what: &str) -> String {
+    pub(super) fn says(&mut self, what: &str) -> String {
         let lines = &mut self.1;
         let said = std::iter::from_fn(|| lines.next(LIMIT).ok()).take(100).find(|line| line.contains(what));
         said.unwrap_or_else(|| panic!("it did not say `{what}`"))
@@ -87,7 +96,7 @@ fn free_port() -> u16 {
 }
 
 /// A store whose names are in PostgreSQL, with a second metadata service.
-fn store(server: &Server, directory: &Path) -> StoreConfig {
+pub(super) fn store_on(server: &Server, directory: &Path) -> StoreConfig {
     let options =
         UpOptions { servers: Some(1), node: Some("n0".into()), database: Some(server.address("names")), ..UpOptions::new([directory]) };
     let made = up(&options).unwrap();
@@ -98,19 +107,24 @@ fn store(server: &Server, directory: &Path) -> StoreConfig {
     StoreConfig::read(&config.path).unwrap()
 }
 
-fn connect(config: &StoreConfig) -> MetadataClient {
+pub(super) fn connect(config: &StoreConfig) -> MetadataClient {
+    connect_within(config, Connect::default().timeout)
+}
+
+/// The same; a service is silent for so long before it is given up.
+pub(super) fn connect_within(config: &StoreConfig, timeout: Duration) -> MetadataClient {
     let address = StoreAddress::File(config.path.clone());
     let (service, credentials) = (address.service().unwrap(), address.credentials(None).unwrap());
     assert!(service.contains(','), "{service}");
-    MetadataClient::connect(&mut Tracer::off(), &service, &Connect { credentials, ..Connect::default() }).unwrap()
+    MetadataClient::connect(&mut Tracer::off(), &service, &Connect { credentials, timeout, ..Connect::default() }).unwrap()
 }
 
-fn make(names: &MetadataClient, path: &str) -> thalweg_store::Result<()> {
+pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_store::Result<()> {
     let choice = LayoutChoice::default();
     names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
 }
 
-fn names_of(names: &MetadataClient) -> Vec<String> {
+pub(super) fn names_of(names: &MetadataClient) -> Vec<String> {
     let entries = names.entries(&mut Tracer::off(), &Place::at("/"), false).unwrap();
     entries.into_iter().map(|entry| String::from_utf8(entry.name.to_vec()).unwrap()).collect()
 }
@@ -119,7 +133,7 @@ fn names_of(names: &MetadataClient) -> Vec<String> {
 fn another_service_takes_over_within_seconds_of_a_kill_and_no_answered_name_is_lost() {
     let Some(server) = Server::start() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let config = store(&server, directory.path());
+    let config = store_on(&server, directory.path());
     let mut active = Service::start("metadata", &config.path);
     active.says("serving");
     let mut standby = Service::start("standby1", &config.path);
@@ -153,7 +167,7 @@ fn another_service_takes_over_within_seconds_of_a_kill_and_no_answered_name_is_l
 fn another_service_takes_over_from_a_silent_one_which_then_answers_nothing() {
     let Some(server) = Server::start() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let config = store(&server, directory.path());
+    let config = store_on(&server, directory.path());
     let mut active = Service::start("metadata", &config.path);
     active.says("serving");
     let first = connect(&config);
@@ -253,7 +267,7 @@ fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize, mut next:
 fn changes_in_flight_when_services_are_killed_are_done_once_by_the_next_one() {
     let Some(server) = Server::start() else { return };
     let directory = tempfile::tempdir().unwrap();
-    let config = store(&server, directory.path());
+    let config = store_on(&server, directory.path());
     let mut active = Service::start("metadata", &config.path);
     active.says("serving");
     let mut standby = Service::start("standby1", &config.path);

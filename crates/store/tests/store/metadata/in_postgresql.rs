@@ -14,7 +14,7 @@ use thalweg_trace::Tracer;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
-fn options(directory: &Path, database: String) -> UpOptions {
+pub(super) fn options(directory: &Path, database: String) -> UpOptions {
     UpOptions { servers: Some(2), node: Some("n0".into()), database: Some(database), ..UpOptions::new([directory]) }
 }
 
