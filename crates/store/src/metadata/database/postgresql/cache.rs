@@ -100,7 +100,7 @@ impl Cache {
         Some(Arc::clone(chunk))
     }
 
-    /// The pairs of the chunk that ends where `key` is: whoever asks for that goes on from there.
+    /// The pairs of the chunk that ends where `key` is: a reader that asks for that goes on from there.
     pub(super) fn pairs_before(&self, table: Table, key: &[u8]) -> Option<usize> {
         let chunks = self.tables[table as usize].read();
         let (_, chunk) = chunks.range::<[u8], _>((Bound::Unbounded, Bound::Excluded(key))).next_back()?;

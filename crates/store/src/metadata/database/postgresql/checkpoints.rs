@@ -127,7 +127,7 @@ impl Shared {
                 Err(Trouble::Refused(error)) => return Err(error),
                 Err(Trouble::Fenced) => return Err(taken_over(&self.server)),
                 Err(Trouble::Again) => {}
-                // Whoever needs the server waits for it as long as is worth it.
+                // A caller that needs the server waits for it as long as is worth it.
                 Err(Trouble::Lost(_) | Trouble::ReadOnly) => {
                     *session = None;
                     if self.work.lock().stop || self.lease.ended().is_some() {

@@ -1,4 +1,4 @@
-//! Reading: from the cache, and what is not there from the server, a range of pairs at a time. Whoever goes on where a range has ended gets
+//! Reading: from the cache, and what is not there from the server, a range of pairs at a time. A reader that goes on where a range has ended gets
 //! longer ones, and the next one is fetched meanwhile ([`super::ahead`]).
 //!
 //! What the server says is learned only if no checkpoint has changed its tables since it was asked ([`Rows::tables_changed`]).
