@@ -46,7 +46,7 @@ def small_files_on_each(bench):
             LABELS[name],
             command=lambda run: [store.program, "cp", "--json", "-r", tree, store.url(target(run))],
             before=lambda run: subjects.warm(*files.files_under(tree)),
-            after=lambda run: check_in(store, target(run), tree, run),
+            after=lambda run: check_in(store, target(run), tree, run, back=f"{tree}-from-{name}"),
             own=subjects.own_document,
         )
 

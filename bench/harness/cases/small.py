@@ -55,10 +55,10 @@ def small_files(direction, bench):
     return result.of_pairs(outcome, [thalweg, plain], "thalweg", [Bar("cp")])
 
 
-def check_in(store, name, tree, run):
+def check_in(store, name, tree, run, back=None):
     """Before the first round the tree is copied back and compared; a later copy is whole when the command says so."""
     if run == 0:
-        back = f"{tree}-back"
+        back = back or f"{tree}-back"
         store.run("cp", "-r", store.url(name), back)
         check_tree(back, tree, run)
 
