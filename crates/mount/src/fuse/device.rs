@@ -23,6 +23,17 @@ fn header(bytes: usize, code: i32, unique: u64) -> [u8; abi::OUT_HEADER_BYTES] {
     head
 }
 
+/// What stands before so many bytes that the kernel is to keep of a file from `offset` on.
+fn storing(node: u64, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut message = Vec::with_capacity(abi::OUT_HEADER_BYTES + 24);
+    message.extend(header(24 + bytes, abi::notify::STORE, 0));
+    message.extend(node.to_ne_bytes());
+    message.extend(offset.to_ne_bytes());
+    message.extend((bytes as u32).to_ne_bytes());
+    message.extend(0_u32.to_ne_bytes());
+    message
+}
+
 /// One descriptor of a mount.
 #[derive(Debug)]
 pub(crate) struct Device(OwnedFd);
@@ -97,12 +108,7 @@ impl Device {
     /// cannot be read, which it finds out once it has the size.
     pub(crate) fn grow(&self, node: u64, size_bytes: u64) {
         let (Some(last), Some(nothing)) = (size_bytes.checked_sub(1), *UNREADABLE) else { return };
-        let mut message = Vec::with_capacity(abi::OUT_HEADER_BYTES + 24);
-        message.extend(header(24 + 1, abi::notify::STORE, 0));
-        message.extend(node.to_ne_bytes());
-        message.extend(last.to_ne_bytes());
-        message.extend(1_u32.to_ne_bytes());
-        message.extend(0_u32.to_ne_bytes());
+        let mut message = storing(node, last, 1);
         let parts = [
             libc::iovec { iov_base: message.as_mut_ptr().cast(), iov_len: message.len() },
             libc::iovec { iov_base: nothing as *mut libc::c_void, iov_len: 1 },
@@ -115,14 +121,8 @@ impl Device {
     /// What the kernel keeps of a file has these bytes from now on, also where a program that maps it has changed others of the same page. Not to be
     /// called by who answers reads of the same file: the kernel may wait for one of these pages to come.
     pub(crate) fn store(&self, node: u64, offset: u64, bytes: &[u8]) {
-        let mut body = Vec::with_capacity(24);
-        body.extend(node.to_ne_bytes());
-        body.extend(offset.to_ne_bytes());
-        body.extend((bytes.len() as u32).to_ne_bytes());
-        body.extend(0_u32.to_ne_bytes());
-        let head = header(body.len() + bytes.len(), abi::notify::STORE, 0);
         // A file that the kernel does not know (ENOENT) it keeps nothing of.
-        let _ = rustix::io::writev(&self.0, &[IoSlice::new(&head), IoSlice::new(&body), IoSlice::new(bytes)]);
+        let _ = rustix::io::writev(&self.0, &[IoSlice::new(&storing(node, offset, bytes.len())), IoSlice::new(bytes)]);
     }
 
     /// The kernel drops these, where nobody uses them, and says that it has forgotten them. Not to be called by who answers requests:
