@@ -3,7 +3,7 @@
 #[path = "../../../../../../tests/postgresql.rs"]
 mod server;
 
-use super::model::{Step, play, step};
+use super::model::{follows, step};
 use super::*;
 use crate::metadata::database::postgresql::{CACHE_BYTES, Options as Settings, Postgresql, Server as Address};
 use proptest::prelude::*;
@@ -42,30 +42,8 @@ fn the_database_in_postgresql_is_an_ordered_map() {
     let played = runner.run(&steps, |(steps, cache_bytes)| {
         let name = format!("case{}", number.fetch_add(1, Ordering::Relaxed));
         server.create(&name);
-        let mut database = Some(open(&server, &name, cache_bytes).unwrap());
-        let model = InMemory::default();
-        for step in &steps {
-            let now = database.as_ref().unwrap();
-            match step {
-                Step::Transaction(changes, keep) => {
-                    play(now, changes, *keep);
-                    play(&model, changes, *keep);
-                }
-                Step::Scan(table, prefix, after, most) => {
-                    let table = Table::ALL[usize::from(*table)];
-                    let ask = |d: &dyn Database| rows(d, table, prefix, after.as_deref(), *most);
-                    prop_assert_eq!(ask(now), ask(&model));
-                }
-                Step::Checkpoint => now.checkpoint().unwrap(),
-                Step::Sync => now.sync(&mut Unwatched).unwrap(),
-                Step::Kill => {
-                    drop(database.take());
-                    database = Some(open(&server, &name, cache_bytes).unwrap());
-                }
-            }
-        }
-        prop_assert_eq!(everything(database.as_ref().unwrap()), everything(&model));
-        drop(database.take());
+        let again = || open(&server, &name, cache_bytes).unwrap();
+        let model = follows(&steps, again, |database| database.checkpoint().unwrap())?;
         prop_assert_eq!(everything(&open(&server, &name, cache_bytes).unwrap()), everything(&model));
         server.sql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
         Ok(())
