@@ -190,28 +190,6 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 	return 0;
 }
 
-/* The descriptor that a thread polls, where it is one: the number stands in its memory. No descriptor has this number else. */
-__noinline __u32 polled(__u64 descriptors)
-{
-	__u32 descriptor = ~0u;
-	if (bpf_probe_read_user(&descriptor, sizeof(descriptor), (void *)descriptors))
-		return ~0u;
-	return descriptor;
-}
-
-/* The same of select(2): its first two sets, where they are of one word. */
-__noinline __u32 selected(__u32 most, __u64 reads, __u64 writes)
-{
-	__u64 first = 0, second = 0;
-	if (!most || most > 64)
-		return ~0u;
-	if (reads)
-		bpf_probe_read_user(&first, sizeof(first), (void *)reads);
-	if (writes)
-		bpf_probe_read_user(&second, sizeof(second), (void *)writes);
-	return (first | second) == 1ull << (most - 1) ? most - 1 : ~0u;
-}
-
 /* The descriptors of the call the registers are of. */
 static __always_inline void describe_call(struct task_struct *task, struct thread *thread, __u32 flags, __u64 first, __u64 second,
 					  __u64 third, struct fd_object *out, __u64 at_ns)

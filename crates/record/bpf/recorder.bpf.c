@@ -13,6 +13,7 @@
 #include "descriptors.bpf.h"
 #include "follow.bpf.h"
 #include "looks.bpf.h"
+#include "polls.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "walks.bpf.h"

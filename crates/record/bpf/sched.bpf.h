@@ -189,14 +189,8 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 	if (call >= 0 && call < 512) {
 		__u32 flags = settings.call_flags[call & 511];
 		__u64 first = off->argument;
-		if (flags & CALL_POLLS_ONE && CALL_ARGUMENT1(regs) == 1 && task == bpf_get_current_task_btf()) {
-			first = polled(first);
-			flags |= CALL_FD0;
-		}
-		if (CALL_PATH(flags) == PATH_SETS && task == bpf_get_current_task_btf()) {
-			first = selected(first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs));
-			flags |= CALL_FD0;
-		}
+		if (flags & CALL_POLLS)
+			off->flags |= one_polled(task, regs, &flags, &first);
 		describe_call(task, thread, flags, first, CALL_ARGUMENT1(regs), CALL_ARGUMENT2(regs), off->file, now);
 		if (flags & CALL_FUTEX && waits_for_condition(regs))
 			off->flags |= OFF_CONDITION;

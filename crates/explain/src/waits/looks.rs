@@ -5,7 +5,6 @@ use super::memory::{Look, Looking};
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
-use crate::observe::lives::Life;
 use crate::observe::tables::Tables;
 use std::ops::RangeInclusive;
 use thalweg_trace::ObjectKind;
@@ -45,6 +44,8 @@ impl View<'_, '_, '_> {
         let window = length.max(limits::MADE_TO_PAUSE_NS);
         self.ensure(pause.start - window)?;
         let before = self.looks_of(pauser, (pause.start - window, pause.start));
+        let earlier =
+            if before.is_empty() { Vec::new() } else { self.earlier_looks(pauser, (pause.start - 2 * window, pause.start - window))? };
         // The first pauses of a row are like those after them: looks are recorded from the third on.
         let known = self.memory.looking.filter(|known| {
             let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
@@ -57,7 +58,10 @@ impl View<'_, '_, '_> {
             next.is_some_and(|(_, failed)| !failed)
         };
         let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
-        let repeated = |look: &Look| before.iter().any(|other| other.at < look.at && other.is_like(look, self.tables)) || fails_again(look);
+        let repeated = |look: &Look| {
+            let is_earlier = |other: &Look| other.at < look.at && other.is_like(look, self.tables);
+            earlier.iter().chain(&before).any(is_earlier) || fails_again(look)
+        };
         let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));
         // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
         let comes_about = |look: &&Look| found_after(look) || look.missing != Missing::Absent && !after.is_empty() && !fails_again(look);
@@ -96,11 +100,16 @@ impl View<'_, '_, '_> {
         (brief && maker.thread && maker.pid != own.pid).then_some((made, by))
     }
 
-    /// A thread, and those that it made within an interval.
+    /// A thread, and those that were made for it within an interval, by itself or by one of these: a shell runs what looks.
     fn lookers(&self, looker: u32, within: RangeInclusive<i64>) -> Vec<u32> {
-        let made_by = |life: &Life| life.made().is_some_and(|(at, by)| by == looker && within.contains(&at));
-        let children = self.facts.lives.iter().enumerate().filter(|(_, life)| made_by(life)).map(|(track, _)| track as u32);
-        std::iter::once(looker).chain(children.take(limits::LOOKERS)).collect()
+        let mut lookers = vec![looker];
+        for (track, life) in self.facts.lives.iter().enumerate() {
+            let made = life.made().is_some_and(|(at, by)| within.contains(&at) && lookers.contains(&by));
+            if made && lookers.len() <= limits::LOOKERS {
+                lookers.push(track as u32);
+            }
+        }
+        lookers
     }
 
     /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
@@ -113,6 +122,12 @@ impl View<'_, '_, '_> {
         }
         looks.sort_by_key(|look| look.at);
         looks
+    }
+
+    /// The same, of an interval that may not be read yet.
+    fn earlier_looks(&mut self, looker: u32, (from, until): (i64, i64)) -> Answer<Vec<Look>> {
+        self.ensure(from)?;
+        Ok(self.looks_of(looker, (from, until)))
     }
 
     /// Whether a thread asked within an interval whether a child of its had ended.

@@ -268,7 +268,7 @@ impl View<'_, '_, '_> {
 }
 
 /// Pauses of the same kind.
-fn is_like(pause: &LiveSpan) -> impl Fn(&Tables, &LiveSpan) -> bool + use<> {
+pub(super) fn is_like(pause: &LiveSpan) -> impl Fn(&Tables, &LiveSpan) -> bool + use<> {
     let kind = pause.kind;
     move |_, s| s.kind == kind && (kind == SpanKind::WaitTimer || s.may_be_in_vain())
 }

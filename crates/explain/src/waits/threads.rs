@@ -99,15 +99,15 @@ impl View<'_, '_, '_> {
         self.awaits(from)
     }
 
-    /// The connection that this thread was called on, if there is one.
-    fn served(&self) -> Option<u32> {
-        let called = |parties: &[Vec<u32>; 2]| parties[End::Server as usize].contains(&self.track);
+    /// The connection that a thread was called on, if there is one.
+    fn served(&self, track: u32) -> Option<u32> {
+        let called = |parties: &[Vec<u32>; 2]| parties[End::Server as usize].contains(&track);
         self.feed.parties.iter().position(called).map(|connection| connection as u32)
     }
 
     /// What a server's thread would have waited for until the walk's instant: bytes over the connection it serves.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
-        let connection = self.served()?;
+        let connection = self.served(self.track)?;
         Some(LiveSpan {
             start: from,
             end: self.at,
@@ -132,12 +132,19 @@ impl View<'_, '_, '_> {
     }
 
     /// Who this thread was started for: the other end of a connection it was called on, or who waited for it, or the command's
-    /// own thread.
+    /// own thread. Where a thread that it made itself waited for it, whom that one serves.
     pub(super) fn starter(&self) -> u32 {
-        match self.served().and_then(|connection| self.parties(connection, End::Client).first()) {
-            Some(&peer) => peer,
-            None => self.memory.came_from.get(&self.track).copied().filter(|&t| t != self.track).unwrap_or(self.tables.main),
+        let made_by_it = |track: u32| self.facts.lives[track as usize].made().is_some_and(|(_, by)| by == self.track);
+        let mut track = self.track;
+        for _ in 0..limits::LONGEST_CHAIN {
+            let caller = self.served(track).and_then(|connection| self.parties(connection, End::Client).first());
+            let waiter = caller.or_else(|| self.memory.came_from.get(&track)).copied().filter(|&t| t != self.track);
+            match waiter {
+                Some(waiter) if made_by_it(waiter) => track = waiter,
+                waiter => return waiter.unwrap_or(self.tables.main),
+            }
         }
+        self.tables.main
     }
 
     /// A wait: its running end, its runnable middle, and the blocked part, which is followed.

@@ -116,7 +116,8 @@ impl View<'_, '_, '_> {
         }
         let oldest = pause.start - 2 * (self.at - pause.start) - 2 * window;
         self.ensure(oldest)?;
-        let is_pause = |s: &LiveSpan| s.kind == pause.kind && s.end - s.start >= limits::SHORTEST_PAUSE_NS;
+        let is_like = polling::is_like(pause);
+        let is_pause = |s: &LiveSpan| is_like(self.tables, s) && s.end - s.start >= limits::SHORTEST_PAUSE_NS;
         let earlier: Vec<(i64, i64)> =
             self.lane().ahead.iter().take_while(|s| s.end >= oldest).filter(|s| is_pause(s)).map(|s| (s.start, s.end)).take(2).collect();
         let [later, earlier] = earlier[..] else { return Ok(None) };

@@ -168,3 +168,29 @@ fn who_looks_for_a_childs_end_does_not_wait_for_a_file_that_never_comes() {
     assert_charged(&e, "client.read", 94.5);
     assert!(charged_ms(&e, "client.lock") < 1.0, "{:#?}", e.critical_path);
 }
+
+/// A program that runs another one by a shell until a lock is free, and sleeps in between.
+#[test]
+fn a_program_that_a_shell_runs_looks_for_its_maker() {
+    let mut tale = Tale::new(420_000, 2);
+    let perl = tale.thread(Role::Client, "perl", 100, 100);
+    let lock = tale.object(ObjectKind::Lock, "flock /w/names.db", &[]);
+    for n in 0..5_u32 {
+        let at = 5_000 + u64::from(n) * 100_000;
+        let shell = tale.thread(Role::Client, "sh", 200 + 2 * n, 200 + 2 * n);
+        let tries = tale.thread(Role::Client, "sqlite3", 201 + 2 * n, 201 + 2 * n);
+        tale.made(shell, at, perl);
+        tale.made(tries, at + 500, shell);
+        tale.span(tries, K::CpuRun, at + 500, at + 2_000).end();
+        if n < 4 {
+            tale.span(tries, K::WaitLock, at + 1_900, at + 1_900).on(lock).result(-11).end();
+            tale.wait(perl, K::WaitTimer, at + 3_000, at + 99_900).by_timer().end();
+        }
+        tale.ended(tries, at + 2_000);
+        tale.wait(shell, K::WaitLock, at + 600, at + 2_100).woken_by(tries).end();
+        tale.ended(shell, at + 2_200);
+        tale.wait(perl, K::WaitLock, at + 100, at + 2_300).woken_by(shell).end();
+    }
+    let e = tale.explain();
+    assert_charged(&e, "client.lock", 4.0 * 96.9);
+}

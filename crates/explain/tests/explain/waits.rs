@@ -230,3 +230,46 @@ fn a_pause_after_no_answer_is_a_try_and_a_file_that_the_client_makes_itself_is_n
     let e = asked_again(false).explain();
     assert_charged(&e, "client.think", 3_000.0);
 }
+
+/// A client that asks the same at intervals over new connections, and waits for each answer as it pauses, in a poll: a pause is one that no answer ended.
+#[test]
+fn a_wait_for_an_answer_is_no_pause_between_two_that_are() {
+    let mut tale = Tale::new(3_020_000, 2);
+    let (curl, python) = (tale.thread(Role::Client, "curl", 100, 100), tale.thread(Role::Server, "python3", 200, 200));
+    for n in 0..4_u64 {
+        let (near, far) = tale.two_ends(&format!("127.0.0.1:{} > 127.0.0.1:80", 5_000 + n));
+        let (at, bytes) = (10_000 + 1_000_000 * n, if n < 3 { 144 } else { 116 });
+        tale.wait(python, K::WaitNetwork, at - 5_000, at + 100).on(far).by_packet().end();
+        tale.span(curl, K::NetSend, at, at).on(near).bytes(79).offset(0).end();
+        tale.wait(curl, K::WaitNetwork, at + 10, at + 600).on(near).by_packet().end();
+        tale.span(python, K::NetReceive, at + 200, at + 200).on(far).bytes(79).offset(0).end();
+        tale.span(python, K::NetSend, at + 590, at + 590).on(far).bytes(bytes).offset(0).end();
+        tale.span(curl, K::NetReceive, at + 610, at + 610).on(near).bytes(bytes).offset(0).end();
+        if n < 3 {
+            tale.wait(curl, K::WaitNetwork, at + 700, at + 999_800).by_timer().end();
+        }
+    }
+    let e = tale.explain();
+    assert_charged(&e, "server.lock", 2_997.3);
+}
+
+/// A server that is met when it takes its first connection, and gives that to a thread that it makes: before it, the time is its caller's.
+#[test]
+fn of_a_server_that_is_met_late_its_own_thread_is_not_who_it_was_started_for() {
+    let mut tale = Tale::new(1_010_000, 2);
+    let client = tale.thread(Role::Client, "client", 100, 100);
+    let (server, worker) = (tale.thread(Role::Server, "python3", 200, 200), tale.thread(Role::Server, "python3/python3", 200, 201));
+    let (near, far) = tale.two_ends("127.0.0.1:5000 > 127.0.0.1:80");
+    tale.wait(client, K::WaitTimer, 1_000, 1_000_000).by_timer().end();
+    tale.seen(server, 1_000_300);
+    tale.wait(server, K::WaitNetwork, 1_000_300, 1_000_301).on(far).by_packet().end();
+    tale.span(client, K::NetSend, 1_000_350, 1_000_350).on(near).bytes(18).end();
+    tale.wait(client, K::NetReceive, 1_000_360, 1_002_000).on(near).by_packet().end();
+    tale.made(worker, 1_000_800, server);
+    tale.wait(server, K::WaitLock, 1_000_850, 1_000_950).woken_by(worker).end();
+    tale.span(worker, K::NetReceive, 1_001_100, 1_001_100).on(far).bytes(18).end();
+    tale.span(worker, K::NetSend, 1_001_900, 1_001_900).on(far).bytes(533).end();
+    tale.span(client, K::NetReceive, 1_002_000, 1_002_000).on(near).bytes(533).end();
+    let e = tale.explain();
+    assert_charged(&e, "client.think", 999.0);
+}

@@ -409,6 +409,19 @@ p.poll(5)";
 }
 
 #[test]
+fn a_poll_or_select_of_nothing_is_a_sleep() {
+    let Some(_alone) = alone() else { return };
+    let directory = on_disk();
+    let program = "
+import select
+select.poll().poll(50)
+select.select([], [], [], 0.05)";
+    let recording = python(directory.path(), &[], program, &[]);
+    let sleeps = of_role(&recording, Role::Client).into_iter().filter(|s| s.kind == SpanKind::WaitTimer && s.duration_ns >= 40_000_000);
+    assert_eq!(sleeps.count(), 2);
+}
+
+#[test]
 fn being_stopped_is_recorded_with_the_signal() {
     let Some(_alone) = alone() else { return };
     let directory = on_disk();

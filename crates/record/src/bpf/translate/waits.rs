@@ -81,7 +81,9 @@ fn by_ender(off: &Off, otherwise: SpanKind) -> Wait {
 }
 
 fn poll(off: &Off) -> Wait {
-    if off.wake_connection != 0 {
+    if off.flags & raw::OFF_POLLS_NOTHING != 0 {
+        (SpanKind::WaitTimer, On::Nothing)
+    } else if off.wake_connection != 0 {
         (SpanKind::WaitNetwork, On::Ender)
     } else if is_datagram(&off.file[0]) {
         // (Whom it had sent to has not answered, where its time limit ended it.)
