@@ -65,6 +65,11 @@ impl Settler {
 
     /// Nobody writes these, and their sizes are not settled.
     pub(crate) fn look_at(&self, files: impl IntoIterator<Item = FileId>) {
+        let mut files = files.into_iter().peekable();
+        if files.peek().is_none() {
+            // (Each close comes here, and hardly any has something to settle: nobody is woken for it.)
+            return;
+        }
         let mut orders = self.shared.orders.lock();
         for id in files {
             if orders.queue.len() < QUEUE && orders.queued.insert(id) {
