@@ -7,7 +7,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Database, Table, Unwatched, View, read, write};
-use crate::metadata::inode::{decode, encode};
+use crate::metadata::inode::{decode, encode, number_at};
 use crate::metadata::witnesses::Witnesses;
 use crate::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation, Revoked};
 use crate::sync::Mutex;
@@ -39,8 +39,7 @@ fn entries<V: View + ?Sized>(view: &V) -> Result<Vec<CredentialEntry>> {
 }
 
 fn revision<V: View + ?Sized>(view: &V) -> Result<u64> {
-    let bytes = view.get(Table::State, REVISION)?;
-    Ok(bytes.and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes))
+    Ok(number_at(view, REVISION)?.map_or(0, u64::from_le_bytes))
 }
 
 fn revoked<V: View + ?Sized>(view: &V) -> Result<Revoked> {

@@ -8,7 +8,7 @@
 //! none is one zero byte: so an earlier row with a zero byte behind it reads like a present one.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::{DatabaseError, Table};
+use crate::metadata::database::{DatabaseError, Table, View};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, LotId, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -523,15 +523,37 @@ pub(crate) fn decode_intent(key: &[u8], value: &[u8]) -> Result<Intent> {
 }
 
 fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
+    let newest = match table {
+        Table::Inodes => INODE_VERSION,
+        Table::Intents => INTENT_VERSION,
+        _ => VERSION,
+    };
+    let (what, advice) = match value.first() {
+        Some(version) if *version > newest => (format!("version {version}, this program knows {newest}"), "use the program that wrote it"),
+        _ => (format!("{} bytes", value.len()), "it is damaged, put back a copy of the whole database"),
+    };
+    Error::new(ErrorKind::Io, format!("the metadata database has a row that cannot be read ({}, {what}): {advice}", shown_key(table, key)))
+}
+
+/// A row that has to be there is not.
+pub(crate) fn missing(table: Table, key: &[u8], why: &str) -> Error {
+    let row = shown_key(table, key);
     Error::new(
         ErrorKind::Io,
-        format!(
-            "the metadata database has a row that this program cannot read (table {}, key {}, version {}): use the program that wrote it",
-            table.name(),
-            key.iter().map(|b| format!("{b:02x}")).collect::<String>(),
-            value.first().map_or(-1, |v| i32::from(*v)),
-        ),
+        format!("the metadata database is damaged, a row is missing ({row}) {why}: put back a copy of the whole database"),
     )
+}
+
+/// The bytes of a number that the store knows of itself, at `key`.
+pub(crate) fn number_at<const BYTES: usize, V: View + ?Sized>(view: &V, key: &[u8]) -> Result<Option<[u8; BYTES]>> {
+    let number = |value: Vec<u8>| value.as_slice().try_into().map_err(|_| unreadable(Table::State, key, &value));
+    view.get(Table::State, key)?.map(number).transpose()
+}
+
+fn shown_key(table: Table, key: &[u8]) -> String {
+    let is_text = table == Table::State;
+    let shown = if is_text { String::from_utf8_lossy(key).into_owned() } else { key.iter().map(|b| format!("{b:02x}")).collect() };
+    format!("table {}, key {shown}", table.name())
 }
 
 impl From<DatabaseError> for Error {

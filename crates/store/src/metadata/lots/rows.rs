@@ -6,7 +6,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Table, Transaction, Unwatched, View, read, write};
-use crate::metadata::inode::{decode, encode};
+use crate::metadata::inode::{decode, encode, number_at};
 use crate::metadata::namespace::Namespace;
 use crate::protocol::lots::{Lot, LotState};
 use crate::protocol::metadata::LotId;
@@ -47,6 +47,11 @@ pub(crate) fn rows<V: View + ?Sized>(view: &V) -> Result<Vec<Row>> {
 
 fn put(t: &mut dyn Transaction, row: &Row) {
     t.put(Table::Lots, &key(row.lot.id), encode(row));
+}
+
+/// The last number that was given.
+fn counter<V: View + ?Sized>(view: &V) -> Result<u32> {
+    Ok(number_at(view, COUNTER)?.map_or(0, u32::from_le_bytes))
 }
 
 fn gone(id: LotId) -> Error {
@@ -105,7 +110,7 @@ impl Namespace {
                     format!("the store has {} lots, the most that it keeps: remove some", all.len()),
                 ));
             }
-            let number = t.get(Table::State, COUNTER)?.and_then(|value| value.try_into().ok()).map_or(0, u32::from_le_bytes);
+            let number = counter(t)?;
             let number = number.checked_add(1).ok_or_else(|| Error::new(ErrorKind::TooMany, "the store has given all numbers of lots"))?;
             t.put(Table::State, COUNTER, number.to_le_bytes().to_vec());
             let lot = Lot { id: LotId(number), state: LotState::Creating, ..lot.clone() };
@@ -149,7 +154,7 @@ impl Namespace {
     /// The database's.
     pub(crate) fn pass_over_lot(&self, id: LotId) -> Result<()> {
         write(&*self.database, &mut Unwatched, |t| {
-            let number = t.get(Table::State, COUNTER)?.and_then(|value| value.try_into().ok()).map_or(0, u32::from_le_bytes);
+            let number = counter(t)?;
             if number < id.0 {
                 t.put(Table::State, COUNTER, id.0.to_le_bytes().to_vec());
             }

@@ -34,7 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Database, Table, Transaction, View, Watch, read, write};
 use crate::metadata::inode::{
     Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, decode_intent, encode, encode_intent,
-    entry_key, id_key, id_of,
+    entry_key, id_key, id_of, missing, number_at,
 };
 use crate::metadata::lineage::{Lineage, Older, Seen};
 use crate::metadata::sizes::boots::Boots;
@@ -219,8 +219,8 @@ impl Namespace {
         let start = random_u64() | 1;
         let come_to = database.synced();
         let (epoch, lineage, accepted) = write(&*database, &mut crate::metadata::database::Unwatched, |t| {
-            let number = |value: Option<Vec<u8>>| value.and_then(|v| v.try_into().ok()).map(u64::from_le_bytes);
-            match number(t.get(Table::State, STORE)?) {
+            let number = |t: &dyn Transaction, key: &[u8]| number_at(t, key).map(|found| found.map(u64::from_le_bytes));
+            match number(t, STORE)? {
                 Some(store) if store != map.store => {
                     return Err(Error::new(
                         ErrorKind::Invalid,
@@ -230,7 +230,12 @@ impl Namespace {
                         ),
                     ));
                 }
+                Some(_) if number(t, EPOCH)?.is_none() => return Err(missing(Table::State, EPOCH, "of a store that was started before")),
                 Some(_) => {}
+                // What makes a new store is never done to one that is there.
+                None if t.get(Table::Inodes, &id_key(FileId::ROOT))?.is_some() => {
+                    return Err(missing(Table::State, STORE, "and a root directory is there"));
+                }
                 None => {
                     t.put(Table::State, STORE, map.store.to_le_bytes().to_vec());
                     let root = Inode::new(Node::Directory { parent: FileId::ROOT, default_layout: None }, owner, clock.now_ns());
@@ -238,7 +243,7 @@ impl Namespace {
                 }
             }
             register_targets(t, &map)?;
-            let (last, last_start) = (number(t.get(Table::State, EPOCH)?), number(t.get(Table::State, START)?));
+            let (last, last_start) = (number(t, EPOCH)?, number(t, START)?);
             let last = ServiceStart { epoch: last.unwrap_or(0), start: last_start.unwrap_or(0) };
             let mut lineage = Lineage::read(&*t)?;
             lineage.end(Witnessed { start: last, change: come_to });

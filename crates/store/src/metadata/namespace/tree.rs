@@ -3,7 +3,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Table, Transaction, View};
-use crate::metadata::inode::{Entry, Inode, Intent, Node, decode, decode_inode, encode_inode, encode_intent, entry_key, id_key, id_of};
+use crate::metadata::inode::{
+    Entry, Inode, Intent, Node, decode, decode_inode, encode_inode, encode_intent, entry_key, id_key, id_of, missing,
+};
 use crate::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, Lengths, Place, Placement, SetAttributes, SetTime, Settled,
 };
@@ -16,7 +18,18 @@ const DEPTH: usize = 1 << 16;
 
 /// Names the place in an error.
 pub(crate) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
-    result.map_err(|e| e.on_file(shown_place(place)))
+    result.map_err(|e| {
+        // A name and what it stands for come and go together.
+        let is_damage = e.kind() == ErrorKind::Stale && place.from == FileId::ROOT && !place.path.is_empty();
+        let what = "the metadata database is damaged, a name is there and the row of what it stands for is not";
+        let damage = || Error::new(ErrorKind::Io, format!("{what} (table inodes, {}): put back a copy of the whole database", e.message()));
+        if is_damage { damage() } else { e }.on_file(shown_place(place))
+    })
+}
+
+/// The error for a name that stands for a file of which there is no inode.
+fn nameless(id: FileId) -> Error {
+    missing(Table::Inodes, &id_key(id), "and a name is there that stands for it")
 }
 
 /// A place for a person.
@@ -241,13 +254,12 @@ const RUN_LEAST: usize = 4;
 /// Shows `each` the inodes of these files, with the file's place here, in any order. Files that were made one after the other have
 /// numbers, and so inodes, next to each other: those are read in one go.
 pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(usize, &[u8]) -> Result<()>) -> Result<()> {
-    let gone = |id: FileId| Error::new(ErrorKind::Stale, format!("{id} is gone: it was removed"));
     let mut order: Vec<(FileId, usize)> = files.iter().enumerate().map(|(at, id)| (*id, at)).collect();
     order.sort_unstable();
     for run in order.chunk_by(|(one, _), (next, _)| next.0 - one.0 <= RUN_GAP) {
         if run.len() < RUN_LEAST {
             for &(id, at) in run {
-                each(at, &view.get(Table::Inodes, &id_key(id))?.ok_or_else(|| gone(id))?)?;
+                each(at, &view.get(Table::Inodes, &id_key(id))?.ok_or_else(|| nameless(id))?)?;
             }
             continue;
         }
@@ -266,7 +278,7 @@ pub(super) fn inodes_of(view: &dyn View, files: &[FileId], mut each: impl FnMut(
             return Err(error);
         }
         if let Some((id, _)) = wanted.peek() {
-            return Err(gone(*id));
+            return Err(nameless(*id));
         }
     }
     Ok(())

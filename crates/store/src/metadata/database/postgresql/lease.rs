@@ -7,7 +7,7 @@
 
 use super::link::{PAUSE, lost, taken_over};
 use super::options::Options;
-use super::schema::{LOCK, Owner, check_rights, check_whole, create, holders, owner};
+use super::schema::{LOCK, check_rights, check_whole, create, holders, owner};
 use super::server::{Server, Trouble};
 use super::tail::{self, Tail};
 use crate::metadata::database::DatabaseError;
@@ -223,9 +223,9 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
     if !is_made {
         create(server, &mut client, options.store).map_err(at_start)?;
     }
-    let Some(Owner { epoch, change, holder, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
-        return Err(server.error("its schema was removed while the service started"));
-    };
+    let removed = || server.error("its schema was removed while the service started");
+    let found = owner(server, &mut client, options.store).map_err(at_start)?.ok_or_else(removed)?;
+    let (epoch, holder) = (found.epoch, &found.holder);
     let takes_over = options.take_over == Some(epoch);
     let begun = Instant::now();
     let mut is_free = try_lock(server, &mut client).map_err(at_start)?;
@@ -240,17 +240,15 @@ pub(super) fn take(server: &Server, options: &Options) -> Result<Taken, Database
         );
         return Err(DatabaseError { held: true, ..server.error(problem) });
     }
-    tail::read(server, &mut client, change).map_err(at_start)?;
+    tail::read(server, &mut client, &found).map_err(at_start)?;
     let sent = now();
     let (last, incarnation) = raise(server, &mut client, epoch, &options.holder)?;
     if !is_free {
         expel(server, &mut client)?;
     }
     // What the one before has put into the tables, and appended, until its epoch was over.
-    let Some(Owner { change, .. }) = owner(server, &mut client, options.store).map_err(at_start)? else {
-        return Err(server.error("its schema was removed while the service started"));
-    };
-    let tail = tail::read(server, &mut client, change).map_err(at_start)?;
+    let found = owner(server, &mut client, options.store).map_err(at_start)?.ok_or_else(removed)?;
+    let tail = tail::read(server, &mut client, &found).map_err(at_start)?;
     Ok(Taken { session: client, epoch: epoch + 1, change: last, tail, sent, incarnation })
 }
 

@@ -58,7 +58,7 @@ pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<
     }
     let row = client.query_opt(OWNER, &[]).map_err(|e| server.trouble(&e))?;
     let refused = |problem: String| Err(Trouble::Refused(server.error(problem)));
-    let Some(row) = row else { return refused("nobody owns it, its table `owner` is empty: put back a copy of the whole database".into()) };
+    let Some(row) = row else { return refused(format!("nobody owns it, its table `owner` is empty: {PUT_BACK}")) };
     let (found, version): (String, i32) = (row.get(0), row.get(1));
     let own = format!("{store:016x}");
     if version > VERSION {
@@ -97,14 +97,29 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     })
 }
 
-/// Whether all tables are there.
+/// What to do about what is damaged.
+pub(super) const PUT_BACK: &str = "put back a copy of the whole database";
+
+/// Whether all tables are there, the function, and the lease's row, which is the owner's.
 pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
     let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
     let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
     let expected = Table::ALL.iter().map(|table| table.name()).chain(["log", "lease"]);
     match expected.into_iter().find(|name| !there.iter().any(|found| found == name)) {
-        None => Ok(()),
-        Some(lost) => Err(Trouble::Refused(server.error(format!("its table `{lost}` is gone: put back a copy of the whole database")))),
+        None => {}
+        Some(lost) => return Err(Trouble::Refused(server.error(format!("its table `{lost}` is gone: {PUT_BACK}")))),
+    }
+    let sql = "SELECT to_regproc('thalweg.apply') IS NOT NULL, (SELECT epoch FROM thalweg.lease), (SELECT epoch FROM thalweg.owner)";
+    let row = client.query_one(sql, &[]).map_err(|e| server.trouble(&e))?;
+    let (has_function, leased, owned): (bool, Option<i64>, Option<i64>) = (row.get(0), row.get(1), row.get(2));
+    let refused = |problem: String| Err(Trouble::Refused(server.error(format!("{problem}: {PUT_BACK}"))));
+    match leased {
+        _ if !has_function => refused("its function `apply` is gone".into()),
+        None => refused("its table `lease` is empty, it has one row".into()),
+        Some(leased) if owned.is_some_and(|owned| leased != owned) => {
+            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {}, they have the same", owned.unwrap_or(0)))
+        }
+        Some(_) => Ok(()),
     }
 }
 

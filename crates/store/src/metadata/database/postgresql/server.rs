@@ -144,6 +144,10 @@ impl Server {
             }
             code if code.code().starts_with("28") => refused("check the user, the password and pg_hba.conf"),
             code if *code == SqlState::INVALID_CATALOG_NAME => refused("make it with createdb"),
+            // Its own checks of what is on its disk.
+            code if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED, SqlState::UNDEFINED_FILE].contains(code) => {
+                refused("its files are damaged: put back a copy of the whole database")
+            }
             code if code.code().starts_with("42") || code.code().starts_with("3F") => {
                 refused("the schema thalweg is not whole: put back a copy of the whole database")
             }

@@ -1,5 +1,6 @@
 //! The end of the log: what a service finds at its start that was returned, and is not in the tables yet.
 
+use super::schema::{Owner, PUT_BACK};
 use super::server::{Server, Trouble};
 use crate::metadata::database::layers::Layer;
 use crate::metadata::database::log::next_record;
@@ -13,12 +14,13 @@ pub(super) struct Tail {
     pub bytes: u64,
 }
 
-/// Reads the log after change `applied`.
-pub(super) fn read(server: &Server, client: &mut Client, applied: i64) -> Result<Tail, Trouble> {
+/// Reads the log after the last change that is in the tables.
+pub(super) fn read(server: &Server, client: &mut Client, owner: &Owner) -> Result<Tail, Trouble> {
+    check(server, client, owner.epoch)?;
+    let applied = owner.change;
     let sql = "SELECT number, records FROM thalweg.log WHERE number > $1 ORDER BY number";
     let rows = client.query(sql, &[&applied]).map_err(|e| server.trouble(&e))?;
-    let damaged =
-        |what: String| Trouble::Refused(server.error(format!("its table `log` is damaged: {what}: put back a copy of the whole database")));
+    let damaged = |what| damaged(server, what);
     let (mut tail, mut expected) = (Tail::default(), applied + 1);
     for row in &rows {
         let (number, mut records): (i64, &[u8]) = (row.get(0), row.get(1));
@@ -37,4 +39,23 @@ pub(super) fn read(server: &Server, client: &mut Client, applied: i64) -> Result
         expected += 1;
     }
     Ok(tail)
+}
+
+fn damaged(server: &Server, what: String) -> Trouble {
+    Trouble::Refused(server.error(format!("its table `log` is damaged: {what}: {PUT_BACK}")))
+}
+
+/// What the log has for good is one change without records for each epoch, the one that began it. Where the newest is missing, so may be all that came
+/// after it, which the numbers alone would not show; and a second one was a change that has lost its records.
+fn check(server: &Server, client: &mut Client, epoch: i64) -> Result<(), Trouble> {
+    let sql = "SELECT count(*) FILTER (WHERE epoch = $1) > 0, \
+        (SELECT max(number) FROM thalweg.log WHERE octet_length(records) = 0 GROUP BY epoch HAVING count(*) > 1 LIMIT 1) \
+        FROM thalweg.log WHERE octet_length(records) = 0";
+    let row = client.query_one(sql, &[&epoch]).map_err(|e| server.trouble(&e))?;
+    let (has_newest, emptied): (bool, Option<i64>) = (row.get(0), row.get(1));
+    match emptied {
+        Some(number) => Err(damaged(server, format!("change {number} has no records"))),
+        None if epoch > 0 && !has_newest => Err(damaged(server, format!("the change that began epoch {epoch} is missing"))),
+        None => Ok(()),
+    }
 }

@@ -1,6 +1,7 @@
 //! Databases with a known history, what a kill leaves of them, and small disks.
 
 mod damage;
+mod damage_in_postgresql;
 mod model;
 pub(crate) mod postgresql;
 

@@ -5,7 +5,8 @@ mod server;
 
 use super::model::{follows, step};
 use super::*;
-use crate::metadata::database::postgresql::{CACHE_BYTES, Options as Settings, Postgresql, Server as Address};
+pub(super) use crate::metadata::database::postgresql::Options as Settings;
+use crate::metadata::database::postgresql::{CACHE_BYTES, Postgresql, Server as Address};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 pub(crate) use server::Server;
@@ -15,7 +16,7 @@ use std::time::{Duration, Instant};
 /// The store that databases of tests belong to.
 const STORE: u64 = 7;
 
-fn settings(cache_bytes: usize) -> Settings {
+pub(super) fn settings(cache_bytes: usize) -> Settings {
     // (A little more than one of the histories' transactions: they are put into the tables all the time.)
     let segment_bytes = 300;
     let holder = format!("a test, process {}", std::process::id());
@@ -24,10 +25,14 @@ fn settings(cache_bytes: usize) -> Settings {
 
 /// Opens a database of a test's server.
 pub(crate) fn open(server: &Server, name: &str, cache_bytes: usize) -> Result<Postgresql, DatabaseError> {
-    Postgresql::open(Address::parse(&server.address(name))?, &settings(cache_bytes))
+    open_with(server, name, &settings(cache_bytes))
 }
 
-fn refusal(address: &str, settings: &Settings) -> String {
+pub(super) fn open_with(server: &Server, name: &str, settings: &Settings) -> Result<Postgresql, DatabaseError> {
+    Postgresql::open(Address::parse(&server.address(name))?, settings)
+}
+
+pub(super) fn refusal(address: &str, settings: &Settings) -> String {
     let error = Address::parse(address).and_then(|address| Postgresql::open(address, settings)).unwrap_err().to_string();
     assert!(error.starts_with("metadata database postgresql://") && error.lines().count() == 1, "{error}");
     error

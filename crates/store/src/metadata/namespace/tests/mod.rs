@@ -1,5 +1,6 @@
 //! The namespace against a model, and rule by rule.
 
+mod damage;
 mod in_postgresql;
 mod lots;
 mod model;

@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
+pub(super) const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
 /// The definition of correct: a directory is its names, a name stands for a number, and what has no name is kept only while
 /// something is promised about it.
@@ -352,7 +352,7 @@ fn place(path: &[u8]) -> Place {
     Place::at(path.iter().flat_map(|name| [b'/', *name]).collect::<Vec<u8>>())
 }
 
-fn map() -> StoreMap {
+pub(super) fn map() -> StoreMap {
     StoreMap {
         store: 5,
         servers: vec![ServerEntry { name: "io0".into(), node: "n".into(), address: "127.0.0.1:1".into() }],
