@@ -1,4 +1,5 @@
-"""Directories and URLs alike: where recordings and the table are. `pyarrow.fs` knows file, s3, gs, abfs and hdfs; other URLs are fsspec's.
+"""Directories and URLs alike: where recordings and the table are. `pyarrow.fs` knows file, s3, gs, abfs and hdfs; http and https are
+`web`'s, to read from; other URLs are fsspec's.
 
 A file is written under a name that nothing reads, and then renamed: who reads sees all of it or none.
 """
@@ -17,6 +18,7 @@ import pyarrow as pa
 from pyarrow import fs
 
 from ..command import ThalwegError
+from . import web
 
 # What a file is called until it is whole.
 UNFINISHED = ".tmp"
@@ -35,6 +37,8 @@ class Place:
         text = os.fspath(where)
         if "://" not in text:
             return Place(fs.LocalFileSystem(), os.path.abspath(text))
+        if text.startswith(web.SCHEMES):
+            return Place(fs.PyFileSystem(web.Web()), web.base_of(text))
         try:
             return Place(*fs.FileSystem.from_uri(text))
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
