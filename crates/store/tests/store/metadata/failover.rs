@@ -31,7 +31,8 @@ fn one_of_several_services_runs_until_it_is_killed() {
     let (name, path) = said.split_once(' ').unwrap();
     let mut config = StoreConfig::read(Path::new(path)).unwrap();
     config.metadata.database = std::env::var(DATABASE).ok().or(config.metadata.database);
-    let mut options = StartOptions::default();
+    let beyond_loopback = !config.metadata.address.starts_with("127.");
+    let mut options = StartOptions { beyond_loopback, ..StartOptions::default() };
     let ended = std::sync::Arc::new(AtomicBool::new(false));
     let store = loop {
         match serve(&config, name, options) {
@@ -54,13 +55,23 @@ pub(super) struct Service(Child, Lines);
 
 impl Service {
     pub(super) fn start(name: &str, config: &Path) -> Service {
-        Service::start_on(name, config, None)
+        Service::start_in(None, name, config, None)
     }
 
     /// With the database at another address than in the file.
     pub(super) fn start_on(name: &str, config: &Path, database: Option<&str>) -> Service {
+        Service::start_in(None, name, config, database)
+    }
+
+    /// The same in a network namespace.
+    pub(super) fn start_in(namespace: Option<&str>, name: &str, config: &Path, database: Option<&str>) -> Service {
         let program = std::env::current_exe().unwrap();
-        let mut child = Command::new(program)
+        let mut command = Command::new(namespace.map_or(program.as_os_str(), |_| "ip".as_ref()));
+        if let Some(namespace) = namespace {
+            // (It becomes the program.)
+            command.args(["netns", "exec", namespace]).arg(&program);
+        }
+        let mut child = command
             .envs(database.map(|address| (DATABASE, address)))
             .args(["--exact", "metadata::failover::one_of_several_services_runs_until_it_is_killed", "--nocapture"])
             .env(SERVES, format!("{name} {}", config.display()))
@@ -221,7 +232,7 @@ fn one_lap(names: &MetadataClient, above: &str, lap: usize, progress: &AtomicUsi
 }
 
 /// Clients that work while services are killed: `next` kills the active one, and sees to it that another one serves.
-fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize, mut next: impl FnMut()) {
+pub(super) fn works_on(connect: impl Fn() -> MetadataClient + Sync, kills: usize, mut next: impl FnMut()) {
     const CLIENTS: usize = 3;
     let (progress, is_over) = (AtomicUsize::new(0), AtomicBool::new(false));
     std::thread::scope(|scope| {

@@ -4,6 +4,7 @@ mod cut_off;
 mod drafts;
 mod failover;
 mod in_postgresql;
+mod link_down;
 mod locks;
 mod lots;
 mod names;
