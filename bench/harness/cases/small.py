@@ -7,12 +7,16 @@ and steps over each of them when it makes a file, so that removing one round's f
 import os
 
 from bench.harness import pairs, result, subjects
+from bench.harness.cases.mounted import mount_of
 from bench.harness.pairs import Plan, Subject
 from bench.harness.result import Amount, Bar
 from testbed import files
-from testbed.errors import Broken
+from testbed.errors import Broken, NotRun
 
 SIZE_BYTES = 4096
+# 30,000 of them are the 1.2 GB of a published comparison of mounts.
+MOUNTED_BYTES = 40 << 10
+LEAST_PER_S = 5_000
 
 
 def small_files(direction, bench):
@@ -53,6 +57,44 @@ def small_files(direction, bench):
     plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=10, most=20, seconds=40)
     outcome = pairs.run(bench, [thalweg, plain], plan, "thalweg", Amount(count, "files"))
     return result.of_pairs(outcome, [thalweg, plain], "thalweg", [Bar("cp")])
+
+
+def small_files_mounted(bench):
+    """`cp -r` of 30,000 files of 40 KiB (a quick run: 2,000) into a mount, beside the library, sshfs and the file system below."""
+    count = 2_000 if bench.quick else 30_000
+    tree = files.make_small_files(bench.path(f"mounted-{count}"), count, MOUNTED_BYTES)
+    store = bench.store()
+
+    def into(name, label, place):
+        target = lambda run: os.path.join(place, f"{name}-{count}-{run}")  # noqa: E731
+        return Subject(
+            name,
+            label,
+            command=lambda run: ["cp", "-r", tree, target(run)],
+            before=lambda run: subjects.warm(*files.files_under(tree)),
+            after=lambda run: check_tree(target(run), tree, run),
+        )
+
+    name = lambda run: f"library-{run}"  # noqa: E731
+    library = Subject(
+        "thalweg",
+        "Thalweg, cp -r",
+        command=lambda run: [store.program, "cp", "--json", "-r", tree, store.url(name(run))],
+        before=lambda run: subjects.warm(*files.files_under(tree)),
+        after=lambda run: check_in(store, name(run), tree, run, f"{tree}-library-back"),
+        own=subjects.own_document,
+    )
+    cast, absent = [into("mount", "mounted store, cp -r", mount_of(bench, store)), library, into("cp", "cp -r, no store", bench.path("out", "."))], []
+    try:
+        cast.append(into("sshfs", "sshfs, cp -r", bench.server("sshfs").mounted))
+    except NotRun as reason:
+        absent.append({"name": "sshfs", "label": "sshfs, cp -r", "reason": str(reason)})
+    plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=3, most=5, seconds=120)
+    outcome = pairs.run(bench, cast, plan, "mount", Amount(count, "files"))
+    document = result.of_pairs(outcome, cast, "mount", [Bar("thalweg"), Bar("sshfs", median=1.0), Bar("cp")])
+    rate = outcome.of("mount")["rate_per_s"]
+    document["bars"].append(result.absolute_bar("files a second through the mount", f"≥ {LEAST_PER_S:,}", rate, rate["median"] >= LEAST_PER_S))
+    return {**document, "absent": absent}
 
 
 def check_in(store, name, tree, run, back=None):
