@@ -43,12 +43,10 @@ fn set(database: &dyn Database, table: Table, key: &[u8], value: Option<&[u8]>) 
 
 /// Everything that a client can see: of each path its attributes, and the directory's pages.
 fn seen(namespace: &Namespace) -> Vec<Result<String>> {
-    let paths = ["/", "/d", "/d/one", "/d/two"].map(|path| Place::at(path));
+    let paths = ["/", "/d", "/d/one", "/d/two"].map(Place::at);
     let stats = paths.iter().map(|path| namespace.stat(path).map(|found| format!("{found:?}")));
-    let pages = paths[..2].iter().map(|path| {
-        let page = namespace.list(path, None, u32::MAX, Detail::Attributes).map(|(entries, _)| format!("{entries:?}"));
-        page
-    });
+    let list = |path| namespace.list(path, None, u32::MAX, Detail::Attributes);
+    let pages = paths[..2].iter().map(|path| list(path).map(|(entries, _)| format!("{entries:?}")));
     stats.chain(pages).collect()
 }
 
