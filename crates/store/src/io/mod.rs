@@ -9,8 +9,8 @@
 //! ([`crate::wire`]) wakes up a few times for each flow buffer instead of dozens. It would also need a journal of
 //! ranges in flight, to keep unverified bytes from being read after a crash.
 //!
-//! Memory: one flow buffer of at most [`crate::limits::CONNECTION_MEMORY_BYTES`] for each connection, and
-//! [`crate::limits::SERVER_MEMORY_BYTES`] of larger ones in all.
+//! Memory: one flow buffer of at most [`crate::limits::CONNECTION_MEMORY_BYTES`] for each connection that
+//! has carried bytes within the last minute, and [`crate::limits::SERVER_MEMORY_BYTES`] of larger ones in all.
 
 mod datafile;
 mod epoch;

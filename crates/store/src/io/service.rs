@@ -189,6 +189,10 @@ pub(super) struct IoSession {
 const NAMED: usize = 1024;
 
 impl Session for IoSession {
+    fn rest(&mut self) {
+        self.buffer = Vec::new();
+    }
+
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         match exchange.body()? {
             IoRequest::Write { datafile, offset, durability } => {

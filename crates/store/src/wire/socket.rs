@@ -298,6 +298,13 @@ pub(crate) fn is_readable(stream: &TcpStream) -> bool {
     matches!(rustix::event::poll(&mut fds, Some(&now)), Ok(n) if n > 0)
 }
 
+/// Waits, however long, until something can be received or the connection is at its end.
+pub(super) fn wait_until_readable(stream: &TcpStream) {
+    let mut fds = [rustix::event::PollFd::from_borrowed_fd(stream.as_fd(), rustix::event::PollFlags::IN)];
+    // A failed poll is one that was not waited in: who receives then waits, or learns of the error.
+    let _ = rustix::event::poll(&mut fds, None);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

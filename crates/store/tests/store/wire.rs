@@ -305,6 +305,64 @@ fn a_job_that_connects_all_at_once_from_one_address_gets_every_connection() {
     });
 }
 
+/// How often threads of this process with this name have gone to sleep; and how many there are.
+fn sleeps(name: &str) -> (usize, u64) {
+    let mut all = (0, 0);
+    for task in std::fs::read_dir("/proc/self/task").unwrap().flatten() {
+        // A thread of another test may have ended since.
+        let read = |file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+        if read("comm").trim_end() == name {
+            let status = read("status");
+            let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            all = (all.0 + 1, all.1 + count.map_or(0, |count| count.trim().parse::<u64>().unwrap()));
+        }
+    }
+    all
+}
+
+#[test]
+fn connections_that_are_idle_wake_nobody_and_work_when_they_are_used_again() {
+    const MANY: usize = 256;
+    let silence = Duration::from_millis(100);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ServeOptions { connections: 2 * MANY, silence, ..loopback::serving("rests") };
+    let server = serve(listener, Arc::new(Echo(BootVerifier::random())), options).unwrap();
+    let mut all: Vec<_> = (0..MANY).map(|_| connect(&server)).collect();
+    for _ in 0..2 {
+        all.iter_mut().for_each(|connection| assert_eq!(echo(connection, "a", &[7; 5000]).unwrap().0, "a"));
+        let begun = std::time::Instant::now();
+        loop {
+            let before = sleeps("rests serve");
+            // Each thread would wake some times in it.
+            std::thread::sleep(silence * 5);
+            let after = sleeps("rests serve");
+            assert_eq!(after.0, MANY, "a thread for each connection");
+            if before == after {
+                break;
+            }
+            assert!(begun.elapsed() < Duration::from_secs(30), "{} wake-ups in {:?}", after.1 - before.1, silence * 5);
+        }
+    }
+}
+
+#[test]
+fn a_server_stops_while_its_connections_rest() {
+    let silence = Duration::from_millis(50);
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let options = ServeOptions { silence, ..loopback::serving("ends") };
+    let mut server = serve(listener, Arc::new(Echo(BootVerifier::random())), options).unwrap();
+    let mut connection = connect(&server);
+    echo(&mut connection, "a", &[]).unwrap();
+    let deep = || {
+        let before = sleeps("ends serve");
+        std::thread::sleep(silence * 3);
+        before == sleeps("ends serve")
+    };
+    while !deep() {}
+    server.stop();
+    assert!(echo(&mut connection, "a", &[]).is_err());
+}
+
 #[test]
 fn one_client_cannot_take_every_connection() {
     let server = start(8);

@@ -64,7 +64,7 @@ enum Next {
 impl<'a> Served<'a> {
     pub(super) fn new(number: u64, channel: Channel, peer: SocketAddr, shared: &'a Shared) -> Result<Served<'a>> {
         channel.socket().set_nodelay(true).map_err(|e| Error::system("TCP_NODELAY", e))?;
-        channel.set_silence(limits::SERVER_SILENCE)?;
+        channel.set_silence(shared.options.silence)?;
         socket::keep_alive(channel.socket())?;
         let local = channel.local_addr().map_err(|e| Error::system("connection", e))?;
         let name = format!("{peer} > {local}");
@@ -182,7 +182,7 @@ impl<'a> Served<'a> {
                 false => self
                     .channel
                     .receive_exact(&mut self.body)
-                    .map_err(|e| socket::failure("a request was received", e, limits::SERVER_SILENCE))?,
+                    .map_err(|e| socket::failure("a request was received", e, self.shared.options.silence))?,
             }
             Header::verify(&bytes, &self.body)?;
             if header.reply {
@@ -212,11 +212,19 @@ impl<'a> Served<'a> {
             match self.channel.receive_some(&mut bytes[have..]) {
                 Ok(0) => return Ok(false),
                 Ok(n) => have += n,
-                Err(e) if e.kind() == System::WouldBlock && have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => {}
-                Err(e) => return Err(socket::failure("a request was received", e, limits::SERVER_SILENCE)),
+                Err(e) if e.kind() == System::WouldBlock && have == 0 && !self.shared.stopping.load(Ordering::SeqCst) => self.rest(),
+                Err(e) => return Err(socket::failure("a request was received", e, self.shared.options.silence)),
             }
         }
         Ok(true)
+    }
+
+    /// The client is silent: gives its buffers back, and sleeps without a timer until something comes. A machine that is gone is noticed by
+    /// TCP's keep-alive, a server that stops by its shutting the socket down: both make it readable.
+    fn rest(&mut self) {
+        (self.body, self.scratch) = (Vec::new(), Vec::new());
+        self.session.iter_mut().for_each(|session| session.rest());
+        socket::wait_until_readable(self.channel.socket());
     }
 
     /// After garbage: what the peer still sends is thrown away for a moment, since closing a socket with unread bytes

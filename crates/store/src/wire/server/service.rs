@@ -20,6 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// What a server does with requests.
 pub trait Service: Send + Sync + 'static {
@@ -52,6 +53,9 @@ pub trait Session {
     /// # Errors
     /// Whatever the client is to be notified of.
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()>;
+
+    /// The client has been silent for [`ServeOptions::silence`]: gives back the memory that only the next request needs.
+    fn rest(&mut self) {}
 }
 
 /// How to serve.
@@ -59,6 +63,8 @@ pub trait Session {
 pub struct ServeOptions {
     /// Connections of clients at a time, as far as there are descriptors for them.
     pub connections: usize,
+    /// Silence after which a connection rests (no memory of its own, no timer), and after which half a request is given up.
+    pub silence: Duration,
     /// Memory for recordings.
     pub recordings: Arc<Budget>,
     /// May listen on other addresses than loopback.
@@ -81,6 +87,7 @@ impl ServeOptions {
         let (connections, recordings) = (limits::CONNECTIONS, Budget::of_process());
         ServeOptions {
             connections,
+            silence: limits::SERVER_SILENCE,
             recordings,
             beyond_loopback: false,
             name: name.into(),
