@@ -1,6 +1,7 @@
 //! Storms on real servers: `scale STORM CLIENTS SERVERS [TIMES]` starts a store in a process of its own (in a temporary directory, TMPDIR)
 //! and as many clients here, a thread each, that all do the same at once. One line of JSON says how long it took until the first and the
-//! last had done it, which processor time each side took, and what memory, connections and threads it held at the end.
+//! last had done it, which processor time each side took, and what memory, connections and threads it held at the end; then how often
+//! the store's threads slept in 5 s with all connections open and idle, and what memory it holds when they are closed.
 //!
 //! | storm | what each client does |
 //! |---|---|
@@ -13,6 +14,7 @@
 //! | `create` | makes a file of its own in one directory, and closes it, TIMES over |
 //! | `each` | opens a file that is on every server, and asks for its size |
 //! | `write` | writes 64 KiB of a file to every server |
+//! | `together` | every second one lists a directory of TIMES files, the others each make a file there and write 4 KiB to it |
 //! | `locks` | takes a lock on a byte of its own of one file, and keeps it |
 //!
 //! The store's processor time and memory are of one process: what is read off one line is a sum. Lines of several sizes separate the parts.
@@ -21,7 +23,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_layout::Spec;
 use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
 use thalweg_store::client::{DataClient, Store};
@@ -36,6 +38,8 @@ use thalweg_trace::Tracer;
 type Anything = Box<dyn std::error::Error + Send + Sync>;
 
 const OWNER: Owner = Owner { mode: 0o755, uid: 0, gid: 0 };
+/// How long an idle store's wake-ups are counted.
+const IDLE: Duration = Duration::from_secs(5);
 /// Of a file on every server: each server has one strip of it.
 const STRIP: u64 = 64 << 10;
 
@@ -87,7 +91,7 @@ impl Setting {
         self.prepare(address)?;
         let (ours, theirs) = (Process::now(std::process::id())?, Process::now(child.id())?);
         let (barrier, slowest_us, first_us) = (Barrier::new(self.clients + 1), AtomicU64::new(0), AtomicU64::new(u64::MAX));
-        let (wall_s, failed, after) = std::thread::scope(|scope| {
+        let (wall_s, failed, after, idle) = std::thread::scope(|scope| {
             let one = |number: usize| {
                 let (barrier, slowest_us, first_us) = (&barrier, &slowest_us, &first_us);
                 move || {
@@ -107,21 +111,26 @@ impl Setting {
                 .map(|number| std::thread::Builder::new().stack_size(256 << 10).spawn_scoped(scope, one(number)))
                 .collect::<Result<_, _>>()?;
             let before = Process::now(std::process::id())?;
-            barrier.wait();
+            // (The clients may be done before this thread runs again.)
             let begun = Instant::now();
+            barrier.wait();
             barrier.wait();
             let wall_s = begun.elapsed().as_secs_f64();
             let after = (before, Process::now(std::process::id())?, Process::now(child.id())?);
+            let idle = switches(child.id())?;
+            std::thread::sleep(IDLE);
+            let idle = switches(child.id())? - idle;
             barrier.wait();
             let failed: Vec<_> = threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect();
-            Ok::<_, Anything>((wall_s, failed, after))
+            Ok::<_, Anything>((wall_s, failed, after, idle))
         })?;
         let (started, our_end, their_end) = after;
+        let left = Process::when_left(child.id(), theirs.threads)?;
         let us = |of: &AtomicU64| of.load(Ordering::Relaxed) as f64 / 1e6;
         println!(
             "{{\"storm\":\"{}\",\"clients\":{},\"servers\":{},\"times\":{},\"wall_s\":{wall_s:.4},\"first_s\":{:.4},\"slowest_s\":{:.4},\
              \"failed\":{},\"client_cpu_s\":{:.2},\"server_cpu_s\":{:.2},\"client_kib\":{},\"server_kib\":{},\"client_descriptors\":{},\
-             \"server_descriptors\":{},\"server_threads\":{}}}",
+             \"server_descriptors\":{},\"server_threads\":{},\"idle_switches\":{idle},\"server_kib_before\":{},\"server_kib_left\":{}}}",
             self.storm,
             self.clients,
             self.servers,
@@ -136,6 +145,8 @@ impl Setting {
             our_end.descriptors - ours.descriptors,
             their_end.descriptors - theirs.descriptors,
             their_end.threads - theirs.threads,
+            theirs.resident_kib,
+            left.resident_kib - theirs.resident_kib,
         );
         if let Some(error) = failed.first() {
             eprintln!("{} of {} clients failed, the first: {error}", failed.len(), self.clients);
@@ -155,7 +166,7 @@ impl Setting {
             let file = store.create(path, 0o644, Existing::Refuse, &layout)?;
             file.write_at(&vec![7; STRIP as usize * self.servers], 0)?;
         }
-        if self.storm == "list" || self.storm == "glimpse" {
+        if ["list", "glimpse", "together"].contains(&self.storm.as_str()) {
             let layout = LayoutChoice { datafiles: Some(self.servers.min(4) as u32), ..LayoutChoice::default() };
             let all: Vec<usize> = (0..self.times).collect();
             for some in all.chunks(512) {
@@ -178,6 +189,30 @@ impl Setting {
         if found == expected { Ok(()) } else { Err(format!("{found} bytes, and there are {expected}").into()) }
     }
 
+    fn list(&self, names: MetadataClient, store: Store, mode: WalkMode) -> Result<Held, Anything> {
+        let off = &mut Tracer::off();
+        let walker = Walker::new(names, store.data, WalkOptions { mode, ..WalkOptions::default() });
+        let mut walk = walker.directory(&Place::at("/here"));
+        let mut entries = 0;
+        while let Some(entry) = walk.next(off) {
+            entry?.size.transpose()?;
+            entries += 1;
+        }
+        drop(walk);
+        // Where others write at the same time, their files are there, too.
+        let right = if self.storm == "together" { entries >= self.times } else { entries == self.times };
+        if right { Ok(Held::Walker(walker)) } else { Err(format!("{entries} entries").into()) }
+    }
+
+    fn write_own(names: &MetadataClient, store: Store, number: usize) -> Result<Held, Anything> {
+        let layout = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
+        let file = store.create(&format!("/here/own-{number:07}"), 0o644, Existing::Refuse, &layout)?;
+        file.write_at(&[7; 4096], 0)?;
+        drop(file);
+        names.report_closed(&mut Tracer::off())?;
+        Ok(Held::Store(store))
+    }
+
     /// One client of the storm, from nothing to done.
     fn client(&self, address: &str, number: usize) -> Result<Held, Anything> {
         let off = &mut Tracer::off();
@@ -186,18 +221,10 @@ impl Setting {
         let names = MetadataClient::connect(off, address, &options)?;
         let store = self.store(names.clone(), &options);
         match self.storm.as_str() {
-            "list" | "glimpse" => {
-                let mode = if self.storm == "list" { WalkMode::SizesFromMetadata } else { WalkMode::GlimpseAhead };
-                let walker = Walker::new(names, store.data, WalkOptions { mode, ..WalkOptions::default() });
-                let mut walk = walker.directory(&Place::at("/here"));
-                let mut entries = 0;
-                while let Some(entry) = walk.next(off) {
-                    entry?.size.transpose()?;
-                    entries += 1;
-                }
-                drop(walk);
-                if entries == self.times { Ok(Held::Walker(walker)) } else { Err(format!("{entries} entries").into()) }
-            }
+            "together" if number.is_multiple_of(2) => self.list(names, store, WalkMode::SizesFromMetadata),
+            "together" => Self::write_own(&names, store, number),
+            "list" => self.list(names, store, WalkMode::SizesFromMetadata),
+            "glimpse" => self.list(names, store, WalkMode::GlimpseAhead),
             "connect" => Ok(Held::Store(store)),
             "stat" => {
                 (0..self.times).try_for_each(|_| names.stat(off, &Place::at("/one")).map(drop))?;
@@ -241,6 +268,17 @@ impl Setting {
     }
 }
 
+/// How often all threads of a process have gone to sleep.
+fn switches(id: u32) -> Result<u64, Anything> {
+    let mut all = 0;
+    for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
+        let status = std::fs::read_to_string(task?.path().join("status"))?;
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).ok_or("status")?;
+        all += count.trim().parse::<u64>()?;
+    }
+    Ok(all)
+}
+
 /// A process as /proc shows it.
 struct Process {
     processor_s: f64,
@@ -250,6 +288,18 @@ struct Process {
 }
 
 impl Process {
+    /// Once it has no more threads than these: all connections are closed, and their threads have ended. Or after some time.
+    fn when_left(id: u32, threads: i64) -> Result<Process, Anything> {
+        let begun = Instant::now();
+        loop {
+            let now = Process::now(id)?;
+            if now.threads <= threads || begun.elapsed() > IDLE {
+                return Ok(now);
+            }
+            std::thread::sleep(IDLE / 100);
+        }
+    }
+
     fn now(id: u32) -> Result<Process, Anything> {
         let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
         // After the program's name, which is in parentheses: user and system time are the 12th and 13th, in ticks of 10 ms.

@@ -18,12 +18,18 @@ pub const ERROR_TEXT_BYTES: usize = 8 << 10;
 /// Connections of clients that one server serves at a time: some ten thousand clients, with two or three each, and a thread of some 30 KiB
 /// for each. Most servers have fewer descriptors than that allows ([`crate::wire`]), and then fewer connections.
 pub const CONNECTIONS: usize = 32_768;
+/// Connections of one server at a time whose memory goes back to the machine when most of them have gone.
+pub const BURST: usize = 256;
 /// Connections of one server that have not said hello, at a time.
 pub const NEWCOMERS: usize = 256;
 /// How long a connection may take to say hello.
 pub const HELLO: Duration = Duration::from_secs(10);
 /// How long it may take when others wait for its place.
 pub const HELLO_GRACE: Duration = Duration::from_millis(100);
+/// The same of one that has proven a credential.
+pub const PROVEN_GRACE: Duration = Duration::from_secs(2);
+/// How often a connection is tried again that a server closed before it had said who it is, and the pause before that; twice as long each time.
+pub const HELLO_AGAIN: (u32, Duration) = (4, Duration::from_millis(20));
 /// Bytes of a TLS handshake that a peer may have sent before it is at its end.
 pub const TLS_HANDSHAKE_BYTES: usize = 64 << 10;
 /// Tickets for TLS sessions that a client keeps, over all servers; eight for each server at most.

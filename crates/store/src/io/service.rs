@@ -462,8 +462,8 @@ mod tests {
     use super::*;
     use crate::trust::{Credential, Gate};
 
-    #[test]
-    fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
+    /// A session of a server without targets that has memory for one large payload.
+    fn session() -> IoSession {
         let credential = Credential::new_store(7);
         let gate = Arc::new(Gate::new(&credential).unwrap());
         let options = IoServerOptions::new("io0", "here", &credential, &gate);
@@ -475,14 +475,25 @@ mod tests {
             targets: Arc::default(),
             memory: Pool::new(limits::PAYLOAD_BYTES),
         });
-        let mut session =
-            IoSession { server: Arc::clone(&server), who: Arc::new(Identity::store()), buffer: vec![1; 3], objects: HashMap::new() };
+        IoSession { server, who: Arc::new(Identity::store()), buffer: vec![1; 3], objects: HashMap::new() }
+    }
+
+    #[test]
+    fn a_connection_that_rests_keeps_no_memory_for_payloads() {
+        let mut session = session();
+        session.rest();
+        assert_eq!(session.buffer.capacity(), 0);
+    }
+
+    #[test]
+    fn a_request_that_panics_gives_the_memory_for_its_payload_back() {
+        let mut session = session();
         for _ in 0..3 {
             // There is room for one: a second would wait for ever.
             let work = AssertUnwindSafe(|| session.with_memory(limits::PAYLOAD_BYTES, |_| -> () { panic!("as a bug does") }));
             catch_unwind(work).unwrap_err();
             assert_eq!(session.buffer, [1; 3], "the connection has its own again");
         }
-        drop(server.memory.take(limits::PAYLOAD_BYTES));
+        drop(session.server.memory.take(limits::PAYLOAD_BYTES));
     }
 }

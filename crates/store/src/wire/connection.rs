@@ -78,7 +78,7 @@ impl Connection {
     /// Refused, silent, another store, another version, not a server of ours: each names the address.
     pub fn connect(address: &str, options: &Connect) -> Result<Connection> {
         let Some((first, others)) = split_pin(address).ok().and_then(|(places, pin)| Some((places.split_once(',')?, pin))) else {
-            return Connection::open(address, options).map_err(|e| e.at_server(without_pin(address)));
+            return Connection::open_again(address, options).map_err(|e| e.at_server(without_pin(address)));
         };
         let places: Vec<String> = std::iter::once(first.0).chain(first.1.split(',')).map(|place| pinned(place, others)).collect();
         Connection::to_active(&places, options).map_err(|e| e.at_server(without_pin(address)))
@@ -102,6 +102,19 @@ impl Connection {
             }
             std::thread::sleep(limits::BETWEEN_SEVERAL);
         }
+    }
+
+    /// A server that many call at once closes connections of those who are slow to say who they are. Nothing was asked of it, so it is called again.
+    fn open_again(address: &str, options: &Connect) -> Result<Connection> {
+        let (most, mut pause) = limits::HELLO_AGAIN;
+        for _ in 0..most {
+            match Connection::open(address, options) {
+                Err(error) if error.kind() == ErrorKind::Reset => std::thread::sleep(pause),
+                opened => return opened,
+            }
+            pause *= 2;
+        }
+        Connection::open(address, options)
     }
 
     fn open(address: &str, options: &Connect) -> Result<Connection> {

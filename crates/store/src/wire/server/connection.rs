@@ -119,6 +119,7 @@ impl<'a> Served<'a> {
                     open.of = Some(identity.id);
                 }
                 self.who = Some(Arc::new(identity));
+                self.shared.newcomers.proven(self.number);
                 return Ok(true);
             }
             Met::Gone => return Ok(false),

@@ -4,6 +4,7 @@
 //! and pipelines on each. The number of connections is bounded; the next client is refused when it says hello. Those that have not
 //! said hello are few, short-lived and cheap, and take no client's place ([`newcomers`]).
 
+mod burst;
 mod connection;
 mod failure;
 mod newcomers;
@@ -145,7 +146,11 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 
 fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Shared>) -> Result<()> {
     // In the table before the thread runs, so that the thread can take itself out of it.
-    shared.open().insert(number, Open { stream: Arc::clone(&stream), thread: None, of: None });
+    shared.burst.came({
+        let mut open = shared.open();
+        open.insert(number, Open { stream: Arc::clone(&stream), thread: None, of: None });
+        open.len()
+    });
     let thread = spawn(&format!("{} serve", shared.options.name), {
         let shared = Arc::clone(shared);
         move || {
@@ -159,10 +164,15 @@ fn begin(number: u64, stream: Arc<TcpStream>, peer: SocketAddr, shared: &Arc<Sha
                 shared.panicked(&*panic);
             }
             let _ = stream.shutdown(Shutdown::Both);
-            shared.open().remove(&number);
+            let open = {
+                let mut open = shared.open();
+                open.remove(&number);
+                open.len()
+            };
             // Who waits for a place, or a descriptor, finds it: nobody else holds this one.
             drop(stream);
             shared.newcomers.leave(number);
+            shared.burst.left(open);
         }
     });
     match thread {

@@ -3,7 +3,8 @@
 //! Anybody who reaches the port can open connections and say nothing, or half a hello. There are only so many of them, each for
 //! [`limits::HELLO`] at most, and when there is no room the next one takes the place of one that is silent: the oldest of the address
 //! that has most of them, which may stay for [`limits::HELLO_GRACE`]. So a client that speaks as soon as it is connected always gets
-//! its turn. One whose hello has arrived, and waits only for us to read it, keeps its place.
+//! its turn. One whose hello has arrived, and waits only for us to read it, keeps its place; one that has proven a credential, and is to say
+//! hello yet, keeps it for [`limits::PROVEN_GRACE`]: where thousands connect at once, theirs is a busy machine.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -30,6 +31,7 @@ struct Newcomer {
     stream: Arc<TcpStream>,
     from: IpAddr,
     since: Instant,
+    proven: bool,
 }
 
 /// One of them, as it is judged.
@@ -38,6 +40,7 @@ struct Seen {
     number: u64,
     from: IpAddr,
     age: Duration,
+    proven: bool,
 }
 
 impl Newcomers {
@@ -53,8 +56,15 @@ impl Newcomers {
                 self.left.wait_for(&mut waiting, LOOK);
             }
         }
-        waiting.insert(number, Newcomer { stream: Arc::clone(stream), from: origin(from), since: Instant::now() });
+        waiting.insert(number, Newcomer { stream: Arc::clone(stream), from: origin(from), since: Instant::now(), proven: false });
         true
+    }
+
+    /// It has proven a credential.
+    pub(super) fn proven(&self, number: u64) {
+        if let Some(newcomer) = self.waiting.lock().get_mut(&number) {
+            newcomer.proven = true;
+        }
     }
 
     /// It has said hello, or has gone. `false`: it had been dismissed.
@@ -74,7 +84,12 @@ impl Newcomers {
 
 /// Closes the connection of one that is silent; whether there was any.
 fn dismiss(waiting: &mut BTreeMap<u64, Newcomer>, grace: Duration) -> bool {
-    let seen: Vec<Seen> = waiting.iter().map(|(number, n)| Seen { number: *number, from: n.from, age: n.since.elapsed() }).collect();
+    // (They came in this order: where the first is within its grace, all are. Clients that all come at once are not looked through for each of them.)
+    if waiting.first_key_value().is_none_or(|(_, oldest)| oldest.since.elapsed() < grace) {
+        return false;
+    }
+    let seen = |(number, n): (&u64, &Newcomer)| Seen { number: *number, from: n.from, age: n.since.elapsed(), proven: n.proven };
+    let seen: Vec<Seen> = waiting.iter().map(seen).collect();
     let silent = |number: &u64| waiting.get(number).is_some_and(|n| !socket::is_readable(&n.stream));
     let goes = in_order(&seen, grace).into_iter().find(silent);
     let Some(gone) = goes.and_then(|number| waiting.remove(&number)) else { return false };
@@ -89,7 +104,7 @@ fn in_order(seen: &[Seen], grace: Duration) -> Vec<u64> {
     for one in seen {
         *many.entry(one.from).or_default() += 1;
     }
-    let mut old: Vec<&Seen> = seen.iter().filter(|one| one.age >= grace).collect();
+    let mut old: Vec<&Seen> = seen.iter().filter(|one| one.age >= if one.proven { limits::PROVEN_GRACE } else { grace }).collect();
     old.sort_by_key(|one| (std::cmp::Reverse(many[&one.from]), one.number));
     old.into_iter().map(|one| one.number).collect()
 }
@@ -193,7 +208,7 @@ mod tests {
 
     #[test]
     fn the_oldest_of_the_address_with_the_most_goes_first_and_nobody_before_the_grace() {
-        let seen = |number, from: &str, age_ms| Seen { number, from: address(from), age: Duration::from_millis(age_ms) };
+        let seen = |number, from: &str, age_ms| Seen { number, from: address(from), age: Duration::from_millis(age_ms), proven: false };
         let all = [
             seen(1, "10.0.0.9", 900),
             seen(2, "10.0.0.1", 800),
@@ -203,6 +218,13 @@ mod tests {
         ];
         assert_eq!(in_order(&all, Duration::from_millis(100)), [2, 3, 4, 1]);
         assert!(in_order(&all, Duration::from_secs(1)).is_empty());
+    }
+
+    #[test]
+    fn one_that_has_proven_a_credential_keeps_its_place_for_longer() {
+        let proven = |age| Seen { number: 1, from: address("10.0.0.1"), age, proven: true };
+        assert!(in_order(&[proven(limits::PROVEN_GRACE / 2)], Duration::ZERO).is_empty());
+        assert_eq!(in_order(&[proven(limits::PROVEN_GRACE)], limits::HELLO_GRACE), [1]);
     }
 
     #[test]

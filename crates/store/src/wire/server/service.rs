@@ -1,5 +1,6 @@
 //! What a server does with requests, and what its connections share.
 
+use super::burst::Burst;
 use super::failure::Failure;
 use super::newcomers::{Clients, Newcomers};
 use super::sessions::{Budget, Sessions};
@@ -120,6 +121,7 @@ pub(super) struct Shared {
     pub failure: Failure,
     pub newcomers: Newcomers,
     pub clients: Clients,
+    pub burst: Burst,
     /// The link that it pretends to have.
     pub link: Option<Arc<Link>>,
     _counted: Counted,
@@ -138,6 +140,7 @@ impl Shared {
             failure: Failure::default(),
             newcomers: Newcomers::default(),
             clients: Clients::default(),
+            burst: Burst::default(),
             _counted: Counted::server(),
         }
     }
