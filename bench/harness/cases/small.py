@@ -25,15 +25,7 @@ def small_files(direction, bench):
     tree = files.make_small_files(bench.path(f"small-{count}"), count, SIZE_BYTES)
     store = bench.store()
     if direction == "in":
-        name = lambda run: f"small-{run}"  # noqa: E731
-        thalweg = Subject(
-            "thalweg",
-            "Thalweg, cp -r",
-            command=lambda run: [store.program, "cp", "--json", "-r", tree, store.url(name(run))],
-            before=lambda run: subjects.warm(*files.files_under(tree)),
-            after=lambda run: check_in(store, name(run), tree, run),
-            own=subjects.own_document,
-        )
+        thalweg = into_store(store, tree, "small")
     else:
         if "small-source" not in bench.kept:
             store.run("cp", "-r", tree, store.url("small-source"))
@@ -46,14 +38,7 @@ def small_files(direction, bench):
             after=lambda run: check_tree(target(run), tree, run),
             own=subjects.own_document,
         )
-    copied = lambda run: bench.path("out", f"cp-{direction}-{run}")  # noqa: E731
-    plain = Subject(
-        "cp",
-        "cp -r, no store",
-        command=lambda run: ["cp", "-r", tree, copied(run)],
-        before=lambda run: subjects.warm(*files.files_under(tree)),
-        after=lambda run: check_tree(copied(run), tree, run),
-    )
+    plain = into_directory("cp", "cp -r, no store", tree, lambda run: bench.path("out", f"cp-{direction}-{run}"))
     plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=10, most=20, seconds=40)
     outcome = pairs.run(bench, [thalweg, plain], plan, "thalweg", Amount(count, "files"))
     return result.of_pairs(outcome, [thalweg, plain], "thalweg", [Bar("cp")])
@@ -66,24 +51,9 @@ def small_files_mounted(bench):
     store = bench.store()
 
     def into(name, label, place):
-        target = lambda run: os.path.join(place, f"{name}-{count}-{run}")  # noqa: E731
-        return Subject(
-            name,
-            label,
-            command=lambda run: ["cp", "-r", tree, target(run)],
-            before=lambda run: subjects.warm(*files.files_under(tree)),
-            after=lambda run: check_tree(target(run), tree, run),
-        )
+        return into_directory(name, label, tree, lambda run: os.path.join(place, f"{name}-{count}-{run}"))
 
-    name = lambda run: f"library-{run}"  # noqa: E731
-    library = Subject(
-        "thalweg",
-        "Thalweg, cp -r",
-        command=lambda run: [store.program, "cp", "--json", "-r", tree, store.url(name(run))],
-        before=lambda run: subjects.warm(*files.files_under(tree)),
-        after=lambda run: check_in(store, name(run), tree, run, f"{tree}-library-back"),
-        own=subjects.own_document,
-    )
+    library = into_store(store, tree, f"library-{count}")
     cast, absent = [into("mount", "mounted store, cp -r", mount_of(bench, store)), library, into("cp", "cp -r, no store", bench.path("out", "."))], []
     try:
         cast.append(into("sshfs", "sshfs, cp -r", bench.server("sshfs").mounted))
@@ -95,6 +65,30 @@ def small_files_mounted(bench):
     rate = outcome.of("mount")["rate_per_s"]
     document["bars"].append(result.absolute_bar("files a second through the mount", f"≥ {LEAST_PER_S:,}", rate, rate["median"] >= LEAST_PER_S))
     return {**document, "absent": absent}
+
+
+def into_store(store, tree, begins):
+    """The store's own copy of a tree, to a name that begins so."""
+    name = lambda run: f"{begins}-{run}"  # noqa: E731
+    return Subject(
+        "thalweg",
+        "Thalweg, cp -r",
+        command=lambda run: [store.program, "cp", "--json", "-r", tree, store.url(name(run))],
+        before=lambda run: subjects.warm(*files.files_under(tree)),
+        after=lambda run: check_in(store, name(run), tree, run),
+        own=subjects.own_document,
+    )
+
+
+def into_directory(name, label, tree, target):
+    """`cp -r` of a tree to the path that `target` gives for a run."""
+    return Subject(
+        name,
+        label,
+        command=lambda run: ["cp", "-r", tree, target(run)],
+        before=lambda run: subjects.warm(*files.files_under(tree)),
+        after=lambda run: check_tree(target(run), tree, run),
+    )
 
 
 def check_in(store, name, tree, run, back=None):
