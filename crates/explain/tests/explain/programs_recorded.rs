@@ -16,6 +16,7 @@ fn explained(name: &str) -> Explanation {
 
 /// Recording, what is wrong, at least how much of the time, and where.
 const WRONG: &[(&str, &str, f64, &str)] = &[
+    ("connect-before-listener", "server.unknown", 0.85, "the server at 127.0.0.1:8766"),
     ("copy-lock", "client.lock", 0.85, "holds while it sleeps"),
     ("cp-cpu-quota", "client.runqueue", 0.5, "processors"),
     ("cp-source-disk", "client.read", 0.8, "source-96Mi on loop3"),
@@ -34,6 +35,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("nfs-read-server-unrecorded", "server.unknown", 0.9, "the server at 127.0.0.1"),
     ("nfs-write-server-disk", "server.sync", 0.9, "on loop5"),
     ("nfs-write-server-stopped", "server.think", 0.7, "server ganesha.nfsd: stopped"),
+    ("perl-busy-database", "client.lock", 0.9, "/w/j.db"),
     ("rsync-get-server-disk", "server.read", 0.8, "server rsync: file.read"),
     ("transfer-polls", "server.read", 0.7, "on loop2"),
 ];
