@@ -42,10 +42,8 @@ impl View<'_, '_, '_> {
         }
         let pauser = self.made_to_pause(pause).map_or(self.track, |(_, maker)| maker);
         let window = length.max(limits::MADE_TO_PAUSE_NS);
-        self.ensure(pause.start - window)?;
-        let before = self.looks_of(pauser, (pause.start - window, pause.start));
-        let earlier =
-            if before.is_empty() { Vec::new() } else { self.earlier_looks(pauser, (pause.start - 2 * window, pause.start - window))? };
+        let before = self.looks_of(pauser, (pause.start - window, pause.start))?;
+        let earlier = if before.is_empty() { Vec::new() } else { self.looks_of(pauser, (pause.start - 2 * window, pause.start - window))? };
         // The first pauses of a row are like those after them: looks are recorded from the third on.
         let known = self.memory.looking.filter(|known| {
             let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
@@ -113,7 +111,8 @@ impl View<'_, '_, '_> {
     }
 
     /// Looks in vain of a thread, and of those that it made, within an interval, in order of time.
-    fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Vec<Look> {
+    fn looks_of(&mut self, looker: u32, (from, until): (i64, i64)) -> Answer<Vec<Look>> {
+        self.ensure(from)?;
         let mut looks = Vec::new();
         for track in self.lookers(looker, from..=until) {
             self.settle(track);
@@ -121,13 +120,7 @@ impl View<'_, '_, '_> {
             looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
         }
         looks.sort_by_key(|look| look.at);
-        looks
-    }
-
-    /// The same, of an interval that may not be read yet.
-    fn earlier_looks(&mut self, looker: u32, (from, until): (i64, i64)) -> Answer<Vec<Look>> {
-        self.ensure(from)?;
-        Ok(self.looks_of(looker, (from, until)))
+        Ok(looks)
     }
 
     /// Whether a thread asked within an interval whether a child of its had ended.
