@@ -8,7 +8,7 @@
 //! none is one zero byte: so an earlier row with a zero byte behind it reads like a present one.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::{DatabaseError, Table, View};
+use crate::metadata::database::{DatabaseError, PUT_BACK, Table, View};
 use crate::protocol::metadata::{Attributes, FileId, FileKind, FileLayout, LayoutChoice, Lengths, Lost, LotId, NewNode, Owner, TargetId};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -529,8 +529,10 @@ fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
         _ => VERSION,
     };
     let (what, advice) = match value.first() {
-        Some(version) if *version > newest => (format!("version {version}, this program knows {newest}"), "use the program that wrote it"),
-        _ => (format!("{} bytes", value.len()), "it is damaged, put back a copy of the whole database"),
+        Some(version) if *version > newest => {
+            (format!("version {version}, this program knows {newest}"), "use the program that wrote it".into())
+        }
+        _ => (format!("{} bytes", value.len()), format!("it is damaged, {PUT_BACK}")),
     };
     Error::new(ErrorKind::Io, format!("the metadata database has a row that cannot be read ({}, {what}): {advice}", shown_key(table, key)))
 }
@@ -538,10 +540,7 @@ fn unreadable(table: Table, key: &[u8], value: &[u8]) -> Error {
 /// A row that has to be there is not.
 pub(crate) fn missing(table: Table, key: &[u8], why: &str) -> Error {
     let row = shown_key(table, key);
-    Error::new(
-        ErrorKind::Io,
-        format!("the metadata database is damaged, a row is missing ({row}) {why}: put back a copy of the whole database"),
-    )
+    Error::new(ErrorKind::Io, format!("the metadata database is damaged, a row is missing ({row}) {why}: {PUT_BACK}"))
 }
 
 /// The bytes of a number that the store knows of itself, at `key`.

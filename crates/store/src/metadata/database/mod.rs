@@ -20,6 +20,9 @@ pub(crate) mod tests;
 use std::sync::{Arc, OnceLock};
 use thalweg_trace::TrackId;
 
+/// What to do about a database that is damaged.
+pub(crate) const PUT_BACK: &str = "put back a copy of the whole database";
+
 /// The tables. The number is the one on disk: never reuse one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]

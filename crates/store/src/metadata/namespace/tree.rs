@@ -2,7 +2,7 @@
 //! within one view or transaction.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::{Table, Transaction, View};
+use crate::metadata::database::{PUT_BACK, Table, Transaction, View};
 use crate::metadata::inode::{
     Entry, Inode, Intent, Node, decode, decode_inode, encode_inode, encode_intent, entry_key, id_key, id_of, missing,
 };
@@ -22,7 +22,7 @@ pub(crate) fn on<T>(place: &Place, result: Result<T>) -> Result<T> {
         // A name and what it stands for come and go together.
         let is_damage = e.kind() == ErrorKind::Stale && place.from == FileId::ROOT && !place.path.is_empty();
         let what = "the metadata database is damaged, a name is there and the row of what it stands for is not";
-        let damage = || Error::new(ErrorKind::Io, format!("{what} (table inodes, {}): put back a copy of the whole database", e.message()));
+        let damage = || Error::new(ErrorKind::Io, format!("{what} (table inodes, {}): {PUT_BACK}", e.message()));
         if is_damage { damage() } else { e }.on_file(shown_place(place))
     })
 }

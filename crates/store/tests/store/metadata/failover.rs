@@ -22,7 +22,7 @@ const SERVES: &str = "THALWEG_TEST_METADATA_SERVICE";
 const DATABASE: &str = "THALWEG_TEST_METADATA_DATABASE";
 /// How long a takeover may take: after a kill, and when nothing is said at all. (On a machine that does nothing else, 1 s and 11 s.)
 const AFTER_KILL: Duration = Duration::from_secs(5);
-pub(super) const AFTER_SILENCE: Duration = Duration::from_secs(15);
+const AFTER_SILENCE: Duration = Duration::from_secs(15);
 
 /// The other process: this test program again, and only this test of it.
 #[test]
@@ -133,6 +133,16 @@ pub(super) fn connect_within(config: &StoreConfig, timeout: Duration) -> Metadat
 pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_store::Result<()> {
     let choice = LayoutChoice::default();
     names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
+}
+
+/// Makes a name of which the active service hears nothing: the standby answers, in time.
+pub(super) fn is_followed_in_silence(names: &MetadataClient, path: &str, standby: &mut Service) {
+    let begun = Instant::now();
+    make(names, path).unwrap();
+    let took = begun.elapsed();
+    println!("the next name after {took:?}");
+    assert!(took < AFTER_SILENCE, "{took:?}");
+    standby.says("serving");
 }
 
 pub(super) fn names_of(names: &MetadataClient) -> Vec<String> {

@@ -6,7 +6,7 @@
 
 use super::schema::{APPEND, Owner, owner};
 use super::server::{Server, Trouble};
-use crate::metadata::database::DatabaseError;
+use crate::metadata::database::{DatabaseError, PUT_BACK};
 use postgres::{Client, Statement};
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -157,7 +157,7 @@ impl Link {
     /// The last change that the database has; refuses one that is not ours any more, or has lost what it could not lose.
     pub(super) fn check(&self, client: &mut Client) -> Result<u64, Trouble> {
         let Some(Owner { epoch, change, last, .. }) = owner(&self.server, client, self.store)? else {
-            let problem = "everything of this store is gone from it: put back a copy of the whole database";
+            let problem = format!("everything of this store is gone from it: {PUT_BACK}");
             return Err(Trouble::Refused(self.server.error(problem)));
         };
         if epoch != self.epoch {

@@ -15,7 +15,7 @@
 //! change, so that what is sent again, since its answer was lost, is carried out once.
 
 use super::server::{FENCED, Server, Trouble};
-use crate::metadata::database::{DatabaseError, Table};
+use crate::metadata::database::{DatabaseError, PUT_BACK, Table};
 use postgres::Client;
 
 /// The version of this format.
@@ -97,9 +97,6 @@ pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result
     })
 }
 
-/// What to do about what is damaged.
-pub(super) const PUT_BACK: &str = "put back a copy of the whole database";
-
 /// Whether all tables are there, the function, and the lease's row, which is the owner's.
 pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
     let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
@@ -113,14 +110,19 @@ pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Tr
     let row = client.query_one(sql, &[]).map_err(|e| server.trouble(&e))?;
     let (has_function, leased, owned): (bool, Option<i64>, Option<i64>) = (row.get(0), row.get(1), row.get(2));
     let refused = |problem: String| Err(Trouble::Refused(server.error(format!("{problem}: {PUT_BACK}"))));
-    match leased {
+    match (leased, owned) {
         _ if !has_function => refused("its function `apply` is gone".into()),
-        None => refused("its table `lease` is empty, it has one row".into()),
-        Some(leased) if owned.is_some_and(|owned| leased != owned) => {
-            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {}, they have the same", owned.unwrap_or(0)))
+        (None, _) => Err(no_lease(server)),
+        (Some(leased), Some(owned)) if leased != owned => {
+            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {owned}, they have the same"))
         }
-        Some(_) => Ok(()),
+        _ => Ok(()),
     }
+}
+
+/// The lease's row is gone.
+pub(super) fn no_lease(server: &Server) -> Trouble {
+    Trouble::Refused(server.error(format!("its table `lease` is empty, it has one row: {PUT_BACK}")))
 }
 
 /// Whether this user may do here what a service does, which begins with making the tables where it `is_made` not.

@@ -1,6 +1,6 @@
 //! Where the PostgreSQL server is, sessions on it, and what its errors mean here.
 
-use crate::metadata::database::DatabaseError;
+use crate::metadata::database::{DatabaseError, PUT_BACK};
 use postgres::config::{Host, TargetSessionAttrs};
 use postgres::error::SqlState;
 use postgres::{Client, Config, NoTls};
@@ -146,10 +146,10 @@ impl Server {
             code if *code == SqlState::INVALID_CATALOG_NAME => refused("make it with createdb"),
             // Its own checks of what is on its disk.
             code if [SqlState::DATA_CORRUPTED, SqlState::INDEX_CORRUPTED, SqlState::UNDEFINED_FILE].contains(code) => {
-                refused("its files are damaged: put back a copy of the whole database")
+                refused(&format!("its files are damaged: {PUT_BACK}"))
             }
             code if code.code().starts_with("42") || code.code().starts_with("3F") => {
-                refused("the schema thalweg is not whole: put back a copy of the whole database")
+                refused(&format!("the schema thalweg is not whole: {PUT_BACK}"))
             }
             _ => refused("its log says more"),
         }

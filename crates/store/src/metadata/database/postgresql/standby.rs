@@ -1,7 +1,7 @@
 //! Standing by: waiting until the active service is gone.
 
 use super::lease::STALE;
-use super::schema::{PUT_BACK, holders, owner};
+use super::schema::{holders, no_lease, owner};
 use super::server::{Server, Trouble};
 use crate::metadata::database::DatabaseError;
 use postgres::Client;
@@ -54,10 +54,7 @@ fn look(server: &Server, store: u64, session: &mut Option<Client>, seen: &mut Op
     // A beat that grows, and the lock; and which start of PostgreSQL it is.
     let is_held = format!("EXISTS (SELECT FROM {})", holders());
     let signs = format!("SELECT epoch, beat, pg_postmaster_start_time()::text, {is_held} FROM thalweg.lease");
-    let row = client.query_opt(&signs, &[]).map_err(|e| server.trouble(&e))?;
-    let Some(row) = row else {
-        return Err(Trouble::Refused(server.error(format!("its table `lease` is empty, it has one row: {PUT_BACK}"))));
-    };
+    let row = client.query_opt(&signs, &[]).map_err(|e| server.trouble(&e))?.ok_or_else(|| no_lease(server))?;
     let (epoch, beat, started, has_lock): (i64, i64, String, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));
     let seen = seen.get_or_insert_with(|| Seen { epoch, beat, since: Instant::now(), locked_in: started.clone() });
     if (seen.epoch, seen.beat) != (epoch, beat) {

@@ -1,7 +1,8 @@
 //! The end of the log: what a service finds at its start that was returned, and is not in the tables yet.
 
-use super::schema::{Owner, PUT_BACK};
+use super::schema::Owner;
 use super::server::{Server, Trouble};
+use crate::metadata::database::PUT_BACK;
 use crate::metadata::database::layers::Layer;
 use crate::metadata::database::log::next_record;
 use crate::metadata::database::replay::apply;
