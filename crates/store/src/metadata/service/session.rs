@@ -5,12 +5,12 @@ use super::cursors::Continued;
 use super::openings::Openings;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::database::{Stage, Watch};
+use crate::metadata::database::{Stage, Unwatched, Watch};
 use crate::metadata::locks::keeper::Life;
 use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
 use crate::protocol::locks::{LockOperation, LockReply};
-use crate::protocol::metadata::{Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
+use crate::protocol::metadata::{Closed, Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
 use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
 use std::sync::Arc;
@@ -72,10 +72,13 @@ pub(crate) struct ClientSession {
     witness: Option<u64>,
     /// The client's number, if it sends requests with numbers.
     client: Option<u64>,
+    /// What it has closed, as its last request said, where that is seen to when the request is answered.
+    later: Vec<Closed>,
 }
 
 impl Drop for ClientSession {
     fn drop(&mut self) {
+        self.close_later(&mut Unwatched);
         self.witness.iter().for_each(|number| self.service.witnesses.leave(*number));
         self.client.iter().for_each(|client| self.service.clients.leaves(&self.service.namespace, *client));
     }
@@ -90,8 +93,10 @@ impl Session for ClientSession {
             // What became of it is not known here any more. It is known to the next service that is active.
             Some(_) => Error::new(ErrorKind::Reset, error.to_string()),
             None => error,
-        })?;
-        exchange.reply(&reply)
+        });
+        let replied = reply.and_then(|reply| exchange.reply(&reply));
+        self.close_later(&mut Traced { about, begun: None, tracer: exchange.tracer });
+        replied
     }
 }
 
@@ -105,6 +110,7 @@ impl ClientSession {
             life: None,
             witness: None,
             client: None,
+            later: Vec::new(),
         }
     }
 
@@ -114,13 +120,26 @@ impl ClientSession {
         }
         // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
         self.service.namespace.database().is_usable()?;
-        self.open.close(watch, &request.closed)?;
+        self.close_later(watch);
+        match request.operation {
+            // A new name has nothing to do with what was closed, and whoever makes many files waits for each: in one directory with its lock held.
+            Operation::Create { existing: Existing::Refuse, .. } => self.later = request.closed,
+            _ => self.open.close(watch, &request.closed)?,
+        }
         request.number.iter().try_for_each(|number| self.comes(number))?;
         let reply = self.answer(request.operation, request.number, watch)?;
         Ok(match request.directory {
             Some(directory) => self.with_directory(reply, directory),
             None => reply,
         })
+    }
+
+    /// Closes what its last request has said, if that was not done before it was answered. A failure leaves the files' rows open, as if their
+    /// writer had gone.
+    fn close_later(&mut self, watch: &mut dyn Watch) {
+        if !self.later.is_empty() {
+            let _ = self.open.close(watch, &std::mem::take(&mut self.later));
+        }
     }
 
     /// An answer to a change, with the attributes that a directory has after it. One that has gone meanwhile has none.
