@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 use thalweg_store::client::walk::Walker;
-use thalweg_store::client::{DataClient, View};
+use thalweg_store::client::{DataClient, RequestMemory, View};
 use thalweg_store::limits;
 use thalweg_store::metadata::client::MetadataClient;
 use thalweg_store::metadata::locks::client::LockClient;
@@ -116,6 +116,8 @@ impl RequestCounts {
 pub(crate) struct Worker {
     /// Its tracer.
     pub tracer: Tracer,
+    /// What was received for a request whose bytes are all that is in it from its beginning on: a write.
+    pub received: Option<Arc<RequestMemory>>,
     /// Answers are put together here.
     pub out: Vec<u8>,
     /// The program's thread that asks now; 0 where it cannot be seen from here.
@@ -139,7 +141,7 @@ pub(crate) struct DirectoryAfter {
 impl Worker {
     /// One without anything yet.
     pub(crate) fn new(tracer: Tracer) -> Worker {
-        Worker { tracer, out: Vec::new(), thread: 0, began: Instant::now(), directory: None }
+        Worker { tracer, received: None, out: Vec::new(), thread: 0, began: Instant::now(), directory: None }
     }
 }
 

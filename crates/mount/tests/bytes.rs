@@ -42,6 +42,46 @@ fn bytes_come_back_whatever_the_sizes_of_reads_and_writes() {
     }
 }
 
+/// Large writes are sent from where the mount has received them, small ones from a copy: whichever came last is what is there, while all of them are
+/// under way and when they have arrived, and no thread's next request is received over bytes that have not left.
+#[test]
+fn large_writes_and_small_ones_over_each_other_leave_what_was_written_last() {
+    needs_mounts!();
+    const FILE_BYTES: usize = 6 << 20;
+    let stand = Stand::new(3);
+    let (m, other) = (stand.mount("m"), stand.mount("other"));
+    std::thread::scope(|scope| {
+        for writer in 0..4 {
+            let (m, other) = (&m, &other);
+            scope.spawn(move || {
+                let path = m.at(&format!("f{writer}"));
+                let (writes, source) = (File::create(&path).unwrap(), bytes(FILE_BYTES + 4096, writer));
+                let reads = File::open(&path).unwrap();
+                let mut expected = vec![0; FILE_BYTES];
+                writes.set_len(FILE_BYTES as u64).unwrap();
+                for n in 0..120 {
+                    let random =
+                        |at: usize, below: usize| u64::from_le_bytes(source[8 * (3 * n + at)..][..8].try_into().unwrap()) as usize % below;
+                    let most = [9_000, 2 << 20, 70_000, 600_000][random(0, 4)];
+                    let length = 1 + random(1, most);
+                    let (at, from) = (random(2, FILE_BYTES - length), n % 4096);
+                    writes.write_all_at(&source[from..from + length], at as u64).unwrap();
+                    expected[at..at + length].copy_from_slice(&source[from..from + length]);
+                    if n % 5 == 0 {
+                        let (from, to) = (at.saturating_sub(1000), (at + length + 1000).min(FILE_BYTES));
+                        let mut found = vec![0; to - from];
+                        reads.read_exact_at(&mut found, from as u64).unwrap();
+                        assert!(found == expected[from..to], "file {writer}, after write {n}");
+                    }
+                }
+                drop(writes);
+                assert!(fs::read(&path).unwrap() == expected, "file {writer}");
+                assert!(fs::read(other.at(&format!("f{writer}"))).unwrap() == expected, "file {writer}, seen by another client");
+            });
+        }
+    });
+}
+
 #[test]
 fn holes_read_as_zeroes_and_take_no_space() {
     needs_mounts!();

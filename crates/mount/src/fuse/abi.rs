@@ -11,6 +11,8 @@ pub(crate) const OLDEST_MINOR_VERSION: u32 = 33;
 pub(crate) const ROOT: u64 = 1;
 
 pub(crate) const IN_HEADER_BYTES: usize = 40;
+/// Bytes before those that are written, in a request to write.
+pub(crate) const WRITE_HEADER_BYTES: usize = IN_HEADER_BYTES + 40;
 pub(crate) const OUT_HEADER_BYTES: usize = 16;
 pub(crate) const PAGE_BYTES: usize = 4096;
 

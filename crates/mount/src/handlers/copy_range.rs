@@ -73,7 +73,7 @@ impl FileSystem {
                     // It was cut off meanwhile.
                     return Ok(());
                 }
-                to.shared.write(&mut w.tracer, &bytes, to_offset + done_bytes.get())?;
+                to.shared.write(&mut w.tracer, &bytes, to_offset + done_bytes.get(), None)?;
                 done_bytes.set(done_bytes.get() + bytes.len() as u64);
                 data_bytes += bytes.len() as u64;
             }
@@ -90,7 +90,7 @@ impl FileSystem {
             punched?;
         }
         if end > size_bytes {
-            to.shared.write(&mut w.tracer, &[0], end - 1)?;
+            to.shared.write(&mut w.tracer, &[0], end - 1, None)?;
         }
         Ok(())
     }

@@ -9,6 +9,9 @@ use thalweg_store::limits;
 use thalweg_store::protocol::io::{Allocate, Seek};
 use thalweg_trace::Tracer;
 
+/// Writes of at least so many bytes are sent from where they were received: those of one that is smaller are copied to be sent with others.
+const GIVEN_BYTES: usize = 256 << 10;
+
 impl FileSystem {
     /// Reads.
     pub(crate) fn read(&self, w: &mut Worker, handle: u64, offset: u64, length: u32) -> Answered<Answer> {
@@ -39,7 +42,9 @@ impl FileSystem {
         if flags & libc::O_APPEND as u32 != 0 && !of_map {
             let offset = self.append(w, &handle, bytes)?;
             self.merge_into_map(&handle, bytes, offset);
-        } else if let Err(error) = handle.shared.write(&mut w.tracer, bytes, offset) {
+        } else if let Err(error) =
+            handle.shared.write(&mut w.tracer, bytes, offset, w.received.as_ref().filter(|_| !of_map && bytes.len() >= GIVEN_BYTES))
+        {
             if !of_map {
                 return Err(error.into());
             }

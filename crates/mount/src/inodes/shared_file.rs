@@ -15,7 +15,7 @@
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, StoreFile, View};
+use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, RequestMemory, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
 use thalweg_store::{Error, Result};
@@ -179,12 +179,16 @@ impl SharedFile {
         self.file.read_as(tracer, offset, length, reader)
     }
 
-    /// Writes; the bytes may be on their way when it returns.
+    /// Writes; the bytes may be on their way when it returns. Those that are all that was received in `memory` are not copied: it is not
+    /// used again as long as others have it.
     ///
     /// # Errors
     /// A server's; or that of an earlier write, which had been answered.
-    pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
-        self.noted(bytes, offset, || self.file.write(tracer, bytes, offset))
+    pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64, memory: Option<&Arc<RequestMemory>>) -> Result<()> {
+        self.noted(bytes, offset, || match memory {
+            Some(memory) if self.file.give(tracer, memory, bytes.len(), offset)? => Ok(()),
+            _ => self.file.write(tracer, bytes, offset),
+        })
     }
 
     /// Writes at the end of the file: where that was. Nobody else appends meanwhile.

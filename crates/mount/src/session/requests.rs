@@ -16,6 +16,7 @@ use crate::inodes::local_changes::Touched;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_store::client::RequestMemory;
 
 /// Threads at most: past it, requests wait for one.
 const THREADS: usize = 512;
@@ -84,10 +85,18 @@ impl Requests {
     fn take_requests(self: &Arc<Requests>, device: &Arc<Device>, number: usize) {
         let tracer = self.files.mode.thread(&format!("mount {number}"));
         let mut worker = Worker::new(tracer);
-        let mut memory = vec![0; self.write_bytes + abi::PAGE_BYTES];
+        let mut memory = self.memory();
         loop {
+            let received_into = match Arc::get_mut(&mut memory) {
+                Some(own) => own,
+                // What was written is on its way.
+                None => {
+                    memory = self.memory();
+                    Arc::get_mut(&mut memory).expect("nobody else has it yet")
+                }
+            };
             let waiting = recording::wait(&mut worker.tracer);
-            let received = device.receive(&mut memory);
+            let received = device.receive(received_into.received(abi::WRITE_HEADER_BYTES));
             recording::waited(&mut worker.tracer, waiting);
             let was_last = self.idle.fetch_sub(1, Ordering::SeqCst) == 1;
             let length = match received {
@@ -101,8 +110,13 @@ impl Requests {
                     self.files.log.line(format_args!("a thread cannot be started: {error}"));
                 }
             }
-            match decode(&memory[..length]) {
-                Ok((header, operation)) => self.one(&mut worker, device, &header, operation),
+            // SAFETY: this thread alone writes to it, when nobody else has it.
+            match decode(&unsafe { memory.with_before(abi::WRITE_HEADER_BYTES) }[..length]) {
+                Ok((header, operation)) => {
+                    worker.received = matches!(operation, Some(Operation::Write { .. })).then(|| Arc::clone(&memory));
+                    self.one(&mut worker, device, &header, operation);
+                    worker.received = None;
+                }
                 Err(problem) => self.files.log.line(problem),
             }
             if self.idle.fetch_add(1, Ordering::SeqCst) >= IDLE {
@@ -110,6 +124,11 @@ impl Requests {
                 return;
             }
         }
+    }
+
+    /// For a request's bytes, which a write's are the whole of from its beginning on.
+    fn memory(&self) -> Arc<RequestMemory> {
+        self.files.data.budget().for_requests(abi::PAGE_BYTES, self.write_bytes)
     }
 
     fn one(&self, worker: &mut Worker, device: &Arc<Device>, header: &Header, operation: Option<Operation<'_>>) {

@@ -56,11 +56,15 @@ pub(crate) struct Share {
     number: u64,
 }
 
-/// The holder that a piece of memory was lent to.
-struct Holding {
+/// So many of a budget's bytes, lent to a holder for as long as this is there.
+pub(crate) struct Lent {
     budget: Arc<Budget>,
     number: u64,
+    bytes: u64,
 }
+
+/// Keeps memory that is part of no holder's share.
+struct Keeps(Arc<Budget>);
 
 impl Default for Budget {
     fn default() -> Budget {
@@ -82,6 +86,25 @@ impl Budget {
     /// Bytes that are lent.
     pub fn lent(&self) -> u64 {
         self.state.lock().lent_bytes
+    }
+
+    /// Memory of `bytes` bytes, and `before` that stand before it, for a thread that receives requests: part of no holder's share until it is
+    /// written from ([`Share::lend`]).
+    pub fn for_requests(self: &Arc<Self>, before: usize, bytes: usize) -> Arc<RequestMemory> {
+        let all = before + bytes;
+        let kept = self.state.lock().kept_of(all, self.total());
+        let bytes = kept.unwrap_or_else(|| RequestMemory::to_lend(all));
+        Arc::new(RequestMemory::lent(bytes, before, Box::new(Keeps(Arc::clone(self)))))
+    }
+
+    /// Keeps memory that has come back to be lent again, if there is not too much of that.
+    fn keep(&self, bytes: Bytes) {
+        let many = bytes.len() as u64;
+        let mut state = self.state.lock();
+        if state.kept_bytes + many <= KEPT_BYTES.min(self.total() / 4) {
+            state.kept_bytes += many;
+            state.kept.entry(bytes.len()).or_default().push(bytes);
+        }
     }
 
     /// A new holder.
@@ -110,6 +133,21 @@ impl Budget {
     }
 }
 
+impl State {
+    /// Memory of this size that has come back. Where there is none, and all of `total` bytes are lent or kept, none is kept any more: there
+    /// is going to be more.
+    fn kept_of(&mut self, bytes: usize, total: u64) -> Option<Bytes> {
+        let kept = self.kept.get_mut(&bytes).and_then(Vec::pop);
+        if kept.is_some() {
+            self.kept_bytes -= bytes as u64;
+        } else if self.lent_bytes + self.kept_bytes > total {
+            self.kept.clear();
+            self.kept_bytes = 0;
+        }
+        kept
+    }
+}
+
 fn keep(budget: &Weak<Budget>) {
     loop {
         std::thread::sleep(LOOKS_EVERY);
@@ -122,8 +160,16 @@ fn keep(budget: &Weak<Budget>) {
 impl Share {
     /// Memory of `bytes` bytes, with whatever is in it; `None`: there is none to be had now.
     pub(crate) fn take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
-        if let Some(memory) = self.try_take(bytes) {
-            return Some(memory);
+        let lent = self.lend(bytes)?;
+        let kept = self.budget.state.lock().kept_of(bytes, self.budget.total());
+        let bytes = kept.unwrap_or_else(|| RequestMemory::to_lend(bytes));
+        Some(Arc::new(RequestMemory::lent(bytes, 0, Box::new(lent))))
+    }
+
+    /// So many bytes of its own memory count as lent; `None`: there are none to be had now.
+    pub(crate) fn lend(&self, bytes: usize) -> Option<Lent> {
+        if let Some(lent) = self.try_lend(bytes) {
+            return Some(lent);
         }
         let others: Vec<Arc<dyn Window>> = {
             let state = self.budget.state.lock();
@@ -131,10 +177,10 @@ impl Share {
             others.filter_map(|(_, holder)| holder.window.upgrade()).collect()
         };
         others.iter().for_each(|window| window.relieve());
-        self.try_take(bytes)
+        self.try_lend(bytes)
     }
 
-    fn try_take(&self, bytes: usize) -> Option<Arc<RequestMemory>> {
+    fn try_lend(&self, bytes: usize) -> Option<Lent> {
         let mut guard = self.budget.state.lock();
         let state = &mut *guard;
         let (wanted, total) = (bytes as u64, self.budget.total());
@@ -147,16 +193,7 @@ impl Share {
         }
         mine.lent_bytes += wanted;
         state.lent_bytes = lent;
-        let kept = state.kept.get_mut(&bytes).and_then(Vec::pop);
-        if kept.is_some() {
-            state.kept_bytes -= wanted;
-        } else if state.lent_bytes + state.kept_bytes > total {
-            state.kept.clear();
-            state.kept_bytes = 0;
-        }
-        drop(guard);
-        let holding = Holding { budget: Arc::clone(&self.budget), number: self.number };
-        Some(Arc::new(RequestMemory::lent(kept.unwrap_or_else(|| RequestMemory::to_lend(bytes)), Box::new(holding))))
+        Some(Lent { budget: Arc::clone(&self.budget), number: self.number, bytes: wanted })
     }
 }
 
@@ -166,18 +203,25 @@ impl Drop for Share {
     }
 }
 
-impl Lender for Holding {
-    fn give_back(&self, bytes: Bytes) {
-        let many = bytes.len() as u64;
+impl Drop for Lent {
+    fn drop(&mut self) {
         let mut state = self.budget.state.lock();
-        state.lent_bytes -= many;
+        state.lent_bytes -= self.bytes;
         if let Some(holder) = state.holders.get_mut(&self.number) {
-            holder.lent_bytes -= many;
+            holder.lent_bytes -= self.bytes;
         }
-        if state.kept_bytes + many <= KEPT_BYTES.min(self.budget.total() / 4) {
-            state.kept_bytes += many;
-            state.kept.entry(bytes.len()).or_default().push(bytes);
-        }
+    }
+}
+
+impl Lender for Lent {
+    fn give_back(&self, bytes: Bytes) {
+        self.budget.keep(bytes);
+    }
+}
+
+impl Lender for Keeps {
+    fn give_back(&self, bytes: Bytes) {
+        self.0.keep(bytes);
     }
 }
 

@@ -7,6 +7,7 @@
 //!
 //! An *unbuffered* file keeps nothing: every read and write takes its round trip.
 
+mod extent;
 mod read_ahead;
 mod streams;
 mod window;
@@ -15,6 +16,7 @@ mod write_behind;
 pub use read_ahead::{AheadCounters, AheadOptions, ReadAhead, View};
 pub use write_behind::{BehindOptions, WriteBehind};
 
+use crate::client::engine::memory::RequestMemory;
 use crate::client::file::StoreFile;
 use crate::client::lengths::lost_bytes;
 use crate::client::losses::Unreported;
@@ -130,6 +132,17 @@ impl BufferedFile {
         let written = behind.write(tracer, bytes, offset);
         ahead.forget(&range_of(offset, bytes.len()));
         written
+    }
+
+    /// As [`WriteBehind::give`]: `false`: they are to be written.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn give(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, length: usize, offset: u64) -> Result<bool> {
+        let Some(Windows { ahead, behind }) = &self.windows else { return Ok(false) };
+        let given = behind.give(tracer, memory, length, offset);
+        ahead.forget(&range_of(offset, length));
+        given
     }
 
     /// Writes all of `bytes` at `offset`; they are at the servers when it returns.

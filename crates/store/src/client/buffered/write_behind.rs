@@ -15,6 +15,7 @@
 //!
 //! **Memory** is of the budget that all windows share ([`crate::client::budget`]); when there is none, a write is written through.
 
+use super::extent::{Extent, SentExtent};
 use super::window::{Sent, ask, chunk_bytes, overlap, spread};
 use crate::client::budget::{Share, Window};
 use crate::client::engine::flow::{Endpoint, Flow, Moving};
@@ -32,8 +33,6 @@ use thalweg_trace::{SpanFields, SpanKind, Tracer, TrackId};
 
 /// Bytes of an extent for small writes here and there.
 const SMALL_BYTES: u64 = 64 << 10;
-/// Separate pieces in an extent; with more it is sent.
-const PIECES: usize = 128;
 
 /// How a file is written behind.
 #[derive(Clone, Debug)]
@@ -88,59 +87,6 @@ struct State {
     last: Option<TrackId>,
 }
 
-/// An aligned piece of the file that is being filled.
-struct Extent {
-    start: u64,
-    memory: Arc<RequestMemory>,
-    /// What was written, in order, with gaps between.
-    pieces: Vec<Range<u64>>,
-    since: Instant,
-}
-
-/// An extent that has left.
-struct SentExtent {
-    number: u64,
-    start: u64,
-    pieces: Vec<Range<u64>>,
-    memory: Arc<RequestMemory>,
-    has_left: bool,
-}
-
-impl Extent {
-    fn end(&self) -> u64 {
-        self.start + self.memory.len() as u64
-    }
-
-    /// Takes bytes that lie within it.
-    fn fill(&mut self, bytes: &[u8], offset: u64) {
-        let at = (offset - self.start) as usize;
-        // SAFETY: an extent that is being filled is known to the holder of the state's lock alone.
-        unsafe { self.memory.part_mut(at..at + bytes.len()) }.copy_from_slice(bytes);
-        add(&mut self.pieces, offset..offset + bytes.len() as u64);
-    }
-
-    fn is_full(&self) -> bool {
-        self.pieces.len() > PIECES || matches!(&self.pieces[..], [one] if one.start == self.start && one.end == self.end())
-    }
-}
-
-impl SentExtent {
-    fn overlaps(&self, range: &Range<u64>) -> bool {
-        self.pieces.iter().any(|piece| !overlap(piece, range).is_empty())
-    }
-}
-
-/// Adds a range to a list of ranges in order, merging those that touch.
-fn add(pieces: &mut Vec<Range<u64>>, range: Range<u64>) {
-    let from = pieces.partition_point(|piece| piece.end < range.start);
-    let to = pieces.partition_point(|piece| piece.start <= range.end);
-    let merged = match pieces[from..to] {
-        [] => range,
-        ref touched => range.start.min(touched[0].start)..range.end.max(touched[touched.len() - 1].end),
-    };
-    pieces.splice(from..to, [merged]);
-}
-
 impl WriteBehind {
     /// Writes behind into this file.
     pub fn new(file: Arc<StoreFile>, options: &BehindOptions) -> Arc<WriteBehind> {
@@ -172,20 +118,13 @@ impl WriteBehind {
     /// An earlier write's, naming server and file; that of this write only where it is written through.
     pub fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<()> {
         let inner = &*self.inner;
-        let path = inner.file.handle().path();
-        if offset.checked_add(bytes.len() as u64).is_none_or(|end| end > limits::FILE_BYTES) {
-            let problem = format!("{} bytes at {offset} end past the largest file (2^63 - 1 bytes)", bytes.len());
-            return Err(Error::new(ErrorKind::TooLarge, problem).on_file(path));
-        }
+        inner.check_end(bytes.len(), offset)?;
         let whole = tracer.begin();
         let mut state = inner.state.lock();
         let is_sequential = offset == state.last_end;
         let (mut rest, mut at) = (bytes, offset);
         while !rest.is_empty() {
-            state = inner.let_go(state, tracer);
-            if let Some(error) = &state.error {
-                return Err(error.clone().on_file(path));
-            }
+            state = inner.may_write(state, tracer)?;
             if let Some(taken) = state.fill(inner, rest, at) {
                 (rest, at) = (&rest[taken..], at + taken as u64);
                 continue;
@@ -196,14 +135,8 @@ impl WriteBehind {
             let memory = has_room.then(|| inner.share.take(wanted as usize)).flatten();
             if let Some(memory) = memory {
                 state.open(inner, at / wanted * wanted, memory);
-            } else if !state.sent.is_empty() {
-                state = inner.wait(state, tracer);
-                if patience::is_left() {
-                    // What others write from here on must not be overtaken by these bytes.
-                    return Err(Error::new(ErrorKind::Cancelled, "its writer has gone").on_file(path));
-                }
-            } else if !state.open.is_empty() {
-                state.send_all(inner);
+            } else if !state.is_clean() {
+                state = inner.make_room(state, tracer)?;
             } else {
                 drop(state);
                 inner.file.write_traced(tracer, rest, at)?;
@@ -216,6 +149,43 @@ impl WriteBehind {
         let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(bytes.len() as u64), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
         Ok(())
+    }
+
+    /// The same of the first `length` bytes of `memory`, which are not copied: nobody changes them as long as others have that memory, too.
+    /// `false`: there is no room for them, and they are to be written.
+    ///
+    /// # Errors
+    /// As [`WriteBehind::write`].
+    pub fn give(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, length: usize, offset: u64) -> Result<bool> {
+        let inner = &*self.inner;
+        inner.check_end(length, offset)?;
+        let whole = tracer.begin();
+        let held_bytes = memory.len() as u64;
+        let mut state = inner.state.lock();
+        let lent = loop {
+            state = inner.may_write(state, tracer)?;
+            let has_room = state.held_bytes + held_bytes <= inner.window_bytes;
+            if let Some(lent) = has_room.then(|| inner.share.lend(memory.len())).flatten() {
+                break lent;
+            }
+            if state.is_clean() {
+                return Ok(false);
+            }
+            state = inner.make_room(state, tracer)?;
+        };
+        let range = offset..offset + length as u64;
+        // Of two writes of one byte the older one leaves first.
+        for start in state.open_in(&range) {
+            state.send(inner, start);
+        }
+        state.held_bytes += held_bytes;
+        state.last_end = range.end;
+        let (pieces, memory) = (vec![range], Arc::clone(memory));
+        state.send_extent(inner, SentExtent { number: 0, start: offset, pieces, memory, has_left: false, _lent: Some(lent) });
+        drop(inner.let_go(state, tracer));
+        let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(length as u64), ..SpanFields::default() };
+        tracer.end(whole, SpanKind::AppRequest, about);
+        Ok(true)
     }
 
     /// Waits until everything that was written before is on the servers.
@@ -246,8 +216,7 @@ impl WriteBehind {
     pub fn flush_range(&self, tracer: &mut Tracer, range: &Range<u64>) {
         let inner = &*self.inner;
         let mut state = inner.state.lock();
-        let open = state.open.values().filter(|e| e.pieces.iter().any(|p| !overlap(p, range).is_empty()));
-        for start in open.map(|extent| extent.start).collect::<Vec<_>>() {
+        for start in state.open_in(range) {
             state.send(inner, start);
         }
         let last = state.number;
@@ -388,10 +357,25 @@ impl State {
             self.held_bytes -= memory.len() as u64;
             return;
         }
+        self.send_extent(inner, SentExtent { number: 0, start, pieces, memory, has_left: false, _lent: None });
+    }
+
+    fn send_extent(&mut self, inner: &Inner, extent: SentExtent) {
         self.number += 1;
         inner.file.changing();
-        self.sent.push_back(SentExtent { number: self.number, start, pieces, memory, has_left: false });
+        self.sent.push_back(SentExtent { number: self.number, ..extent });
         self.leave(inner);
+    }
+
+    /// Whether everything is on servers.
+    fn is_clean(&self) -> bool {
+        self.sent.is_empty() && self.open.is_empty()
+    }
+
+    /// Where the extents begin that are being filled and have bytes of this range.
+    fn open_in(&self, range: &Range<u64>) -> Vec<u64> {
+        let open = self.open.values().filter(|e| e.pieces.iter().any(|p| !overlap(p, range).is_empty()));
+        open.map(|extent| extent.start).collect()
     }
 
     /// Everything that overlaps nothing older leaves.
@@ -441,6 +425,45 @@ impl Inner {
             state = self.state.lock();
         }
         state
+    }
+
+    /// # Errors
+    /// [`ErrorKind::TooLarge`].
+    fn check_end(&self, length: usize, offset: u64) -> Result<()> {
+        if offset.checked_add(length as u64).is_none_or(|end| end > limits::FILE_BYTES) {
+            let problem = format!("{length} bytes at {offset} end past the largest file (2^63 - 1 bytes)");
+            return Err(Error::new(ErrorKind::TooLarge, problem).on_file(self.file.handle().path()));
+        }
+        Ok(())
+    }
+
+    /// What is to leave leaves.
+    ///
+    /// # Errors
+    /// An earlier write's.
+    fn may_write<'a>(&'a self, state: MutexGuard<'a, State>, tracer: &mut Tracer) -> Result<MutexGuard<'a, State>> {
+        let state = self.let_go(state, tracer);
+        match &state.error {
+            Some(error) => Err(error.clone().on_file(self.file.handle().path())),
+            None => Ok(state),
+        }
+    }
+
+    /// Waits for something that is on its way; if nothing is, everything leaves.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Cancelled`]: who writes has gone meanwhile.
+    fn make_room<'a>(&'a self, mut state: MutexGuard<'a, State>, tracer: &mut Tracer) -> Result<MutexGuard<'a, State>> {
+        if state.sent.is_empty() {
+            state.send_all(self);
+            return Ok(state);
+        }
+        let state = self.wait(state, tracer);
+        if patience::is_left() {
+            // What others write from here on must not be overtaken by these bytes.
+            return Err(Error::new(ErrorKind::Cancelled, "its writer has gone").on_file(self.file.handle().path()));
+        }
+        Ok(state)
     }
 
     /// Waits until something has arrived.
@@ -513,28 +536,13 @@ impl Window for Inner {
 mod tests {
     use super::*;
 
-    #[test]
-    fn ranges_that_touch_become_one() {
-        let mut pieces = Vec::new();
-        for range in [10..20, 30..40, 0..5, 20..25, 26..27, 24..31, 5..10] {
-            add(&mut pieces, range);
-        }
-        assert_eq!(pieces, std::slice::from_ref(&(0..40)));
-        add(&mut pieces, 50..60);
-        add(&mut pieces, 45..48);
-        assert_eq!(pieces, [0..40, 45..48, 50..60]);
-        add(&mut pieces, 47..52);
-        assert_eq!(pieces, [0..40, 45..60]);
-    }
-
-    #[test]
-    fn what_overlaps_something_on_its_way_waits_for_it_and_nothing_else_does() {
+    /// A file whose server takes connections, and never answers: what has left stays on its way.
+    fn behind() -> (Arc<WriteBehind>, std::net::TcpListener) {
         use crate::client::{DataClient, FileHandle};
         use crate::protocol::io::{FileId, TargetId};
         use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry};
         use crate::trust::{Credential, Credentials};
         use crate::wire::Connect;
-        // Takes connections, and never answers: what has left stays on its way.
         let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let server = ServerEntry { name: "io0".into(), node: String::new(), address: silent.local_addr().unwrap().to_string() };
         let target = TargetEntry { target: TargetId(0), server: 0, directory: String::new() };
@@ -543,17 +551,45 @@ mod tests {
         let data = Arc::new(DataClient::new(StoreMap { store: 1, servers: vec![server], targets: vec![target] }, &options));
         let layout = thalweg_layout::Layout::new(&thalweg_layout::Spec::new("basic_dist"), None, 1).unwrap();
         let handle = FileHandle::new(FileId(1), "/file", layout, vec![TargetId(0)]).unwrap();
-        let behind = WriteBehind::new(Arc::new(StoreFile::new(data, handle)), &BehindOptions::default());
+        (WriteBehind::new(Arc::new(StoreFile::new(data, handle)), &BehindOptions::default()), silent)
+    }
+
+    fn have_left(behind: &WriteBehind) -> Vec<bool> {
+        behind.inner.state.lock().sent.iter().map(|extent| extent.has_left).collect()
+    }
+
+    #[test]
+    fn what_overlaps_something_on_its_way_waits_for_it_and_nothing_else_does() {
+        let (behind, _silent) = behind();
         let chunk = vec![1; behind.inner.chunk_bytes as usize];
         let mut off = Tracer::off();
         for offset in [0, 0, chunk.len() as u64, 0] {
             behind.write(&mut off, &chunk, offset).unwrap();
         }
-        let has_left: Vec<bool> = behind.inner.state.lock().sent.iter().map(|extent| extent.has_left).collect();
-        assert_eq!(has_left, [true, false, true, false]);
+        assert_eq!(have_left(&behind), [true, false, true, false]);
         let first = behind.inner.state.lock().sent[0].number;
         behind.inner.arrived(first, Ok(()), None);
-        let has_left: Vec<bool> = behind.inner.state.lock().sent.iter().map(|extent| extent.has_left).collect();
-        assert_eq!(has_left, [true, true, false]);
+        assert_eq!(have_left(&behind), [true, true, false]);
+    }
+
+    #[test]
+    fn what_is_given_leaves_from_where_it_is_after_what_it_overlaps_and_is_held_until_it_has_arrived() {
+        let (behind, _silent) = behind();
+        let (budget, mut off) = (Arc::clone(behind.file().data().budget()), Tracer::off());
+        behind.write(&mut off, &[1; 100], 50).unwrap();
+        let mut memory = budget.for_requests(8, 1 << 20);
+        Arc::get_mut(&mut memory).unwrap().received(8)[8..].fill(2);
+        let before = budget.lent();
+        assert!(behind.give(&mut off, &memory, 1000, 100).unwrap());
+        assert_eq!(have_left(&behind), [true, false], "what was written before is on its way, and this waits for it");
+        assert_eq!(behind.dirty_end(), Some(1100));
+        let (own, _) = behind.inner.state.lock().own(&(90..110));
+        assert_eq!(own, [(90, vec![1; 20]), (100, vec![2; 10])]);
+        assert_eq!((Arc::strong_count(&memory), budget.lent() - before), (2, 1 << 20));
+        let numbers: Vec<u64> = behind.inner.state.lock().sent.iter().map(|extent| extent.number).collect();
+        numbers.into_iter().for_each(|number| behind.inner.arrived(number, Ok(()), None));
+        assert_eq!((behind.dirty_end(), behind.inner.state.lock().held_bytes, budget.lent()), (None, 0, before));
+        // Its flow has the memory as long as its task waits in a connection's queue.
+        assert!(Arc::get_mut(&mut memory).is_none());
     }
 }

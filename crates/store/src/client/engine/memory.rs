@@ -8,6 +8,8 @@ use std::ops::Range;
 /// it alone. The flow keeps it alive.
 pub struct RequestMemory {
     bytes: Bytes,
+    /// Bytes before its own.
+    before: usize,
     /// Who has it back when nobody needs it any more.
     lender: Option<Box<dyn Lender>>,
 }
@@ -31,12 +33,12 @@ impl RequestMemory {
         let zeroed: Box<[u8]> = vec![0; length].into_boxed_slice();
         // SAFETY: UnsafeCell<u8> has the layout of u8, and the box is the only owner.
         let bytes = unsafe { Box::from_raw(Box::into_raw(zeroed) as *mut [UnsafeCell<u8>]) };
-        RequestMemory { bytes, lender: None }
+        RequestMemory { bytes, before: 0, lender: None }
     }
 
-    /// Memory of a budget's, with whatever is in it.
-    pub(in crate::client) fn lent(bytes: Bytes, lender: Box<dyn Lender>) -> RequestMemory {
-        RequestMemory { bytes, lender: Some(lender) }
+    /// Memory of a budget's, with whatever is in it; the first `before` bytes do not count.
+    pub(in crate::client) fn lent(bytes: Bytes, before: usize, lender: Box<dyn Lender>) -> RequestMemory {
+        RequestMemory { bytes, before, lender: Some(lender) }
     }
 
     /// Memory for a budget to lend.
@@ -46,12 +48,29 @@ impl RequestMemory {
 
     /// How many bytes.
     pub fn len(&self) -> usize {
-        self.bytes.len()
+        self.bytes.len() - self.before
     }
 
     /// Whether it has none.
     pub fn is_empty(&self) -> bool {
-        self.bytes.is_empty()
+        self.len() == 0
+    }
+
+    /// All of it, with `before` bytes that stand before it, for its only owner to receive into.
+    pub fn received(&mut self, before: usize) -> &mut [u8] {
+        let cells = &mut self.bytes[self.before - before..];
+        // SAFETY: UnsafeCell<u8> has the layout of u8, and the borrow is exclusive.
+        unsafe { &mut *(std::ptr::from_mut(cells) as *mut [u8]) }
+    }
+
+    /// The bytes from `before` before it on.
+    ///
+    /// # Safety
+    /// Nobody writes them while the slice is in use.
+    pub unsafe fn with_before(&self, before: usize) -> &[u8] {
+        let cells = &self.bytes[self.before - before..];
+        // SAFETY: in bounds by the slicing above; not written meanwhile, as the caller promises.
+        unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) }
     }
 
     /// Part of it, for reading.
@@ -59,7 +78,7 @@ impl RequestMemory {
     /// # Safety
     /// Nobody writes this part while the slice is in use.
     pub unsafe fn part(&self, range: Range<usize>) -> &[u8] {
-        let cells = &self.bytes[range];
+        let cells = &self.bytes[self.before..][range];
         // SAFETY: in bounds by the slicing above; not written meanwhile, as the caller promises.
         unsafe { std::slice::from_raw_parts(cells.as_ptr().cast(), cells.len()) }
     }
@@ -70,7 +89,7 @@ impl RequestMemory {
     /// Nobody else reads or writes this part while the slice is in use.
     #[allow(clippy::mut_from_ref)]
     pub unsafe fn part_mut(&self, range: Range<usize>) -> &mut [u8] {
-        let cells = &self.bytes[range];
+        let cells = &self.bytes[self.before..][range];
         // SAFETY: in bounds by the slicing above; nobody else's meanwhile, as the caller promises.
         unsafe { std::slice::from_raw_parts_mut(UnsafeCell::raw_get(cells.as_ptr()), cells.len()) }
     }
