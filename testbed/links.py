@@ -147,11 +147,12 @@ class Pair:
 
 class Bridge:
     """`names` become hosts on one bridge; what a host sends to itself costs no link. Both directions of a link carry the same rate:
-    the host's end shapes what it sends, the bridge's end what it receives."""
+    the host's end shapes what it sends, the bridge's end what it receives. Each end holds `queue_s` of it; what does not fit is lost."""
 
-    def __init__(self, prefix, names, bits_per_s=None):
+    def __init__(self, prefix, names, bits_per_s=None, queue_s=QUEUE_S):
         self.device = f"b{os.getpid()}"
         self.bits_per_s = bits_per_s
+        self.queue_s = queue_s
         self.hosts = [Host(name, BRIDGE_NETWORK.format(own_number(), 1 + at), f"{prefix}-{name}") for at, name in enumerate(names)]
 
     def __enter__(self):
@@ -173,7 +174,7 @@ class Bridge:
         host.run("ip", "address", "add", f"{host.address}/24", "dev", DEVICE)
         host.run("ip", "link", "set", DEVICE, "up")
         if self.bits_per_s:
-            words = token_bucket(self.bits_per_s, QUEUE_S)
+            words = token_bucket(self.bits_per_s, self.queue_s)
             shape(host, words)
             shell.run("tc", "qdisc", "replace", "dev", port, "root", *words)
 

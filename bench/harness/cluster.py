@@ -9,7 +9,7 @@ import signal
 from contextlib import ExitStack
 
 from testbed.disks import Disk
-from testbed.links import Bridge
+from testbed.links import QUEUE_S, Bridge
 from testbed.processes import Process
 from testbed.scratch import Scratch
 
@@ -34,22 +34,25 @@ SERVER_TOML = """
 name = "io{number}"
 node = "{node}"
 address = "{address}:{port}"
-targets = ["{disk}/target"]
+targets = ["{directory}/target"]
 """
 
 
 class Cluster:
-    """Entered, a store runs on `nodes` nodes; `disk` and `link` are in bytes per second (`link` None: as fast as the machine)."""
+    """Entered, a store runs on `nodes` nodes; `disk` and `link` are in bytes per second (None: as fast as the machine, the disk in memory). A port
+    holds `queue_s` of its link. `clients` further nodes have no server."""
 
-    def __init__(self, program, nodes, disk, link, image_bytes):
+    def __init__(self, program, nodes, disk, link, image_bytes=None, queue_s=QUEUE_S, clients=0):
         self.program = program
         self.scratch = Scratch(PREFIX)
         self.directory = self.scratch.directory
         self.store = os.path.join(self.directory, "store.toml")
         self.disk_rate = disk
         names = [f"n{number}" for number in range(nodes)]
-        self.bridge = Bridge(self.scratch.name, names, link * 8 if link else None)
-        self.disks = [Disk(name, self.directory, image_bytes=image_bytes) for name in names]
+        others = [f"c{number}" for number in range(clients)]
+        self.bridge = Bridge(self.scratch.name, names + others, link * 8 if link else None, queue_s)
+        self.hosts, self.clients = self.bridge.hosts[:nodes], self.bridge.hosts[nodes:]
+        self.disks = [Disk(name, self.directory, image_bytes=image_bytes) for name in names] if disk else []
         self.undo = ExitStack()
 
     def __enter__(self):
@@ -74,11 +77,6 @@ class Cluster:
             disk.slow(read=int(self.disk_rate), write=int(self.disk_rate))
 
     @property
-    def hosts(self):
-        """The nodes' hosts, in order."""
-        return self.bridge.hosts
-
-    @property
     def run_on(self):
         """What starts a command on the node `{node}`."""
         return f"nsenter --net=/run/netns/{self.scratch.name}-{{node}}"
@@ -86,8 +84,9 @@ class Cluster:
     def _write_store(self):
         first = self.hosts[0]
         text = STORE_TOML.format(store=STORE, address=first.address, port=METADATA_PORT, directory=self.directory, node=first.name)
-        for number, (host, disk) in enumerate(zip(self.hosts, self.disks, strict=True)):
-            text += SERVER_TOML.format(number=number, node=host.name, address=host.address, port=SERVER_PORT, disk=disk.path)
+        for number, host in enumerate(self.hosts):
+            directory = os.path.join(self.directory, host.name)
+            text += SERVER_TOML.format(number=number, node=host.name, address=host.address, port=SERVER_PORT, directory=directory)
         with open(self.store, "w") as out:
             out.write(text)
 

@@ -1,5 +1,6 @@
 """docs/BENCH.md from the results: what was asked, what was reached, on which machine, every case's table."""
 
+from bench.harness import one_more
 from bench.harness.cases import CASES
 
 INTRODUCTION = """# How fast it is, beside what
@@ -29,6 +30,12 @@ For the raw stream and GridFTP the fastest of several settings is chosen first, 
 on the loopback device: a store encrypts as between machines. Lots and floods are measured in clear (`--plain`). A flood is one process
 (`bench/loops/strangers`) that connects to all servers of the store in turn, as fast as it can, and says what no client says, or nothing; it shares the processors,
 so that the same flood at another program stands beside it. A handshake is from a connected socket until the client may send.
+
+**One more server.** Twenty situations, each with N servers and with N + 1 in turn, N from 1 to 5, all files in memory. *A slow target*: disks of 200 MiB/s
+(`up --emulate`), the added one of 50. *An imbalance*: half of the bytes on the first server, whatever their number. *A busy client*: on one processor,
+beside four busy loops. *Many to one*: four clients of one machine read from all servers at once, each server over a link of 1 Gb/s, through one port of 1 Gb/s that holds 250 KB. Asked: the
+interval of the ratio of rates reaches 1 (and does not begin below 0.90), or else `thalweg explain` of three recordings of N + 1 servers, both ends, names in each of them what was built in, first: cause, server and
+device; this is checked by machine.
 
 With `--sync`, commands that cannot promise durability are followed by `sync FILE`, inside the timed command.
 """
@@ -92,6 +99,9 @@ def _summary(documents):
 def _bar_line(title, bar):
     word = "met" if bar["met"] else ("below the aim" if bar["aim"] else "**missed**")
     word = "cannot tell" if bar.get("cannot_tell") else word
+    if "word" in bar:
+        needed = [] if bar["word"] in one_more.NOT_SLOWER else ["; ".join(bar["said"]) or "nothing said"]
+        word = ": ".join([word, bar["word"], *needed])
     asked = f"aim {bar['wanted']}" if bar["aim"] else bar["wanted"]
     median, low, high = (figure(bar[key], bar.get("places", 2)) for key in ("median", "low", "high"))
     return f"| {title} | {bar['what']} | {asked} | {median} | {low} – {high} | {word} |"

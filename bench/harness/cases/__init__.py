@@ -15,6 +15,7 @@ from bench.harness.cases.databases import listing_on_each, small_files_on_each
 from bench.harness.cases.explaining import explaining
 from bench.harness.cases.lots import large, small
 from bench.harness.cases.mounted import mounted
+from bench.harness.cases.one_more import one_more_server
 from bench.harness.cases.recording import recording
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files, small_files_mounted
@@ -59,6 +60,7 @@ CASES = [
     Case("names-small", "Small files in with names in PostgreSQL and in redb", small_files_on_each),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
     Case("servers-out", "1, 2, 4 and 8 servers, copy out, 256 MiB", partial(server_counts, "out", 256 * MIB)),
+    Case("one-more", "One more server is not slower, or the explanation says why", one_more_server),
     Case("tls-in", "Encrypted and in clear beyond loopback, copy in, 256 MiB, in memory", partial(encrypted, "in", 256 * MIB)),
     Case("tls-out", "Encrypted and in clear beyond loopback, copy out, 256 MiB, in memory", partial(encrypted, "out", 256 * MIB)),
     Case("tls-handshake", "Handshakes of TLS", handshakes),

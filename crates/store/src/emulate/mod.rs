@@ -30,6 +30,8 @@ use thalweg_trace::numbers;
 pub struct Emulation {
     /// Bytes per second of each target.
     pub disk_bytes_per_s: Option<u64>,
+    /// One target has another rate.
+    pub odd_disk: Option<OddDisk>,
     /// What a target takes besides, for each request that does not begin where its last one ended, nanoseconds.
     pub seek_ns: u64,
     /// Bytes per second of each server's link, in each direction.
@@ -38,11 +40,21 @@ pub struct Emulation {
     pub rtt_ns: u64,
 }
 
+/// The target whose disk is not like the others': one slow disk among fast ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OddDisk {
+    /// Its number in the store.
+    pub target: u32,
+    /// Bytes per second.
+    pub bytes_per_s: u64,
+}
+
 /// What `--emulate` takes.
-const EXPECTED: &str = "expected disk=RATE, seek=TIME, link=RATE and rtt=TIME, or some of them, like disk=200MiB/s,link=2Gb/s,rtt=0.2ms";
+const EXPECTED: &str =
+    "expected disk=RATE, disk.TARGET=RATE, seek=TIME, link=RATE and rtt=TIME, or some of them, like disk=200MiB/s,link=2Gb/s,rtt=0.2ms";
 
 impl Emulation {
-    /// Reads `disk=RATE,seek=TIME,link=RATE,rtt=TIME`, each at most once.
+    /// Reads `disk=RATE,disk.TARGET=RATE,seek=TIME,link=RATE,rtt=TIME`, each at most once.
     ///
     /// # Errors
     /// Says which part is wrong, and what was expected.
@@ -59,21 +71,49 @@ impl Emulation {
                 "link" => emulation.link_bytes_per_s = Some(rate(name, value)?),
                 "seek" => emulation.seek_ns = time(name, value)?,
                 "rtt" => emulation.rtt_ns = time(name, value)?,
-                _ => return Err(format!("`{name}`: {EXPECTED}")),
+                _ => match name.strip_prefix("disk.") {
+                    Some(target) => emulation.set_odd_disk(target, rate(name, value)?)?,
+                    None => return Err(format!("`{name}`: {EXPECTED}")),
+                },
             }
             seen.push(name);
         }
         if emulation.seek_ns > 0 && emulation.disk_bytes_per_s.is_none() {
             return Err("`seek` is of an emulated disk: give disk=RATE too".to_owned());
         }
+        if let Some(odd) = emulation.odd_disk.filter(|_| emulation.disk_bytes_per_s.is_none()) {
+            return Err(format!("`disk.{}` is unlike the other targets' disks: give disk=RATE, what those are, too", odd.target));
+        }
         Ok(emulation)
     }
 
-    /// The disk of each target in words; `None`: the machine's own.
-    pub fn disk(&self) -> Option<String> {
+    /// Notes that this target's disk has a rate of its own.
+    fn set_odd_disk(&mut self, target: &str, bytes_per_s: u64) -> Result<(), String> {
+        let expected = || format!("`disk.{target}`: expected the number of a target after `disk.`, like disk.3=50MiB/s");
+        let number = target.parse().map_err(|_| expected())?;
+        if let Some(odd) = self.odd_disk {
+            return Err(format!("`disk.{target}`: one target can have a disk unlike the others', and target {} has", odd.target));
+        }
+        self.odd_disk = Some(OddDisk { target: number, bytes_per_s });
+        Ok(())
+    }
+
+    /// The disk of one target: bytes per second, and in words what it is like; `None`: the machine's own.
+    pub(crate) fn disk_of(&self, target: u32) -> Option<(u64, String)> {
+        let odd = self.odd_disk.filter(|odd| odd.target == target).map(|odd| odd.bytes_per_s);
+        let rate = odd.or(self.disk_bytes_per_s)?;
+        Some((rate, format!("disk {}{}", numbers::byte_rate(rate as f64), self.seek())))
+    }
+
+    /// The disks of all targets in words; `None`: the machine's own.
+    fn disks(&self) -> Option<String> {
         let rate = numbers::byte_rate(self.disk_bytes_per_s? as f64);
-        let seek = if self.seek_ns > 0 { format!(", seek {}", numbers::duration(seconds(self.seek_ns))) } else { String::new() };
-        Some(format!("disk {rate}{seek}"))
+        let odd = self.odd_disk.map(|odd| format!(" (disk {}: {})", odd.target, numbers::byte_rate(odd.bytes_per_s as f64)));
+        Some(format!("disk {rate}{}{}", odd.unwrap_or_default(), self.seek()))
+    }
+
+    fn seek(&self) -> String {
+        if self.seek_ns > 0 { format!(", seek {}", numbers::duration(seconds(self.seek_ns))) } else { String::new() }
     }
 
     /// The link of each server in words; `None`: the machine's own.
@@ -88,7 +128,7 @@ impl Emulation {
 /// `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`.
 impl fmt::Display for Emulation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let parts: Vec<String> = self.disk().into_iter().chain(self.link()).collect();
+        let parts: Vec<String> = self.disks().into_iter().chain(self.link()).collect();
         f.write_str(&parts.join(", "))
     }
 }
@@ -137,6 +177,10 @@ mod tests {
         assert_eq!(all.to_string(), "disk 200 MiB/s, seek 4.00 ms, link 2 Gb/s, round trip 200 µs");
         assert_eq!(Emulation::parse("rtt=30ms").unwrap().to_string(), "round trip 30.0 ms");
         assert_eq!(Emulation::parse("disk=1Gi").unwrap().link(), None);
+        let odd = Emulation::parse("disk=200MiB/s,disk.3=50MiB/s,seek=4ms").unwrap();
+        assert_eq!(odd.to_string(), "disk 200 MiB/s (disk 3: 50.0 MiB/s), seek 4.00 ms");
+        assert_eq!(odd.disk_of(3), Some((50 << 20, "disk 50.0 MiB/s, seek 4.00 ms".to_owned())));
+        assert_eq!(odd.disk_of(2), Some((200 << 20, "disk 200 MiB/s, seek 4.00 ms".to_owned())));
         assert_eq!(parse_source("source=512MiB/s"), Ok(512 << 20));
     }
 
@@ -154,6 +198,10 @@ mod tests {
             ("disk=1Gi,disk=2Gi", "`disk` is given twice"),
             ("seek=1ms", "give disk=RATE too"),
             ("disk=1Gi,", "``: expected disk=RATE"),
+            ("disk.1=1Mi", "`disk.1` is unlike the other targets' disks: give disk=RATE"),
+            ("disk=1Gi,disk.one=1Mi", "`disk.one`: expected the number of a target after `disk.`, like disk.3=50MiB/s"),
+            ("disk=1Gi,disk.1=fast", "disk.1: `fast`: expected a rate"),
+            ("disk=1Gi,disk.1=1Mi,disk.2=1Mi", "`disk.2`: one target can have a disk unlike the others', and target 1 has"),
         ] {
             let problem = Emulation::parse(text).unwrap_err();
             assert!(problem.contains(named), "{text}: {problem}");

@@ -236,7 +236,7 @@ impl Target {
     /// From now on it is as slow as a disk like this.
     pub(crate) fn emulate(&mut self, emulation: &Emulation) {
         let name = format!("emulated disk {}", self.number);
-        let disk = emulation.disk_bytes_per_s.zip(emulation.disk());
+        let disk = emulation.disk_of(self.number.0);
         self.disk = disk.map(|(rate, text)| Disk::new(name, text, rate, emulation.seek_ns));
     }
 

@@ -200,6 +200,23 @@ impl Drop for RunningStore {
     }
 }
 
+/// Whether the devices that the store is to pretend to have are those of its targets, on this machine.
+fn can_be_emulated(config: &StoreConfig, start: StartOptions) -> Result<()> {
+    let Some(emulation) = start.emulated else { return Ok(()) };
+    if start.beyond_loopback {
+        let problem = "a link that is emulated is this machine's own: --emulate and --beyond-loopback do not go together";
+        return Err(Error::new(ErrorKind::Invalid, problem));
+    }
+    let targets: usize = config.servers.iter().map(|server| server.targets.len()).sum();
+    match emulation.odd_disk {
+        Some(odd) if odd.target as usize >= targets => Err(Error::new(
+            ErrorKind::Invalid,
+            format!("--emulate disk.{}: the targets of this store are 0 to {}", odd.target, targets.saturating_sub(1)),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// Starts a whole store in this process. A store that is there already is opened again; otherwise one is
 /// made, and its `store.toml` stands in the first directory.
 ///
@@ -207,10 +224,6 @@ impl Drop for RunningStore {
 /// When the directories belong to another store or are divided otherwise, or a port is in use; [`ErrorKind::Absent`] when a target or the
 /// metadata of a store that was made before is not there, or the metadata is older than its targets.
 pub fn up(options: &UpOptions) -> Result<RunningStore> {
-    if options.start.emulated.is_some() && options.start.beyond_loopback {
-        let problem = "a link that is emulated is this machine's own: --emulate and --beyond-loopback do not go together";
-        return Err(Error::new(ErrorKind::Invalid, problem));
-    }
     let planned = plan(options)?;
     let path = planned.path.clone();
     let mut start = options.start;
@@ -243,6 +256,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         config.servers.iter_mut().for_each(|s| s.node.clone_from(node));
         config.metadata.node = Some(node.clone());
     }
+    can_be_emulated(&config, start)?;
     std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(|e| Error::system(path.display(), e))?;
     let metadata = listen_again(&options.host, options.port, &config.metadata.address)?;
     config.metadata.address = local_address(&metadata)?;

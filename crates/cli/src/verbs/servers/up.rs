@@ -34,9 +34,9 @@ pub(crate) struct Arguments {
     /// Keep names and attributes in this database on a PostgreSQL server, from the first start on (default: in the first DIR)
     #[arg(long, value_name = "postgresql://...")]
     metadata_database: Option<String>,
-    /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), each server a
-    /// link of this rate in each direction, at this round trip. Whatever is left out is the machine's own. Everything that shows the store says so
-    #[arg(long, value_name = "disk=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
+    /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), one of them
+    /// a disk of another rate, each server a link of this rate in each direction, at this round trip. Whatever is left out is the machine's own. Everything that shows the store says so
+    #[arg(long, value_name = "disk=RATE,disk.TARGET=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
     emulate: Option<Emulation>,
     /// The label of this machine, for --place local (default: the host name)
     #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
