@@ -9,8 +9,6 @@ ASKED = "≥ 1, or explained"
 NOT_SLOWER = ("faster", "as fast")
 # A situation whose interval spans 1 is as fast with one more server only where the interval is so narrow that it would show a loss of this size.
 MOST_LOST = 0.10
-# A share of the time that leaves no room for a larger one.
-MOST = 0.5
 
 
 @dataclass(frozen=True)
@@ -21,12 +19,18 @@ class Cause:
     place: tuple = ()
 
     def is_named(self, explanation):
-        """Whether an explanation (a `thalweg.explain/1` document) says it first: as its verdict, at its place, and of most of the time, for which all
-        of the causes count together: a port that loses packets is waited for also while they are sent again."""
+        """Whether an explanation (a `thalweg.explain/1` document) says it first: as its verdict, at its place, and of more time than any other cause.
+        All that were built in count together: a port that loses packets is waited for also while they are sent again."""
         verdict = explanation.get("verdict") or {}
-        share = sum(charge["share"] for charge in explanation.get("critical_path") or [] if charge["cause"] in self.causes)
+        share, others = 0.0, {}
+        for charge in explanation.get("critical_path") or []:
+            if charge["cause"] in self.causes:
+                share += charge["share"]
+            else:
+                others[charge["cause"]] = others.get(charge["cause"], 0.0) + charge["share"]
         is_there = all(word in (verdict.get("where") or "") for word in self.place)
-        return verdict.get("cause") in self.causes and is_there and share > MOST
+        is_sure = verdict.get("status") not in (None, "unsure")
+        return is_sure and verdict.get("cause") in self.causes and is_there and share > max(others.values(), default=0.0)
 
     def __str__(self):
         return " or ".join(self.causes) + (f" at {', '.join(self.place)}" if self.place else "")

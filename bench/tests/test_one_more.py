@@ -16,9 +16,9 @@ from testbed.errors import NotRun  # noqa: E402
 SLOW_DISK = Cause(("server.write",), ("server io2:", "emulated disk 2"))
 
 
-def explanation(cause="server.write", where="server io2: file.write /store/io2/7.0 on emulated disk 2", shares=(("server.write", 0.7), ("client.cpu", 0.3))):
+def explanation(cause="server.write", where="server io2: file.write /store/io2/7.0 on emulated disk 2", shares=(("server.write", 0.7), ("client.cpu", 0.3)), status="limited"):
     return {
-        "verdict": {"status": "limited", "cause": cause, "where": where},
+        "verdict": {"status": status, "cause": cause, "where": where},
         "critical_path": [{"cause": name, "share": share} for name, share in shares],
     }
 
@@ -48,12 +48,18 @@ class Verdict(unittest.TestCase):
         told = judged(0.3, 0.4, 0.5, explanation(), explanation(where="server io1: file.write /store/io1/7.0 on emulated disk 1"))
         self.assertEqual((told["word"], told["met"], told["named"], told["explanations"]), ("slower, and not explained", False, 1, 2))
 
-    def test_a_cause_is_named_only_as_the_verdict_and_by_most_of_the_time(self):
+    def test_a_cause_is_named_only_as_the_verdict_and_by_the_most_time(self):
         self.assertTrue(SLOW_DISK.is_named(explanation()))
         self.assertFalse(SLOW_DISK.is_named(explanation(cause="server.read")))
-        split = (("server.write", 0.2), ("server.write", 0.2), ("network.bandwidth", 0.3), ("network.loss", 0.3))
+        self.assertFalse(SLOW_DISK.is_named(explanation(status="unsure")))
+        split = (("server.write", 0.4), ("network.bandwidth", 0.3), ("network.bandwidth", 0.3))
         self.assertFalse(SLOW_DISK.is_named(explanation(shares=split)))
         self.assertFalse(SLOW_DISK.is_named({}))
+
+    def test_causes_that_were_built_in_together_count_together(self):
+        port = Cause(("network.bandwidth", "network.loss"), ("> client",))
+        shares = (("network.loss", 0.3), ("network.bandwidth", 0.3), ("client.cpu", 0.4))
+        self.assertTrue(port.is_named(explanation("network.loss", "server io1 > client", shares)))
 
     def test_another_server_with_the_same_beginning_is_not_the_one(self):
         self.assertFalse(SLOW_DISK.is_named(explanation(where="server io21: file.write /store/7.0 on emulated disk 21")))

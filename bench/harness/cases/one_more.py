@@ -26,7 +26,7 @@ from testbed.store import Store
 
 COUNTS = range(1, 6)
 PREFIX = "thalweg-bench-one-more"
-DISK, SLOW_DISK = "200MiB/s", "50MiB/s"
+DISK, SLOW_DISK = "100MiB/s", "25MiB/s"
 CLIENTS = 4
 PORT_BYTES_PER_S = 125e6
 # What a port of a small switch holds for the one machine behind it: 250 KB at 1 Gb/s.
@@ -167,9 +167,9 @@ def many_to_one(world):
 
 
 KINDS = [
-    ("a slow target", 128 * MIB, slow_target),
-    ("an imbalance", 128 * MIB, imbalance),
-    ("a busy client", 256 * MIB, busy_client),
+    ("a slow target", 48 * MIB, slow_target),
+    ("an imbalance", 64 * MIB, imbalance),
+    ("a busy client", 128 * MIB, busy_client),
     ("many to one", 96 * MIB, many_to_one),
 ]
 
@@ -196,7 +196,7 @@ def measured(title, world, all_situations, document):
     ways = list({id(way): way for one in all_situations for way in (one.before, one.after)}.values())
     cast = [way.subject for way in ways]
     compared = [(one.after.subject, one.before.subject) for one in all_situations]
-    plan = Plan(least=3, most=4, seconds=8) if bench.quick else Plan(least=15, most=30, seconds=80)
+    plan = Plan(least=3, most=4, seconds=8) if bench.quick else Plan(least=12, most=24, seconds=60)
     outcome = pairs.run(bench, cast, plan, None, Amount(world.size_bytes, "bytes"), pairs=[(of.name, to.name) for of, to in compared])
     told = result.of_pairs(outcome, cast, None, [])
     document["subjects"] += [{**one, "label": f"{title}: {one['label']}"} for one in told["subjects"]]
