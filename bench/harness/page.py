@@ -31,11 +31,11 @@ on the loopback device: a store encrypts as between machines. Lots and floods ar
 (`bench/loops/strangers`) that connects to all servers of the store in turn, as fast as it can, and says what no client says, or nothing; it shares the processors,
 so that the same flood at another program stands beside it. A handshake is from a connected socket until the client may send.
 
-**One more server.** Twenty situations, each with N servers and with N + 1 in turn, N from 1 to 5, all files in memory. *A slow target*: disks of 100 MiB/s
-(`up --emulate`), the added one of 25. *An imbalance*: half of the bytes on the first server, whatever their number. *A busy client*: on one processor,
-beside four busy loops. *Many to one*: four clients of one machine read from all servers at once, each server over a link of 1 Gb/s, through one port of 1 Gb/s that holds 250 KB. Asked: the
-interval of the ratio of rates reaches 1 (and does not begin below 0.90), or else `thalweg explain` of three recordings of N + 1 servers, both ends, names in each of them what was built in, first: cause, server and
-device; this is checked by machine.
+**One more server.** Twenty situations, each with N servers and with N + 1 in turn, N from 1 to 5, all files in memory. *A slow target*: disks of
+100 MiB/s (`up --emulate`), the added one of 25. *An imbalance*: half of the bytes on the first server, whatever their number. *A busy client*: on one
+processor, beside four busy loops. *Many to one*: four clients of one machine read from all servers at once, each server over a link of 1 Gb/s, through
+one port of 1 Gb/s that holds 250 KB. Asked: the interval of the ratio of rates reaches 1 and does not begin below 0.90, or else `thalweg explain` of
+three recordings of N + 1 servers, both ends, names first in each of them what was built in: cause, server and device. A program checks that.
 
 With `--sync`, commands that cannot promise durability are followed by `sync FILE`, inside the timed command.
 """

@@ -62,6 +62,22 @@ fn an_emulated_disk_is_busy_for_its_bytes_over_its_rate_and_is_named_as_the_caus
 }
 
 #[test]
+fn one_disk_that_is_slower_than_the_others_is_named_and_every_output_says_so() {
+    let store = Up::start_with(2, 1, &["--emulate", "disk=80MiB/s,disk.1=20MiB/s"]);
+    let here = scratch();
+    let source = file(here.path(), "source", &content(5, 16 * MIB));
+    let recording = here.path().join("copy.thw");
+    let said = run(["cp", "--json", "--quiet", "--record", text(&recording), text(&source), &store.path("/f")]).done().json();
+    assert_eq!(said["emulated"], "disk 80 MiB/s (disk 1: 20 MiB/s)");
+    let disks = devices(&recording, SpanKind::DiskWrite);
+    assert_at_rate(&disks[..1], (80 * MIB) as f64);
+    assert_at_rate(&disks[1..], (20 * MIB) as f64);
+    let document = run(["explain", "--json", text(&recording)]).done().json();
+    let place = document["verdict"]["where"].as_str().expect("a place");
+    assert!(document["verdict"]["cause"] == "server.write" && place.contains("emulated disk 1"), "{place}");
+}
+
+#[test]
 fn an_emulated_source_is_read_at_its_rate() {
     let store = Up::start(2);
     let here = scratch();

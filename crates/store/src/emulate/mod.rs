@@ -172,14 +172,20 @@ mod tests {
         let all = Emulation::parse("disk=200MiB/s,seek=4ms,link=2Gb/s,rtt=0.2ms").unwrap();
         assert_eq!(
             all,
-            Emulation { disk_bytes_per_s: Some(200 << 20), seek_ns: 4_000_000, link_bytes_per_s: Some(250_000_000), rtt_ns: 200_000 }
+            Emulation {
+                disk_bytes_per_s: Some(200 << 20),
+                odd_disk: None,
+                seek_ns: 4_000_000,
+                link_bytes_per_s: Some(250_000_000),
+                rtt_ns: 200_000
+            }
         );
         assert_eq!(all.to_string(), "disk 200 MiB/s, seek 4.00 ms, link 2 Gb/s, round trip 200 µs");
         assert_eq!(Emulation::parse("rtt=30ms").unwrap().to_string(), "round trip 30.0 ms");
         assert_eq!(Emulation::parse("disk=1Gi").unwrap().link(), None);
         let odd = Emulation::parse("disk=200MiB/s,disk.3=50MiB/s,seek=4ms").unwrap();
-        assert_eq!(odd.to_string(), "disk 200 MiB/s (disk 3: 50.0 MiB/s), seek 4.00 ms");
-        assert_eq!(odd.disk_of(3), Some((50 << 20, "disk 50.0 MiB/s, seek 4.00 ms".to_owned())));
+        assert_eq!(odd.to_string(), "disk 200 MiB/s (disk 3: 50 MiB/s), seek 4.00 ms");
+        assert_eq!(odd.disk_of(3), Some((50 << 20, "disk 50 MiB/s, seek 4.00 ms".to_owned())));
         assert_eq!(odd.disk_of(2), Some((200 << 20, "disk 200 MiB/s, seek 4.00 ms".to_owned())));
         assert_eq!(parse_source("source=512MiB/s"), Ok(512 << 20));
     }
