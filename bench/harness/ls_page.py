@@ -73,9 +73,20 @@ AFTER = """
 
 ## mdtest's patterns
 
-Every worker (a thread with connections of its own) creates files, asks for their attributes, and removes them; in a directory of its own, or
-all in one. *One at a time* is create and close, stat, unlink, each waiting for the one before. *64* and *512 in a request* are the client library's requests
-of many. On the mount it is `open`, `stat` and `unlink`.
+The tests have `mdtest`'s names. Each worker is a thread; through the library it has connections of its own, new ones for each test, so nothing that it made is known
+to it. All workers of a run on the mount share one mount, whose kernel knows what they made.
+
+| | `mdtest` | what each worker does |
+|---|---|---|
+| tree creation, tree removal | | makes, and removes, the directory it works in: its own, or one for all, made by the first worker (one name: no more than a latency) |
+| directory creation, stat, removal | `-D` | makes directories, asks for their attributes, removes them |
+| file creation, stat, removal | `-F` | creates and closes files, asks for their attributes, removes them |
+| *own* and *one for all* | with and without `-u` | works in a directory of its own, or all work in one |
+| bytes: file creation, file read | `-w`, `-E -e` | writes so many bytes into each file when it makes it; opens, reads and closes it. 3,901 are `mdtest-hard`'s of IO500 |
+| stride | `-N` | asks for the files of the worker one further on, reads those of the second, and removes those of the third: on the mount through a second mount of the same machine, another client, whose kernel knows nothing of them |
+
+*1 in a request* is create and close, stat, unlink, each waiting for the one before; on the mount `open`, `stat`, `unlink`, and `mkdir`, `stat`, `rmdir`. *64 in a request* are the client library's requests
+of many. 64 workers make as many names together as 8, so that the directory is as large. Not made: deeper trees (`-z`, `-b`), shuffled `stat` (`-R`), renamed directories.
 """
 
 

@@ -30,7 +30,7 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
     let (stores, results) = (scratch(), scratch());
     let out = results.path().join("study");
     let document = run(words(stores.path(), &out, &["--repeat", "1", "--json"])).done().json();
-    assert_eq!(document["schema"], "thalweg.ls-study-result/2");
+    assert_eq!(document["schema"], "thalweg.ls-study-result/3");
     let has_fuse = Path::new("/dev/fuse").exists();
     if has_fuse {
         assert_eq!(document["problems"], serde_json::json!([]));
@@ -51,8 +51,12 @@ fn the_short_form_measures_every_part_and_leaves_nothing() {
         assert!(point["model"]["bound_us"].as_f64().unwrap() > 0.0 && point["bytes_per_file"].as_f64().unwrap() > 0.0, "{point}");
     }
     assert!(document["trends"].as_array().unwrap().iter().any(|trend| trend["method"] == "metadata" && trend["fit"]["slope"].is_object()));
-    // Two kinds of directories, two numbers of workers, two batches and the mount, three phases.
-    assert_eq!(document["names"].as_array().unwrap().len(), 2 * 2 * (2 + usize::from(has_fuse)) * 3);
+    // Two numbers of workers: of directories and files, two kinds of directories by two batches and the mount; of files that others
+    // read, by the library and the mount.
+    let ways = 1 + usize::from(has_fuse);
+    assert_eq!(document["names"].as_array().unwrap().len(), 2 * (2 * (1 + ways) * 8 + ways * 6));
+    let is_read = |n: &&Value| n["phase"] == "file_read" && n["bytes"] == 3901 && n["stride"] == 1;
+    assert_eq!(document["names"].as_array().unwrap().iter().filter(is_read).count(), 2 * ways);
     assert!(
         document["crowd"]["p99_ratio"]["median"].as_f64().unwrap() > 0.0
             && document["crowd"]["listed_per_s"]["median"].as_f64().unwrap() > 0.0

@@ -4,6 +4,7 @@ use super::document::Document;
 use super::plan::COMMAND;
 use super::points::{PointResult, Trend, method_rank};
 use crate::bar::Bar;
+use crate::worker::protocol::Phase;
 use thalweg_measure::Estimate;
 use thalweg_store::client::walk::WalkMode;
 
@@ -21,6 +22,12 @@ const OF_PEER: f64 = 3.0;
 const OF_STOCK_COPY: f64 = 5.0;
 /// How much longer a small write may take beside listings.
 const BESIDE_LISTINGS: f64 = 3.0;
+/// Files made each second in one directory through the mount, by the middle one of [`MAKERS`].
+const MADE_PER_S: f64 = 9_000.0;
+/// What many workers make together through the mount, as a part of what few do: no more than noise is lost.
+const FLAT: f64 = 0.9;
+/// Workers that make files in one directory: one, few, many.
+const MAKERS: [u32; 3] = [1, 8, 64];
 /// The mechanisms that the promises are of: all of them together, and those without the service's own sizes.
 const PROMISED: [WalkMode; 2] = [WalkMode::SizesFromMetadata, WalkMode::GlimpseAhead];
 
@@ -43,6 +50,7 @@ fn bars(document: &Document) -> Vec<Bar> {
         }
     }
     near(&mut bars, document);
+    makers(&mut bars, document);
     if let Some(copies) = &document.copies {
         let what =
             format!("{} files of {} bytes by `thalweg cp -r`, times as fast as `cp -r` onto the mount", copies.files, copies.bytes_each);
@@ -61,6 +69,11 @@ fn at_least(what: String, found: Estimate, least: f64) -> Bar {
 
 fn at_most(what: String, found: Estimate, most: f64) -> Bar {
     Bar { what, found, least: 0.0, most: Some(most), kept: found.median <= most }
+}
+
+/// A figure as a multiple of another that was not taken in pairs with it: the interval is as wide as both allow.
+fn quotient(of: Estimate, to: Estimate) -> Estimate {
+    Estimate { median: of.median / to.median, low: of.low / to.high, high: of.high / to.low, values: of.values.min(to.values) }
 }
 
 fn divided(by: f64, e: Estimate) -> Estimate {
@@ -125,11 +138,28 @@ fn near(bars: &mut Vec<Bar>, document: &Document) {
     // Every other system as fast as it lists: the fastest of its ways is the one to beat.
     let peers = points.iter().filter(|p| method_rank(&p.method) == usize::MAX);
     if let Some(peer) = peers.min_by(|a, b| a.per_file_us.median.total_cmp(&b.per_file_us.median)) {
-        let (of, to) = (ours.per_file_us, peer.per_file_us);
-        let found =
-            Estimate { median: to.median / of.median, low: to.low / of.high, high: to.high / of.low, values: of.values.min(to.values) };
+        let found = quotient(peer.per_file_us, ours.per_file_us);
         let what = format!("{COMMAND}, {files} files, {}: times as fast as {}, the fastest other", link.location, peer.method);
         bars.push(at_least(what, found, OF_PEER));
+    }
+}
+
+/// One directory through the mount: more workers make no fewer files.
+fn makers(bars: &mut Vec<Bar>, document: &Document) {
+    let made = |workers: u32| {
+        let made = document.names.iter().filter(|n| n.point.mounted && n.point.shared && n.point.bytes == 0 && n.point.stride == 0);
+        made.filter(|n| n.phase == Phase::FileCreation).find(|n| n.point.workers == workers).map(|n| n.rate_per_s)
+    };
+    let [one, few, many] = MAKERS;
+    let creation = format!("{} in one directory through the mount", Phase::FileCreation.name());
+    if let Some(by_few) = made(few) {
+        if let Some(by_one) = made(one) {
+            bars.push(at_least(format!("{creation}, {few} workers, times as fast as {one}"), quotient(by_few, by_one), 1.0));
+        }
+        bars.push(at_least(format!("{creation}, {few} workers: files each second"), by_few, MADE_PER_S));
+        if let Some(by_many) = made(many) {
+            bars.push(at_least(format!("{creation}, {many} workers, times as fast as {few}"), quotient(by_many, by_few), FLAT));
+        }
     }
 }
 
@@ -151,6 +181,13 @@ mod tests {
         assert!(bar("metadata, 1 ms: µs of a datafile from 16 to 32").kept);
         assert!(bar("10 files of 4096 bytes by `thalweg cp -r`").kept);
         assert!(bar("99th percentile").kept);
+        let made = |rest: &str| bar(&format!("file creation in one directory through the mount, {rest}"));
+        let flat = made("64 workers, times as fast as 8");
+        assert!(!flat.kept && (flat.found.median - 0.8).abs() < 1e-9 && flat.least == 0.9);
+        let more = made("8 workers, times as fast as 1");
+        assert!(more.kept && (more.found.median - 1.2).abs() < 1e-9);
+        let rate = made("8 workers: files each second");
+        assert!(rate.kept && rate.found.median == 9_600.0 && rate.least == 9_000.0);
         document.copies.as_mut().unwrap().ratio.median = 4.0;
         assert!(super::bars(&document).iter().any(|bar| bar.what.starts_with("10 files") && !bar.kept));
     }

@@ -4,6 +4,9 @@ use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
+/// From so many workers on, they make as many names together as these: the directory is as large, and the run as long.
+const FEW_WORKERS: u32 = 8;
+
 /// What to measure.
 #[derive(Clone, Debug)]
 pub struct Choice {
@@ -37,7 +40,7 @@ pub enum Part {
     Items,
     /// More and more targets on a server.
     Targets,
-    /// Names made, asked for and removed each second.
+    /// `mdtest`: directories and files made, asked for, read and removed each second.
     Names,
     /// Many listings at once beside one who writes small files.
     Crowd,
@@ -90,12 +93,14 @@ pub struct Scale {
     pub targets_axis: Vec<u32>,
     /// About how long a run takes that goes one file at a time; it lists as many files as fit.
     pub slow_s: f64,
-    /// Names made by each worker, in each run.
+    /// Names made by each worker, in each run; fewer where many workers would make too many.
     pub names_each: u64,
     /// Workers at a time.
     pub workers: Vec<u32>,
     /// Operations in one request; 1: single calls.
     pub batches: Vec<u32>,
+    /// Bytes written into files that other workers than their makers read.
+    pub names_bytes: u32,
     /// Listings at a time, and files in the directory they list.
     pub listings: u32,
     /// Files in that directory.
@@ -120,8 +125,9 @@ impl Scale {
             targets_axis: vec![1, 2, 4, 8],
             slow_s: 0.4,
             names_each: 4_096,
-            workers: vec![1, 2, 4, 8],
-            batches: vec![1, 64, 512],
+            workers: vec![1, 8, 64],
+            batches: vec![1, 64],
+            names_bytes: 3_901,
             listings: 100,
             listed_files: 10_000,
             writes: 2_000,
@@ -156,6 +162,13 @@ impl Scale {
     pub fn with_files(mut self, files: u64) -> Scale {
         self.files = files;
         self
+    }
+
+    /// Names of each worker where so many work and so many operations are in a request.
+    pub(super) fn names_of_each(&self, workers: u32, batch: u32) -> u64 {
+        // Single calls take longer each.
+        let each = if batch == 1 { self.names_each / 4 } else { self.names_each };
+        (each * u64::from(FEW_WORKERS) / u64::from(workers.max(FEW_WORKERS))).max(8)
     }
 
     /// # Errors

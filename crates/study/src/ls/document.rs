@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use thalweg_measure::{Estimate, Machine, Measured, Runs};
 
 /// The version of the document.
-const SCHEMA: &str = "thalweg.ls-study-result/2";
+const SCHEMA: &str = "thalweg.ls-study-result/3";
 
 /// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -32,7 +32,7 @@ pub struct Document {
     pub points: Vec<PointResult>,
     /// The lines over the number of datafiles.
     pub trends: Vec<Trend>,
-    /// Names made, asked for and removed each second.
+    /// `mdtest`'s patterns.
     pub names: Vec<NamesResult>,
     /// Small writes alone and beside listings.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -167,7 +167,9 @@ fn names(runs: &LsRuns) -> Vec<NamesResult> {
         let Point::Names(names) = point else { continue };
         for phase in Phase::ALL {
             let rate = |sample: &Sample| match sample {
-                Sample::Names(found) => found.seconds.get(&phase).map(|seconds| found.names as f64 / seconds.max(1e-9)),
+                Sample::Names(found) => {
+                    found.seconds.get(&phase).map(|seconds| names.names_in(phase, found.each) as f64 / seconds.max(1e-9))
+                }
                 _ => None,
             };
             let estimate = runs.estimate(point, subject, rate);
@@ -222,13 +224,22 @@ pub(in crate::ls) mod tests {
     use super::*;
     use thalweg_measure::{Run, StopReason};
 
+    /// Points of names, and how many names each worker makes in half a second.
+    fn mdtest() -> Vec<(NamesPoint, u64)> {
+        let library = NamesPoint { location: "no link".into(), mounted: false, shared: true, workers: 2, batch: 64, bytes: 0, stride: 0 };
+        let mount = |workers| NamesPoint { mounted: true, batch: 1, workers, ..library.clone() };
+        let others = NamesPoint { bytes: 100, stride: 1, ..mount(8) };
+        vec![(mount(1), 4_000), (mount(8), 600), (mount(64), 60), (others, 500), (library, 250)]
+    }
+
     pub(in crate::ls) fn document() -> Document {
         let mut lines = grid();
-        let names = NamesPoint { location: "loopback".into(), mounted: false, shared: true, workers: 2, batch: 64 };
         for repeat in 1..=3 {
             let mut add = |point, subject: &str, sample| lines.push(Run { point, subject: subject.into(), repeat, at_unix_s: 0, sample });
-            let seconds = Phase::ALL.into_iter().map(|phase| (phase, 0.5)).collect();
-            add(Point::Names(names.clone()), "all", Sample::Names(NamesSample { names: 500, seconds }));
+            for (point, each) in mdtest() {
+                let seconds = point.phases().map(|phase| (phase, 0.5)).collect();
+                add(Point::Names(point), "all", Sample::Names(NamesSample { each, seconds }));
+            }
             for (subject, listings, p99_s) in [(ALONE, 0, 0.001), (BESIDE, 100, 0.002)] {
                 let writes = WritesSample { listings, writes: 9, p50_s: p99_s / 2.0, p99_s, most_s: 1.0, listed: 10, seconds: 5.0 };
                 add(Point::Writes, subject, Sample::Writes(writes));
@@ -247,8 +258,10 @@ pub(in crate::ls) mod tests {
     #[test]
     fn what_was_measured_is_there_once_and_survives_its_file() {
         let document = document();
-        assert_eq!(document.names.len(), 3);
-        assert_eq!(document.names[0].rate_per_s.median, 1000.0);
+        // Directories and files, and of one point files alone, which are also read.
+        assert_eq!(document.names.len(), 4 * 8 + 6);
+        let rate = |phase| document.names.iter().find(|n| !n.point.mounted && n.phase == phase).unwrap().rate_per_s.median;
+        assert_eq!([Phase::FileCreation, Phase::TreeCreation].map(rate), [1000.0, 2.0]);
         assert_eq!(document.crowd.as_ref().unwrap().p99_ratio.median, 2.0);
         assert_eq!(document.copies.as_ref().unwrap().ratio.median, 7.0);
         assert_eq!(document.grid_points("1 ms", "metadata").count(), 7);

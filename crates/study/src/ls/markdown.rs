@@ -3,7 +3,7 @@
 use super::document::{Document, NamesResult};
 use super::points::{PointResult, method_rank};
 use crate::bar::{self, Bar};
-use crate::worker::protocol::Phase;
+use crate::worker::protocol::{NamesPoint, Phase};
 use std::fmt::Write;
 use thalweg_measure::{Estimate, cell, not_measured};
 use thalweg_store::client::walk::WalkMode;
@@ -251,23 +251,45 @@ fn names(out: &mut String, document: &Document) {
     if document.names.is_empty() {
         return;
     }
-    out.push_str("## Names each second\n\n| directory | through | in a request | workers | create | stat | remove |\n|---|---|--:|--:|--:|--:|--:|\n");
-    let created: Vec<&NamesResult> = document.names.iter().filter(|n| n.phase == Phase::Create).collect();
-    for n in created {
-        let of = |phase| document.names.iter().find(|other| other.point == n.point && other.phase == phase).map(|n| n.rate_per_s);
+    out.push_str(
+        "## Names each second\n\nThe tests of `mdtest` by its names; of all workers together. *Bytes*: written into each file when it is \
+         made, and read. *Stride*: whose files a worker asks for, reads and removes; 0: its own.\n\n",
+    );
+    let directories = [Phase::DirectoryCreation, Phase::DirectoryStat, Phase::DirectoryRemoval, Phase::TreeCreation, Phase::TreeRemoval];
+    let files = [Phase::FileCreation, Phase::FileStat, Phase::FileRead, Phase::FileRemoval];
+    phases(out, &document.names, &directories);
+    phases(out, &document.names, &files);
+}
+
+/// A table of some phases: a row for each point that has the first of them.
+fn phases(out: &mut String, names: &[NamesResult], phases: &[Phase]) {
+    let heads: String = phases.iter().map(|phase| format!(" {} |", phase.name())).collect();
+    let rule = "--:|".repeat(phases.len());
+    let _ = write!(out, "| directory | through | in a request | bytes | stride | workers |{heads}\n|---|---|--:|--:|--:|--:|{rule}\n");
+    for NamesResult { point, .. } in names.iter().filter(|n| n.phase == phases[0]) {
+        let of = |phase: &Phase| names.iter().find(|other| other.point == *point && other.phase == *phase).map(|n| n.rate_per_s);
+        let cells: String = phases.iter().map(|phase| format!(" {} |", optional(of(phase).as_ref()))).collect();
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {} | {} | {} |",
-            if n.point.shared { "one for all" } else { "own" },
-            if n.point.mounted { "mount" } else { "library" },
-            n.point.batch,
-            n.point.workers,
-            interval(&n.rate_per_s),
-            optional(of(Phase::Stat).as_ref()),
-            optional(of(Phase::Remove).as_ref()),
+            "| {} | {} | {} | {} | {} | {} |{cells}",
+            if point.shared { "one for all" } else { "own" },
+            through(point),
+            point.batch,
+            count(point.bytes.into()),
+            point.stride,
+            point.workers,
         );
     }
     out.push('\n');
+}
+
+/// What names go through.
+fn through(point: &NamesPoint) -> &'static str {
+    match (point.mounted, point.stride) {
+        (false, _) => "library",
+        (true, 0) => "mount",
+        (true, _) => "mount, others' through a second",
+    }
 }
 
 fn crowd(out: &mut String, document: &Document) {
@@ -326,6 +348,9 @@ mod tests {
             "each of its datafiles",
             "Datafiles: 25,000",
             "Names each second",
+            "directory removal | tree creation",
+            "file creation | file stat | file read | file removal",
+            "others' through a second",
             "A writer beside",
             "copied in",
             "Not measured",

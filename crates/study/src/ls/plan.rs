@@ -114,18 +114,24 @@ fn writes(choice: &Choice) -> Option<Batch<Point, Subject>> {
     wants(choice, Part::Crowd).then(|| Batch { name: Part::Crowd.name().into(), cases: [ALONE, BESIDE].map(case).into() })
 }
 
-/// `mdtest`'s patterns.
+/// `mdtest`'s patterns: with files that nothing is written into, which their makers use; and, in one directory, with files that have
+/// bytes, and that others use than their makers.
 fn names(choice: &Choice) -> Option<Batch<Point, Subject>> {
     let location = &choice.stage.locations[choice.stage.nearest()].name;
-    let mut cases = Vec::new();
-    for shared in [false, true] {
-        for &workers in &choice.scale.workers {
-            let point = |mounted, batch| NamesPoint { location: location.clone(), mounted, shared, workers, batch };
-            let points = choice.scale.batches.iter().map(|batch| point(false, *batch)).chain([point(true, 1)]);
-            let repeat = choice.repeat.min(MOST_OF_NAMES);
-            cases.extend(points.map(|point| Case { point: Point::Names(point), subject: ONLY.into(), repeat }));
+    let mut points = Vec::new();
+    for &workers in &choice.scale.workers {
+        for shared in [false, true] {
+            let point = |mounted, batch| NamesPoint { location: location.clone(), mounted, shared, workers, batch, bytes: 0, stride: 0 };
+            points.extend(choice.scale.batches.iter().map(|batch| point(false, *batch)).chain([point(true, 1)]));
         }
+        let others = |mounted| {
+            let (location, bytes) = (location.clone(), choice.scale.names_bytes);
+            NamesPoint { location, mounted, shared: true, workers, batch: 1, bytes, stride: 1 }
+        };
+        points.extend([others(false), others(true)]);
     }
+    let repeat = choice.repeat.min(MOST_OF_NAMES);
+    let cases = points.into_iter().map(|point| Case { point: Point::Names(point), subject: ONLY.into(), repeat }).collect();
     wants(choice, Part::Names).then(|| Batch { name: Part::Names.name().into(), cases })
 }
 
@@ -239,6 +245,7 @@ fn case(choice: &Choice, fixture: &Fixture, location: usize, method: Method) -> 
 pub(in crate::ls) mod tests {
     use super::super::choice::{Peer, Scale, Stage};
     use super::*;
+    use crate::worker::protocol::Phase;
 
     pub(in crate::ls) fn choice() -> Choice {
         let mut stage = Stage::here();
@@ -331,7 +338,28 @@ pub(in crate::ls) mod tests {
         let names = |parts: Vec<Part>| plan(&Choice { parts, ..choice() }).batches.into_iter().map(|batch| batch.name).collect::<Vec<_>>();
         assert_eq!(names(vec![Part::Names, Part::Crowd]), ["links", "crowd", "names"]);
         assert_eq!(names(Vec::new())[..4], ["links", "copies", "crowd", "names"]);
-        // Two kinds of directories, four numbers of workers, three batches and the mount.
-        assert_eq!(plan(&Choice { parts: vec![Part::Names], ..choice() }).batches[1].cases.len(), 2 * 4 * 4);
+    }
+
+    #[test]
+    fn every_number_of_workers_has_each_pattern_of_mdtest() {
+        let choice = Choice { parts: vec![Part::Names], ..choice() };
+        let cases = plan(&choice).batches.swap_remove(1).cases;
+        let point = |case: ListingCase| if let Point::Names(point) = case.point { point } else { panic!("{case:?}") };
+        let points: Vec<NamesPoint> = cases.into_iter().map(point).collect();
+        // Two kinds of directories by two batches and the mount; and what others read, by the library and the mount.
+        assert_eq!(points.len(), 3 * (2 * 3 + 2));
+        for workers in [1, 8, 64] {
+            let here = || points.iter().filter(move |point| point.workers == workers);
+            assert!([1, 64].into_iter().all(|batch| here().any(|point| (point.mounted, point.batch) == (false, batch))));
+            for phase in Phase::ALL {
+                assert!(here().any(|point| point.mounted && point.phases().any(|found| found == phase)), "{phase:?}");
+            }
+            let read = here().filter(|point| point.bytes > 0).collect::<Vec<_>>();
+            assert!(read.iter().all(|point| point.stride == 1 && point.batch == 1 && point.shared), "{read:?}");
+        }
+        // As many names with many workers as with few.
+        let names = |workers, batch| u64::from(workers) * choice.scale.names_of_each(workers, batch);
+        assert_eq!([1, 8, 64].map(|workers| names(workers, 1)), [1_024, 8_192, 8_192]);
+        assert_eq!([1, 8, 64].map(|workers| names(workers, 64)), [4_096, 32_768, 32_768]);
     }
 }

@@ -6,7 +6,7 @@ use super::document::Document;
 use super::plan::{self, BESIDE, ListingCase, Method, OUR_COPY};
 use super::sample::{LinkSample, Listing, ListingPoint, NamesSample, Point, Sample, Subject, WritesSample};
 use super::serving::{Serving, remove};
-use crate::worker::protocol::{Answer, NamesPoint, Order, Phase, strange};
+use crate::worker::protocol::{Answer, NamesPoint, Order, strange};
 use crate::worker::{self, Nodes};
 use crate::{Error, RAW, Result};
 use std::collections::BTreeMap;
@@ -22,6 +22,8 @@ const LISTED: &str = "/listed";
 const WRITTEN_BYTES: u64 = 4096;
 /// How long a link is streamed over.
 const LINK_S: f64 = 1.0;
+/// The mount through which names are used that were made through another one.
+const SECOND_MOUNT: &str = "mount-2";
 /// What the writer beside the crowd is, and the crowd: processes of their own at the nearest location.
 const WRITER: &str = "writer";
 /// See [`WRITER`].
@@ -116,11 +118,10 @@ impl Subjects for Stage<'_> {
     }
 
     fn take_down(&mut self, _batch: &Batch<Point, Subject>) -> std::result::Result<(), Failure> {
-        let unmounted = self.took(self.choice.stage.nearest(), &Order::Unmount);
+        let unmounted = [self.choice.stage.nearest(), self.writer()].map(|node| self.took(node, &Order::Unmount));
         (self.serving, self.tree) = (None, None);
         self.remove_peers_files();
-        unmounted?;
-        Ok(())
+        unmounted.into_iter().try_for_each(|unmounted| Ok(unmounted.map(drop)?))
     }
 
     fn run(&mut self, case: &ListingCase, _repeat: usize) -> std::result::Result<Sample, Failure> {
@@ -138,7 +139,9 @@ impl Subjects for Stage<'_> {
     fn recover(&mut self) -> std::result::Result<(), Failure> {
         let revived = self.nodes.revive()?;
         if !revived.is_empty() {
-            let _ = Command::new("umount").arg("--lazy").arg(self.mount_point()).output();
+            for node in [self.choice.stage.nearest(), self.writer()] {
+                let _ = Command::new("umount").arg("--lazy").arg(self.mount_point(node)).output();
+            }
         }
         let service = self.serving.as_ref().map(|serving| serving.service().to_owned());
         for (node, store) in revived.into_iter().zip(service.into_iter().cycle()) {
@@ -200,7 +203,9 @@ impl Stage<'_> {
             Point::Copy => self.make_tree(),
             Point::Writes => self.make_listed(),
             Point::Names(_) => {
-                self.no_mount = self.mount(self.choice.stage.nearest()).err().map(|error| error.to_string());
+                // The writer has nothing else to do, and is a client of its own.
+                let mounted = self.mount(self.choice.stage.nearest()).and_then(|()| self.mount(self.writer()));
+                self.no_mount = mounted.err().map(|error| error.to_string());
                 Ok(())
             }
             Point::Listing(point) => self.fixture(point, batch, observer),
@@ -235,12 +240,14 @@ impl Stage<'_> {
 
     /// Mounts the store at a location.
     fn mount(&mut self, at: usize) -> Result<()> {
-        let (store, mount_point) = (self.serving()?.address.clone(), self.mount_point());
+        let (store, mount_point) = (self.serving()?.address.clone(), self.mount_point(at));
         self.took(at, &Order::Mount { store, mount_point }).map(drop)
     }
 
-    fn mount_point(&self) -> PathBuf {
-        std::path::absolute(self.choice.out.join("mount")).unwrap_or_else(|_| self.choice.out.join("mount"))
+    /// Where a node mounts the store: nobody has more than one mount, and of all locations one at a time has it.
+    fn mount_point(&self, node: usize) -> PathBuf {
+        let path = self.choice.out.join(if node == self.writer() { SECOND_MOUNT } else { "mount" });
+        std::path::absolute(&path).unwrap_or(path)
     }
 
     /// One listing, with the processor time of everybody who takes part in it.
@@ -257,7 +264,7 @@ impl Stage<'_> {
                 let bytes_each = u64::from(point.fixture.datafiles);
                 Order::Walk { directory: LISTED.into(), mode: mode.name().into(), most, bytes_each }
             }
-            _ => Order::Run { argv: self.argv(method, most.unwrap_or(point.fixture.files))?, counted: true },
+            _ => Order::Run { argv: self.argv(at, method, most.unwrap_or(point.fixture.files))?, counted: true },
         };
         let (before, link_before) = (self.servers_cpu_s(method), cpu_s(link));
         let answer = self.ask(at, &order);
@@ -280,14 +287,14 @@ impl Stage<'_> {
     }
 
     /// What lists a directory as a command.
-    fn argv(&self, method: Method, entries: u64) -> Result<Vec<String>> {
+    fn argv(&self, at: usize, method: Method, entries: u64) -> Result<Vec<String>> {
         Ok(match method {
             Method::Peer(peer, window) => {
                 let directory = directory_of(entries);
                 let fill = |word: &str| word.replace("{directory}", &directory).replace("{window}", &window.to_string());
                 self.choice.stage.peers[peer].list.split_whitespace().map(fill).collect()
             }
-            Method::Mount => ["ls".to_owned(), "-Uln".to_owned(), format!("{}{LISTED}", self.mount_point().display())].into(),
+            Method::Mount => ["ls".to_owned(), "-Uln".to_owned(), format!("{}{LISTED}", self.mount_point(at).display())].into(),
             Method::Command | Method::Walk(_) => {
                 let program = self.choice.program.to_string_lossy().into_owned();
                 [program, "ls".into(), "-lU".into(), format!("{}{LISTED}", self.serving()?.address)].into()
@@ -303,7 +310,7 @@ impl Stage<'_> {
     }
 }
 
-/// What is no listing: names made and removed, small writes beside listings, and trees copied.
+/// What is no listing: names made, read and removed, small writes beside listings, and trees copied.
 impl Stage<'_> {
     /// `mdtest`'s patterns: all phases of one point, in a directory of their own.
     fn names(&mut self, point: &NamesPoint) -> Result<NamesSample> {
@@ -312,15 +319,15 @@ impl Stage<'_> {
             return Err(Error::Choice(format!("there is no mount: {problem}")));
         }
         let inside = format!("/names-{}", self.runs);
-        let below = if point.mounted { format!("{}{inside}", self.mount_point().display()) } else { inside };
-        // Single calls take longer each.
-        let each = if point.batch == 1 { (self.choice.scale.names_each / 4).max(8) } else { self.choice.scale.names_each };
+        let each = self.choice.scale.names_of_each(point.workers, point.batch);
         let mut seconds = BTreeMap::new();
-        for phase in Phase::ALL {
-            let order = Order::Names { point: point.clone(), phase, below: below.clone(), each };
-            seconds.insert(phase, self.took(near, &order)?);
+        for phase in point.phases() {
+            let node = if point.is_elsewhere(phase) { self.writer() } else { near };
+            let below = if point.mounted { format!("{}{inside}", self.mount_point(node).display()) } else { inside.clone() };
+            let order = Order::Names { point: point.clone(), phase, below, each };
+            seconds.insert(phase, self.took(node, &order)?);
         }
-        Ok(NamesSample { names: each * u64::from(point.workers), seconds })
+        Ok(NamesSample { each, seconds })
     }
 
     /// The directory that the crowd lists.
@@ -364,7 +371,7 @@ impl Stage<'_> {
             let target = format!("{}/ours-{}", self.serving()?.address, self.runs);
             vec![program, "cp".into(), "-r".into(), "--quiet".into(), source, target]
         } else {
-            let target = self.mount_point().join(format!("stock-{}", self.runs));
+            let target = self.mount_point(self.choice.stage.nearest()).join(format!("stock-{}", self.runs));
             vec!["cp".into(), "-r".into(), source, target.display().to_string()]
         };
         let answer = self.ask(self.choice.stage.nearest(), &Order::Run { argv, counted: false })?;
@@ -466,5 +473,9 @@ impl Tree {
 fn name_of_names(point: &NamesPoint) -> String {
     let through = if point.mounted { "the mount" } else { "the library" };
     let directory = if point.shared { "one directory" } else { "directories of their own" };
-    format!("names by {} workers in {directory} through {through}, {} in a request", point.workers, point.batch)
+    let files = match point.bytes {
+        0 => String::new(),
+        bytes => format!(", files of {bytes} bytes that others read"),
+    };
+    format!("names by {} workers in {directory} through {through}, {} in a request{files}", point.workers, point.batch)
 }

@@ -100,11 +100,11 @@ pub(crate) struct Listing {
     pub(crate) bytes: u64,
 }
 
-/// Names made, asked for, and removed.
+/// Names made, asked for, read, and removed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct NamesSample {
-    /// Names of all workers.
-    pub(crate) names: u64,
+    /// Names of each worker.
+    pub(crate) each: u64,
     /// Of each phase: from the first worker's beginning to the last one's end.
     pub(crate) seconds: BTreeMap<Phase, f64>,
 }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn every_kind_of_run_is_a_line_of_the_log() {
         let fixture = Fixture { servers: 4, targets: 8, files: 10, datafiles: 32 };
-        let names = NamesPoint { location: "here".into(), mounted: false, shared: true, workers: 4, batch: 64 };
+        let names = NamesPoint { location: "here".into(), mounted: false, shared: true, workers: 4, batch: 64, bytes: 0, stride: 0 };
         let seconds = Phase::ALL.into_iter().map(|phase| (phase, 0.25)).collect();
         let listing = Listing {
             entries: 10,
@@ -152,7 +152,7 @@ mod tests {
             (Point::Link("here".into()), Sample::Link(LinkSample { round_trip_us: 40.0, bytes_per_s: None })),
             (Point::Copy, Sample::Copy(0.75)),
             (Point::Writes, Sample::Writes(writes)),
-            (Point::Names(names), Sample::Names(NamesSample { names: 8, seconds })),
+            (Point::Names(names), Sample::Names(NamesSample { each: 8, seconds })),
             (Point::Listing(ListingPoint { fixture, location: "here".into() }), Sample::Listing(listing)),
         ];
         for (point, sample) in samples {

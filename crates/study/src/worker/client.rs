@@ -72,6 +72,11 @@ pub(super) fn owner(mode: u32) -> Owner {
     Owner { mode, uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw() }
 }
 
+/// The bytes of a small file.
+pub(super) fn content(bytes: u64) -> Vec<u8> {
+    (0..bytes).map(|n| (n % 251) as u8).collect()
+}
+
 /// A name in a directory.
 pub(super) fn file_name(number: u64) -> String {
     format!("file-{number:08}")

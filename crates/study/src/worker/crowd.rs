@@ -3,7 +3,7 @@
 //! Each listing is a client of its own, with its own connections, and begins again when it is at its end. The writer creates a
 //! file, writes it and closes it, one after the other, and each is timed.
 
-use super::client::{Client, file_name, owner};
+use super::client::{Client, content, file_name, owner};
 use super::protocol::Answer;
 use crate::{Error, Result};
 use parking_lot::Mutex;
@@ -26,7 +26,7 @@ const BEGIN_WITHIN: Duration = Duration::from_secs(60);
 pub(super) fn write(client: &Client, directory: &str, files: u32, bytes: u64) -> Result<Answer> {
     client.make_directories(directory)?;
     let layout = LayoutChoice { datafiles: Some(1), ..LayoutChoice::default() };
-    let data: Vec<u8> = (0..bytes).map(|n| (n % 251) as u8).collect();
+    let data = content(bytes);
     let mut tracer = Tracer::off();
     let mut took = Vec::with_capacity(files as usize);
     for number in 0..u64::from(files) {

@@ -109,6 +109,9 @@ impl Worker {
             Order::Populate { directory, files, datafiles } => populate::populate(self.client()?, &directory, files, datafiles),
             Order::Walk { directory, mode, most, bytes_each } => listing::walk(self.client()?, &directory, &mode, most, bytes_each),
             Order::Run { argv, counted } => listing::run(&argv, counted, self.mount.as_ref().map(Mount::pid)),
+            Order::Names { point, .. } if point.mounted && self.mount.is_none() => {
+                Err(Error::Choice("names through a mount that is gone: it would be the disk below it that is measured".into()))
+            }
             Order::Names { point, phase, below, each } => names::phase(self.client()?, &point, phase, &below, each),
             Order::Write { directory, files, bytes } => crowd::write(self.client()?, &directory, files, bytes),
             Order::BeginListings { directory, listings } => timed(|| {

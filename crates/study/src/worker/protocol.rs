@@ -46,29 +46,73 @@ pub(crate) enum Work {
     },
 }
 
-/// What names were used for.
+/// What names are used for: the tests of `mdtest`, by its names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Files are made, and closed.
-    Create,
+    /// The directories that the workers work in are made.
+    TreeCreation,
+    /// Directories are made in them.
+    DirectoryCreation,
     /// Their attributes are asked for.
-    Stat,
+    DirectoryStat,
     /// They are removed.
-    Remove,
+    DirectoryRemoval,
+    /// Files are made, written where there are bytes to write, and closed.
+    FileCreation,
+    /// Their attributes are asked for.
+    FileStat,
+    /// They are opened, read whole, and closed.
+    FileRead,
+    /// They are removed.
+    FileRemoval,
+    /// The directories that the workers worked in are removed.
+    TreeRemoval,
 }
 
 impl Phase {
     /// All, in the order in which they are done.
-    pub const ALL: [Phase; 3] = [Phase::Create, Phase::Stat, Phase::Remove];
+    pub const ALL: [Phase; 9] = [
+        Phase::TreeCreation,
+        Phase::DirectoryCreation,
+        Phase::DirectoryStat,
+        Phase::DirectoryRemoval,
+        Phase::FileCreation,
+        Phase::FileStat,
+        Phase::FileRead,
+        Phase::FileRemoval,
+        Phase::TreeRemoval,
+    ];
 
-    /// Its name.
+    /// Its name, as `mdtest` has it.
     pub fn name(self) -> &'static str {
         match self {
-            Phase::Create => "create",
-            Phase::Stat => "stat",
-            Phase::Remove => "remove",
+            Phase::TreeCreation => "tree creation",
+            Phase::DirectoryCreation => "directory creation",
+            Phase::DirectoryStat => "directory stat",
+            Phase::DirectoryRemoval => "directory removal",
+            Phase::FileCreation => "file creation",
+            Phase::FileStat => "file stat",
+            Phase::FileRead => "file read",
+            Phase::FileRemoval => "file removal",
+            Phase::TreeRemoval => "tree removal",
         }
+    }
+
+    /// By how many strides (`mdtest -N`) a worker's names are another's than those that it made: none of these phases meets in a
+    /// worker what it had to do with before.
+    pub(crate) fn strides(self) -> u32 {
+        match self {
+            Phase::TreeCreation | Phase::DirectoryCreation | Phase::FileCreation | Phase::TreeRemoval => 0,
+            Phase::DirectoryStat | Phase::FileStat => 1,
+            Phase::FileRead => 2,
+            Phase::DirectoryRemoval | Phase::FileRemoval => 3,
+        }
+    }
+
+    /// Whether it is about the directories that the workers work in.
+    pub(crate) fn is_of_tree(self) -> bool {
+        matches!(self, Phase::TreeCreation | Phase::TreeRemoval)
     }
 }
 
@@ -85,6 +129,37 @@ pub struct NamesPoint {
     pub workers: u32,
     /// Operations in one request.
     pub batch: u32,
+    /// Bytes written into each file when it is made (`mdtest -w`), and read again (`-e`); 0: none, and directories are made too.
+    pub bytes: u32,
+    /// Whose files a worker asks for, reads and removes (`mdtest -N`): of the worker so many further on. 0: its own.
+    pub stride: u32,
+}
+
+impl NamesPoint {
+    /// What is done at it, in order.
+    pub fn phases(&self) -> impl Iterator<Item = Phase> {
+        let has_bytes = self.bytes > 0;
+        Phase::ALL.into_iter().filter(move |phase| match phase {
+            Phase::DirectoryCreation | Phase::DirectoryStat | Phase::DirectoryRemoval => !has_bytes,
+            Phase::FileRead => has_bytes,
+            _ => true,
+        })
+    }
+
+    /// How many names a phase is about, where each worker has so many.
+    pub(crate) fn names_in(&self, phase: Phase, each: u64) -> u64 {
+        match phase.is_of_tree() {
+            true if self.shared => 1,
+            true => u64::from(self.workers),
+            false => each * u64::from(self.workers),
+        }
+    }
+
+    /// Whether a phase goes through another mount than the one through which names were made: only so is what another worker made
+    /// news to the kernel that is asked for it.
+    pub(crate) fn is_elsewhere(&self, phase: Phase) -> bool {
+        self.mounted && self.stride > 0 && phase.strides() > 0
+    }
 }
 
 /// What a worker is sent.

@@ -17,7 +17,11 @@ use thalweg_trace::numbers;
 #[derive(clap::Args)]
 #[command(
     after_help = "Parts: grid (datafiles a file, mechanisms, round trips), items (files in a directory, other systems), targets (targets on a\n\
-    server), names (mdtest's patterns), crowd (many listings beside a writer), copies (trees of small files).\n\
+    server), names (mdtest), crowd (many listings beside a writer), copies (trees of small files).\n\
+    names: mdtest's tests by its names, with 1, 8 and 64 workers, through the library and a mount: tree creation and removal;\n\
+    directory creation, stat and removal (-D); file creation, stat and removal (-F), in directories of their own (-u) and in one; and\n\
+    in one, files of 3,901 bytes (-w) with file read (-E), stat, read and removed by other workers than their makers (-N 1), on the\n\
+    mount through a second one.\n\
     A stage is a TOML file: label, serve_on and host of the servers; [[locations]] with name, round_trip_us, run_on and link_pids;\n\
     [[peers]] with name, directory, list, windows, trips_per_file and pids. Without one, everything is on this machine.\n\
     bench/ls of the sources makes one with links of 0.2, 1 and 10 ms.\n\

@@ -279,24 +279,35 @@ fn targets(document: &Document) -> Option<Picture> {
     Some(Picture { name: "ls-targets".into(), plot })
 }
 
+/// The tests of mdtest that have a picture, by the end of its name, and their titles. Trees are of one directory for each worker.
+const PICTURED: [(Phase, &str, &str); 5] = [
+    (Phase::DirectoryCreation, "directory", "Directories made"),
+    (Phase::FileCreation, "create", "Files created and closed"),
+    (Phase::FileStat, "stat", "Files asked for"),
+    (Phase::FileRead, "read", "Files read"),
+    (Phase::FileRemoval, "remove", "Files removed"),
+];
+
 /// Names each second over the number of workers.
 fn names(document: &Document, shared: bool) -> Vec<Picture> {
     let directory = if shared { "one directory for all" } else { "a directory for each" };
-    let picture = |phase: Phase| {
-        let mut kinds: Vec<(bool, u32)> = Vec::new();
+    let picture = |(phase, end, title): (Phase, &str, &str)| {
+        let kind = |n: &NamesResult| (n.point.mounted, n.point.batch, n.point.bytes);
+        let mut kinds: Vec<(bool, u32, u32)> = Vec::new();
         let chosen: Vec<&NamesResult> = document.names.iter().filter(|n| n.phase == phase && n.point.shared == shared).collect();
         for n in &chosen {
-            if !kinds.contains(&(n.point.mounted, n.point.batch)) {
-                kinds.push((n.point.mounted, n.point.batch));
+            if !kinds.contains(&kind(n)) {
+                kinds.push(kind(n));
             }
         }
-        let curves = kinds.into_iter().enumerate().map(|(look, (mounted, batch))| {
+        let curves = kinds.into_iter().enumerate().map(|(look, (mounted, batch, bytes))| {
             let name = match (mounted, batch) {
                 (true, _) => "system calls on the mount".to_owned(),
                 (false, 1) => "library, one at a time".to_owned(),
                 (false, batch) => format!("library, {batch} in a request"),
             };
-            let points = chosen.iter().filter(|n| (n.point.mounted, n.point.batch) == (mounted, batch));
+            let name = if bytes > 0 { format!("{name}; {} bytes, others' files", count(bytes.into())) } else { name };
+            let points = chosen.iter().filter(|n| kind(n) == (mounted, batch, bytes));
             let dots = points.map(|n| {
                 let rate = format!("{} workers: {} each second", n.point.workers, figure(n.rate_per_s.median));
                 dot(f64::from(n.point.workers), &n.rate_per_s, None, format!("{name}, {rate}"))
@@ -304,14 +315,7 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
             Curve { dots: dots.collect(), name: name.clone(), look, ..Curve::default() }
         });
         let plot = Plot {
-            title: format!(
-                "{} each second, {directory}",
-                match phase {
-                    Phase::Create => "Files created and closed",
-                    Phase::Stat => "Files asked for",
-                    Phase::Remove => "Files removed",
-                }
-            ),
+            title: format!("{title} each second, {directory}"),
             subtitle: "mdtest's pattern; median and 95 % interval".into(),
             x_name: "workers".into(),
             x_marks: document.scale.workers.iter().map(|n| (f64::from(*n), n.to_string())).collect(),
@@ -320,9 +324,9 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
             curves: curves.collect(),
             ..Plot::default()
         };
-        Picture { name: format!("ls-names-{}-{}", if shared { "shared" } else { "own" }, phase.name()), plot }
+        Picture { name: format!("ls-names-{}-{end}", if shared { "shared" } else { "own" }), plot }
     };
-    Phase::ALL.into_iter().map(picture).collect()
+    PICTURED.into_iter().map(picture).collect()
 }
 
 /// The whole study on one page.
