@@ -6,10 +6,11 @@ cannot run raises `NotRun` with one sentence that says why. Adding a server is o
 """
 
 from testbed.servers.gridftp import GridFtp
+from testbed.servers.juicefs import JuiceFs
 from testbed.servers.nfs_ganesha import NfsGanesha
 from testbed.servers.nginx import Nginx
 from testbed.servers.rsync import Rsync
 from testbed.servers.sshfs import Sshfs
 from testbed.servers.xrootd import Xrootd
 
-SERVERS = {"gridftp": GridFtp, "nfs": NfsGanesha, "nginx": Nginx, "rsync": Rsync, "sshfs": Sshfs, "xrootd": Xrootd}
+SERVERS = {"gridftp": GridFtp, "juicefs": JuiceFs, "nfs": NfsGanesha, "nginx": Nginx, "rsync": Rsync, "sshfs": Sshfs, "xrootd": Xrootd}

@@ -23,6 +23,11 @@ class Server:
         self.port = 0
         self.process = None
 
+    @staticmethod
+    def is_built():
+        """Whether there is nothing to be built before it can be started."""
+        return True
+
     def argv(self):
         """The command that serves on `self.port`."""
         raise NotImplementedError

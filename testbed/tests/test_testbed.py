@@ -131,6 +131,8 @@ class Servers(unittest.TestCase):
     def answers_and_is_gone_afterwards(self, server):
         if packages.missing(server.packages):
             self.skipTest("it is not installed")
+        if not server.is_built():
+            self.skipTest("it is not built")
         with tempfile.TemporaryDirectory() as directory:
             try:
                 with server(directory) as started:

@@ -17,6 +17,8 @@ SIZE_BYTES = 4096
 # 30,000 of them are the 1.2 GB of a published comparison of mounts.
 MOUNTED_BYTES = 40 << 10
 LEAST_PER_S = 5_000
+# Other mounts, by the names of their servers.
+PEERS = {"sshfs": "sshfs, cp -r", "juicefs": "JuiceFS, cp -r"}
 
 
 def small_files(direction, bench):
@@ -45,7 +47,7 @@ def small_files(direction, bench):
 
 
 def small_files_mounted(bench):
-    """`cp -r` of 30,000 files of 40 KiB (a quick run: 2,000) into a mount, beside the library, sshfs and the file system below."""
+    """`cp -r` of 30,000 files of 40 KiB (a quick run: 2,000) into a mount, beside the library, other mounts and the file system below."""
     count = 2_000 if bench.quick else 30_000
     tree = files.make_small_files(bench.path(f"mounted-{count}"), count, MOUNTED_BYTES)
     store = bench.store()
@@ -55,13 +57,14 @@ def small_files_mounted(bench):
 
     library = into_store(store, tree, f"library-{count}")
     cast, absent = [into("mount", "mounted store, cp -r", mount_of(bench, store)), library, into("cp", "cp -r, no store", bench.path("out", "."))], []
-    try:
-        cast.append(into("sshfs", "sshfs, cp -r", bench.server("sshfs").mounted))
-    except NotRun as reason:
-        absent.append({"name": "sshfs", "label": "sshfs, cp -r", "reason": str(reason)})
+    for name, label in PEERS.items():
+        try:
+            cast.append(into(name, label, bench.server(name).mounted))
+        except NotRun as reason:
+            absent.append({"name": name, "label": label, "reason": str(reason)})
     plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=3, most=5, seconds=120)
     outcome = pairs.run(bench, cast, plan, "mount", Amount(count, "files"))
-    document = result.of_pairs(outcome, cast, "mount", [Bar("thalweg"), Bar("sshfs", median=1.0), Bar("cp")])
+    document = result.of_pairs(outcome, cast, "mount", [Bar("thalweg"), Bar("sshfs", median=1.0), Bar("juicefs", median=1.0), Bar("cp")])
     rate = outcome.of("mount")["rate_per_s"]
     document["bars"].append(result.absolute_bar("files a second through the mount", f"≥ {LEAST_PER_S:,}", rate, rate["median"] >= LEAST_PER_S))
     return {**document, "absent": absent}
