@@ -17,6 +17,7 @@ from bench.harness.cases.lots import large, small
 from bench.harness.cases.mounted import mounted
 from bench.harness.cases.one_more import one_more_server
 from bench.harness.cases.recording import recording
+from bench.harness.cases.removing import trees_removed
 from bench.harness.cases.servers import server_counts
 from bench.harness.cases.small import small_files, small_files_mounted
 from bench.harness.cases.trust import connecting, encrypted, flooded, handshakes
@@ -56,6 +57,7 @@ CASES = [
     Case("small-in", "Small files in, 4 KiB each", partial(small_files, "in")),
     Case("small-out", "Small files out, 4 KiB each", partial(small_files, "out")),
     Case("small-mount", "Small files in through a mount, 40 KiB each", small_files_mounted),
+    Case("remove", "rm -r of many empty files in one directory", trees_removed),
     Case("names-ls", "ls -l with names in PostgreSQL and in redb", listing_on_each),
     Case("names-small", "Small files in with names in PostgreSQL and in redb", small_files_on_each),
     Case("servers-in", "1, 2, 4 and 8 servers, copy in, 256 MiB", partial(server_counts, "in", 256 * MIB)),
