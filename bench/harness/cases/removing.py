@@ -32,7 +32,8 @@ def trees_removed(bench):
         cast.append(tree(store, count, "mount", "mounted store, rm -r", lambda at: ["rm", "-r", os.path.join(place, at)]))
     except NotRun as reason:
         absent.append({"name": "mount", "label": "mounted store, rm -r", "reason": str(reason)})
-    plan = Plan(least=3, most=5, seconds=10) if bench.quick else Plan(least=3, most=5, seconds=120)
+    # Each run has files of its own: there is nothing to be warmed up.
+    plan = Plan(least=3, most=5, seconds=10 if bench.quick else 60, warm_up=False)
     outcome = pairs.run(bench, cast, plan, "thalweg", Amount(count, "files"))
     document = result.of_pairs(outcome, cast, "thalweg", [Bar("one", median=FASTER_THAN_ONE_BY_ONE), Bar("mount")])
     return {**document, "absent": absent}
