@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
 /// From so many workers on, they make as many names together as these: the directory is as large, and the run as long.
-const FEW_WORKERS: u32 = 8;
+const FEW_WORKERS: u32 = 4;
 
 /// What to measure.
 #[derive(Clone, Debug)]

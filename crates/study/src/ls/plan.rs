@@ -359,7 +359,7 @@ pub(in crate::ls) mod tests {
         }
         // As many names with many workers as with few.
         let names = |workers, batch| u64::from(workers) * choice.scale.names_of_each(workers, batch);
-        assert_eq!([1, 8, 64].map(|workers| names(workers, 1)), [1_024, 8_192, 8_192]);
-        assert_eq!([1, 8, 64].map(|workers| names(workers, 64)), [4_096, 32_768, 32_768]);
+        assert_eq!([1, 8, 64].map(|workers| names(workers, 1)), [1_024, 4_096, 4_096]);
+        assert_eq!([1, 8, 64].map(|workers| names(workers, 64)), [4_096, 16_384, 16_384]);
     }
 }

@@ -203,9 +203,7 @@ impl Stage<'_> {
             Point::Copy => self.make_tree(),
             Point::Writes => self.make_listed(),
             Point::Names(_) => {
-                // The writer has nothing else to do, and is a client of its own.
-                let mounted = self.mount(self.choice.stage.nearest()).and_then(|()| self.mount(self.writer()));
-                self.no_mount = mounted.err().map(|error| error.to_string());
+                self.no_mount = self.mount(self.choice.stage.nearest()).err().map(|error| error.to_string());
                 Ok(())
             }
             Point::Listing(point) => self.fixture(point, batch, observer),
@@ -318,6 +316,12 @@ impl Stage<'_> {
         if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
             return Err(Error::Choice(format!("there is no mount: {problem}")));
         }
+        // Only while it is used: a second client must be told of what the first one changes.
+        let has_second = point.phases().any(|phase| point.is_elsewhere(phase));
+        if has_second {
+            // The writer has nothing else to do, and is a client of its own.
+            self.mount(self.writer())?;
+        }
         let inside = format!("/names-{}", self.runs);
         let each = self.choice.scale.names_of_each(point.workers, point.batch);
         let mut seconds = BTreeMap::new();
@@ -326,6 +330,9 @@ impl Stage<'_> {
             let below = if point.mounted { format!("{}{inside}", self.mount_point(node).display()) } else { inside.clone() };
             let order = Order::Names { point: point.clone(), phase, below, each };
             seconds.insert(phase, self.took(node, &order)?);
+        }
+        if has_second {
+            self.took(self.writer(), &Order::Unmount)?;
         }
         Ok(NamesSample { each, seconds })
     }
