@@ -316,7 +316,7 @@ impl Stage<'_> {
         if let (true, Some(problem)) = (point.mounted, &self.no_mount) {
             return Err(Error::Choice(format!("there is no mount: {problem}")));
         }
-        // Only while it is used: a second client must be told of what the first one changes.
+        // Only while it is used: the service notifies a second client of what the first one changes.
         let has_second = point.phases().any(|phase| point.is_elsewhere(phase));
         if has_second {
             // The writer has nothing else to do, and is a client of its own.
