@@ -99,8 +99,6 @@ pub struct Scale {
     pub workers: Vec<u32>,
     /// Operations in one request; 1: single calls.
     pub batches: Vec<u32>,
-    /// Bytes written into files that other workers than their makers read.
-    pub names_bytes: u32,
     /// Listings at a time, and files in the directory they list.
     pub listings: u32,
     /// Files in that directory.
@@ -127,7 +125,6 @@ impl Scale {
             names_each: 4_096,
             workers: vec![1, 8, 64],
             batches: vec![1, 64],
-            names_bytes: 3_901,
             listings: 100,
             listed_files: 10_000,
             writes: 2_000,
