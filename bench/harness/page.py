@@ -15,6 +15,9 @@ each run. The bytes of every command's copy are compared with the source before 
 **How.** A round runs every command once, in an order shuffled anew each time; a figure is the median over the rounds, ten or more
 (fewer in a quick run).
 A ratio is taken round by round (how many times the rate of the other), and its median stands with its bootstrap 95 % interval.
+What being recorded costs is measured otherwise: rounds of parts of 2 s, alone, recorded, recorded, alone, each of many short runs, until the interval is within 1 %
+or 150 s are over. The fastest tenth of the runs at each place in their parts is compared, since a host's other machines only add to a time; the interval is the bootstrap's, of whole rounds
+(`bench/harness/rounds.py`). The median of the rounds with all their runs stands beside it.
 For the raw stream and GridFTP the fastest of several settings is chosen first, in the same run, and then measured afresh.
 
 **Against what.**

@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -10,7 +11,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from bench.harness import layout_page, ls_page, page, pairs, result, studies  # noqa: E402
+from bench.harness import layout_page, ls_page, page, pairs, recorded, result, rounds, studies  # noqa: E402
 from bench.harness.cases import CASES, trust  # noqa: E402
 from bench.harness.command import timed  # noqa: E402
 from bench.harness.pairs import Plan, Subject  # noqa: E402
@@ -85,6 +86,84 @@ class Pairs(unittest.TestCase):
         failing = Subject("a", "a", command=lambda run: ["sh", "-c", "echo no such star >&2; exit 7"], after=broken)
         with self.assertRaisesRegex(Broken, "exit status: 7; it said: no such star"):
             self.run_pairs([failing], Plan(least=1, most=1), "a")
+
+
+def made_up(seed, keeps, count, cheap_places=()):
+    """Rounds of a program that keeps so much of its speed (all of it at some places) on a machine that takes bursts of time away."""
+    chance, disturbed = random.Random(seed), [0]
+
+    def lap(slower):
+        if chance.random() < 0.2:
+            disturbed[0] = chance.randrange(1, 8)
+        disturbed[0] = max(0, disturbed[0] - 1)
+        return slower * (0.1 + chance.expovariate(1 / 0.0003) + (chance.uniform(0.02, 0.1) if disturbed[0] else 0))
+
+    def part(kind):
+        slower = [1 if kind == rounds.ALONE or place in cheap_places else 1 / keeps for place in range(20)]
+        return rounds.Part({"laps_s": [lap(one) for one in slower]})
+
+    return [{kind: [part(kind), part(kind)] for kind in (rounds.ALONE, rounds.WITH)} for _ in range(count)]
+
+
+class Rounds(unittest.TestCase):
+    def test_bursts_that_only_add_do_not_move_the_figure(self):
+        for seed in range(5):
+            told = rounds.estimate(made_up(seed, 0.97, 16), rounds.kept, 200)
+            self.assertAlmostEqual(told.value, 0.97, delta=0.005)
+            self.assertLess(told.half_width, 0.01)
+
+    def test_the_interval_holds_the_truth_about_as_often_as_it_says(self):
+        held = 0
+        for seed in range(100):
+            told = rounds.estimate(made_up(seed, 0.98, 10), rounds.kept, 100)
+            held += told.low <= 0.98 <= told.high
+        self.assertGreaterEqual(held, 85)
+
+    def test_a_cost_that_comes_at_its_own_hour_counts_for_its_share(self):
+        # A tenth of the time at half the speed: 20 laps take as long as 22.
+        costly = made_up(3, 0.5, 16, cheap_places=range(2, 20))
+        self.assertAlmostEqual(rounds.kept(costly), 20 / 22, delta=0.01)
+
+    def test_a_cost_of_the_slow_runs_alone_shows_in_all_laps(self):
+        some = made_up(4, 1.0, 16)
+        for made in some:
+            for part in made[rounds.WITH]:
+                part.laps["laps_s"] = [lap * 2 if lap > 0.11 else lap for lap in part.laps["laps_s"]]
+        self.assertGreater(rounds.kept(some), 0.99)
+        self.assertLess(rounds.every_lap(some), 0.9)
+
+    def test_rounds_end_when_the_interval_is_narrow_and_not_before_the_least(self):
+        quiet = rounds.Plan(least=4, seconds=1e9, half_width=0.01, redraws=50)
+        self.assertTrue(rounds.goes_on([], 0, quiet))
+        self.assertTrue(rounds.goes_on(made_up(1, 0.97, 3), 1, quiet))
+        self.assertFalse(rounds.goes_on(made_up(1, 0.97, 20), 1, quiet))
+        self.assertTrue(rounds.goes_on(made_up(1, 0.97, 20), 1, rounds.Plan(least=4, seconds=1e9, half_width=1e-6, redraws=50)))
+
+    def test_rounds_end_when_the_next_would_end_after_the_time(self):
+        never = rounds.Plan(least=2, seconds=100, half_width=0, redraws=50)
+        self.assertTrue(rounds.goes_on(made_up(1, 0.97, 9), 90, never))
+        self.assertFalse(rounds.goes_on(made_up(1, 0.97, 9), 91, never))
+
+    def test_rounds_take_turns_and_each_has_two_parts_of_either_kind(self):
+        seen = []
+
+        def part(kind):
+            seen.append(kind)
+            return rounds.Part({"laps_s": [1.0]})
+
+        made = rounds.run(part, rounds.Plan(least=2, most=2, redraws=10))
+        self.assertEqual(seen, [*rounds.order(0), *rounds.order(1)])
+        self.assertNotEqual(seen[:4], seen[4:])
+        self.assertTrue(all(len(parts) == 2 for one in made for parts in one.values()))
+
+    def test_the_stop_watch_has_a_time_and_a_figure_of_each_run_and_removes_what_it_left(self):
+        with tempfile.TemporaryDirectory() as directory:
+            script = f"mkdir {directory}/{{lap}} && echo '{{\"n\": 7}}'"
+            work = recorded.Work("a", ["sh", "-c", script], 1, own="n", remove=directory + "/{lap}")
+            part = recorded.ran(work.lap(3))
+            self.assertEqual((len(part.laps["laps_s"]), part.laps["own"], os.listdir(directory)), (3, [7, 7, 7], []))
+        with self.assertRaisesRegex(Broken, "exit code 3"):
+            recorded.ran(recorded.Work("a", ["sh", "-c", "exit 3"], 1).lap(2))
 
 
 class Trust(unittest.TestCase):

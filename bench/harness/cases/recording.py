@@ -1,45 +1,42 @@
-"""The same copy with and without its recording: what being able to explain it costs."""
+"""The same copy with and without its recording: what being able to explain it costs. Rounds as `bench.harness.rounds` has them."""
 
-from bench.harness import pairs, result, subjects
-from bench.harness.pairs import Plan
-from bench.harness.result import Amount, Bar
+from bench.harness import recorded, result, rounds, subjects
+from bench.harness.bench import whole
+from bench.harness.recorded import Work, fine
+from bench.harness.rounds import ALONE
 from testbed import files
+from testbed.errors import Broken
+
+LEAST = 0.99
 
 
 def recording(direction, size_bytes, bench):
-    """Many pairs: the interval must be narrower than what is asked of it."""
-    source = bench.source(size_bytes)
-    store = bench.store()
-    kept = lambda run: bench.path("recordings", f"{direction}-{run}.thw")  # noqa: E731
-    off = subjects.thalweg(bench, store, direction, source, sync=False, name="off", label="recording off")
-    on = subjects.thalweg(
-        bench,
-        store,
-        direction,
-        source,
-        sync=False,
-        name="on",
-        label="recording on",
-        extra=lambda run: ["--record", kept(run)],
-    )
-    off.figures = on.figures = ["elapsed_s"]
-    check = on.after
-
-    def check_both(run):
-        files.remove(kept(run))
-        check(run)
-
-    on.after = check_both
-    if bench.quick:
-        plan = Plan(least=5, most=10, seconds=8)
-    elif size_bytes >= 1 << 30:
-        plan = Plan(least=10, most=24, seconds=40, narrow=0.02)
-    else:
-        plan = Plan(least=20, most=60, seconds=30, narrow=0.02)
-    outcome = pairs.run(bench, [off, on], plan, "on", Amount(size_bytes, "bytes"), bench.memory(size_bytes))
-    bars = [Bar("off", median=0.99, low=0.97)]
-    document = result.of_pairs(outcome, [on, off], "on", bars)
-    # For information: the copy alone, without start-up and without finishing the recording after it.
-    told, _ = outcome.ratio("on", "off", "elapsed_s")
-    document["bars"].append(result.absolute_bar("recording on / off by the copy's own clock", "", told, None))
+    """Whole commands are compared; the copy by its own clock, without start-up and without finishing the recording, stands beside."""
+    source, store = bench.source(size_bytes), bench.store()
+    copy = [store.program, "cp", "--force", "--json"]
+    inside, outside = store.url("recorded-in"), bench.path("out", "recorded")
+    ends = [source, inside] if direction == "in" else [store.url(subjects.put_once(bench, store, source)), outside]
+    kept = bench.path("recordings", direction + "-{lap}.thw")
+    off = Work(direction, store.host.argv([*copy, *ends]), LEAST, memory_bytes=3 * size_bytes, own="elapsed_s")
+    on = Work(direction, store.host.argv([*copy, "--record", kept, *ends]), LEAST, memory_bytes=3 * size_bytes, own="elapsed_s", remove=kept)
+    times = recorded.laps_of(off, bench)
+    document = recorded.measured(off, lambda kind: recorded.ran((off if kind == ALONE else on).lap(times)), times, bench, "bytes", size_bytes)
+    check(direction, store, source, outside)
+    made = document.pop("made")
+    document["bars"] = recorded.ratio_bars(f"copy {direction}: recording on", LEAST, made)
+    own = rounds.estimate(made, lambda some: rounds.kept(some, "own"))
+    document["bars"].append(fine(result.absolute_bar("recording on / off by the copy's own clock", "", own.summary(), None), 3))
     return document
+
+
+def check(direction, store, source, outside):
+    """`Broken` unless the last copy is whole; it is removed."""
+    if direction == "in":
+        store.run("cp", "--force", store.url("recorded-in"), outside)
+        store.remove("recorded-in")
+    try:
+        whole(outside, source, 0)
+    except OSError as reason:
+        raise Broken(f"the copy cannot be read: {reason}") from reason
+    finally:
+        files.remove(outside)
