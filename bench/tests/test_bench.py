@@ -4,6 +4,7 @@ import json
 import os
 import random
 import shutil
+import subprocess
 import sys
 import tempfile
 import types
@@ -13,6 +14,7 @@ sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspa
 
 from bench.harness import layout_page, ls_page, page, pairs, recorded, result, rounds, studies  # noqa: E402
 from bench.harness.cases import CASES, trust  # noqa: E402
+from bench.harness.cases.watching import script  # noqa: E402
 from bench.harness.command import timed  # noqa: E402
 from bench.harness.pairs import Plan, Subject  # noqa: E402
 from bench.harness.result import Amount, Bar  # noqa: E402
@@ -164,6 +166,11 @@ class Rounds(unittest.TestCase):
             self.assertEqual((len(part.laps["laps_s"]), part.laps["own"], os.listdir(directory)), (3, [7, 7, 7], []))
         with self.assertRaisesRegex(Broken, "exit code 3"):
             recorded.ran(recorded.Work("a", ["sh", "-c", "exit 3"], 1).lap(2))
+
+    def test_a_command_with_quotes_is_one_word_for_a_tool_that_knows_none(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = script(os.path.join(directory, "command"), ["sh", "-c", 'test "$1" = "a  b" && exit 7', "-", "a  b"])
+            self.assertEqual(subprocess.run(["sh", *path.split()], check=False).returncode, 7)
 
 
 class Trust(unittest.TestCase):

@@ -9,6 +9,7 @@ statistics of its programs and the reader's CPU time, as a share of all processo
 import contextlib
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import sys
@@ -131,7 +132,7 @@ def other_tools(work_name, bench):
         "alone": inside,
         "strace -f": ["strace", "-f", "-o", log, *inside],
         "perf trace": ["perf", "trace", "-o", log, *inside],
-        "bpftrace": ["bpftrace", "-o", log, "-c", " ".join([sys.executable, *inside]), "-e", HISTOGRAM],
+        "bpftrace": ["bpftrace", "-o", log, "-c", "/bin/sh " + script(bench.path("others", "command"), inside), "-e", HISTOGRAM],
     }
     present = {name: words for name, words in commands.items() if shutil.which(words[0])}
     for name in commands.keys() - present.keys():
@@ -146,6 +147,13 @@ def other_tools(work_name, bench):
         summary, _ = outcome.ratio(name, "alone", "elapsed_s")
         document["bars"].append(result.absolute_bar(f"{work.name}: under {name} / alone, the command's own time", "", summary, None))
     return document
+
+
+def script(path, words):
+    """A command as a script for `sh`: bpftrace takes the words of its command apart at each space, and knows no quotes."""
+    with open(path, "w") as out:
+        out.write(f"exec {shlex.join(words)}\n")
+    return path
 
 
 @contextlib.contextmanager
