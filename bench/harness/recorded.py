@@ -107,7 +107,7 @@ def measured(work, part, times, bench, unit="runs", count=1):
     return {
         "reference": WITH,
         "amount": {"count": count, "unit": unit},
-        "subjects": [subject(kind, f"{work.name}: {label}", work, made, times, count) for kind, label in ((ALONE, "alone"), (WITH, "with"))],
+        "subjects": [subject(kind, f"{work.name}: {label}", work, made, times, count) for kind, label in ((ALONE, "alone"), (WITH, "beside a recording" if work.beside else "recorded"))],
         "bars": [],
         "cpu": meter.read(),
         "rounds": [{kind: [vars(one) for one in some] for kind, some in one_round.items()} for one_round in made],

@@ -1,7 +1,7 @@
 """The same copy with and without its recording: what being able to explain it costs. Rounds as `bench.harness.rounds` has them."""
 
 from bench.harness import recorded, result, rounds, subjects
-from bench.harness.bench import whole
+from bench.harness.bench import GIB, whole
 from bench.harness.recorded import Work, fine
 from bench.harness.rounds import ALONE
 from testbed import files
@@ -16,9 +16,10 @@ def recording(direction, size_bytes, bench):
     copy = [store.program, "cp", "--force", "--json"]
     inside, outside = store.url("recorded-in"), bench.path("out", "recorded")
     ends = [source, inside] if direction == "in" else [store.url(subjects.put_once(bench, store, source)), outside]
+    memory_bytes = min(3 * size_bytes, 2 * GIB)
     kept = bench.path("recordings", direction + "-{lap}.thw")
-    off = Work(direction, store.host.argv([*copy, *ends]), LEAST, memory_bytes=3 * size_bytes, own="elapsed_s")
-    on = Work(direction, store.host.argv([*copy, "--record", kept, *ends]), LEAST, memory_bytes=3 * size_bytes, own="elapsed_s", remove=kept)
+    off = Work(direction, store.host.argv([*copy, *ends]), LEAST, memory_bytes=memory_bytes, own="elapsed_s")
+    on = Work(direction, store.host.argv([*copy, "--record", kept, *ends]), LEAST, memory_bytes=memory_bytes, own="elapsed_s", remove=kept)
     times = recorded.laps_of(off, bench)
     document = recorded.measured(off, lambda kind: recorded.ran((off if kind == ALONE else on).lap(times)), times, bench, "bytes", size_bytes)
     check(direction, store, source, outside)
