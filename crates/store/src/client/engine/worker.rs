@@ -116,6 +116,14 @@ impl<'a> Worker<'a> {
         if let Some(error) = self.shared.failure().or_else(|| work.flow.error()) {
             return work.flow.done(Err(error), self.tracer.track());
         }
+        if work.again {
+            // A server that closed the connection it was first sent over has closed this one, too.
+            while !self.posted.is_empty() {
+                let receiving = self.tracer.begin();
+                self.complete(receiving);
+            }
+            self.disconnect();
+        }
         match self.post(&work) {
             Ok(()) => self.posted.push_back((work, Instant::now())),
             Err(error) => self.failed(work, error),
@@ -125,7 +133,7 @@ impl<'a> Worker<'a> {
     /// A task has failed, and with it, if the connection is of no more use, everything posted on it.
     ///
     /// A shared engine's connection may have been idle for long: one that was closed is made anew, and what was unanswered is
-    /// asked for once more (every request to an I/O server may be made twice). If the server cannot be reached, everything
+    /// asked for once more, over a new connection (every request to an I/O server may be made twice). If the server cannot be reached, everything
     /// that waits for it fails: one after the other, each would wait as long as this one did.
     fn failed(&mut self, work: Work, error: Error) {
         let is_lost = self.connection.as_ref().is_none_or(|c| c.is_broken() || error.breaks_connection());
