@@ -47,7 +47,7 @@ pub use sink::{Memory, Sink};
 pub use source::{ABSENT, ABSENT_CONTEXT, ABSENT_RESULT, Source, SpanBatch};
 pub use tcp_info::TcpInfo;
 pub use time::Time;
-pub use tracer::{OpenSpan, SpanFields, TraceHandle, Tracer};
+pub use tracer::{Maker, OpenSpan, SpanFields, TraceHandle, Tracer};
 
 use axis::Axis;
 use waited::WaitStacks;

@@ -11,7 +11,9 @@
 //! its processor there too. So an interval between spans longer than [`UNCOVERED_NS`] becomes a span of its own
 //! (`app.other`), divided like any other.
 
-use crate::{Event, ObjectId, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext};
+use crate::{
+    Event, Mark, MarkKind, ObjectId, RequestId, Role, Sink, Span, SpanId, SpanKind, Time, Track, TrackId, TrackKind, WakerContext,
+};
 use crate::{HostId, IdSpace};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -119,6 +121,23 @@ impl TraceHandle {
         }));
         Tracer { on: Some(Box::new(On::new(self.clone(), track))) }
     }
+
+    /// The same for a thread that another one has made ([`Tracer::maker`]): nothing before that is charged to it.
+    pub fn thread_made_by(&self, name: &str, maker: Option<Maker>) -> Tracer {
+        let tracer = self.thread(name);
+        if let (Some(track), Some(Maker { track: by, at })) = (tracer.track(), maker) {
+            let value = i64::try_from(by.number()).ok();
+            self.event(Event::Mark(Mark { track, kind: MarkKind::ThreadStart, at, object: None, value }));
+        }
+        tracer
+    }
+}
+
+/// The thread that makes another one, and when.
+#[derive(Clone, Copy, Debug)]
+pub struct Maker {
+    track: TrackId,
+    at: Time,
 }
 
 /// Makes the spans of one thread. Not `Sync`, and of use only on the thread that asked for it.
@@ -266,6 +285,11 @@ impl Tracer {
         self.on.as_ref().map(|on| on.track)
     }
 
+    /// For a thread that this one is about to make; `None` when off.
+    pub fn maker(&self) -> Option<Maker> {
+        self.track().map(|track| Maker { track, at: Time::now() })
+    }
+
     /// Begins a span now.
     pub fn begin(&mut self) -> OpenSpan {
         let Some(on) = &mut self.on else {
@@ -388,6 +412,21 @@ mod tests {
         });
         let events = sink.drain().0;
         events.into_iter().filter_map(|e| if let Event::Span(s) = e { Some(s) } else { None }).collect()
+    }
+
+    #[test]
+    fn a_thread_begins_when_its_maker_made_it() {
+        let sink = Arc::new(Memory::new(1000));
+        let handle = TraceHandle::on(Arc::clone(&sink) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));
+        let main = handle.thread("main");
+        let (before, maker, after) = (Time::now(), main.maker(), Time::now());
+        let made = std::thread::scope(|scope| scope.spawn(|| handle.thread_made_by("made", maker).track()).join()).unwrap();
+        assert!(TraceHandle::off().thread_made_by("made", TraceHandle::off().thread("main").maker()).track().is_none());
+        let events = sink.drain().0;
+        let marks: Vec<Mark> = events.into_iter().filter_map(|e| if let Event::Mark(mark) = e { Some(mark) } else { None }).collect();
+        let [mark] = &marks[..] else { panic!("{marks:?}") };
+        assert_eq!((mark.kind, Some(mark.track), mark.value), (MarkKind::ThreadStart, made, main.track().map(|t| t.number() as i64)));
+        assert!(before <= mark.at && mark.at <= after);
     }
 
     #[test]

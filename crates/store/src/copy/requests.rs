@@ -13,7 +13,7 @@ use crate::sync::{Condvar, Mutex};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use thalweg_trace::{SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
+use thalweg_trace::{Maker, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
 
 /// What the requests of a copy share.
 pub(super) struct Requests<'a> {
@@ -104,20 +104,21 @@ impl<'a> Requests<'a> {
         std::thread::scope(|scope| -> Result<()> {
             let mut started = 0_u32;
             // One wait, however often this thread looks up meanwhile.
-            let waiting = tracer.begin();
+            let mut waiting = None;
             loop {
                 let wanted = self.control.requests.load(Ordering::Relaxed).max(1);
                 while self.running.lock().threads < wanted && !self.is_stopping() && !self.is_at_end() {
-                    let number = started;
+                    let (number, maker) = (started, tracer.maker());
                     self.running.lock().threads += 1;
                     let thread = std::thread::Builder::new().name(format!("request {number}"));
-                    if let Err(e) = thread.spawn_scoped(scope, move || self.thread(number)) {
+                    if let Err(e) = thread.spawn_scoped(scope, move || self.thread(number, maker)) {
                         self.running.lock().threads -= 1;
                         self.stop(Some(Error::system("starting a thread", e)));
                         break;
                     }
                     started += 1;
                 }
+                waiting.get_or_insert_with(|| tracer.begin());
                 let mut running = self.running.lock();
                 self.ended.wait_while_for(&mut running, |r| r.threads > 0, std::time::Duration::from_millis(100));
                 let (over, waker_track) = (running.threads == 0, running.last);
@@ -126,7 +127,9 @@ impl<'a> Requests<'a> {
                     self.stop(Some(Error::new(ErrorKind::Cancelled, "stopped on request")));
                 }
                 if over && (self.is_stopping() || self.reading.lock().at_end) {
-                    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
+                    if let Some(waiting) = waiting.take() {
+                        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track, ..SpanFields::default() });
+                    }
                     return Ok(());
                 }
             }
@@ -180,8 +183,8 @@ impl<'a> Requests<'a> {
         surplus
     }
 
-    fn thread(&self, number: u32) {
-        let mut tracer = self.mode.thread(&format!("request {number}"));
+    fn thread(&self, number: u32, maker: Option<Maker>) {
+        let mut tracer = self.mode.thread_made_by(&format!("request {number}"), maker);
         let (mut memory, mut is_counted) = (None, true);
         loop {
             if self.is_stopping() {

@@ -31,25 +31,25 @@ pub(super) struct SentExtent {
 }
 
 impl Extent {
-    pub fn end(&self) -> u64 {
+    pub(super) fn end(&self) -> u64 {
         self.start + self.memory.len() as u64
     }
 
     /// Takes bytes that lie within it.
-    pub fn fill(&mut self, bytes: &[u8], offset: u64) {
+    pub(super) fn fill(&mut self, bytes: &[u8], offset: u64) {
         let at = (offset - self.start) as usize;
         // SAFETY: an extent that is being filled is known to the holder of the state's lock alone.
         unsafe { self.memory.part_mut(at..at + bytes.len()) }.copy_from_slice(bytes);
         add(&mut self.pieces, offset..offset + bytes.len() as u64);
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.pieces.len() > PIECES || matches!(&self.pieces[..], [one] if one.start == self.start && one.end == self.end())
     }
 }
 
 impl SentExtent {
-    pub fn overlaps(&self, range: &Range<u64>) -> bool {
+    pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         self.pieces.iter().any(|piece| !overlap(piece, range).is_empty())
     }
 }

@@ -10,7 +10,7 @@ use crate::sync::{Condvar, Mutex, MutexGuard};
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
+use thalweg_trace::{Maker, ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 
 /// What the workers share.
 struct Shared<'a> {
@@ -112,13 +112,14 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
     // A controller may have set it before.
     let _ = control.workers.compare_exchange(0, context.job.workers.max(1), Ordering::Relaxed, Ordering::Relaxed);
     // One wait, for the one that ends last.
-    let waiting = tracer.begin();
+    let mut waiting = None;
     let started = std::thread::scope(|scope| {
         let (shared, mut number) = (&shared, 0);
         loop {
             let wanted = control.workers.load(Ordering::Relaxed).max(1);
             while shared.is_short_of(wanted) {
-                let work = move || shared.work(number);
+                let maker = tracer.maker();
+                let work = move || shared.work(number, maker);
                 if let Err(e) = std::thread::Builder::new().name(format!("worker {number}")).spawn_scoped(scope, work) {
                     let mut running = shared.running.lock();
                     (running.taking, running.threads) = (running.taking - 1, running.threads - 1);
@@ -131,6 +132,7 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
                 }
                 number += 1;
             }
+            waiting.get_or_insert_with(|| tracer.begin());
             let mut running = shared.running.lock();
             shared.ended.wait_while_for(&mut running, |running| running.threads > 0, LOOKS_EVERY);
             if running.threads == 0 {
@@ -139,7 +141,9 @@ pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSo
         }
     });
     started?;
-    tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: shared.running.lock().last, ..SpanFields::default() });
+    if let Some(waiting) = waiting.take() {
+        tracer.end(waiting, SpanKind::WaitLock, SpanFields { waker_track: shared.running.lock().last, ..SpanFields::default() });
+    }
     if let Some(error) = shared.error.lock().take() {
         return Err(error);
     }
@@ -179,8 +183,8 @@ impl Shared<'_> {
         is_surplus
     }
 
-    fn work(&self, number: u32) {
-        let mut tracer = self.context.mode.thread(&format!("worker {number}"));
+    fn work(&self, number: u32, maker: Option<Maker>) {
+        let mut tracer = self.context.mode.thread_made_by(&format!("worker {number}"), maker);
         let (mut batch, mut takes) = (Batch::default(), true);
         while takes {
             let begun = Instant::now();
