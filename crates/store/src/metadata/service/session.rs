@@ -122,7 +122,7 @@ impl ClientSession {
         self.service.namespace.database().is_usable()?;
         self.close_later(watch);
         match request.operation {
-            // A new name has nothing to do with what was closed, and whoever makes many files waits for each: in one directory with its lock held.
+            // A new name has nothing to do with what was closed, and a program that makes many files waits for each: in one directory with its lock held.
             Operation::Create { existing: Existing::Refuse, .. } => self.later = request.closed,
             _ => self.open.close(watch, &request.closed)?,
         }
