@@ -5,10 +5,8 @@ use libbpf_rs::{Object, libbpf_sys};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on. The first is short: a command begins in the middle of what is
-/// counted first, and what depends on the count (whether reads are counted any longer) is to be known before it has run for seconds.
+/// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
 const COUNT_PERIOD: Duration = Duration::from_secs(2);
-const FIRST_PERIOD: Duration = Duration::from_millis(400);
 const COUNTED: Duration = Duration::from_millis(200);
 
 /// Nanoseconds that programs ran while it was counted, and how often.
@@ -58,7 +56,7 @@ impl Counting {
         let before = self.statistics.is_some();
         if self.statistics.is_some() && now - self.since >= COUNTED {
             self.stop(now);
-        } else if self.statistics.is_none() && is_due(self.began, self.period, now) {
+        } else if self.statistics.is_none() && now - self.period >= COUNT_PERIOD {
             (self.statistics, self.since, self.period) = (statistics(), now, now);
         }
         let counting = self.statistics.is_some();
@@ -82,29 +80,9 @@ impl Counting {
     }
 }
 
-/// Whether the period that began at `period` is over.
-fn is_due(began: Instant, period: Instant, now: Instant) -> bool {
-    now - period >= if period == began { FIRST_PERIOD } else { COUNT_PERIOD }
-}
-
 fn statistics() -> Option<OwnedFd> {
     // SAFETY: a system call without pointers; 0 is BPF_STATS_RUN_TIME.
     let fd = unsafe { libbpf_sys::bpf_enable_stats(0) };
     // SAFETY: the call made this descriptor, and nobody else has it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_counted_again_soon_after_the_beginning_is_counted_seldom_from_then_on() {
-        let began = Instant::now();
-        assert!(!is_due(began, began, began + COUNTED));
-        assert!(is_due(began, began, began + FIRST_PERIOD));
-        let second = began + FIRST_PERIOD;
-        assert!(!is_due(began, second, second + FIRST_PERIOD));
-        assert!(is_due(began, second, second + COUNT_PERIOD));
-    }
 }
