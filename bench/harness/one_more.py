@@ -51,7 +51,7 @@ def verdict(ratio, cause, explanations):
     elif ratio["low"] >= 1.0 - MOST_LOST:
         word = "as fast"
     else:
-        word = "explained; too wide to tell" if is_explained else "too wide to tell"
+        word = "explained; too wide to say" if is_explained else "too wide to say"
     met = word in NOT_SLOWER or is_explained
     return {"word": word, "met": met, "named": sum(named), "explanations": len(named)}
 

@@ -39,7 +39,7 @@ class Verdict(unittest.TestCase):
 
     def test_a_wide_interval_excuses_nothing(self):
         told = judged(0.6, 0.9, 1.4, explanation(cause="client.cpu"))
-        self.assertEqual((told["word"], told["met"]), ("too wide to tell", False))
+        self.assertEqual((told["word"], told["met"]), ("too wide to say", False))
         self.assertTrue(judged(0.6, 0.9, 1.4, explanation())["met"])
 
     def test_slower_is_met_where_every_run_names_the_cause_that_was_built_in(self):
