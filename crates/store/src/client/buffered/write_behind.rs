@@ -17,7 +17,7 @@
 
 use super::extent::{Extent, SentExtent};
 use super::window::{Sent, ask, chunk_bytes, overlap, spread};
-use crate::client::budget::{Share, Window};
+use crate::client::budget::{Lent, Share, Window};
 use crate::client::engine::flow::{Endpoint, Flow, Moving};
 use crate::client::engine::memory::RequestMemory;
 use crate::client::file::StoreFile;
@@ -180,8 +180,7 @@ impl WriteBehind {
         }
         state.held_bytes += held_bytes;
         state.last_end = range.end;
-        let (pieces, memory) = (vec![range], Arc::clone(memory));
-        state.send_extent(inner, SentExtent { number: 0, start: offset, pieces, memory, has_left: false, _lent: Some(lent) });
+        state.send_pieces(inner, vec![range], (offset, Arc::clone(memory)), Some(lent));
         drop(inner.let_go(state, tracer));
         let about = SpanFields { offset_bytes: Some(offset), size_bytes: Some(length as u64), ..SpanFields::default() };
         tracer.end(whole, SpanKind::AppRequest, about);
@@ -357,13 +356,14 @@ impl State {
             self.held_bytes -= memory.len() as u64;
             return;
         }
-        self.send_extent(inner, SentExtent { number: 0, start, pieces, memory, has_left: false, _lent: None });
+        self.send_pieces(inner, pieces, (start, memory), None);
     }
 
-    fn send_extent(&mut self, inner: &Inner, extent: SentExtent) {
+    /// Pieces of a memory that begins at `start` leave, or wait for those they overlap.
+    fn send_pieces(&mut self, inner: &Inner, pieces: Vec<Range<u64>>, (start, memory): (u64, Arc<RequestMemory>), lent: Option<Lent>) {
         self.number += 1;
         inner.file.changing();
-        self.sent.push_back(SentExtent { number: self.number, ..extent });
+        self.sent.push_back(SentExtent { number: self.number, start, pieces, memory, has_left: false, _lent: lent });
         self.leave(inner);
     }
 
@@ -427,6 +427,8 @@ impl Inner {
         state
     }
 
+    /// Whether a write ends within the largest file.
+    ///
     /// # Errors
     /// [`ErrorKind::TooLarge`].
     fn check_end(&self, length: usize, offset: u64) -> Result<()> {
