@@ -17,6 +17,8 @@ use thalweg_store::protocol::metadata::Attributes;
 const MOMENT: Duration = Duration::from_millis(20);
 /// The same in answers' times, where those are longer: over a distance the next name is not made any sooner.
 const ANSWERS: u32 = 4;
+/// However slow the answer was: nothing that is known of a name is older.
+const LONGEST: Duration = Duration::from_secs(1);
 /// Names of one directory at most.
 const MOST: usize = 1 << 20;
 
@@ -63,7 +65,7 @@ impl AbsentNames {
 }
 
 fn until(asked: Instant) -> Instant {
-    asked + (asked.elapsed() * ANSWERS).max(MOMENT)
+    asked + (asked.elapsed() * ANSWERS).clamp(MOMENT, LONGEST)
 }
 
 #[cfg(test)]
@@ -71,8 +73,8 @@ mod tests {
     use super::*;
     use crate::inodes::inode::tests::attributes;
 
-    fn asked_long_ago() -> Instant {
-        Instant::now().checked_sub(Duration::from_secs(5)).unwrap()
+    fn asked(ago: Duration) -> Instant {
+        Instant::now().checked_sub(ago).unwrap()
     }
 
     #[test]
@@ -99,10 +101,18 @@ mod tests {
         std::thread::sleep(MOMENT);
         assert!(!names.lacks(b"a"));
         assert!(names.seen_again(&attributes(1), Instant::now()) && names.lacks(b"a"));
-        let mut far = AbsentNames::of_new(&attributes(1), asked_long_ago());
+        let mut far = AbsentNames::of_new(&attributes(1), asked(10 * MOMENT));
         std::thread::sleep(MOMENT);
         assert!(far.lacks(b"a"));
-        assert!(far.changed_here(&attributes(2), Some(b"a"), asked_long_ago()));
+        assert!(far.changed_here(&attributes(2), Some(b"a"), asked(10 * MOMENT)));
         assert!(!far.lacks(b"a") && far.lacks(b"b"));
+    }
+
+    #[test]
+    fn absence_is_never_older_than_a_second_however_slow_the_answer_was() {
+        let slow = AbsentNames::of_new(&attributes(1), asked(LONGEST / 2));
+        assert!(slow.lacks(b"a") && slow.until <= asked(LONGEST / 2) + LONGEST);
+        let slower = AbsentNames::of_new(&attributes(1), asked(LONGEST));
+        assert!(!slower.lacks(b"a"), "it may have been made by another while this was answered");
     }
 }
