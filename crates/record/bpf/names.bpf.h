@@ -116,11 +116,23 @@ int BPF_PROG(on_ext4_unlink)
 	return 0;
 }
 
+/* How often anybody has read the page cache. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} page_reads SEC(".maps");
+
 /* Pages of the page cache are read: one or more times for each call that reads. Files are counted where they are read from their beginning and
  * are none of the last few: a database reads its first page again for each transaction. */
 SEC("tp_btf/mm_filemap_get_pages")
 int BPF_PROG(on_read_pages, struct address_space *mapping, unsigned long index)
 {
+	__u32 zero = 0;
+	__u64 *reads = bpf_map_lookup_elem(&page_reads, &zero);
+	if (reads)
+		*reads += 1;
 	if (index)
 		return 0;
 	struct thread *thread = counted_thread();

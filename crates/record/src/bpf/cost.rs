@@ -51,16 +51,13 @@ impl Counting {
         Counting { statistics: statistics(), since: now, period: now, began: now, counted: Duration::ZERO }
     }
 
-    /// Called now and then: it counts for a part of each period. Whether it has just ceased to (`Some(false)`) or begun to.
-    pub(crate) fn tick(&mut self, now: Instant) -> Option<bool> {
-        let before = self.statistics.is_some();
+    /// Called now and then: it counts for a part of each period.
+    pub(crate) fn tick(&mut self, now: Instant) {
         if self.statistics.is_some() && now - self.since >= COUNTED {
             self.stop(now);
         } else if self.statistics.is_none() && now - self.period >= COUNT_PERIOD {
             (self.statistics, self.since, self.period) = (statistics(), now, now);
         }
-        let counting = self.statistics.is_some();
-        (counting != before).then_some(counting)
     }
 
     fn stop(&mut self, now: Instant) {

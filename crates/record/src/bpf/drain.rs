@@ -234,9 +234,8 @@ impl Work {
                 refreshed = now;
                 self.both.borrow_mut().system.refresh();
             }
-            if let Some(begun) = self.counting.tick(now) {
-                self.programs.weigh_reads(begun);
-            }
+            self.counting.tick(now);
+            self.programs.weigh_reads(now);
             ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
         }
         self.finish(cpu_before)

@@ -8,6 +8,7 @@ use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
 use std::ffi::OsStr;
 use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
 
 /// The object that clang made of `bpf/recorder.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
@@ -56,10 +57,16 @@ const READS: &str = "on_read_pages";
 /// The program that runs at each system call's end of everybody: it is attached while a recorded thread pauses.
 const LOOKS: &str = "on_look";
 
-/// It is given up where it runs more often than this while runs are counted (a fifth of a second), which takes about a hundredth of a processor,
+/// It is weighed so often, and given up where it ran more often than this since it was weighed last, which takes about a hundredth of a processor,
 /// and so many times for each file.
+const WEIGH: Duration = Duration::from_millis(200);
 const MOST_READS: u64 = 10_000;
 const READS_A_FILE: u64 = 8;
+
+/// Whether so many reads of so many files within so long are much for each file.
+fn is_about_bytes(within: Duration, runs: u64, files: u32) -> bool {
+    u128::from(runs) * WEIGH.as_nanos() > u128::from(MOST_READS) * within.as_nanos() && runs > READS_A_FILE * u64::from(files)
+}
 
 /// How often a running thread is sampled.
 const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
@@ -70,8 +77,8 @@ pub(crate) struct Programs {
     links: Vec<Link>,
     /// Of the program that counts what is read, while it is worth its cost.
     reads: Option<Link>,
-    /// How often that had run and what it had counted, when the kernel began to count runs last.
-    reads_before: (u64, u32),
+    /// How often that had run and what it had counted, when it was weighed last.
+    reads_before: (Instant, u64, u32),
     /// What is read was counted for a part of the time only.
     pub gave_up_reads: bool,
     /// What is not seen because the kernel lacks it.
@@ -149,7 +156,7 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        Ok(Programs { object, links: Vec::new(), reads: None, reads_before: (0, 0), gave_up_reads: false, missing })
+        Ok(Programs { object, links: Vec::new(), reads: None, reads_before: (Instant::now(), 0, 0), gave_up_reads: false, missing })
     }
 
     fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
@@ -183,20 +190,19 @@ impl Programs {
         Ok(())
     }
 
-    /// The kernel has begun to count how often programs run, or ceased to: then what counts files by what is read of them is given up if much
-    /// is read of each. Such a run is about bytes, and each read would take longer.
-    pub(crate) fn weigh_reads(&mut self, begun: bool) {
-        if self.reads.is_none() {
+    /// Called now and then: what counts files by what is read of them is given up if much is read of each. Such a run is about bytes, and
+    /// each read would take longer.
+    pub(crate) fn weigh_reads(&mut self, now: Instant) {
+        let (before, runs_before, files_before) = self.reads_before;
+        if self.reads.is_none() || now - before < WEIGH {
             return;
         }
-        let runs = super::cost::facts(&self.object).find(|(name, _)| name == READS).map_or(0, |(_, info)| info.run_cnt);
-        let now = (runs, self.control().read);
-        let (runs, files) = (now.0.saturating_sub(self.reads_before.0), now.1.wrapping_sub(self.reads_before.1));
-        if !begun && runs > MOST_READS && runs > READS_A_FILE * u64::from(files) {
+        self.reads_before = (now, self.sum("page_reads"), self.control().read);
+        let (runs, files) = (self.reads_before.1 - runs_before, self.reads_before.2.wrapping_sub(files_before));
+        if is_about_bytes(now - before, runs, files) {
             self.reads = None;
             self.gave_up_reads = true;
         }
-        self.reads_before = now;
     }
 
     /// Has calls that fail recorded until the link is dropped; `None` where that cannot be.
@@ -400,4 +406,18 @@ impl PerfEvent {
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
     PerfEvent { period: SAMPLE_PERIOD_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_reads_of_few_files_are_about_bytes_and_few_of_each_or_seldom_ones_are_not() {
+        let most = u32::try_from(MOST_READS).unwrap();
+        assert!(is_about_bytes(WEIGH, MOST_READS + 1, 1));
+        assert!(!is_about_bytes(WEIGH, MOST_READS, 1));
+        assert!(!is_about_bytes(2 * WEIGH, 2 * MOST_READS, 1), "it was weighed late");
+        assert!(!is_about_bytes(WEIGH, READS_A_FILE * MOST_READS, most));
+    }
 }
