@@ -207,6 +207,7 @@ struct record_sample {
 	struct fd_object file[2];
 	struct io_totals io;
 	__u64 run_ns;		/* since when it runs; 0: it came back unseen, and when is only known at its next switch */
+	__u64 period_ns;	/* how long it stands for */
 };
 
 /* A thread's last run (or what is known of one when the recording ends). */

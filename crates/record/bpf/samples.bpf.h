@@ -1,4 +1,12 @@
-/* A thousand times a second and processor: what a watched thread is doing. */
+/* How long a sample stands for, where the reader has changed it: `sample_period` is what it was at first. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} pace SEC(".maps");
+
+/* Now and then on each processor: what a watched thread is doing. */
 
 SEC("perf_event")
 int on_sample(struct bpf_perf_event_data *ctx)
@@ -17,6 +25,9 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record.head.at_ns = now;
 	record.call = CALL_NONE;
 	record.run_ns = is_away(thread) ? 0 : thread->in_ns;
+	__u32 zero = 0;
+	__u64 *changed = bpf_map_lookup_elem(&pace, &zero);
+	record.period_ns = changed && *changed ? *changed : ctx->sample_period;
 	read_totals(&record.io, task, thread);
 	struct processor *processor = this_processor();
 	if (processor && processor->softirq)

@@ -236,6 +236,7 @@ impl Work {
             }
             self.counting.tick(now);
             self.programs.weigh_reads(now);
+            self.programs.pace_samples(now, self.both.borrow().translator.samples);
             ending = self.ring.wait(if more { Duration::ZERO } else { self.pause }) == Woken::Ending;
         }
         self.finish(cpu_before)

@@ -2,6 +2,7 @@
 
 use super::cost::Cost;
 use super::raw::{Control, Settings};
+use super::sampling::Sampling;
 use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
 use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
@@ -75,6 +76,7 @@ const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 pub(crate) struct Programs {
     object: Object,
     links: Vec<Link>,
+    sampling: Sampling,
     /// Of the program that counts what is read, while it is worth its cost.
     reads: Option<Link>,
     /// How often that had run and what it had counted, when it was weighed last.
@@ -156,7 +158,15 @@ impl Programs {
             }
         }
         let object = open.load().map_err(failed("was refused by the kernel"))?;
-        Ok(Programs { object, links: Vec::new(), reads: None, reads_before: (Instant::now(), 0, 0), gave_up_reads: false, missing })
+        Ok(Programs {
+            object,
+            links: Vec::new(),
+            sampling: Sampling::default(),
+            reads: None,
+            reads_before: (Instant::now(), 0, 0),
+            gave_up_reads: false,
+            missing,
+        })
     }
 
     fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
@@ -205,6 +215,15 @@ impl Programs {
         }
     }
 
+    /// Called now and then with the number of samples so far: how often there are more.
+    pub(crate) fn pace_samples(&mut self, now: Instant, samples: u64) {
+        if let Some(period_ns) = self.sampling.tick(now, samples)
+            && let Some(map) = self.map("pace")
+        {
+            let _ = map.update(&0_u32.to_ne_bytes(), &period_ns.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+
     /// Has calls that fail recorded until the link is dropped; `None` where that cannot be.
     pub(crate) fn record_looks(&self) -> Option<Link> {
         let program = self.object.progs_mut().find(|p| p.name() == OsStr::new(LOOKS) && p.autoload())?;
@@ -212,14 +231,16 @@ impl Programs {
     }
 
     /// A clock on each processor that samples what runs.
-    fn sample(&self, links: &mut Vec<Link>) -> Result<(), String> {
+    fn sample(&mut self, links: &mut Vec<Link>) -> Result<(), String> {
         let program = self.object.progs_mut().find(|p| p.name() == OsStr::new("on_sample")).ok_or("no program")?;
         for cpu in online_processors() {
             let event = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
+            let clock = event.try_clone().map_err(|e| e.to_string())?;
             // The link keeps the event; it is closed with the link.
             let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| format!("{e:#}"))?;
             std::mem::forget(event);
             links.push(link);
+            self.sampling.add(clock);
         }
         Ok(())
     }
@@ -402,7 +423,7 @@ impl PerfEvent {
     }
 }
 
-/// A software clock that expires a thousand times a second on one processor.
+/// A software clock that expires a thousand times a second on one processor, unless it is told otherwise.
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
     PerfEvent { period: SAMPLE_PERIOD_NS, ..PerfEvent::software(CLOCK) }.open(cpu)

@@ -23,6 +23,7 @@ mod peers;
 mod probe;
 mod raw;
 mod ring;
+mod sampling;
 mod snapshot;
 mod symbols;
 mod system;

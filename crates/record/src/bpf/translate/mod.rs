@@ -71,6 +71,8 @@ pub(crate) struct Translator {
     pub pauses: Pauses,
     /// Looks that are recorded.
     pub looks: u64,
+    /// How many samples there were.
+    pub samples: u64,
     calls: Calls,
     prices: Prices,
     /// Tier `syscall`: calls say what a thread did, runs need not.
@@ -138,6 +140,7 @@ impl Translator {
             things: Things::default(),
             pauses: Pauses::default(),
             looks: 0,
+            samples: 0,
             calls: Calls::default(),
             prices: Prices::default(),
             traces_calls,
@@ -427,13 +430,14 @@ impl Translator {
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
         self.saw_call(serial, sample.call, &sample.file);
         let (class, work) = self.class_of(sample);
+        self.samples += 1;
         if let Some(work) = work {
             let thread = self.threads.get(serial, &mut self.output);
-            thread.prices.sampled(work, raw::SAMPLE_NS);
-            thread.sampled_ns[work as usize] += raw::SAMPLE_NS;
-            self.prices.sampled(work, raw::SAMPLE_NS);
+            thread.prices.sampled(work, sample.period_ns);
+            thread.sampled_ns[work as usize] += sample.period_ns;
+            self.prices.sampled(work, sample.period_ns);
         }
-        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, raw::SAMPLE_NS);
+        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, sample.period_ns);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.accounted(&sample.io);
