@@ -423,7 +423,7 @@ impl PerfEvent {
     }
 }
 
-/// A software clock that expires a thousand times a second on one processor, unless it is told otherwise.
+/// A software clock that expires a thousand times a second on one processor.
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
     PerfEvent { period: SAMPLE_PERIOD_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
