@@ -11,13 +11,19 @@ THALWEG = os.path.join(RELEASE, "thalweg")
 RELAY = os.path.join(RELEASE, "thalweg-relay")
 # What `make -C lab` builds: the lab's programs, the slow disk, the NFS client.
 PROGRAMS = os.path.join(TARGET, "lab")
+SOURCES = ["crates", "Cargo.toml", "Cargo.lock", "rust-toolchain.toml"]
 
 
 def build(program):
     """Which sources and which program: the revision, and the SHA-256 of the command itself."""
-    argv = ["git", "-C", REPOSITORY, "describe", "--always", "--dirty", "--exclude=*"]
-    revision = subprocess.run(argv, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
-    return {"revision": revision, "thalweg_sha256": _digest(program)}
+    return {"revision": revision(REPOSITORY), "thalweg_sha256": _digest(program)}
+
+
+def revision(repository):
+    """The last one that changed what programs are made of: results and pages are committed while they are measured."""
+    git = lambda *words: subprocess.run(["git", "-C", repository, *words, "--", *SOURCES], capture_output=True, text=True, check=False).stdout.strip()  # noqa: E731
+    changed = git("log", "-1", "--format=%h", "--abbrev=8") or "unknown"
+    return changed + ("-dirty" if git("status", "--porcelain") else "")
 
 
 def _digest(path):

@@ -4,6 +4,7 @@ import functools
 import os
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import time
@@ -11,7 +12,7 @@ import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
-from testbed import files, hosts, packages, processes, scratch, shell, units  # noqa: E402
+from testbed import files, hosts, packages, paths, processes, scratch, shell, units  # noqa: E402
 from testbed.errors import Broken, NotRun  # noqa: E402
 from testbed.servers import SERVERS  # noqa: E402
 
@@ -76,6 +77,32 @@ class Files(unittest.TestCase):
             if files.cached_share([path]) > 0:
                 self.skipTest("the file system keeps its pages")
             self.assertEqual(files.warm([path]), 1.0)
+
+
+class Revisions(unittest.TestCase):
+    def test_a_build_is_of_the_last_revision_of_its_sources_however_often_results_are_committed(self):
+        with tempfile.TemporaryDirectory() as repository:
+            git = lambda *words: subprocess.run(["git", "-C", repository, *words], check=True, capture_output=True, text=True).stdout.strip()  # noqa: E731
+
+            def write(path, text):
+                os.makedirs(os.path.dirname(os.path.join(repository, path)), exist_ok=True)
+                with open(os.path.join(repository, path), "w") as sink:
+                    sink.write(text)
+
+            def commit(path, text):
+                write(path, text)
+                git("add", path)
+                git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", "x")
+                return git("rev-parse", "--short=8", "HEAD")
+
+            git("init", "-q")
+            self.assertEqual(paths.revision(repository), "unknown")
+            built = commit("crates/a.rs", "1")
+            self.assertNotEqual(commit("bench/results.jsonl", "{}"), built)
+            write("docs/BENCH.md", "page")
+            self.assertEqual(paths.revision(repository), built)
+            write("crates/a.rs", "2")
+            self.assertEqual(paths.revision(repository), f"{built}-dirty")
 
 
 class Units(unittest.TestCase):
