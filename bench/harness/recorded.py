@@ -124,13 +124,13 @@ def subject(kind, label, work, made, times, count):
 
 
 def ratio_bars(what, least, made, figure="laps_s"):
-    """Met or missed, or that the machine does not let it be told; beside it all laps, and the processor time."""
+    """Met or missed, or that the interval is wide and has the bar in it; beside it all laps, and the processor time."""
     told = rounds.estimate(made, lambda some: rounds.kept(some, figure))
     bar = result.absolute_bar(f"{what} / alone", f"≥ {least:.2f}", told.summary(), told.value >= least)
     every = rounds.estimate(made, lambda some: rounds.every_lap(some, figure))
     cpu = rounds.estimate(made, lambda some: rounds.kept(some, "cpu_s"))
     return [
-        {**fine(bar, 3), "cannot_tell": told.half_width > Plan().half_width},
+        {**fine(bar, 3), "cannot_tell": told.half_width > Plan().half_width and told.low < least <= told.high},
         fine(result.absolute_bar(f"{what} / alone, disturbed laps too: median of the rounds", "", every.summary(), None), 3),
         fine(result.absolute_bar(f"{what}: the command's processor time, alone / the other", "", cpu.summary(), None), 3),
     ]

@@ -102,7 +102,8 @@ def made_up(seed, keeps, count, cheap_places=()):
 
     def part(kind):
         slower = [1 if kind == rounds.ALONE or place in cheap_places else 1 / keeps for place in range(20)]
-        return rounds.Part({"laps_s": [lap(one) for one in slower]})
+        laps = [lap(one) for one in slower]
+        return rounds.Part({"laps_s": laps, "cpu_s": laps})
 
     return [{kind: [part(kind), part(kind)] for kind in (rounds.ALONE, rounds.WITH)} for _ in range(count)]
 
@@ -140,6 +141,13 @@ class Rounds(unittest.TestCase):
         self.assertTrue(rounds.goes_on(made_up(1, 0.97, 3), 1, quiet))
         self.assertFalse(rounds.goes_on(made_up(1, 0.97, 20), 1, quiet))
         self.assertTrue(rounds.goes_on(made_up(1, 0.97, 20), 1, rounds.Plan(least=4, seconds=1e9, half_width=1e-6, redraws=50)))
+
+    def test_a_wide_interval_far_from_the_bar_is_a_verdict(self):
+        uneven = [one for keeps in (0.6, 0.7, 0.8, 0.7) for one in made_up(3, keeps, 2)]
+        at = {least: recorded.ratio_bars("x", least, uneven)[0] for least in (0.5, 0.7, 0.95)}
+        self.assertGreater(at[0.7]["high"] - at[0.7]["low"], 0.02)
+        self.assertEqual([one["cannot_tell"] for one in at.values()], [False, True, False])
+        self.assertTrue(at[0.5]["met"] and not at[0.95]["met"])
 
     def test_rounds_end_when_the_next_would_end_after_the_time(self):
         never = rounds.Plan(least=2, seconds=100, half_width=0, redraws=50)
