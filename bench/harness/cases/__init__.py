@@ -51,6 +51,8 @@ CASES = [
     Case("watch-store", "thalweg cp, both ends recorded from outside", partial(watching, "store")),
     Case("watch-pipeline", "dd and three cats in a pipeline, recorded", partial(watching, "pipeline")),
     Case("watch-filters", "A pipeline of four that filter, recorded", partial(watching, "filters")),
+    Case("watch-pipeline-pinned", "dd and three cats in a pipeline on one processor, recorded", partial(watching, "pipeline-pinned")),
+    Case("watch-filters-pinned", "A pipeline of four that filter on one processor, recorded", partial(watching, "filters-pinned")),
     Case("watch-bystander", "Two processes that nobody records, which do nothing but switch, beside a recording", partial(watching, "bystander")),
     Case("tools-python", "A Python loop of 4 KiB reads and writes under other tools", partial(other_tools, "python")),
     Case("tools-nfs", "nfs-cp under other tools", partial(other_tools, "nfs")),
