@@ -27,7 +27,7 @@ bench:          ## side by side with the raw hardware and with peers; long; writ
 bench-quick:    ## the same with fewer pairs
 	@tools/setup bench && tools/build --release && bench/run --quick
 
-bench-recording: ## what recording costs, to within one per cent (root; in parts of 25 minutes: `bench/run --resume`; a quiet machine); writes bench/results.jsonl and docs/BENCH.md
+bench-recording: ## what recording costs, to within one per cent (root; about 28 minutes, which `bench/run --resume` goes on with; a quiet machine); writes bench/results.jsonl and docs/BENCH.md
 	@tools/setup bench && tools/build --release && bench/run --dir /dev/shm watch-c watch-python watch-cp watch-nfs watch-gridftp watch-store watch-pipeline watch-filters watch-pipeline-pinned watch-filters-pinned watch-bystander
 
 bench-layout:   ## what each layout gives, on nodes with disks and links of known rates (root; long); writes bench/studies.jsonl and docs/LAYOUT-BENCH.md

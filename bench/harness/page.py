@@ -101,7 +101,7 @@ def _summary(documents):
 
 def _bar_line(title, bar):
     word = "met" if bar["met"] else ("below the aim" if bar["aim"] else "**missed**")
-    word = "undecided" if bar.get("cannot_tell") else word
+    word = "undecided" if bar.get("undecided") else word
     if "word" in bar:
         needed = [] if bar["word"] in one_more.NOT_SLOWER else ["; ".join(bar["said"]) or "nothing said"]
         word = ": ".join([word, bar["word"], *needed])

@@ -130,7 +130,7 @@ def ratio_bars(what, least, made, figure="laps_s"):
     every = rounds.estimate(made, lambda some: rounds.every_lap(some, figure))
     cpu = rounds.estimate(made, lambda some: rounds.kept(some, "cpu_s"))
     return [
-        {**fine(bar, 3), "cannot_tell": told.half_width > Plan().half_width and told.low < least <= told.high},
+        {**fine(bar, 3), "undecided": told.half_width > Plan().half_width and told.low < least <= told.high},
         fine(result.absolute_bar(f"{what} / alone, disturbed laps too: median of the rounds", "", every.summary(), None), 3),
         fine(result.absolute_bar(f"{what}: the command's processor time, alone / the other", "", cpu.summary(), None), 3),
     ]

@@ -146,7 +146,7 @@ class Rounds(unittest.TestCase):
         uneven = [one for keeps in (0.6, 0.7, 0.8, 0.7) for one in made_up(3, keeps, 2)]
         at = {least: recorded.ratio_bars("x", least, uneven)[0] for least in (0.5, 0.7, 0.95)}
         self.assertGreater(at[0.7]["high"] - at[0.7]["low"], 0.02)
-        self.assertEqual([one["cannot_tell"] for one in at.values()], [False, True, False])
+        self.assertEqual([one["undecided"] for one in at.values()], [False, True, False])
         self.assertTrue(at[0.5]["met"] and not at[0.95]["met"])
 
     def test_rounds_end_when_the_next_would_end_after_the_time(self):

@@ -68,7 +68,7 @@ def bystander(bench):
 
 def pipeline(name, bench, pinned=False):
     """Four programs that hand bytes on through pipes as fast as they can: tens of thousands of wake-ups a second. Left alone the scheduler keeps
-    them on one processor or spreads them, and the latter is half as fast on a virtual machine, where an idle processor is woken by its host:
+    them on one processor or spreads them, and the latter takes a third longer on a virtual machine, where an idle processor is woken by its host:
     whatever interrupts that processor decides. `pinned`: all on one."""
     del bench
     passing = {
@@ -76,7 +76,9 @@ def pipeline(name, bench, pinned=False):
         "filters": "head -c 150M /dev/zero | tr a b | tr c d | wc -c >/dev/null",
     }
     words = ["sh", "-c", passing[name]]
-    return Work(f"{name}, one processor", ["taskset", "-c", "0", *words], 0.95) if pinned else Work(name, words, 0.95)
+    if pinned:
+        name, words = f"{name}, one processor", ["taskset", "-c", "0", *words]
+    return Work(name, words, 0.95)
 
 
 WORKS = {
