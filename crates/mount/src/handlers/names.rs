@@ -62,7 +62,7 @@ impl FileSystem {
         let answer = self.answer_new(w, &place, &attributes)?;
         if !self.options.strict {
             let made = self.inode(self.table.number(attributes.id))?;
-            made.state().absent_names = Some(Box::new(AbsentNames::of_new(&attributes, w.began)));
+            made.state().absent_names = Some(Box::new(AbsentNames::of_new(&attributes, w.began, self.options.lifetime())));
         }
         Ok(answer)
     }

@@ -17,8 +17,6 @@ use thalweg_store::protocol::metadata::Attributes;
 const MOMENT: Duration = Duration::from_millis(20);
 /// The same in answers' times, where those are longer: over a distance the next name is not made any sooner.
 const ANSWERS: u32 = 4;
-/// However slow the answer was: nothing that is known of a name is older.
-const LONGEST: Duration = Duration::from_secs(1);
 /// Names of one directory at most.
 const MOST: usize = 1 << 20;
 
@@ -29,13 +27,16 @@ pub(crate) struct AbsentNames {
     made: HashSet<u64>,
     /// The directory's change counter.
     change: u64,
+    /// However slow an answer was: nothing that is known of a name is older.
+    longest: Duration,
     until: Instant,
 }
 
 impl AbsentNames {
-    /// Of a directory that was just made. `asked`: when; it is answered now.
-    pub(crate) fn of_new(attributes: &Attributes, asked: Instant) -> AbsentNames {
-        AbsentNames { hasher: RandomState::new(), made: HashSet::new(), change: attributes.change, until: until(asked) }
+    /// Of a directory that was just made, where nothing that is known of a name is older than `longest`. `asked`: when; it is answered now.
+    pub(crate) fn of_new(attributes: &Attributes, asked: Instant, longest: Duration) -> AbsentNames {
+        let (hasher, made, change) = (RandomState::new(), HashSet::new(), attributes.change);
+        AbsentNames { hasher, made, change, longest, until: until(asked, longest) }
     }
 
     /// After a change through this mount, which made `name` or removed one; whether it was the only one.
@@ -45,7 +46,7 @@ impl AbsentNames {
         }
         self.made.extend(name.map(|name| self.hasher.hash_one(name)));
         self.change = attributes.change;
-        self.until = until(asked);
+        self.until = until(asked, self.longest);
         true
     }
 
@@ -58,14 +59,14 @@ impl AbsentNames {
     pub(crate) fn seen_again(&mut self, attributes: &Attributes, asked: Instant) -> bool {
         let same = self.change == attributes.change;
         if same {
-            self.until = self.until.max(until(asked));
+            self.until = self.until.max(until(asked, self.longest));
         }
         same
     }
 }
 
-fn until(asked: Instant) -> Instant {
-    asked + (asked.elapsed() * ANSWERS).clamp(MOMENT, LONGEST)
+fn until(asked: Instant, longest: Duration) -> Instant {
+    asked + (asked.elapsed() * ANSWERS).max(MOMENT).min(longest)
 }
 
 #[cfg(test)]
@@ -73,13 +74,15 @@ mod tests {
     use super::*;
     use crate::inodes::inode::tests::attributes;
 
+    const LONGEST: Duration = Duration::from_secs(1);
+
     fn asked(ago: Duration) -> Instant {
         Instant::now().checked_sub(ago).unwrap()
     }
 
     #[test]
     fn a_new_directory_lacks_every_name_that_was_not_made_in_it() {
-        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now(), LONGEST);
         assert!(names.lacks(b"a") && names.lacks(b"b"));
         assert!(names.changed_here(&attributes(2), Some(b"a"), Instant::now()));
         assert!(!names.lacks(b"a") && names.lacks(b"b"));
@@ -89,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_change_by_somebody_else_ends_it() {
-        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now(), LONGEST);
         assert!(!names.changed_here(&attributes(3), Some(b"a"), Instant::now()), "one of the two changes was another's");
         assert!(!names.seen_again(&attributes(2), Instant::now()));
         assert!(names.seen_again(&attributes(1), Instant::now()));
@@ -97,11 +100,11 @@ mod tests {
 
     #[test]
     fn absence_is_believed_for_a_moment_and_over_a_distance_for_some_answers() {
-        let mut names = AbsentNames::of_new(&attributes(1), Instant::now());
+        let mut names = AbsentNames::of_new(&attributes(1), Instant::now(), LONGEST);
         std::thread::sleep(MOMENT);
         assert!(!names.lacks(b"a"));
         assert!(names.seen_again(&attributes(1), Instant::now()) && names.lacks(b"a"));
-        let mut far = AbsentNames::of_new(&attributes(1), asked(10 * MOMENT));
+        let mut far = AbsentNames::of_new(&attributes(1), asked(10 * MOMENT), LONGEST);
         std::thread::sleep(MOMENT);
         assert!(far.lacks(b"a"));
         assert!(far.changed_here(&attributes(2), Some(b"a"), asked(10 * MOMENT)));
@@ -109,10 +112,12 @@ mod tests {
     }
 
     #[test]
-    fn absence_is_never_older_than_a_second_however_slow_the_answer_was() {
-        let slow = AbsentNames::of_new(&attributes(1), asked(LONGEST / 2));
+    fn absence_is_never_older_than_what_names_may_be_however_slow_the_answer_was() {
+        let slow = AbsentNames::of_new(&attributes(1), asked(LONGEST / 2), LONGEST);
         assert!(slow.lacks(b"a") && slow.until <= asked(LONGEST / 2) + LONGEST);
-        let slower = AbsentNames::of_new(&attributes(1), asked(LONGEST));
+        let slower = AbsentNames::of_new(&attributes(1), asked(LONGEST), LONGEST);
         assert!(!slower.lacks(b"a"), "it may have been made by another while this was answered");
+        let at_once = AbsentNames::of_new(&attributes(1), asked(MOMENT / 2), MOMENT / 4);
+        assert!(!at_once.lacks(b"a"), "a mount that keeps names for less than a moment");
     }
 }
