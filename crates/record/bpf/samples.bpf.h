@@ -1,4 +1,4 @@
-/* How long a sample stands for, where the reader has changed it: `sample_period` is what it was at first. */
+/* How long a sample stands for, in nanoseconds; the reader sets it with the clocks. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -26,8 +26,8 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	record.call = CALL_NONE;
 	record.run_ns = is_away(thread) ? 0 : thread->in_ns;
 	__u32 zero = 0;
-	__u64 *changed = bpf_map_lookup_elem(&pace, &zero);
-	record.period_ns = changed && *changed ? *changed : ctx->sample_period;
+	__u64 *period = bpf_map_lookup_elem(&pace, &zero);
+	record.period_ns = period ? *period : 0;
 	read_totals(&record.io, task, thread);
 	struct processor *processor = this_processor();
 	if (processor && processor->softirq)

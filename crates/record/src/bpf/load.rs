@@ -1,7 +1,7 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
 use super::cost::Cost;
-use super::raw::{Control, Settings};
+use super::raw::{Control, SAMPLE_NS, Settings};
 use super::sampling::Sampling;
 use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
@@ -68,9 +68,6 @@ const READS_A_FILE: u64 = 8;
 fn is_about_bytes(within: Duration, runs: u64, files: u32) -> bool {
     u128::from(runs) * WEIGH.as_nanos() > u128::from(MOST_READS) * within.as_nanos() && runs > READS_A_FILE * u64::from(files)
 }
-
-/// How often a running thread is sampled.
-const SAMPLE_PERIOD_NS: u64 = super::raw::SAMPLE_NS;
 
 /// The programs at work.
 pub(crate) struct Programs {
@@ -217,11 +214,15 @@ impl Programs {
 
     /// Called now and then with the number of samples so far: how often there are more.
     pub(crate) fn pace_samples(&mut self, now: Instant, samples: u64) {
-        if let Some(period_ns) = self.sampling.tick(now, samples)
-            && let Some(map) = self.map("pace")
-        {
-            let _ = map.update(&0_u32.to_ne_bytes(), &period_ns.to_ne_bytes(), MapFlags::ANY);
+        if let Some(period_ns) = self.sampling.tick(now, samples) {
+            let _ = self.set_pace(period_ns);
         }
+    }
+
+    /// From now on a sample stands for so long.
+    fn set_pace(&self, period_ns: u64) -> Result<(), String> {
+        let map = self.map("pace").ok_or("no map of how long a sample stands for")?;
+        map.update(&0_u32.to_ne_bytes(), &period_ns.to_ne_bytes(), MapFlags::ANY).map_err(|e| format!("{e:#}"))
     }
 
     /// Has calls that fail recorded until the link is dropped; `None` where that cannot be.
@@ -232,6 +233,7 @@ impl Programs {
 
     /// A clock on each processor that samples what runs.
     fn sample(&mut self, links: &mut Vec<Link>) -> Result<(), String> {
+        self.set_pace(SAMPLE_NS)?;
         let program = self.object.progs_mut().find(|p| p.name() == OsStr::new("on_sample")).ok_or("no program")?;
         for cpu in online_processors() {
             let event = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
@@ -426,7 +428,7 @@ impl PerfEvent {
 /// A software clock that expires a thousand times a second on one processor.
 pub(crate) fn clock_event(cpu: u32) -> std::io::Result<OwnedFd> {
     const CLOCK: u64 = 0;
-    PerfEvent { period: SAMPLE_PERIOD_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
+    PerfEvent { period: SAMPLE_NS, ..PerfEvent::software(CLOCK) }.open(cpu)
 }
 
 #[cfg(test)]
