@@ -29,8 +29,8 @@ use thalweg_layout::Layout;
 const PAGE: usize = 1024;
 /// How long an I/O server that failed is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a removal waits for others.
-const GATHER: Duration = Duration::from_millis(20);
+/// How long a removal waits for others, and all of them for more: whoever removes a tree has both processors meanwhile.
+const GATHER: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Does what was promised.
 pub(crate) struct Intents {

@@ -13,6 +13,8 @@ pub(crate) struct Orders {
 struct State {
     look: bool,
     stop: bool,
+    /// Who waits for a round's end.
+    waiting: usize,
     begun: u64,
     ended: u64,
 }
@@ -47,12 +49,11 @@ impl Orders {
     /// Waits for the end of a round past so many, until then at most; whether there was one.
     pub(crate) fn wait_for_round(&self, ended: u64, deadline: Instant) -> bool {
         let mut state = self.state.lock();
-        while state.ended <= ended {
-            if self.changed.wait_until(&mut state, deadline).timed_out() {
-                return false;
-            }
-        }
-        true
+        state.waiting += 1;
+        self.changed.notify_all();
+        while state.ended <= ended && !self.changed.wait_until(&mut state, deadline).timed_out() {}
+        state.waiting -= 1;
+        state.ended > ended
     }
 
     /// Waits for that moment, or for the worker's end.
@@ -68,16 +69,19 @@ impl Orders {
     pub(crate) fn have_round(&self) {
         let mut state = self.state.lock();
         state.look = true;
+        state.waiting += 1;
         let goal = state.begun + 1;
         self.changed.notify_all();
         while state.ended < goal {
             self.changed.wait(&mut state);
         }
+        state.waiting -= 1;
     }
 
-    /// The worker's life. Before each round others have `gather` to say what they want done with it; `round` says whether something is left
-    /// that only time can mend, which is looked at again after `pause`.
-    pub(crate) fn work(&self, pause: Duration, gather: Duration, mut round: impl FnMut() -> bool) {
+    /// The worker's life. Before each round others have `gather` to say what they want done with it, and as much again as long as they
+    /// do, until `most` is over or somebody waits; `round` says whether something is left that only time can mend, which is looked at again after
+    /// `pause`.
+    pub(crate) fn work(&self, pause: Duration, (gather, most): (Duration, Duration), mut round: impl FnMut() -> bool) {
         let mut left = false;
         loop {
             let mut state = self.state.lock();
@@ -89,7 +93,14 @@ impl Orders {
                     self.changed.wait(&mut state);
                 }
             }
-            self.changed.wait_while_for(&mut state, |state| !state.stop, gather);
+            let begins_by = Instant::now() + most;
+            loop {
+                state.look = false;
+                self.changed.wait_while_for(&mut state, |state| !state.stop && state.waiting == 0, gather);
+                if !state.look || state.waiting > 0 || Instant::now() >= begins_by {
+                    break;
+                }
+            }
             if state.stop {
                 return;
             }
@@ -100,5 +111,53 @@ impl Orders {
             self.state.lock().ended += 1;
             self.changed.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::mpsc::channel;
+
+    const GATHER: Duration = Duration::from_millis(200);
+
+    /// A worker whose rounds are heard of.
+    fn at_work(most: Duration) -> (Arc<Orders>, std::sync::mpsc::Receiver<()>, std::thread::JoinHandle<()>) {
+        let (orders, (began, rounds)) = (Arc::new(Orders::new()), channel());
+        let theirs = Arc::clone(&orders);
+        let worker = std::thread::spawn(move || theirs.work(Duration::ZERO, (GATHER, most), || began.send(()).is_err()));
+        rounds.recv().unwrap();
+        (orders, rounds, worker)
+    }
+
+    #[test]
+    fn a_round_waits_while_more_comes_and_not_for_longer_than_is_allowed() {
+        let most = 2 * GATHER;
+        let (orders, rounds, worker) = at_work(most);
+        let begun = Instant::now();
+        let (mut last, mut longest) = (begun, Duration::ZERO);
+        while rounds.try_recv().is_err() {
+            orders.look();
+            longest = longest.max(last.elapsed());
+            last = Instant::now();
+            std::thread::sleep(GATHER / 100);
+            assert!(begun.elapsed() < 60 * most, "no round");
+        }
+        // (On a busy machine this thread may itself have paused for so long that nothing more came.)
+        assert!(begun.elapsed() >= most || longest >= GATHER, "more came: {:?}", begun.elapsed());
+        orders.stop();
+        worker.join().unwrap();
+    }
+
+    #[test]
+    fn nobody_who_waits_for_a_round_waits_for_what_else_may_come() {
+        let hour = Duration::from_secs(3600);
+        let (orders, _rounds, worker) = at_work(hour);
+        orders.look();
+        std::thread::sleep(GATHER / 4);
+        assert!(orders.wait_for_round(1, Instant::now() + hour), "a second round");
+        orders.stop();
+        worker.join().unwrap();
     }
 }

@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 impl Keeper {
     pub(super) fn run(&self) {
         // What went wrong here is tried again; a broken database is reported to those who use it.
-        self.orders.work(PAUSE, Duration::ZERO, || self.round().unwrap_or(true));
+        self.orders.work(PAUSE, (Duration::ZERO, Duration::ZERO), || self.round().unwrap_or(true));
     }
 
     /// Looks at every lot once. Whether something is left that only time can mend.
