@@ -90,7 +90,7 @@ rules! {
     MpiRunning = "mpi.running", "a rank copied within its machine after the others had done their part", "the ranks' spans of one `request`";
     AcceptOther = "accept.other-work", "the thread that was to accept did something else", "`tcp.not_accepted`, its spans";
     AcceptDropped = "accept.dropped", "a call was dropped, and would be sent again", "`tcp.not_accepted`";
-    ConnectLost = "connect.lost", "the request for a connection was lost", "`tcp.syn_retransmit`";
+    ConnectLost = "connect.lost", "what sets up a connection was lost on its way", "`tcp.syn_retransmit`, `tcp.retransmit`";
     ConnectAcceptQueue = "connect.accept-queue", "the same, and the listener had dropped requests since", "`tcp.accept_queue`";
     ConnectRoundTrip = "connect.round-trip", "setting up a connection took its round trip", "`net.connect`";
     WireTimeout = "tcp.timeout", "bytes were under way, and TCP's retransmission timer ran out", "`tcp.timeout`, `tcp.syn_retransmit`";

@@ -6,7 +6,7 @@ use crate::cause::{Cause, End};
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
 use crate::observe::quantile;
-use crate::observe::stalls::Stalls;
+use crate::observe::stalls::{Stall, Stalls};
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
 use std::collections::{BTreeMap, HashMap};
@@ -440,6 +440,15 @@ impl WireFacts {
         };
         let queue = by_hand.0 == Cause::NetworkBandwidth && queueing;
         (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
+    }
+
+    /// What kept a connection from coming about until `span`'s end. Whatever either end had sent again by then, for its own greetings too, belongs to
+    /// that.
+    pub(crate) fn connecting(&self, connection: u32, (start, end): (i64, i64)) -> Option<Stall> {
+        let stall = self.stalls.connecting(connection, start, end);
+        let both = self.series.get(connection as usize);
+        let lost = |tcp: &TcpSeries| any_within(&tcp.timeouts, i64::MIN, end) || any_within(&tcp.retransmits, i64::MIN, end);
+        stall.or_else(|| both.is_some_and(|both| both.iter().any(lost)).then_some(Stall::LostRequest))
     }
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the

@@ -218,7 +218,9 @@ impl Builder<'_> {
     fn class(&self, wait: &Wait) -> Class {
         match wait.row.kind {
             SpanKind::WaitRunqueue => return self.queue_class(wait),
-            SpanKind::NetConnect => return Class::Connect,
+            SpanKind::NetConnect if !matches!(wait.depends.and_then(|depends| depends.charged), Some((RuleId::ConnectLost, _))) => {
+                return Class::Connect;
+            }
             _ => {}
         }
         let think = |end| if end == End::Client { Class::ClientThink } else { Class::ServerThink };
@@ -229,6 +231,7 @@ impl Builder<'_> {
             Some((_, Charge::Own(Activity::Memory, ..))) => Class::Memory,
             Some((_, Charge::As(cause, ..) | Charge::At(cause, ..))) => match cause {
                 Cause::ServerUnknown | Cause::ClientThink | Cause::ServerThink => Class::FarEnd,
+                Cause::NetworkLoss => Class::Lost,
                 cause if cause.is_network() => Class::Connect,
                 _ => Class::Other,
             },

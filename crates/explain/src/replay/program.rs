@@ -35,6 +35,8 @@ pub(crate) enum Class {
     /// Processors, of which threads of ours had all: that comes out of the replay, but for the part of it that is [`Graph::kept`].
     Ours,
     Connect,
+    /// Something was lost on its way, and sent again.
+    Lost,
     /// The far end, of which nothing was recorded.
     FarEnd,
     Other,

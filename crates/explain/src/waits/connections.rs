@@ -111,7 +111,7 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         let from = self.piece_start(span).max(self.start);
-        let stall = self.facts.wire.stalls.connecting(span.connection, span.start, span.end);
+        let stall = self.facts.wire.connecting(span.connection, (span.start, span.end));
         if stall == Some(Stall::AcceptQueue)
             && !self.circling
             && let Some(accepts) = self.living_party(span.connection, span.side.other())

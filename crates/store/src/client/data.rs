@@ -3,7 +3,7 @@
 use super::budget::Budget;
 use super::engine::{Engine, EngineOptions};
 use super::handle::FileHandle;
-use super::link::{Lent, Link};
+use super::link::{Lent, Link, connected};
 use super::live::{Live, is_near};
 use super::names::Names;
 use crate::error::{Error, ErrorKind, Result};
@@ -137,28 +137,28 @@ impl DataClient {
 
     /// A connection to each of these servers. Those that must be made are made at the same time: several that are silent cost one
     /// timeout.
-    pub(super) fn lend_each(&self, servers: impl Iterator<Item = usize>) -> Vec<Result<Lent<'_>>> {
+    pub(super) fn lend_each(&self, tracer: &mut Tracer, servers: impl Iterator<Item = usize>) -> Vec<Result<Lent<'_>>> {
         let look = |server: usize| {
             let link = &self.links[server];
             (link, link.silence().check().map(|()| link.idle()))
         };
         let found: Vec<_> = servers.map(look).collect();
         if found.iter().filter(|(_, idle)| matches!(idle, Ok(None))).count() <= 1 {
-            return found.into_iter().map(|(link, idle)| idle?.map_or_else(|| link.lend(), Ok)).collect();
+            return found.into_iter().map(|(link, idle)| idle?.map_or_else(|| link.lend(tracer), Ok)).collect();
         }
         std::thread::scope(|scope| {
             let each: Vec<_> = found
                 .into_iter()
                 .map(|(link, idle)| match idle {
-                    Ok(None) => match std::thread::Builder::new().spawn_scoped(scope, || link.lend()) {
+                    Ok(None) => match std::thread::Builder::new().spawn_scoped(scope, || link.lend(&mut Tracer::off())) {
                         Ok(connecting) => Lending::By(connecting),
-                        Err(_) => Lending::Done(link.lend()),
+                        Err(_) => Lending::Done(link.lend(tracer)),
                     },
                     Ok(Some(lent)) => Lending::Done(Ok(lent)),
                     Err(error) => Lending::Done(Err(error)),
                 })
                 .collect();
-            each.into_iter().map(Lending::end).collect()
+            each.into_iter().map(|lending| lending.end(tracer)).collect()
         })
     }
 
@@ -168,7 +168,7 @@ impl DataClient {
     /// The first error there was, naming its server.
     pub fn call_each(&self, tracer: &mut Tracer, requests: &[(usize, IoRequest)]) -> Result<Vec<IoReply>> {
         let mut lent = Vec::with_capacity(requests.len());
-        let connections = self.lend_each(requests.iter().map(|(server, _)| *server));
+        let connections = self.lend_each(tracer, requests.iter().map(|(server, _)| *server));
         for ((_, request), connection) in requests.iter().zip(connections) {
             let mut connection = connection?;
             let posted = connection.post(tracer, None, Kind::Io, request, &[], 0);
@@ -197,7 +197,7 @@ impl DataClient {
             let mut connection = to?;
             outgoing.post(tracer, parent, &mut connection).map(|()| connection)
         }
-        let connections = self.lend_each(requests.iter().map(|outgoing| outgoing.server));
+        let connections = self.lend_each(tracer, requests.iter().map(|outgoing| outgoing.server));
         let to_each = requests.iter().zip(connections);
         let posted: Vec<Result<Lent<'_>>> = to_each.map(|(outgoing, to)| post(tracer, parent, to, outgoing)).collect();
         let mut done = Vec::with_capacity(requests.len());
@@ -206,7 +206,7 @@ impl DataClient {
             done.push(match reply {
                 Err(error) if matches!(error.kind(), ErrorKind::Reset | ErrorKind::Corrupt) => {
                     self.links[outgoing.server].forget_idle();
-                    let to = self.links[outgoing.server].lend();
+                    let to = self.links[outgoing.server].lend(tracer);
                     post(tracer, parent, to, outgoing).and_then(|mut connection| received(tracer, &mut connection))
                 }
                 reply => reply,
@@ -311,10 +311,13 @@ enum Lending<'scope, 'a> {
 }
 
 impl<'a> Lending<'_, 'a> {
-    fn end(self) -> Result<Lent<'a>> {
+    fn end(self, tracer: &mut Tracer) -> Result<Lent<'a>> {
         let lent = match self {
-            Lending::By(connecting) => {
-                connecting.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a panic while connecting: a bug")))
+            Lending::By(other) => {
+                let connecting = tracer.begin();
+                let lent = other.join().unwrap_or_else(|_| Err(Error::new(ErrorKind::Io, "a panic while connecting: a bug")));
+                tracer.end(connecting, SpanKind::NetConnect, connected(lent.as_deref()));
+                lent
             }
             Lending::Done(lent) => lent,
         };

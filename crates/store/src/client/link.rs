@@ -10,7 +10,7 @@ use crate::wire::patience::Silence;
 use crate::wire::{Connect, Connection, Kind};
 use std::ops::{Deref, DerefMut};
 use std::sync::Arc;
-use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_trace::{SpanFields, SpanKind, Time, TraceHandle, Tracer};
 
 /// Idle connections kept for each server.
 const IDLE: usize = 16;
@@ -86,20 +86,20 @@ impl Link {
         self.idle.lock().clear();
     }
 
-    /// A connection of the caller's own.
+    /// A connection of the caller's own, with sockets' buffers of this size if one is given.
     ///
     /// # Errors
     /// The connection's, naming the server.
-    pub fn connect(&self) -> Result<Connection> {
-        self.connect_with(None)
+    pub fn connect(&self, tracer: &mut Tracer, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
+        self.silence.check()?;
+        let connecting = tracer.begin();
+        let made = self.make(socket_buffer_bytes);
+        tracer.end(connecting, SpanKind::NetConnect, connected(made.as_ref()));
+        made
     }
 
-    /// The same with sockets' buffers of this size.
-    ///
-    /// # Errors
-    /// The connection's, naming the server.
-    pub fn connect_with(&self, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
-        self.silence.check()?;
+    fn make(&self, socket_buffer_bytes: Option<usize>) -> Result<Connection> {
+        let (recording, begun) = (self.recording.lock().clone(), Time::now());
         let mut options = self.options.clone();
         options.socket_buffer_bytes = socket_buffer_bytes.or(options.socket_buffer_bytes);
         options.service_start = self.names.as_ref().and_then(|names| names.service(ServiceStart::default()));
@@ -112,8 +112,8 @@ impl Link {
             return Err(Error::new(ErrorKind::Invalid, found).at_server(&self.entry.name));
         }
         self.check_seen(connection.hello().service_start).map_err(|e| e.at_server(&self.entry.name))?;
-        if let Some(recording) = &*self.recording.lock() {
-            connection.record(&recording.mode, recording.session);
+        if let Some(recording) = &recording {
+            connection.record(&recording.mode, recording.session, Some(begun));
         }
         Ok(connection)
     }
@@ -122,11 +122,11 @@ impl Link {
     ///
     /// # Errors
     /// The connection's, naming the server.
-    pub fn lend(&self) -> Result<Lent<'_>> {
+    pub fn lend(&self, tracer: &mut Tracer) -> Result<Lent<'_>> {
         self.silence.check()?;
         match self.idle() {
             Some(lent) => Ok(lent),
-            None => Ok(Lent { link: self, connection: Some(self.connect()?), was_idle: false }),
+            None => Ok(Lent { link: self, connection: Some(self.connect(tracer, None)?), was_idle: false }),
         }
     }
 
@@ -168,17 +168,23 @@ impl Link {
     /// # Errors
     /// The server's or the connection's, naming the server.
     pub fn call(&self, tracer: &mut Tracer, request: &IoRequest, payload: &[u8]) -> Result<(IoReply, Vec<u8>)> {
-        let mut connection = self.lend()?;
+        let mut connection = self.lend(tracer)?;
         let done = connection.call_with(tracer, Kind::Io, request, payload);
         match done {
             Err(error) if connection.was_idle && error.kind() == ErrorKind::Reset => {
                 drop(connection);
                 self.forget_idle();
-                self.lend()?.call_with(tracer, Kind::Io, request, payload)
+                self.lend(tracer)?.call_with(tracer, Kind::Io, request, payload)
             }
             done => done,
         }
     }
+}
+
+/// What is recorded of connecting that has ended so.
+pub(super) fn connected(made: Result<&Connection, &Error>) -> SpanFields {
+    let result = Some(made.map_or_else(|error| -i64::from(error.kind().errno()), |_| 0));
+    SpanFields { object: made.ok().and_then(Connection::object), result, ..SpanFields::default() }
 }
 
 impl Lent<'_> {

@@ -103,7 +103,7 @@ fn run(data: &DataClient, file: &FileHandle, tracer: &mut Tracer, buffers: &[Flo
     let mut lanes: Vec<Lane<'_>> = by_server.into_iter().map(lane).collect();
     let mut failed: Option<Error> = None;
     if lanes.len() > 1 {
-        let connections = data.lend_each(lanes.iter().map(|lane| lane.waiting[0].server));
+        let connections = data.lend_each(tracer, lanes.iter().map(|lane| lane.waiting[0].server));
         for (lane, connection) in lanes.iter_mut().zip(connections) {
             match connection {
                 Ok(connection) => lane.connection = Some(connection),
@@ -144,7 +144,7 @@ impl Lane<'_> {
             let Some(part) = self.waiting.pop_front() else { return Ok(()) };
             let posted = match &mut self.connection {
                 Some(connection) => direction.post(connection, tracer, part.buffer),
-                None => self.link.lend().and_then(|lent| direction.post(self.connection.insert(lent), tracer, part.buffer)),
+                None => self.link.lend(tracer).and_then(|lent| direction.post(self.connection.insert(lent), tracer, part.buffer)),
             };
             match posted {
                 Ok(()) => {

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, machine};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, Tracer, machine};
 
 /// A recording being made.
 pub struct Recorder {
@@ -82,7 +82,7 @@ impl Recorder {
         for store in stores {
             for link in store.data.links() {
                 // A server that is down is not what this is about: whether the copy needs it, the copy will show.
-                match link.connect().and_then(|mut connection| Ok((numbers.begin(&mut connection)?, connection))) {
+                match link.connect(&mut Tracer::off(), None).and_then(|mut connection| Ok((numbers.begin(&mut connection)?, connection))) {
                     Ok((session, connection)) => {
                         at_links.push((Arc::clone(link), session));
                         sessions.push((link.name().to_owned(), connection, session));
@@ -119,7 +119,7 @@ impl Recorder {
             Recorder { writer, mode, sessions, at_names, stores, machines: numbers.hosts, clocks: numbers.clocks, unrecorded, emulated };
         for (store, session) in &recorder.at_names {
             store.names.with_connection(&mut |connection| {
-                connection.record(&recorder.mode, *session);
+                connection.record(&recorder.mode, *session, None);
                 Ok(())
             })?;
         }
@@ -156,7 +156,7 @@ impl Recorder {
         for (store, session) in std::mem::take(&mut self.at_names) {
             let fetched = store.names.with_connection(&mut |connection| {
                 dropped_events += connection.record_fetch(session, &mut take)?;
-                connection.record(&TraceHandle::off(), 0);
+                connection.record(&TraceHandle::off(), 0, None);
                 Ok(())
             });
             if fetched.is_err() {

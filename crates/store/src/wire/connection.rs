@@ -219,15 +219,16 @@ impl Connection {
         self.recording.as_ref().and_then(|r| r.object)
     }
 
-    /// From now on, requests on this connection belong to this session of the server's.
-    pub fn record(&mut self, mode: &TraceHandle, session: u32) {
+    /// From now on, requests on this connection belong to this session of the server's. `begun`: when it was begun to be made, where it was made
+    /// for the recording.
+    pub fn record(&mut self, mode: &TraceHandle, session: u32, begun: Option<Time>) {
         let ends = (self.channel.local_addr(), self.channel.peer_addr());
         let name = match ends {
             (Ok(local), Ok(peer)) => format!("{local} > {peer}"),
             _ => format!("> {}", self.address),
         };
         let emulated = self.hello.emulated.as_ref();
-        self.recording = Recorded::new(mode, session, (&name, &self.hello.server), Some(self.channel.socket()), emulated);
+        self.recording = Recorded::new(mode, session, (&name, &self.hello.server), Some((self.channel.socket(), begun)), emulated);
     }
 
     /// Which recording, and which session of the server's, requests on this connection belong to.

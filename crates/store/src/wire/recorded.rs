@@ -4,7 +4,7 @@ use super::counted::Counted;
 use crate::emulate::{Emulation, round_trip};
 use std::net::TcpStream;
 use std::sync::Arc;
-use thalweg_trace::{ObjectId, ObjectKind, TraceHandle, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, Time, TraceHandle, Tracer};
 
 /// What requests of a recorded connection belong to.
 pub(super) struct Recorded {
@@ -18,13 +18,13 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are; of a link that is emulated those of
-    /// the real one are not, since they are not about that.
+    /// A connection called `name` to a server; `None`: nothing is recorded. With its socket, TCP's counters are (since it has begun, where it was
+    /// made for the recording); of a link that is emulated those of the real one are not, since they are not about that.
     pub(super) fn new(
         mode: &TraceHandle,
         session: u32,
         (name, server): (&str, &str),
-        socket: Option<&Arc<TcpStream>>,
+        socket: Option<(&Arc<TcpStream>, Option<Time>)>,
         emulated: Option<&Emulation>,
     ) -> Option<Recorded> {
         if !mode.is_on() {
@@ -34,7 +34,7 @@ impl Recorded {
         let mut attributes = vec![("server", server.to_owned()), ("end", "client".to_owned())];
         attributes.extend(link.iter().map(|(text, _)| ("emulated", text.clone())));
         let object = mode.object(ObjectKind::Connection, name, &attributes);
-        let counted = socket.filter(|_| link.is_none()).and_then(|socket| Counted::new(mode, object, socket));
+        let counted = socket.filter(|_| link.is_none()).and_then(|(socket, begun)| Counted::new(mode, object, socket, begun));
         if let Some((object, (_, rtt_ns))) = object.zip(link) {
             round_trip(mode, object, rtt_ns);
         }
@@ -62,7 +62,7 @@ mod tests {
     fn of_a_connection_that_is_not_recorded_tcp_is_asked_nothing() {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let socket = Arc::new(TcpStream::connect(listener.local_addr().unwrap()).unwrap());
-        assert!(Recorded::new(&TraceHandle::off(), 0, ("a > b", "io0"), Some(&socket), None).is_none());
+        assert!(Recorded::new(&TraceHandle::off(), 0, ("a > b", "io0"), Some((&socket, None)), None).is_none());
         assert_eq!(Arc::strong_count(&socket), 1, "nobody else has the socket: there is nothing that could ask");
     }
 }

@@ -187,7 +187,7 @@ fn both_ends_of_a_recorded_call_are_joined_by_its_request_number() {
     let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, IdSpace(1));
     let (session, host) = connection.record_start(HostId(0), IdSpace(2)).unwrap();
     assert_eq!(host.node, "here");
-    connection.record(&mode, session);
+    connection.record(&mode, session, None);
     let mut tracer = mode.thread("main");
     for _ in 0..3 {
         let _: (String, Vec<u8>) = connection.call_with(&mut tracer, Kind::Io, &"x", &[1, 2, 3]).unwrap();
@@ -392,7 +392,7 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();
         let sink = Arc::new(Memory::new(10));
         let mode = TraceHandle::on(sink.clone(), HostId(0), Role::Client, space(1));
-        connection.record(&mode, session);
+        connection.record(&mode, session, None);
         let mut tracer = mode.thread("main");
         // The first fill what there is; the others must find something left.
         for _ in 0..if number < 4 { 3000 } else { 300 } {

@@ -26,10 +26,10 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("window.x4", "send buffer and receive window four times as large", how, scale));
     }
     let steady = |known: f64| if known > 0.0 { known } else { run.stages.good_ns_per_byte }.max(least);
-    if run.matters(took(&[Regime::Loss])) {
+    if run.matters(took(&[Regime::Loss]) + run.stages.delays[Class::Lost as usize]) {
         let scale = Scale {
             steady_ns_per_byte: steady(run.graph.window_ns_per_byte),
-            ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless)
+            ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless).delays(&[Class::Lost], 0.0)
         };
         let how = "find where the path loses packets";
         proposals.push(Proposal::replay("no_loss", "nothing lost", how, scale));

@@ -176,8 +176,8 @@ impl<'a> Worker<'a> {
         if self.connection.is_some() {
             return Ok(());
         }
-        let (connecting, begun) = (self.tracer.begin(), Instant::now());
-        let connection = self.lane.link.connect_with(self.shared.options.socket_buffer_bytes)?;
+        let begun = Instant::now();
+        let connection = self.lane.link.connect(&mut self.tracer, self.shared.options.socket_buffer_bytes)?;
         if !self.is_shared()
             && let Ok(stream) = connection.stream().try_clone()
         {
@@ -186,8 +186,6 @@ impl<'a> Worker<'a> {
         if self.shared.cancelled.load(Ordering::SeqCst) {
             return Err(Error::new(ErrorKind::Cancelled, "stopped on request"));
         }
-        let about = SpanFields { object: connection.object(), ..SpanFields::default() };
-        self.tracer.end(connecting, SpanKind::NetConnect, about);
         self.connection = Some(connection);
         self.stages().connected(begun.elapsed());
         Ok(())

@@ -28,8 +28,8 @@ struct Kept {
 }
 
 impl Sampled {
-    pub(super) fn new(trace: &TraceHandle, object: ObjectId, socket: &Arc<TcpStream>) -> Sampled {
-        let kept = Kept { series: Series::new(object), events: Vec::with_capacity(BATCH) };
+    pub(super) fn new(trace: &TraceHandle, object: ObjectId, socket: &Arc<TcpStream>, begun: Option<Time>) -> Sampled {
+        let kept = Kept { series: Series::new(object, begun), events: Vec::with_capacity(BATCH) };
         Sampled { socket: Arc::clone(socket), trace: trace.clone(), track: AtomicU64::new(0), kept: Mutex::new(kept) }
     }
 

@@ -11,7 +11,7 @@ use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
-use thalweg_trace::{ObjectId, TraceHandle, Tracer};
+use thalweg_trace::{ObjectId, Time, TraceHandle, Tracer};
 
 /// How far apart readings are while bytes move.
 const GRAIN_NS: u64 = 1_000_000;
@@ -53,9 +53,14 @@ pub(crate) fn flush() {
 pub(in crate::wire) struct Counted(Arc<Sampled>);
 
 impl Counted {
-    /// Of the connection with this row; `None`: it has none.
-    pub(in crate::wire) fn new(trace: &TraceHandle, object: Option<ObjectId>, socket: &Arc<TcpStream>) -> Option<Counted> {
-        let counted = Counted(Arc::new(Sampled::new(trace, object?, socket)));
+    /// Of the connection with this row, that has `begun` then where all of it is recorded; `None`: it has no row.
+    pub(in crate::wire) fn new(
+        trace: &TraceHandle,
+        object: Option<ObjectId>,
+        socket: &Arc<TcpStream>,
+        begun: Option<Time>,
+    ) -> Option<Counted> {
+        let counted = Counted(Arc::new(Sampled::new(trace, object?, socket, begun)));
         let mut inner = SAMPLER.inner.lock();
         inner.connections.push(Arc::clone(&counted.0));
         if !inner.runs {

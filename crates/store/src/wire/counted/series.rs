@@ -63,12 +63,14 @@ pub(super) struct Series {
     stored_at: Time,
     /// When it was seen last that nothing was under way, or since when the next bytes are.
     empty_until: Option<Time>,
+    /// Its beginning, where all of it is recorded.
+    begun: Option<Time>,
     troubles: Option<(u32, u16)>,
 }
 
 impl Series {
-    /// Of a connection with this row.
-    pub(super) fn new(object: ObjectId) -> Series {
+    /// Of a connection with this row, that has `begun` then where all of it is recorded.
+    pub(super) fn new(object: ObjectId, begun: Option<Time>) -> Series {
         Series {
             object,
             acknowledged: Curve::new(CounterName::TcpAckedBytes),
@@ -76,6 +78,7 @@ impl Series {
             stored: [None; 12],
             stored_at: Time::from_monotonic_ns(0),
             empty_until: None,
+            begun,
             troubles: None,
         }
     }
@@ -141,10 +144,19 @@ impl Series {
         }
     }
 
-    /// What was sent again, as marks on the thread that used the connection last.
+    /// What was sent again, as marks on the thread that used the connection last. What was sent again while the connection came about, before
+    /// anybody read its counters, is at its beginning.
     fn note_troubles(&mut self, at: Time, info: &TcpInfo, by: Option<TrackId>, out: &mut Vec<Event>) {
         let now = (info.total_retransmits, info.total_timeouts.unwrap_or(0));
-        let (Some(before), Some(track)) = (self.troubles.replace(now), by) else { return };
+        let (before, at) = match (self.troubles, self.begun) {
+            (Some(before), _) => (before, at),
+            (None, Some(begun)) => ((0, 0), begun),
+            (None, None) => (now, at),
+        };
+        if by.is_some() || self.begun.is_none() {
+            self.troubles = Some(now);
+        }
+        let Some(track) = by else { return };
         let again = i64::from(now.0.saturating_sub(before.0)) * i64::from(info.segment_bytes);
         let timeouts = i64::from(now.1.saturating_sub(before.1));
         for (kind, value) in [(MarkKind::TcpRetransmit, again), (MarkKind::TcpTimeout, timeouts)] {
@@ -168,7 +180,7 @@ mod tests {
     const GRAIN_NS: u64 = 1_000_000;
 
     fn series() -> Series {
-        Series::new(ObjectId::new(1).expect("not 0"))
+        Series::new(ObjectId::new(1).expect("not 0"), None)
     }
 
     fn at_us(us: i64) -> Time {
@@ -241,5 +253,18 @@ mod tests {
         }
         let marks: Vec<_> = out.iter().filter_map(|e| if let Event::Mark(m) = e { Some((m.kind, m.value)) } else { None }).collect();
         assert_eq!(marks, [(MarkKind::TcpRetransmit, Some(2000)), (MarkKind::TcpTimeout, Some(1))]);
+    }
+
+    #[test]
+    fn what_was_sent_again_while_a_recorded_connection_came_about_is_at_its_beginning() {
+        let begun = at_us(-300_000);
+        let (mut series, mut out) = (Series::new(ObjectId::new(1).expect("not 0"), Some(begun)), Vec::new());
+        let info = TcpInfo { total_retransmits: 1, total_timeouts: Some(1), ..sent(1, 0) };
+        // First read when nobody has used it yet.
+        for (us, by) in [(0, None), (10, TrackId::new(3)), (20, TrackId::new(3))] {
+            series.note((at_us(us), &info), by, GRAIN_NS, || None, &mut out);
+        }
+        let marks: Vec<_> = out.iter().filter_map(|e| if let Event::Mark(m) = e { Some((m.kind, m.at, m.value)) } else { None }).collect();
+        assert_eq!(marks, [(MarkKind::TcpRetransmit, begun, Some(1000)), (MarkKind::TcpTimeout, begun, Some(1))]);
     }
 }

@@ -20,11 +20,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanKind, Tracer};
+use thalweg_trace::{ObjectId, ObjectKind, OpenSpan, RequestId, SpanFields, SpanKind, Time, Tracer};
 
 /// One connection, on its thread.
 pub(super) struct Served<'a> {
     number: u64,
+    begun: Time,
     channel: Channel,
     /// Its part in the link that is emulated.
     line: Option<Line>,
@@ -71,6 +72,7 @@ impl<'a> Served<'a> {
         let line = shared.link.as_ref().map(|link| Line::new(link, channel.socket(), name.clone()));
         Ok(Served {
             number,
+            begun: Time::now(),
             channel,
             line,
             peer,
@@ -319,7 +321,9 @@ impl<'a> Served<'a> {
                     object.iter().for_each(|object| line.record_round_trip((&session.mode, *object)));
                     None
                 }
-                None => Counted::new(&session.mode, object, self.channel.socket()),
+                None => {
+                    Counted::new(&session.mode, object, self.channel.socket(), Some(self.begun).filter(|begun| *begun >= session.begun))
+                }
             };
             Recording { number, session, tracer, object, counted }
         });

@@ -13,7 +13,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::time::Instant;
-use thalweg_trace::{Event, HostId, IdSpace, Loss, Role, Sink, TraceHandle};
+use thalweg_trace::{Event, HostId, IdSpace, Loss, Role, Sink, Time, TraceHandle};
 
 /// Events that are kept in one piece of memory.
 const CHUNK_EVENTS: usize = 1024;
@@ -97,6 +97,7 @@ struct Inner {
 pub(crate) struct RecordingSession {
     kept: Arc<Kept>,
     pub mode: TraceHandle,
+    pub begun: Time,
     /// Requests being worked on.
     busy: Mutex<usize>,
     idle: Condvar,
@@ -203,7 +204,7 @@ impl Sessions {
         }
         let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
         let mode = TraceHandle::on(kept.clone(), host, Role::Server, space);
-        let session = RecordingSession { kept, mode, busy: Mutex::new(0), idle: Condvar::new() };
+        let session = RecordingSession { kept, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
         inner.last = inner.last.checked_add(1).unwrap_or(1);
         let number = inner.last;
         inner.by_number.insert(number, Arc::new(session));

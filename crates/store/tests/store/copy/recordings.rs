@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 use thalweg_store::copy::{CopyJob, DataPath, Quiet, Recording as Wanted, Sink, Source, Tuning, run};
 use thalweg_store::protocol::metadata::LayoutChoice;
-use thalweg_trace::{Recording, Role, Source as _, SpanBatch, SpanKind};
+use thalweg_trace::{Object, Recording, Role, Source as _, SpanBatch, SpanKind, Tracer};
 
 fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
     let servers = loopback::servers(dir, 3, 1);
@@ -36,6 +36,7 @@ fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
         all.size_bytes.extend(b.size_bytes);
         all.parent.extend(b.parent);
         all.request.extend(b.request);
+        all.object.extend(b.object);
     }
     (opened, all)
 }
@@ -77,6 +78,26 @@ fn both_ends_of_every_request_are_there_and_nothing_is_lost() {
 }
 
 #[test]
+fn every_connection_that_a_copy_makes_is_recorded_as_it_comes_about() {
+    for (out, tuning) in [(false, &tunings()[0]), (true, &tunings()[0]), (true, &tunings()[1])] {
+        let dir = tempfile::tempdir().unwrap();
+        let (recording, all) = recorded(dir.path(), tuning.clone(), out);
+        let spans = &all;
+        let of_kind = |kind| (0..spans.kind.len()).filter(move |&i| spans.kind[i] == kind);
+        let made: HashSet<u64> = of_kind(SpanKind::NetConnect).map(|i| spans.object[i]).collect();
+        let used: HashSet<u64> = of_kind(SpanKind::RpcCall).map(|i| spans.object[i]).collect();
+        // (Names are asked over the connection that was there before.)
+        let to_data = recording.objects().iter().filter(|o| used.contains(&o.object.number()) && server_of(o).starts_with("io"));
+        let unmade: Vec<&str> = to_data.filter(|o| !made.contains(&o.object.number())).map(|o| o.name.as_str()).collect();
+        assert!(made.len() >= 3 && unmade.is_empty(), "out: {out}, {made:?}, {unmade:?}");
+    }
+}
+
+fn server_of(object: &Object) -> &str {
+    object.attributes.iter().find(|(name, _)| name == "server").map_or("", |(_, server)| server)
+}
+
+#[test]
 fn a_threads_spans_do_not_overlap_apart_from_parents_and_what_was_only_observed() {
     for tuning in tunings() {
         let dir = tempfile::tempdir().unwrap();
@@ -109,7 +130,7 @@ fn a_copy_that_is_not_recorded_asks_nobody_to_record() {
     let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
     let outcome = run(&CopyJob::new(Source::Memory(3 << 20), sink), &Quiet).unwrap();
     assert!(outcome.recording.is_none());
-    let mut connection = store.data.links()[0].connect().unwrap();
+    let mut connection = store.data.links()[0].connect(&mut Tracer::off(), None).unwrap();
     // The first session there ever was is the next one.
     let (session, _) = connection.record_start(thalweg_trace::HostId(0), thalweg_trace::IdSpace(1)).unwrap();
     assert_eq!(session, 1);
