@@ -29,7 +29,7 @@ use thalweg_layout::Layout;
 const PAGE: usize = 1024;
 /// How long an I/O server that failed is left alone.
 const PAUSE: Duration = Duration::from_millis(500);
-/// How long a removal waits for others, and all of them for more: whoever removes a tree has both processors meanwhile.
+/// How long a removal waits for others, and all of them for more: a command that removes a tree has both processors meanwhile.
 const GATHER: (Duration, Duration) = (Duration::from_millis(20), Duration::from_secs(1));
 
 /// Does what was promised.
