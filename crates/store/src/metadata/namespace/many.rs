@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
 use crate::metadata::database::{Ordered, Transaction, Watch, order};
 use crate::metadata::namespace::{Claim, Removed};
-use crate::protocol::metadata::{Attributes, Existing, FileId, Refusal, Small, SmallReply};
+use crate::protocol::metadata::{Attributes, Existing, FileId, Place, Refusal, Small, SmallReply};
+use crate::protocol::names::split;
 use serde::{Deserialize, Serialize};
 
 /// Operations in one transaction.
@@ -66,7 +67,7 @@ impl Caller<'_> {
             let rest = &operations[outcomes.each.len()..];
             let number = u8::try_from(run_number).map_err(|_| Error::new(ErrorKind::Invalid, "too many runs"))?;
             let run = order(&*self.database, |t| {
-                let run = self.once(t, number, |t| Ok(self.run(t, rest, REPLY_BYTES - bytes, &mut begun)))?;
+                let run = self.once(t, number, |t| self.run(t, rest, REPLY_BYTES - bytes, &mut begun))?;
                 let before = self.was_done().then(|| run.0.opened.iter().map(|(made, _)| made.id).collect());
                 Ok::<_, Error>((Outcomes { made_before: before.unwrap_or_default(), ..run.0 }, run.1))
             });
@@ -96,11 +97,13 @@ impl Caller<'_> {
     }
 
     /// The first of these operations, as one transaction, as far as their outcomes take less than `room` bytes; and what they take.
-    fn run(&self, t: &mut dyn Transaction, operations: &[Small], room: usize, begun: &mut Vec<FileId>) -> (Outcomes, usize) {
+    fn run(&self, t: &mut dyn Transaction, operations: &[Small], room: usize, begun: &mut Vec<FileId>) -> Result<(Outcomes, usize)> {
         let (mut run, mut bytes) = (Outcomes::default(), 0);
+        // The directory that names leave one after another: found once, and marked as changed once.
+        let mut leaving: Option<FileId> = None;
         for operation in operations.iter().take(RUN) {
             t.save();
-            let done = self.small(t, operation, &mut run, begun);
+            let done = self.small(t, operation, &mut run, (begun, &mut leaving));
             if done.is_err() {
                 t.undo();
             }
@@ -111,10 +114,42 @@ impl Caller<'_> {
                 break;
             }
         }
-        (run, bytes)
+        self.have_left(t, &mut leaving)?;
+        Ok((run, bytes))
     }
 
-    fn small(&self, t: &mut dyn Transaction, operation: &Small, run: &mut Outcomes, begun: &mut Vec<FileId>) -> Result<SmallReply> {
+    /// Takes a file's name out of a directory, which is `leaving` from then on.
+    fn leave(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>, leaving: &mut Option<FileId>) -> Result<Removed> {
+        let alone = on(place, split(&place.path))?;
+        let (parent, name) = match (&alone[..], *leaving) {
+            ([name], Some(known)) if known == place.from => (known, *name),
+            _ => on(place, find_parent(t, place))?,
+        };
+        if *leaving != Some(parent) {
+            self.have_left(t, leaving)?;
+            t.save();
+        }
+        let removed = on(place, self.unlink_from(t, (parent, name), only))?;
+        *leaving = Some(parent);
+        Ok(removed)
+    }
+
+    /// Marks the directory as changed that names have left.
+    fn have_left(&self, t: &mut dyn Transaction, leaving: &mut Option<FileId>) -> Result<()> {
+        leaving.take().map_or(Ok(()), |directory| touch_directory(t, directory, self.now_ns(), 0))
+    }
+
+    fn small(
+        &self,
+        t: &mut dyn Transaction,
+        operation: &Small,
+        run: &mut Outcomes,
+        (begun, leaving): (&mut Vec<FileId>, &mut Option<FileId>),
+    ) -> Result<SmallReply> {
+        if !matches!(operation, Small::Unlink { .. }) {
+            self.have_left(t, leaving)?;
+            t.save();
+        }
         let mut removed = |removed: Removed| run.removed |= removed.0.is_some();
         Ok(match operation {
             Small::Create(new) | Small::MakeFile(new) => {
@@ -130,7 +165,7 @@ impl Caller<'_> {
             Small::MakeDirectory { place, owner, parents } => SmallReply::Attributes(self.make_directory_in(t, place, *owner, *parents)?),
             Small::MakeNode { place, node, owner } => SmallReply::Attributes(self.make_node_in(t, place, node, *owner)?),
             Small::Unlink { place, only } => {
-                removed(self.unlink_in(t, place, *only)?);
+                removed(self.leave(t, place, *only, leaving)?);
                 SmallReply::Done
             }
             Small::RemoveDirectory { place } => {

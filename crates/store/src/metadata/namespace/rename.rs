@@ -101,22 +101,24 @@ impl Caller<'_> {
     }
 
     pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
-        let mut remove = || {
-            let now_ns = self.now_ns();
-            let (parent, name) = find_parent(t, place)?;
-            let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
-            expected(found.id, only)?;
-            if found.kind == FileKind::Directory {
-                return Err(is_directory());
-            }
-            self.may_change(t, parent)?;
-            self.may_change(t, found.id)?;
-            let old = drop_name(t, found.id, now_ns)?;
-            t.delete(Table::Entries, &entry_key(parent, name));
-            touch_directory(t, parent, now_ns, 0)?;
-            Ok(Removed(old))
-        };
-        on(place, remove())
+        let (parent, name) = on(place, find_parent(t, place))?;
+        let removed = on(place, self.unlink_from(t, (parent, name), only))?;
+        on(place, touch_directory(t, parent, self.now_ns(), 0))?;
+        Ok(removed)
+    }
+
+    /// Removes a file's name from this directory, which is not marked as changed yet.
+    pub(super) fn unlink_from(&self, t: &mut dyn Transaction, (parent, name): (FileId, &[u8]), only: Option<FileId>) -> Result<Removed> {
+        let found = entry(t, parent, name)?.ok_or_else(|| not_found(name))?;
+        expected(found.id, only)?;
+        if found.kind == FileKind::Directory {
+            return Err(is_directory());
+        }
+        self.may_change(t, parent)?;
+        self.may_change(t, found.id)?;
+        let old = drop_name(t, found.id, self.now_ns())?;
+        t.delete(Table::Entries, &entry_key(parent, name));
+        Ok(Removed(old))
     }
 
     /// Removes an empty directory.

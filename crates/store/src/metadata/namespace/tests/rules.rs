@@ -6,8 +6,8 @@ use crate::metadata::database::{Database, Unwatched};
 use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::metadata::{
-    Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, StoreMap,
-    TargetEntry, TargetId,
+    Attributes, Detail, Existing, LayoutChoice, NewNode, Owner, Place, ServerEntry, SetAttributes, SetExtended, SetTime, Small, SmallReply,
+    StoreMap, TargetEntry, TargetId,
 };
 use std::sync::Arc;
 
@@ -172,4 +172,39 @@ fn changes_never_wait_for_more_than_a_slice_of_a_page() {
     }
     let most = database.most_rows();
     assert!(most <= 130, "{most} rows were read while changes waited");
+}
+
+#[test]
+fn names_that_leave_directories_in_one_request_change_each_of_them_as_if_alone() {
+    let n = namespace();
+    let (one, other) = (directory(&n, "/one"), directory(&n, "/other"));
+    for path in ["/one/a", "/one/b", "/one/c", "/one/d", "/other/a", "/left"] {
+        file(&n, path);
+    }
+    directory(&n, "/one/e");
+    let leave = |from: &Attributes, name: &str| Small::Unlink { place: Place { from: from.id, path: name.into() }, only: None };
+    let mut outcomes = Vec::new();
+    let places = [("1", &Place::at("/one")), ("2", &Place::at("/other")), ("/", &Place::at("/")), ("e", &Place::at("/one/e"))];
+    let changed = touched(&n, &places, || {
+        let operations = [
+            leave(&one, "a"),
+            leave(&one, "absent"),
+            leave(&one, "b"),
+            leave(&other, "a"),
+            Small::RemoveDirectory { place: Place::of(other.id) },
+            leave(&one, "c"),
+            // A directory is none of what leaves so, and the request goes on.
+            leave(&one, "e"),
+            leave(&one, ".."),
+            Small::Stat { place: Place::of(one.id), sizes: false },
+            leave(&one, "d"),
+        ];
+        outcomes = n.for_store().many(&mut Unwatched, &operations).unwrap().each;
+    });
+    assert_eq!(changed, "1:mc 2:mc");
+    let done: String = outcomes.iter().map(|outcome| if outcome.is_ok() { '+' } else { '-' }).collect();
+    assert_eq!(done, "+-++-+--++");
+    let Ok(SmallReply::Attributes(seen)) = &outcomes[8] else { panic!("{:?}", outcomes[8]) };
+    assert!(seen.changed_ns > one.changed_ns && seen.change < stat(&n, "/one").change, "what had left by then was seen, and no more");
+    assert_eq!(n.stat(&Place::at("/one/d")).unwrap_err().kind(), crate::error::ErrorKind::NotFound);
 }
