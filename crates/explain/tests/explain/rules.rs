@@ -1,7 +1,7 @@
 //! Each charging rule, on a recording whose truth is known.
 
 use crate::common::*;
-use thalweg_trace::{Event, Mark, MarkKind, ObjectKind, SpanKind as K, Time};
+use thalweg_trace::{CounterName, Event, Mark, MarkKind, ObjectKind, SpanKind as K, Time};
 
 #[test]
 fn a_thread_is_charged_for_running_queueing_and_blocking_in_proportion() {
@@ -20,17 +20,18 @@ fn a_thread_is_charged_for_running_queueing_and_blocking_in_proportion() {
 
 #[test]
 fn a_connection_that_came_about_late_since_something_was_sent_again_is_a_loss() {
-    for (again, loss_ms, latency_ms) in [(true, 9.0, 0.0), (false, 0.0, 9.0)] {
+    // (At 800 µs and 900 µs: of another connection between the same two ports, which was there before.)
+    for (again_us, before, loss_ms, latency_ms) in [(1_500, false, 9.0, 0.0), (900, true, 0.0, 9.0), (900, false, 9.0, 0.0)] {
         let mut tale = Tale::new(10_000, 2);
         let main = tale.client("main");
         let server = tale.server("io0 connection 127.0.0.1:5");
         let (near, far) = tale.connection("127.0.0.1:5 > 127.0.0.1:6");
         tale.span(main, K::NetConnect, 1_000, 10_000).blocked().on(near).result(0).end();
-        if again {
-            // By the server, whose greeting it was.
-            let at = Time::from_monotonic_ns(1_500_000);
-            let mark = Mark { track: server, kind: MarkKind::TcpRetransmit, at, object: Some(far), value: Some(100) };
-            tale.event(Event::Mark(mark));
+        // By the server, whose greeting it was.
+        let at = Time::from_monotonic_ns(again_us * 1000);
+        tale.event(Event::Mark(Mark { track: server, kind: MarkKind::TcpRetransmit, at, object: Some(far), value: Some(100) }));
+        if before {
+            tale.counter(far, CounterName::TcpCwndBytes, 800, 20_000);
         }
         let e = tale.explain();
         assert_charged(&e, "network.loss", loss_ms);
