@@ -102,6 +102,9 @@ impl Caller<'_> {
         // The directory that names leave one after another: found once, and marked as changed once.
         let mut leaving: Option<FileId> = None;
         for operation in operations.iter().take(RUN) {
+            if leaves(operation).is_none_or(|from| leaving != Some(from)) {
+                self.have_left(t, leaving.take())?;
+            }
             t.save();
             let done = self.small(t, operation, &mut run, (begun, &mut leaving));
             if done.is_err() {
@@ -114,29 +117,27 @@ impl Caller<'_> {
                 break;
             }
         }
-        self.have_left(t, &mut leaving)?;
+        self.have_left(t, leaving)?;
         Ok((run, bytes))
     }
 
-    /// Takes a file's name out of a directory, which is `leaving` from then on.
+    /// Takes a file's name out of a directory, which is `leaving` from then on. If it was before, it is the one that the place begins at.
     fn leave(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>, leaving: &mut Option<FileId>) -> Result<Removed> {
-        let alone = on(place, split(&place.path))?;
-        let (parent, name) = match (&alone[..], *leaving) {
-            ([name], Some(known)) if known == place.from => (known, *name),
-            _ => on(place, find_parent(t, place))?,
+        let mut leave = || {
+            let (parent, name) = match (&split(&place.path)?[..], *leaving) {
+                ([name], Some(known)) => (known, *name),
+                _ => find_parent(t, place)?,
+            };
+            let removed = self.unlink_from(t, (parent, name), only)?;
+            *leaving = Some(parent);
+            Ok(removed)
         };
-        if *leaving != Some(parent) {
-            self.have_left(t, leaving)?;
-            t.save();
-        }
-        let removed = on(place, self.unlink_from(t, (parent, name), only))?;
-        *leaving = Some(parent);
-        Ok(removed)
+        on(place, leave())
     }
 
     /// Marks the directory as changed that names have left.
-    fn have_left(&self, t: &mut dyn Transaction, leaving: &mut Option<FileId>) -> Result<()> {
-        leaving.take().map_or(Ok(()), |directory| touch_directory(t, directory, self.now_ns(), 0))
+    fn have_left(&self, t: &mut dyn Transaction, left: Option<FileId>) -> Result<()> {
+        left.map_or(Ok(()), |directory| touch_directory(t, directory, self.now_ns(), 0))
     }
 
     fn small(
@@ -146,10 +147,6 @@ impl Caller<'_> {
         run: &mut Outcomes,
         (begun, leaving): (&mut Vec<FileId>, &mut Option<FileId>),
     ) -> Result<SmallReply> {
-        if !matches!(operation, Small::Unlink { .. }) {
-            self.have_left(t, leaving)?;
-            t.save();
-        }
         let mut removed = |removed: Removed| run.removed |= removed.0.is_some();
         Ok(match operation {
             Small::Create(new) | Small::MakeFile(new) => {
@@ -186,6 +183,14 @@ impl Caller<'_> {
                 SmallReply::Attributes(found.1.attributes(found.0))
             }
         })
+    }
+}
+
+/// The directory that a file's name leaves, where nothing but the name is said of it.
+fn leaves(operation: &Small) -> Option<FileId> {
+    match operation {
+        Small::Unlink { place, .. } if !place.path.contains(&b'/') => Some(place.from),
+        _ => None,
     }
 }
 

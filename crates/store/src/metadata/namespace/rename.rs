@@ -101,10 +101,13 @@ impl Caller<'_> {
     }
 
     pub(crate) fn unlink_in(&self, t: &mut dyn Transaction, place: &Place, only: Option<FileId>) -> Result<Removed> {
-        let (parent, name) = on(place, find_parent(t, place))?;
-        let removed = on(place, self.unlink_from(t, (parent, name), only))?;
-        on(place, touch_directory(t, parent, self.now_ns(), 0))?;
-        Ok(removed)
+        let mut remove = || {
+            let (parent, name) = find_parent(t, place)?;
+            let removed = self.unlink_from(t, (parent, name), only)?;
+            touch_directory(t, parent, self.now_ns(), 0)?;
+            Ok(removed)
+        };
+        on(place, remove())
     }
 
     /// Removes a file's name from this directory, which is not marked as changed yet.

@@ -63,7 +63,7 @@ pub(super) struct Series {
     stored_at: Time,
     /// When it was seen last that nothing was under way, or since when the next bytes are.
     empty_until: Option<Time>,
-    /// Its beginning, where all of it is recorded.
+    /// Its beginning, where all of it is recorded, until a thread uses it.
     begun: Option<Time>,
     troubles: Option<(u32, u16)>,
 }
@@ -79,7 +79,7 @@ impl Series {
             stored_at: Time::from_monotonic_ns(0),
             empty_until: None,
             begun,
-            troubles: None,
+            troubles: begun.map(|_| (0, 0)),
         }
     }
 
@@ -148,15 +148,11 @@ impl Series {
     /// anybody read its counters, is at its beginning.
     fn note_troubles(&mut self, at: Time, info: &TcpInfo, by: Option<TrackId>, out: &mut Vec<Event>) {
         let now = (info.total_retransmits, info.total_timeouts.unwrap_or(0));
-        let (before, at) = match (self.troubles, self.begun) {
-            (Some(before), _) => (before, at),
-            (None, Some(begun)) => ((0, 0), begun),
-            (None, None) => (now, at),
-        };
-        if by.is_some() || self.begun.is_none() {
-            self.troubles = Some(now);
+        if by.is_none() && self.begun.is_some() {
+            return;
         }
-        let Some(track) = by else { return };
+        let (Some(before), Some(track)) = (self.troubles.replace(now), by) else { return };
+        let at = self.begun.take().unwrap_or(at);
         let again = i64::from(now.0.saturating_sub(before.0)) * i64::from(info.segment_bytes);
         let timeouts = i64::from(now.1.saturating_sub(before.1));
         for (kind, value) in [(MarkKind::TcpRetransmit, again), (MarkKind::TcpTimeout, timeouts)] {
