@@ -514,8 +514,11 @@ impl Translator {
         }
     }
 
-    /// Nothing more is recorded.
+    /// Nothing more is recorded: calls whose return was not seen end where their threads were last seen.
     pub(crate) fn end(&mut self) {
+        for (serial, track, seen_ns) in self.threads.in_calls() {
+            self.cut_call(serial, track, seen_ns);
+        }
         self.threads.end(&mut self.output);
     }
 
@@ -523,8 +526,8 @@ impl Translator {
     fn call(&mut self, call: &raw::Call, facts: &mut dyn Facts) {
         let serial = call.head.thread;
         let Some(track) = self.threads.track(serial, &mut self.output) else { return };
-        let parent = self.threads.get(serial, &mut self.output).call.take();
-        let Some(kind) = self.kind_of_call(call.call, &call.file) else { return };
+        let parent = self.threads.get(serial, &mut self.output).call.take_if(|_| call.blocked != 0);
+        let Some(kind) = self.kind_of_call(call.call, &call.file).or(parent.as_ref().map(|blocked| blocked.kind)) else { return };
         let (start_ns, end_ns) = self.place_of(call);
         let mut span = NewSpan::new(track, kind, start_ns, end_ns);
         span.count = call.count;
@@ -539,7 +542,7 @@ impl Translator {
             span.offset_bytes = (call.offset_bytes != u64::MAX).then_some(call.offset_bytes);
         }
         span.cpu_ns = (call.blocked == 0).then_some(call.busy_ns);
-        match parent.filter(|_| call.blocked != 0) {
+        match parent {
             Some(blocked) => {
                 span.cpu_ns = Some(call.busy_ns.saturating_sub(blocked.off_ns));
                 self.output.span_with(blocked.span, span);

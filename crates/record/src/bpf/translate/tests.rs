@@ -1,7 +1,7 @@
 //! The translator with records made by hand: each rule of SCHEMA.md's table that real programs do not reach at will.
 
 use super::Translator;
-use crate::bpf::raw::{self, Connection, Exit, FdObject, Head, Net, Off, Plain, Sample, Thread, Totals};
+use crate::bpf::raw::{self, Call, Connection, Exit, FdObject, Head, Net, Off, Plain, Sample, Thread, Totals};
 use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
 use thalweg_trace::{CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
@@ -46,7 +46,12 @@ fn bytes_of<T: Plain>(record: &T) -> Vec<u8> {
 
 impl Bench {
     fn new() -> Bench {
-        Bench { translator: Translator::new(HostId(0), IdSpace(1), 4_000, false), events: Vec::new() }
+        Bench::of_tier(false)
+    }
+
+    /// `traces_calls`: each system call is recorded (tier `syscall`).
+    fn of_tier(traces_calls: bool) -> Bench {
+        Bench { translator: Translator::new(HostId(0), IdSpace(1), 4_000, traces_calls), events: Vec::new() }
     }
 
     fn emit<T: Plain>(&mut self, record: &T) {
@@ -383,6 +388,45 @@ fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_rec
     bench.events.append(&mut bench.translator.output.events);
     let marks: Vec<MarkKind> = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m.kind) } else { None }).collect();
     assert_eq!(marks, [MarkKind::ThreadStart, MarkKind::ThreadExit]);
+}
+
+/// The call in which a thread waits as in [`off`], as it returned at `at_us`.
+fn call(serial: u32, number: libc::c_long, blocked: u32, at_us: u64) -> Call {
+    Call {
+        head: head(11, serial, at_us),
+        start_ns: ZERO + 50_000,
+        call: i32::try_from(number).expect("small"),
+        count: 1,
+        blocked,
+        ..Call::default()
+    }
+}
+
+#[test]
+fn a_wait_s_call_is_recorded_also_if_its_return_is_not_seen() {
+    let waits = Off { file: [file(7); 2], ..off(5, libc::SYS_read, 900, 905) };
+    let calls = |file: FdObject, blocked| Call { file: [file; 2], ..call(5, libc::SYS_read, blocked, 950) };
+    let cases: [(&str, Option<Call>, u64); 4] = [
+        ("nothing more", None, 905),
+        ("it returned", Some(calls(file(7), 1)), 950),
+        ("it returned, and the descriptor is another by then", Some(calls(FdObject::default(), 1)), 950),
+        ("a run before it comes late", Some(calls(file(7), 0)), 905),
+    ];
+    for (what, returned, until_us) in cases {
+        let mut bench = Bench::of_tier(true);
+        bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");
+        bench.emit(&waits);
+        if let Some(returned) = &returned {
+            bench.emit(returned);
+        }
+        bench.translator.end();
+        bench.events.append(&mut bench.translator.output.events);
+        let spans = bench.spans();
+        let parent = spans.iter().find_map(|span| span.parent).expect("a wait in a call");
+        let call = spans.iter().find(|span| span.span == parent).unwrap_or_else(|| panic!("{what}: {spans:?}"));
+        let until = (call.kind, call.start.ns() + i64::try_from(call.duration_ns).unwrap());
+        assert_eq!(until, (SpanKind::FileRead, i64::try_from(ZERO + until_us * 1_000).unwrap()), "{what}");
+    }
 }
 
 #[test]

@@ -401,6 +401,15 @@ impl Threads {
         self.exited(serial);
     }
 
+    /// Threads that have waited in a call and not returned from it, by serial: their tracks, and when they were last seen.
+    pub(crate) fn in_calls(&self) -> Vec<(u32, TrackId, u64)> {
+        let seen = |call: &BlockedCall, thread: &Thread| thread.run_ns.max(call.waited_from_ns + call.off_ns);
+        let waiting = |(serial, thread): (&u32, &Thread)| thread.call.as_ref().map(|call| (*serial, thread.track, seen(call, thread)));
+        let mut found: Vec<_> = self.known.iter().filter_map(waiting).collect();
+        found.sort_unstable_by_key(|(serial, ..)| *serial);
+        found
+    }
+
     /// The recording ends: threads whose end had begun have ended where they were last seen.
     pub(crate) fn end(&mut self, output: &mut Output) {
         let mut last: Vec<(u64, TrackId, Option<i64>)> = Vec::new();
