@@ -8,13 +8,14 @@ use super::window::{Window, guarded};
 use crate::TraceError;
 use parquet::basic::{ConvertedType, LogicalType, Type};
 use parquet::column::reader::{ColumnReader, ColumnReaderImpl};
-use parquet::data_type::{ByteArray, DataType};
+use parquet::data_type::{ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::RowGroupMetaData;
 use parquet::file::metadata::page_index::RowGroupPageIndex;
+use parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::RowGroupReader;
 use parquet::file::serialized_reader::SerializedRowGroupReader;
+use parquet::file::statistics::{Statistics, ValueStatistics};
 use parquet::schema::types::ColumnDescriptor;
 use std::cell::RefCell;
 use std::path::Path;
@@ -76,6 +77,28 @@ impl Levels {
 }
 
 impl Decoded {
+    /// Fills in a leaf of which every row is this, without decoding it; the number of values.
+    fn fill(&mut self, constant: &Constant<'_>, definition: i16, rows: usize) -> usize {
+        let Decoded { levels: Levels { definition: levels, repetition }, int32, int64, texts, .. } = self;
+        let present = if matches!(constant, Constant::Absent) { 0 } else { definition };
+        repetition.clear();
+        levels.clear();
+        levels.resize(if definition == 0 { 0 } else { rows }, present);
+        int32.clear();
+        int64.clear();
+        texts.clear();
+        match constant {
+            Constant::Absent => return 0,
+            Constant::Int32(value) => int32.resize(rows, *value),
+            Constant::Int64(value) => int64.resize(rows, *value),
+            Constant::Text(text) => {
+                texts.distinct.push((*text).clone());
+                texts.numbers.resize(rows, 0);
+            }
+        }
+        rows
+    }
+
     /// Decodes a leaf; its number of values, `None` if it is of a type that no table of ours has.
     fn read(&mut self, reader: ColumnReader, rows: usize) -> Result<Option<usize>, ParquetError> {
         let Decoded { levels, int32, int64, texts, some } = self;
@@ -96,6 +119,40 @@ impl Decoded {
             _ => return Ok(None),
         }))
     }
+}
+
+/// What the file's statistics say of a leaf that is the same in every row.
+enum Constant<'a> {
+    Absent,
+    Int32(i32),
+    Int64(i64),
+    Text(&'a ByteArray),
+}
+
+impl<'a> Constant<'a> {
+    /// `None` if the rows differ, or nothing is said of them.
+    fn of(column: &'a ColumnChunkMetaData, rows: usize) -> Option<Constant<'a>> {
+        let (about, statistics) = (column.column_descr(), column.statistics()?);
+        let absent = if about.max_def_level() == 0 { 0 } else { usize::try_from(statistics.null_count_opt()?).ok()? };
+        if about.max_rep_level() > 0 || (absent != 0 && absent != rows) {
+            return None;
+        }
+        if absent == rows {
+            return Some(Constant::Absent);
+        }
+        match statistics {
+            Statistics::Int32(of) => the_same::<Int32Type>(of).copied().map(Constant::Int32),
+            Statistics::Int64(of) => the_same::<Int64Type>(of).copied().map(Constant::Int64),
+            Statistics::ByteArray(of) => the_same::<ByteArrayType>(of).map(Constant::Text),
+            _ => None,
+        }
+    }
+}
+
+/// The least value, where it is the greatest, too.
+fn the_same<T: DataType>(statistics: &ValueStatistics<T::T>) -> Option<&T::T> {
+    let are_exact = statistics.min_is_exact() && statistics.max_is_exact();
+    statistics.min_opt().filter(|least| are_exact && statistics.max_opt() == Some(least))
 }
 
 /// A row for each of `present`: the next value through `convert`, or `absent`.
@@ -216,7 +273,12 @@ impl<'a> RowGroup<'a> {
     ) -> Result<T, TraceError> {
         let about = self.metadata.schema_descr().column(number);
         let mut decoded = self.decoded.borrow_mut();
-        let values = guarded(self.path, || decoded.read(self.reader.get_column_reader(number)?, self.rows))?;
+        // A reader of a column that is the same in every row would cost what sets up a decompressor (which asks the processor what it can
+        // do: in a virtual machine tens of microseconds), and memory to decode into.
+        let values = match Constant::of(self.metadata.column(number), self.rows) {
+            Some(constant) => Some(decoded.fill(&constant, about.max_def_level(), self.rows)),
+            None => guarded(self.path, || decoded.read(self.reader.get_column_reader(number)?, self.rows))?,
+        };
         let shape = Shape { about: &about, levels: &decoded.levels };
         let fits = about.physical_type() == physical && shape.is_unsigned() == unsigned && about.max_rep_level() == repeated;
         let Some(values) = values.filter(|_| fits) else { return Err(self.wrong(name, &about)) };
