@@ -11,7 +11,7 @@ use crate::observe::span::is_mpi;
 use crate::observe::stalls::Stall;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Place, What};
-use std::collections::{HashMap, HashSet};
+use foldhash::{HashMap, HashMapExt, HashSet};
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{ObjectKind, SpanKind};
 

@@ -6,7 +6,7 @@ use crate::observe::index::NONE;
 use crate::observe::overlap::{Overlap, together_ns};
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
-use std::collections::HashMap;
+use foldhash::HashMap;
 use thalweg_trace::SpanKind;
 
 /// The answers of one server's thread.

@@ -13,7 +13,7 @@ use crate::observe::quantile::Lengths;
 use crate::observe::served::{Request, Requests};
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use thalweg_trace::SpanKind;
 
 /// Ways bytes go, seen from where they were recorded.

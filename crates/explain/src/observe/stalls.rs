@@ -1,7 +1,8 @@
 //! TCP's own stalls: waits that no byte under way explains, and that a setting or a call of the program ends.
 //! Each is a mark of the kernel's; here they answer which of them lay in an interval, for the words of a charge.
 
-use std::collections::{BTreeMap, HashSet};
+use foldhash::{HashSet, HashSetExt};
+use std::collections::BTreeMap;
 use thalweg_trace::numbers::{count, duration};
 use thalweg_trace::{Mark, MarkKind};
 

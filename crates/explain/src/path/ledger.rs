@@ -11,7 +11,7 @@ use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
 use crate::waits::place::{Labels, Place, What};
 use crate::waits::rules::is_on_files;
-use std::collections::HashMap;
+use foldhash::{HashMap, HashMapExt};
 use thalweg_trace::SpanKind;
 
 /// One line of the ledger.
