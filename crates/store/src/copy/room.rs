@@ -19,12 +19,12 @@ const COMPRESSING: [u64; 4] = [0x9123_683e, 0x2fc1_2fc1, 0xca45_1a4e, 0xf2f5_201
 ///
 /// # Errors
 /// [`ErrorKind::NoSpace`], with what is needed and what there is.
-pub(super) fn check<'a>(sink: &To, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
+pub(super) fn check<'a>(tracer: &mut Tracer, sink: &To, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     let needed_bytes = data.clone().map(|range| range.end - range.start).sum();
     match sink {
         To::Local(local) => check_local(local.file(), needed_bytes),
         To::Stdout => check_local(std::io::stdout(), needed_bytes),
-        To::Store(end) => check_targets(end, data),
+        To::Store(end) => check_targets(tracer, end, data),
         To::Null(_) => Ok(()),
     }
 }
@@ -44,7 +44,7 @@ fn check_local(file: impl AsFd, needed_bytes: u64) -> Result<()> {
 }
 
 /// Targets on one file system share what it has.
-fn check_targets<'a>(end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
+fn check_targets<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     let layout = end.handle.layout();
     let mut needed: BTreeMap<TargetId, u64> = BTreeMap::new();
     for id in end.handle.datafiles() {
@@ -55,8 +55,7 @@ fn check_targets<'a>(end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> 
     let servers: BTreeSet<usize> = end.servers()?.into_keys().collect();
     let ask = |server: &usize| Outgoing { server: *server, request: IoRequest::Statfs, payload: Vec::new() };
     let asked: Vec<_> = servers.iter().map(ask).collect();
-    // Not a part of the copy that is recorded.
-    for (server, reply) in servers.iter().zip(end.store.data.exchange(&mut Tracer::off(), None, &asked)) {
+    for (server, reply) in servers.iter().zip(end.store.data.exchange(tracer, None, &asked)) {
         // A server that does not answer fails the copy by itself.
         let Ok((IoReply::Space(found), _)) = reply else { continue };
         let name = end.store.data.links()[*server].name();

@@ -163,7 +163,7 @@ pub(super) fn large(
     let known = data.begin(source, tracer)?;
     // What comes from memory is a trial, which may be stopped long before its end.
     if sparse != Sparse::Always && !matches!(source.end, From::Memory(_)) {
-        room::check(sink, known)?;
+        room::check(tracer, sink, known)?;
     }
     job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
     let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());

@@ -7,6 +7,7 @@
 use super::channel::Channel;
 use super::connect::Connect;
 use super::connection::unexpected;
+use super::counted::Counted;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::proving::client_tls;
@@ -25,7 +26,7 @@ use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::time::{Duration, Instant};
 use thalweg_bulk::resize;
-use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, TraceHandle, Tracer};
+use thalweg_trace::{ObjectId, OpenSpan, RequestId, SpanFields, SpanId, SpanKind, Time, TraceHandle, Tracer};
 
 /// Received at once at first: who has a pipe to each of a thousand servers has most of them for small answers.
 const RECEIVED_FIRST_BYTES: usize = 8 << 10;
@@ -60,6 +61,8 @@ pub(crate) struct Pipe {
     /// When something was last sent or received, or began to be awaited.
     progress: Instant,
     recording: Option<Recorded>,
+    /// When it was begun to be made.
+    begun: Time,
 }
 
 /// How far both ends have proven their credentials.
@@ -99,6 +102,7 @@ impl Pipe {
     /// When the address is none, or the system refuses at once.
     pub(crate) fn start(name: &str, address: &str, options: &Connect, timeout: Duration) -> Result<Pipe> {
         let (place, pin) = split_pin(address)?;
+        let begun = Time::now();
         let failed = |e: std::io::Error| Error::system(format!("connecting to {place}"), e).at_server(name);
         let resolved = place.to_socket_addrs().map_err(failed)?.next();
         let to = resolved.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("{place}: no such host")))?;
@@ -125,12 +129,13 @@ impl Pipe {
             scratch: Vec::new(),
             progress: Instant::now(),
             recording: None,
+            begun,
         };
         pipe.put(&mut Tracer::off(), None, Kind::Common, &CommonRequest::Hello(options.hello()), 0)?;
         Ok(pipe)
     }
 
-    /// From now on, requests belong to this session of the server's.
+    /// From now on, requests belong to this session of the server's; TCP's counters do once the server has said whether its link is emulated.
     pub(crate) fn record(&mut self, mode: &TraceHandle, session: u32) {
         let name = match (self.channel.local_addr(), self.address.as_str()) {
             (Ok(local), address) => format!("{local} > {address}"),
@@ -177,6 +182,9 @@ impl Pipe {
         let output = if is_held { &mut self.held } else { &mut self.output };
         output.extend_from_slice(&self.scratch);
         if tracer.is_on() {
+            if let Some(counted) = self.counted() {
+                counted.sending(tracer);
+            }
             // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
             let _ = self.send();
         }
@@ -194,6 +202,10 @@ impl Pipe {
 
     fn object(&self) -> Option<ObjectId> {
         self.recording.as_ref().and_then(|recorded| recorded.object)
+    }
+
+    fn counted(&self) -> Option<&Counted> {
+        self.recording.as_ref()?.counted.as_ref()
     }
 
     /// Sends what the system takes.
@@ -240,6 +252,9 @@ impl Pipe {
                     let was_full = self.end + many == self.input.len();
                     self.end += many;
                     self.progress = Instant::now();
+                    if let Some(counted) = self.counted() {
+                        counted.came();
+                    }
                     self.understand(tracer, waiting, each)?;
                     if !was_full {
                         return Ok(());
@@ -348,7 +363,13 @@ impl Pipe {
             if pending.token == 0 {
                 match refusal {
                     Some(refusal) => return Err(refusal),
-                    None => self.hello = Some(self.greeted(decode(body)?)?),
+                    None => {
+                        let hello = self.greeted(decode(body)?)?;
+                        if let Some(recorded) = &mut self.recording {
+                            recorded.count(self.channel.socket(), Some(self.begun), hello.emulated.as_ref());
+                        }
+                        self.hello = Some(hello);
+                    }
                 }
             } else if let Some(refusal) = refusal.as_ref().filter(|e| e.breaks_connection()) {
                 return Err(refusal.clone());

@@ -34,11 +34,21 @@ impl Recorded {
         let mut attributes = vec![("server", server.to_owned()), ("end", "client".to_owned())];
         attributes.extend(link.iter().map(|(text, _)| ("emulated", text.clone())));
         let object = mode.object(ObjectKind::Connection, name, &attributes);
-        let counted = socket.filter(|_| link.is_none()).and_then(|(socket, begun)| Counted::new(mode, object, socket, begun));
         if let Some((object, (_, rtt_ns))) = object.zip(link) {
             round_trip(mode, object, rtt_ns);
         }
-        Some(Recorded { mode: mode.clone(), session, object, counted })
+        let mut recorded = Recorded { mode: mode.clone(), session, object, counted: None };
+        if let Some((socket, begun)) = socket {
+            recorded.count(socket, begun, emulated);
+        }
+        Some(recorded)
+    }
+
+    /// From now on TCP's counters are recorded, unless the link is an emulated one.
+    pub(super) fn count(&mut self, socket: &Arc<TcpStream>, begun: Option<Time>, emulated: Option<&Emulation>) {
+        if emulated.and_then(Emulation::link).is_none() {
+            self.counted = Counted::new(&self.mode, self.object, socket, begun);
+        }
     }
 
     /// Number and session of the next request: the recording's, or (session 0) the next of the connection's own.

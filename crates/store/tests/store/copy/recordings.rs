@@ -93,6 +93,19 @@ fn every_connection_that_a_copy_makes_is_recorded_as_it_comes_about() {
     }
 }
 
+/// Servers of files are asked before the first byte whether there is room, by the thread that copies.
+#[test]
+fn what_a_copy_asks_before_its_first_byte_is_recorded() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recording, spans) = recorded(dir.path(), tunings()[0].clone(), false);
+    let main = recording.tracks().iter().find(|t| t.name == "main").expect("a thread that copies").track.number();
+    let first = (0..spans.kind.len()).filter(|&i| spans.kind[i] == SpanKind::AppRequest).map(|i| spans.start_ns[i]).min().unwrap();
+    let asked = (0..spans.kind.len()).filter(|&i| spans.track[i] == main && spans.kind[i] == SpanKind::RpcCall && spans.end_ns[i] <= first);
+    let asked: HashSet<u64> = asked.map(|i| spans.object[i]).collect();
+    let of_data = recording.objects().iter().filter(|o| asked.contains(&o.object.number()) && server_of(o).starts_with("io"));
+    assert_eq!(of_data.count(), 3);
+}
+
 fn server_of(object: &Object) -> &str {
     object.attributes.iter().find(|(name, _)| name == "server").map_or("", |(_, server)| server)
 }
@@ -118,7 +131,8 @@ fn a_threads_spans_do_not_overlap_apart_from_parents_and_what_was_only_observed(
         for wanted in ["main", "request 0", "connection io0#0", "connection io2#0"] {
             assert!(names.contains(&wanted), "{names:?}");
         }
-        assert_eq!(recording.tracks().iter().filter(|t| t.role == Role::Server).count(), 3, "{names:?}");
+        // Each server's thread that was asked for room, and the one that took the bytes.
+        assert_eq!(recording.tracks().iter().filter(|t| t.role == Role::Server).count(), 6, "{names:?}");
     }
 }
 

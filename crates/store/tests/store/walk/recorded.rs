@@ -8,7 +8,7 @@ use thalweg_store::client::Store;
 use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
 use thalweg_store::copy::{Recorder, Recording as Wanted};
 use thalweg_store::protocol::metadata::Place;
-use thalweg_trace::{Recording, Source as _, SpanKind, Time};
+use thalweg_trace::{CounterName, CounterOf, Recording, Source as _, SpanKind, Time};
 
 #[test]
 fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_served() {
@@ -45,6 +45,9 @@ fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_se
         assert_eq!(calls.len() as u64, counters.requests);
         assert_eq!(calls, requests(SpanKind::RpcServe), "both ends of every request are there");
         assert!(!calls.contains(&0));
+        let counted = recording.counters(CounterName::TcpCwndBytes).unwrap();
+        let has_counters = |object: u64| counted.iter().any(|c| matches!(c.of, CounterOf::Object(of) if of.number() == object));
+        assert!(of(SpanKind::RpcCall).all(|span| has_counters(span.5)), "TCP's counters of every connection");
         let batches: HashMap<u64, u64> = of(SpanKind::AppRequest).map(|span| (span.1, span.4)).collect();
         assert!(of(SpanKind::RpcCall).all(|span| batches.contains_key(&span.2)), "each is part of a batch");
         let objects: HashSet<u64> = of(SpanKind::AppRequest).map(|span| span.5).collect();
