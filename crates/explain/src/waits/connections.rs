@@ -44,7 +44,11 @@ impl View<'_, '_, '_> {
             // It came long before: it was something else that ended the wait.
             return self.follow_connection(blocked);
         }
-        if self.stood_still(&blocked, sender, &way) {
+        // Before all that was recorded of a thread: what it greeted the sender with may have been lost, or the sender's answer.
+        let is_first = blocked.span.id == 0 && self.lane().previous().is_none();
+        if is_first && self.facts.wire.connecting(connection, (from, self.at)) == Some(Stall::LostRequest) {
+            self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, sender), false, from);
+        } else if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
             self.charge_transit(&way, sender, false);

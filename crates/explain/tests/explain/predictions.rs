@@ -320,6 +320,7 @@ fn what_mends_a_real_program_is_offered() {
         ("nfs-write-server-disk", "device.write.x2"),
         ("nfs-write-server-stopped", "no_stop"),
         ("rsync-get-server-disk", "device.read.x2"),
+        ("store-lost-greetings", "no_loss"),
     ];
     for (name, id) in mended_by {
         let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
