@@ -247,6 +247,17 @@ fn a_program_with_twenty_thousand_open_files_is_recorded_as_it_runs_alone() {
 }
 
 #[test]
+fn a_process_that_ended_is_recorded_once_however_late_its_parent_asks_for_its_status() {
+    let directory = directory();
+    // (`sleep` has no children that it knows of, and leaves what its shell had started as it is.)
+    let ran = run(directory.path(), &["--method", "proc"], &["sh", "-c", "sleep 0.2 & exec sleep 1"]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.said());
+    let recording = ran.recording();
+    let sleeps = recording.tracks().iter().filter(|track| track.name == "sleep").count();
+    assert_eq!(sleeps, 2, "{:#?}", recording.tracks());
+}
+
+#[test]
 fn another_process_is_watched_until_it_ends_or_the_time_is_over() {
     let directory = directory();
     let mut other = std::process::Command::new("sleep").arg("1000").spawn().expect("started");

@@ -13,6 +13,10 @@ use thalweg_trace::Role;
 impl Sampler {
     pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
         let Some(process) = Process::read(pid) else { return };
+        // (It is there for as long as its parent does not ask for its status.)
+        if self.zombies.get(&pid) == Some(&process.started_ticks) {
+            return;
+        }
         if self.watched.get(&pid).is_some_and(|known| known.started_ticks == process.started_ticks) {
             return;
         }

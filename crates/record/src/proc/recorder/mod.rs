@@ -167,6 +167,8 @@ struct Sampler {
     watched: BTreeMap<u32, Watch>,
     /// Sockets and pipes whose other side was looked for among all processes.
     sought: BTreeSet<u64>,
+    /// Processes all of whose threads have ended, and when they were started: they are there until their parent asks.
+    zombies: BTreeMap<u32, u64>,
     acted: Vec<Acted>,
     acted_before: Vec<Acted>,
     ended: Vec<Ended>,
@@ -205,6 +207,7 @@ impl Sampler {
             unfinished: Vec::new(),
             watched: BTreeMap::new(),
             sought: BTreeSet::new(),
+            zombies: BTreeMap::new(),
             acted: Vec::new(),
             acted_before: Vec::new(),
             ended: Vec::new(),
@@ -316,7 +319,10 @@ impl Sampler {
             self.sample_thread(pid, tid, &mut watch);
         }
         let main = watch.threads.get(&pid).or_else(|| watch.threads.values().next()).map(|thread| thread.track);
-        let Some(main) = main else { return self.close(pid, watch) };
+        let Some(main) = main else {
+            self.zombies.insert(pid, watch.started_ticks);
+            return self.close(pid, watch);
+        };
         watch.track = Some(main);
         if slow {
             self.quotas.poll(pid, main, &mut self.around.objects);
