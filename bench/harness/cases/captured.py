@@ -69,6 +69,8 @@ def capture(bench, snaplen, size_bytes):
     """The capture of one `nfs-cp` on the loopback interface; nothing of it may be lost."""
     server = bench.server("nfs")
     source = bench.source(size_bytes)
+    # (A name of its own: Ganesha keeps a removed file open.)
+    name = f"captured-{snaplen}"
     path = bench.path("captures", f"nfs-{size_bytes // MIB}Mi-{snaplen}.pcapng")
     # A ring that holds what comes while the disk is slow.
     argv = ["dumpcap", "-q", "-i", "lo", "-s", str(snaplen), "-B", "512", "-f", f"tcp port {server.port}", "-w", path]
@@ -77,13 +79,13 @@ def capture(bench, snaplen, size_bytes):
         while "File:" not in (line := dumpcap.stderr.readline()):
             if not line:
                 raise NotRun("dumpcap did not begin: it needs root")
-        timed(["nfs-cp", source, server.address("captured")])
+        timed(["nfs-cp", source, server.address(name)])
         dumpcap.send_signal(signal.SIGINT)
         said = dumpcap.stderr.read()
     finally:
         if dumpcap.poll() is None:
             dumpcap.send_signal(signal.SIGINT)
         dumpcap.wait()
-        server.remove("captured")
+        server.remove(name)
     bench.note(said.strip().splitlines()[-1] if said.strip() else "dumpcap said nothing")
     return path
