@@ -442,16 +442,19 @@ impl WireFacts {
         (by_hand.0, if queue { RuleId::WireQueue } else { by_hand.1 })
     }
 
-    /// What kept a connection from coming about in this time. Whatever either end had sent again by its end, greetings too, belongs to that; unless
-    /// there were counters before, which are those of another connection between the same two ports.
-    pub(crate) fn connecting(&self, connection: u32, (start, end): (i64, i64)) -> Option<Stall> {
-        let stall = self.stalls.connecting(connection, start, end);
-        let both = self.series.get(connection as usize);
-        let lost = |tcp: &TcpSeries| {
-            let from = if tcp.cwnd.first().is_some_and(|&(at, _)| at < start) { start } else { i64::MIN };
-            any_within(&tcp.timeouts, from, end) || any_within(&tcp.retransmits, from, end)
+    /// What kept a connection from coming about in this time, and on whose way to the other end. Whatever either had sent again by its end, greetings
+    /// too, belongs to that; unless there were counters before, which are those of another connection between the same two ports.
+    pub(crate) fn connecting(&self, connection: u32, (start, end): (i64, i64)) -> Option<(Stall, End)> {
+        if let Some(stall) = self.stalls.connecting(connection, start, end) {
+            return Some((stall, End::Client));
+        }
+        let lost = |side: &End| {
+            self.of(connection, *side).is_some_and(|tcp| {
+                let from = if tcp.cwnd.first().is_some_and(|&(at, _)| at < start) { start } else { i64::MIN };
+                any_within(&tcp.timeouts, from, end) || any_within(&tcp.retransmits, from, end)
+            })
         };
-        stall.or_else(|| both.is_some_and(|both| both.iter().any(lost)).then_some(Stall::LostRequest))
+        [End::Client, End::Server].into_iter().find(lost).map(|side| (Stall::LostRequest, side))
     }
 
     /// Of a wait whose other end was not recorded, what is the network's by what TCP said at this one; `None` where it is the

@@ -46,8 +46,9 @@ impl View<'_, '_, '_> {
         }
         // Before all that was recorded of a thread: what it greeted the sender with may have been lost, or the sender's answer.
         let is_first = blocked.span.id == 0 && self.lane().previous().is_none();
-        if is_first && self.facts.wire.connecting(connection, (from, self.at)) == Some(Stall::LostRequest) {
-            self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, sender), false, from);
+        let lost = self.facts.wire.connecting(connection, (from, self.at)).filter(|(stall, _)| is_first && *stall == Stall::LostRequest);
+        if let Some((_, by)) = lost {
+            self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, sender), by == blocked.span.side, from);
         } else if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
@@ -115,7 +116,7 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         let from = self.piece_start(span).max(self.start);
-        let stall = self.facts.wire.connecting(span.connection, (span.start, span.end));
+        let (stall, sender) = self.facts.wire.connecting(span.connection, (span.start, span.end)).unzip();
         if stall == Some(Stall::AcceptQueue)
             && !self.circling
             && let Some(accepts) = self.living_party(span.connection, span.side.other())
@@ -131,7 +132,8 @@ impl View<'_, '_, '_> {
         // Who is to serve it does nothing yet; where it is known, the path is the one to it.
         let known = self.parties(span.connection, span.side.other()).first().copied().filter(|_| cause.is_network());
         let peer = known.unwrap_or(NONE);
-        self.charge_wire(rule, cause, (span.connection, peer), true, from);
+        let sending = sender.is_none_or(|sender| sender == span.side);
+        self.charge_wire(rule, cause, (span.connection, peer), sending, from);
         Ok(())
     }
 

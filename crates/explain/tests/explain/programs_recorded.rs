@@ -37,7 +37,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("nfs-write-server-stopped", "server.think", 0.7, "server ganesha.nfsd: stopped"),
     ("perl-busy-database", "client.lock", 0.9, "/w/j.db"),
     ("rsync-get-server-disk", "server.read", 0.8, "server rsync: file.read"),
-    ("store-lost-greetings", "network.loss", 0.95, "client > server io1"),
+    ("store-lost-greetings", "network.loss", 0.95, "server io1 > client"),
     ("transfer-polls", "server.read", 0.7, "on loop2"),
 ];
 

@@ -21,21 +21,28 @@ fn a_thread_is_charged_for_running_queueing_and_blocking_in_proportion() {
 #[test]
 fn a_connection_that_came_about_late_since_something_was_sent_again_is_a_loss() {
     // (At 800 µs and 900 µs: of another connection between the same two ports, which was there before.)
-    for (again_us, before, loss_ms, latency_ms) in [(1_500, false, 9.0, 0.0), (900, true, 0.0, 9.0), (900, false, 9.0, 0.0)] {
+    for (by_server, again_us, before, loss_ms, latency_ms) in
+        [(true, 1_500, false, 9.0, 0.0), (false, 1_500, false, 9.0, 0.0), (true, 900, true, 0.0, 9.0), (true, 900, false, 9.0, 0.0)]
+    {
         let mut tale = Tale::new(10_000, 2);
         let main = tale.client("main");
         let server = tale.server("io0 connection 127.0.0.1:5");
-        let (near, far) = tale.connection("127.0.0.1:5 > 127.0.0.1:6");
+        let [near, far] = ["client", "server"].map(|end| tale.object(ObjectKind::Connection, "127.0.0.1:5 > 127.0.0.1:6", &[("end", end)]));
         tale.span(main, K::NetConnect, 1_000, 10_000).blocked().on(near).result(0).end();
-        // By the server, whose greeting it was.
+        // By the server, whose greeting it was, or by the client, whose answer to it.
+        let (track, object) = if by_server { (server, far) } else { (main, near) };
         let at = Time::from_monotonic_ns(again_us * 1000);
-        tale.event(Event::Mark(Mark { track: server, kind: MarkKind::TcpRetransmit, at, object: Some(far), value: Some(100) }));
+        tale.event(Event::Mark(Mark { track, kind: MarkKind::TcpRetransmit, at, object: Some(object), value: Some(100) }));
         if before {
             tale.counter(far, CounterName::TcpCwndBytes, 800, 20_000);
         }
         let e = tale.explain();
         assert_charged(&e, "network.loss", loss_ms);
         assert_charged(&e, "network.latency", latency_ms);
+        if loss_ms > 0.0 {
+            let way = if by_server { "> client" } else { "client >" };
+            assert!(e.verdict.place.contains(way), "{by_server}: {}", e.verdict.place);
+        }
     }
 }
 

@@ -163,7 +163,7 @@ fn connections_that_come_about_are_round_trips_and_not_the_work_of_threads_that_
 fn a_servers_lost_greeting_is_a_loss_and_no_standstill_of_who_greeted() {
     let e = explained("store-lost-greeting");
     assert_eq!(e.verdict.cause, Cause::NetworkLoss);
-    assert_eq!(e.verdict.place, "client > server io0");
+    assert_eq!(e.verdict.place, "server io0 > client");
     let of = |cause: Cause| e.critical_path.iter().filter(|c| c.cause == cause).map(|c| c.seconds).sum::<f64>();
     assert!((0.200..0.210).contains(&of(Cause::NetworkLoss)), "{:#?}", e.critical_path);
     assert!(of(Cause::ServerThink) < 0.001, "{:#?}", e.critical_path);
