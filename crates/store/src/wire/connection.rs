@@ -2,7 +2,6 @@
 
 use super::channel::Channel;
 use super::connect::Connect;
-use super::counted::Counted;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::recorded::Recorded;
@@ -281,15 +280,10 @@ impl Connection {
         Ok((body, payload))
     }
 
-    /// TCP's counters, where the connection is recorded.
-    fn counted(&self) -> Option<&Counted> {
-        self.recording.as_ref()?.counted.as_ref()
-    }
-
     /// What was awaited has come.
     fn came(&mut self) {
         self.progress = Instant::now();
-        if let Some(counted) = self.counted() {
+        if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
             counted.came();
         }
     }
@@ -339,7 +333,7 @@ impl Connection {
         let mut all = Vec::with_capacity(pieces.len() + 1);
         all.push(IoSlice::new(&self.scratch));
         all.extend_from_slice(pieces);
-        if let Some(counted) = self.counted() {
+        if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
             counted.sending(tracer);
         }
         let sent = self.channel.send_pieces(&mut all);

@@ -7,7 +7,6 @@
 use super::channel::Channel;
 use super::connect::Connect;
 use super::connection::unexpected;
-use super::counted::Counted;
 use super::exchange::{decode, encode, request_header};
 use super::header::{HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, version_error};
 use super::proving::client_tls;
@@ -182,7 +181,7 @@ impl Pipe {
         let output = if is_held { &mut self.held } else { &mut self.output };
         output.extend_from_slice(&self.scratch);
         if tracer.is_on() {
-            if let Some(counted) = self.counted() {
+            if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
                 counted.sending(tracer);
             }
             // What is recorded as sent is sent, as far as the system takes it: later, nobody would know whose bytes they were.
@@ -202,10 +201,6 @@ impl Pipe {
 
     fn object(&self) -> Option<ObjectId> {
         self.recording.as_ref().and_then(|recorded| recorded.object)
-    }
-
-    fn counted(&self) -> Option<&Counted> {
-        self.recording.as_ref()?.counted.as_ref()
     }
 
     /// Sends what the system takes.
@@ -252,7 +247,7 @@ impl Pipe {
                     let was_full = self.end + many == self.input.len();
                     self.end += many;
                     self.progress = Instant::now();
-                    if let Some(counted) = self.counted() {
+                    if let Some(counted) = Recorded::counted(self.recording.as_ref()) {
                         counted.came();
                     }
                     self.understand(tracer, waiting, each)?;

@@ -14,7 +14,7 @@ pub(super) struct Recorded {
     /// The connection's row in the recording.
     pub object: Option<ObjectId>,
     /// TCP's counters of it; `None`: they are not recorded.
-    pub counted: Option<Counted>,
+    counted: Option<Counted>,
 }
 
 impl Recorded {
@@ -49,6 +49,11 @@ impl Recorded {
         if emulated.and_then(Emulation::link).is_none() {
             self.counted = Counted::new(&self.mode, self.object, socket, begun);
         }
+    }
+
+    /// TCP's counters, where the connection is recorded and its link is no emulated one.
+    pub(super) fn counted(recorded: Option<&Recorded>) -> Option<&Counted> {
+        recorded?.counted.as_ref()
     }
 
     /// Number and session of the next request: the recording's, or (session 0) the next of the connection's own.
