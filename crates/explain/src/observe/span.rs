@@ -41,6 +41,11 @@ pub(crate) struct LiveSpan {
 }
 
 impl LiveSpan {
+    /// Whether it was not recorded, but made up of what must have been.
+    pub(crate) fn is_made_up(&self) -> bool {
+        self.id == 0
+    }
+
     /// Its length, ≥ 0.
     pub(crate) fn duration_ns(&self) -> u64 {
         u64::try_from(self.end.saturating_sub(self.start)).unwrap_or(0)

@@ -45,7 +45,7 @@ impl View<'_, '_, '_> {
             return self.follow_connection(blocked);
         }
         // Before all that was recorded of a thread: what it greeted the sender with may have been lost, or the sender's answer.
-        let is_first = blocked.span.id == 0 && self.lane().previous().is_none();
+        let is_first = blocked.span.is_made_up() && self.lane().previous().is_none();
         let lost = self.facts.wire.connecting(connection, (from, self.at)).filter(|(stall, _)| is_first && *stall == Stall::LostRequest);
         if let Some((_, by)) = lost {
             self.charge_wire(RuleId::ConnectLost, Cause::NetworkLoss, (connection, sender), by == blocked.span.side, from);
