@@ -150,11 +150,13 @@ fn holds(word: &OsStr, point: &Path) -> bool {
     })
 }
 
-/// Whether a word is a path from `here` into `point`, also one through a symbolic link.
+/// Whether a word is a path from `here` into `point`, also one through a symbolic link; or has one, as a shell's line.
 fn leads_to(word: &OsStr, here: &Path, point: &Path) -> bool {
     let bytes = word.as_bytes();
-    let value = bytes.iter().position(|byte| *byte == b'=').map(|at| OsStr::from_bytes(&bytes[at + 1..]));
-    [Some(word), value].into_iter().flatten().filter(|path| !path.is_empty()).any(|path| {
+    let value = bytes.iter().position(|byte| *byte == b'=').map(|at| &bytes[at + 1..]);
+    let parts = bytes.split(|byte| byte.is_ascii_whitespace() || b"'\"`;|&<>()=".contains(byte));
+    [Some(bytes), value].into_iter().flatten().chain(parts).filter(|path| !path.is_empty()).any(|path| {
+        let path = OsStr::from_bytes(path);
         let path = here.join(path);
         plain(&path).starts_with(point) || fs::canonicalize(&path).is_ok_and(|path| path.starts_with(point))
     })
@@ -284,6 +286,8 @@ mod tests {
             &["curl", "-o", "x", "file:///mnt/store/x"],
             &["cat", "../../../mnt/store/x"],
             &["cp", "if=../../../mnt/./store"],
+            &["sh", "-c", "find ../../../mnt/store/x -type f|xargs md5sum>sums"],
+            &["bash", "-c", "cat <'../../../mnt/store/x' >a"],
         ];
         for command in yes {
             assert!(works_in(point, &words(command), here), "{command:?}");
@@ -294,6 +298,7 @@ mod tests {
             &["cp", "/mnt/stor", "mnt/store"],
             &["cp", "/mnt/store-old/x", "/mnt/store.bak"],
             &["cat", "../../mnt/store/x"],
+            &["sh", "-c", "cd ../../mnt/store; ls ../../../mnt/store2"],
             &["true"],
         ];
         for command in no {
