@@ -144,6 +144,8 @@ pub(crate) struct Synced {
     apart: u64,
     /// Waits in which a device flushed, which a call does once: calls, or fewer.
     flushes: u64,
+    /// Whether a server waited.
+    pub of_servers: bool,
 }
 
 impl Synced {
@@ -154,12 +156,13 @@ impl Synced {
 }
 
 impl Syncs {
-    fn note(&mut self, track: u32, object: u32, start: i64) {
+    fn note(&mut self, track: u32, is_servers: bool, object: u32, start: i64) {
         let last = self.last.insert(track, SyncWait { object, start, moved: false, flushed: false });
         let turned = last.is_none_or(|last| last.object != object);
         let synced = self.of.entry(object).or_default();
         synced.turns += u64::from(turned);
         synced.apart += u64::from(turned || last.is_some_and(|last| last.moved));
+        synced.of_servers |= is_servers;
     }
 
     /// A thread wrote, sent or received.
@@ -418,7 +421,10 @@ impl Observer for Observation {
             }
             SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
-            SpanKind::FileSync if span.object != NONE => self.syncs.note(span.track, span.object, span.start),
+            SpanKind::FileSync if span.object != NONE => {
+                let is_servers = tables.actors[span.track as usize].end == End::Server;
+                self.syncs.note(span.track, is_servers, span.object, span.start);
+            }
             _ => {}
         }
     }

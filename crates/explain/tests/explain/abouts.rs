@@ -74,6 +74,26 @@ fn what_was_read_counts_where_opens_do_not_unless_it_was_counted_in_part() {
 }
 
 #[test]
+fn what_a_server_settles_in_its_own_time_is_not_what_a_command_was_about() {
+    for (waits, said) in [(false, "100 ms"), (true, "400 syncs in 100 ms, 250 µs each")] {
+        let mut tale = Tale::new(100_000, 2);
+        let (python, server) = (tale.thread(Role::Client, "python3", 100, 100), tale.thread(Role::Server, "nfsd", 200, 200));
+        for n in 0..400 {
+            let (from, file) = (n * 250, tale.file(&format!("/data/{n}")));
+            tale.span(server, SpanKind::FileSync, from, from + 200).blocked().on(file).end();
+            if waits {
+                tale.wait(python, SpanKind::WaitLock, from, from + 210).woken_by(server).end();
+            }
+        }
+        if !waits {
+            tale.span(python, SpanKind::CpuRun, 0, 100_000).ran(100_000).end();
+        }
+        let e = tale.explain();
+        assert_eq!(e.summary.about, said, "waited for: {waits}: {:?}", e.verdict);
+    }
+}
+
+#[test]
 fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
     let mut tale = Tale::new(100_000, 2);
     let python = tale.thread(Role::Client, "python3", 100, 100);

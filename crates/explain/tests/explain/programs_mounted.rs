@@ -20,9 +20,13 @@ struct Mounted {
 const COMMAND: u32 = 300;
 
 fn mounted(end_us: u64) -> Mounted {
+    mounted_as(end_us, Role::Client, ["mount", "mount/fuse 3"])
+}
+
+fn mounted_as(end_us: u64, role: Role, names: [&str; 2]) -> Mounted {
     let mut tale = Tale::new(end_us, 4);
-    tale.thread(Role::Client, "mount", 100, 100);
-    let mount = tale.thread(Role::Client, "mount/fuse 3", 100, 103);
+    tale.thread(role, names[0], 100, 100);
+    let mount = tale.thread(role, names[1], 100, 103);
     let program = tale.thread(Role::Client, "dd", COMMAND, COMMAND);
     let server = tale.thread(Role::Server, "thalweg/io0 serve", 200, 205);
     tale.meta.attributes.push(("command.pid".into(), COMMAND.to_string()));
@@ -94,6 +98,18 @@ fn a_mounts_own_work_is_called_the_mounts() {
     check(&e);
     assert_eq!(e.verdict.cause.name(), "client.cpu", "{:#?}", e.critical_path);
     assert!(e.verdict.place.starts_with("mount/fuse: "), "{}", e.verdict.place);
+}
+
+#[test]
+fn a_mount_that_was_reached_and_not_named_is_the_mount_too() {
+    let mut m = mounted_as(12_000, Role::Server, ["thalweg", "thalweg/mount 3"]);
+    let (mount, program, file) = (m.mount, m.program, m.file);
+    m.tale.wait(mount, K::WaitLock, 0, 1_000).woken_by(program).end();
+    m.tale.wait(program, K::FileRead, 1_000, 11_000).on(file).woken_by(mount).end();
+    let e = m.tale.explain();
+    check(&e);
+    assert_eq!(e.verdict.cause.name(), "client.cpu", "{:#?}", e.critical_path);
+    assert!(e.verdict.place.starts_with("mount: "), "{}", e.verdict.place);
 }
 
 /// What a mount of two servers says of itself, mounted on a machine that runs one of them.

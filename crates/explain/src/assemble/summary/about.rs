@@ -3,6 +3,7 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
+use crate::cause::Cause;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
 use std::collections::HashMap;
@@ -165,17 +166,21 @@ pub(super) struct Synced {
     log: u64,
     /// Syncs of any file.
     pub(super) calls: u64,
-    /// The same, where they are not for data that is moved.
+    /// Those that the command can have been about: not for data that is moved, and of servers only where they were waited for. What a server
+    /// settles in its own time is nobody's work.
     all: u64,
 }
 
 pub(super) fn synced(of: &Of<'_>) -> Synced {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
+    let mut of_servers = 0;
+    let waits = matches!(of.verdict.cause, Cause::ClientSync | Cause::ServerSync);
     for (&object, synced) in &of.parts.seen.syncs.of {
         if let Some(object) = of.parts.tables.objects.get(object as usize) {
             let (calls, turns) = syncs.entry(&object.name).or_default();
             *calls += synced.calls();
             *turns += synced.turns;
+            of_servers += if synced.of_servers && !waits { synced.calls() } else { 0 };
         }
     }
     let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
@@ -185,7 +190,7 @@ pub(super) fn synced(of: &Of<'_>) -> Synced {
         transactions: syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum(),
         log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (calls, _))| calls).sum(),
         calls: all,
-        all: if is_data { 0 } else { all },
+        all: if is_data { 0 } else { all - of_servers },
     }
 }
 
