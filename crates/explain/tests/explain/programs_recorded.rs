@@ -95,3 +95,12 @@ fn how_to_record_the_other_end_is_said_in_a_command() {
     let e = explained("nfs-read-server-unrecorded");
     assert!(e.notes.iter().any(|n| n.contains("--also 59785")), "{:?}", e.notes);
 }
+
+#[test]
+fn a_mount_that_a_program_works_in_without_naming_it_is_the_mount() {
+    let e = explained("mount-not-named");
+    assert!(e.summary.sentence.contains("the mount"), "{}", e.summary.sentence);
+    let as_server = e.critical_path.iter().find(|c| c.place.starts_with("server thalweg"));
+    assert!(as_server.is_none(), "{as_server:?}");
+    assert_eq!(e.summary.about.split(" in ").next(), Some("127 requests"), "{}", e.summary.about);
+}
