@@ -29,6 +29,11 @@ macro_rules! causes {
                 self.name().starts_with("network.")
             }
 
+            /// Whether it is a wait for stable storage.
+            pub(crate) fn is_sync(self) -> bool {
+                self.name().ends_with(".sync")
+            }
+
             /// At which end it is; `None` for the network's and others.
             pub(crate) fn end(self) -> Option<End> {
                 match self.name().split('.').next() {

@@ -155,9 +155,9 @@ fn leads_to(word: &OsStr, here: &Path, point: &Path) -> bool {
     let bytes = word.as_bytes();
     let value = bytes.iter().position(|byte| *byte == b'=').map(|at| &bytes[at + 1..]);
     let parts = bytes.split(|byte| byte.is_ascii_whitespace() || b"'\"`;|&<>()=".contains(byte));
-    [Some(bytes), value].into_iter().flatten().chain(parts).filter(|path| !path.is_empty()).any(|path| {
-        let path = OsStr::from_bytes(path);
-        let path = here.join(path);
+    let paths: BTreeSet<&[u8]> = [bytes].into_iter().chain(value).chain(parts).filter(|path| !path.is_empty()).collect();
+    paths.into_iter().any(|path| {
+        let path = here.join(OsStr::from_bytes(path));
         plain(&path).starts_with(point) || fs::canonicalize(&path).is_ok_and(|path| path.starts_with(point))
     })
 }

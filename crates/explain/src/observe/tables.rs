@@ -4,10 +4,7 @@
 use crate::cause::End;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::{HashMap, HashSet};
-use thalweg_trace::{HostId, ObjectKind, Role, Source, TrackKind};
-
-/// What recorders call our own program's threads before their own names.
-const OWN_PROGRAM: &str = "thalweg";
+use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
 
 /// A track, as the rules see it.
 #[derive(Clone, Debug)]
@@ -125,29 +122,24 @@ impl Tables {
     /// From the small tables of a recording.
     pub(crate) fn of(source: &dyn Source) -> Tables {
         let (machines, machine_of) = machines(source);
-        let reached_mounts = reached_mounts(source);
-        let actors: Vec<Actor> = source
+        let mut actors: Vec<Actor> = source
             .tracks()
             .iter()
-            .map(|t| {
-                let is_reached_mount = t.pid.is_some_and(|pid| reached_mounts.contains(&(t.host, pid)));
-                let role = if is_reached_mount { Role::Client } else { t.role };
-                let name = if is_reached_mount { t.name.replacen(OWN_PROGRAM, "mount", 1) } else { t.name.clone() };
-                Actor {
-                    mount: role == Role::Client && is_mount(&name),
-                    id: t.track.number(),
-                    label: label(&name),
-                    name,
-                    role,
-                    end: if role == Role::Server { End::Server } else { End::Client },
-                    thread: t.kind == TrackKind::Thread,
-                    machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
-                    pid: t.pid.unwrap_or(0),
-                    reached: false,
-                    tid: t.tid.unwrap_or(0),
-                }
+            .map(|t| Actor {
+                mount: t.role == Role::Client && is_mount(&t.name),
+                id: t.track.number(),
+                label: label(&t.name),
+                name: t.name.clone(),
+                role: t.role,
+                end: if t.role == Role::Server { End::Server } else { End::Client },
+                thread: t.kind == TrackKind::Thread,
+                machine: machine_of.get(&t.host.0).copied().unwrap_or(0),
+                pid: t.pid.unwrap_or(0),
+                reached: false,
+                tid: t.tid.unwrap_or(0),
             })
             .collect();
+        know_reached_mounts(&mut actors);
         let device_objects = device_objects(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
@@ -310,11 +302,16 @@ fn is_mount(name: &str) -> bool {
     name.strip_prefix("mount").is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', ':', ' ']))
 }
 
-/// The processes of mounts that no word of the command names, and that its calls led to: the recorder takes a process that answers from
-/// /dev/fuse for a server. They are known by the threads that answer the kernel.
-fn reached_mounts(source: &dyn Source) -> HashSet<(HostId, u32)> {
-    let answers = |name: &str| name.strip_prefix(OWN_PROGRAM).is_some_and(|thread| thread.starts_with("/mount "));
-    source.tracks().iter().filter(|t| answers(&t.name)).filter_map(|t| t.pid.map(|pid| (t.host, pid))).collect()
+/// Mounts that no word of the command names, and that its calls led to, are clients called `mount`, too: the recorder takes a process that
+/// answers from /dev/fuse for a server. They are known by the threads that answer the kernel.
+fn know_reached_mounts(actors: &mut [Actor]) {
+    let answers = |actor: &&Actor| actor.name.starts_with("thalweg/mount ");
+    let mounts: HashSet<(u32, u32)> = actors.iter().filter(answers).map(|a| (a.machine, a.pid)).collect();
+    for actor in actors.iter_mut().filter(|a| mounts.contains(&(a.machine, a.pid))) {
+        actor.name = actor.name.replacen("thalweg", "mount", 1);
+        actor.label = label(&actor.name);
+        (actor.role, actor.end, actor.mount) = (Role::Client, End::Client, true);
+    }
 }
 
 /// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection

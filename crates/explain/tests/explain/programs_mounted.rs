@@ -87,29 +87,25 @@ fn the_walk_begins_with_the_command_though_its_mount_is_older() {
     assert!(place_of(&e, "client.cpu").contains("client dd"), "{}", place_of(&e, "client.cpu"));
 }
 
-#[test]
-fn a_mounts_own_work_is_called_the_mounts() {
-    let mut m = mounted(12_000);
+/// The mount computes for 10 ms, and answers: the client's work, at this place.
+fn assert_computes(mut m: Mounted, place: &str) {
     let (mount, program, file) = (m.mount, m.program, m.file);
     m.tale.wait(mount, K::WaitLock, 0, 1_000).woken_by(program).end();
-    // It computes for 10 ms, and answers.
     m.tale.wait(program, K::FileRead, 1_000, 11_000).on(file).woken_by(mount).end();
     let e = m.tale.explain();
     check(&e);
     assert_eq!(e.verdict.cause.name(), "client.cpu", "{:#?}", e.critical_path);
-    assert!(e.verdict.place.starts_with("mount/fuse: "), "{}", e.verdict.place);
+    assert!(e.verdict.place.starts_with(place), "{}", e.verdict.place);
+}
+
+#[test]
+fn a_mounts_own_work_is_called_the_mounts() {
+    assert_computes(mounted(12_000), "mount/fuse: ");
 }
 
 #[test]
 fn a_mount_that_was_reached_and_not_named_is_the_mount_too() {
-    let mut m = mounted_as(12_000, Role::Server, ["thalweg", "thalweg/mount 3"]);
-    let (mount, program, file) = (m.mount, m.program, m.file);
-    m.tale.wait(mount, K::WaitLock, 0, 1_000).woken_by(program).end();
-    m.tale.wait(program, K::FileRead, 1_000, 11_000).on(file).woken_by(mount).end();
-    let e = m.tale.explain();
-    check(&e);
-    assert_eq!(e.verdict.cause.name(), "client.cpu", "{:#?}", e.critical_path);
-    assert!(e.verdict.place.starts_with("mount: "), "{}", e.verdict.place);
+    assert_computes(mounted_as(12_000, Role::Server, ["thalweg", "thalweg/mount 3"]), "mount: ");
 }
 
 /// What a mount of two servers says of itself, mounted on a machine that runs one of them.

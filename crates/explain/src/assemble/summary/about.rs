@@ -3,7 +3,6 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
-use crate::cause::Cause;
 use crate::document::RoundTrips;
 use crate::limits::summary as limits;
 use std::collections::HashMap;
@@ -79,8 +78,8 @@ pub(super) fn about(of: &Of<'_>) -> String {
             format!("{} {what} in {took}, {}", count(n), rate_per_s(n as f64 / wall_s.max(1e-9)))
         };
     }
-    if synced.all >= limits::LOAD_SYNCS {
-        return each(synced.all, "syncs", wall_s);
+    if synced.asked >= limits::LOAD_SYNCS {
+        return each(synced.asked, "syncs", wall_s);
     }
     if let Some(done) = files(of) {
         return done.words(bytes, wall_s);
@@ -168,19 +167,19 @@ pub(super) struct Synced {
     pub(super) calls: u64,
     /// Those that the command can have been about: not for data that is moved, and of servers only where they were waited for. What a server
     /// settles in its own time is nobody's work.
-    all: u64,
+    asked: u64,
 }
 
 pub(super) fn synced(of: &Of<'_>) -> Synced {
     let mut syncs: HashMap<&str, (u64, u64)> = HashMap::new();
-    let mut of_servers = 0;
-    let waits = matches!(of.verdict.cause, Cause::ClientSync | Cause::ServerSync);
+    let mut asked = 0;
+    let were_waited_for = of.verdict.cause.is_sync();
     for (&object, synced) in &of.parts.seen.syncs.of {
         if let Some(object) = of.parts.tables.objects.get(object as usize) {
             let (calls, turns) = syncs.entry(&object.name).or_default();
             *calls += synced.calls();
             *turns += synced.turns;
-            of_servers += if synced.of_servers && !waits { synced.calls() } else { 0 };
+            asked += if were_waited_for || !synced.of_servers { synced.calls() } else { 0 };
         }
     }
     let has_journal = |name: &str| syncs.contains_key(format!("{name}-journal").as_str());
@@ -190,7 +189,7 @@ pub(super) fn synced(of: &Of<'_>) -> Synced {
         transactions: syncs.iter().filter(|(name, _)| has_journal(name)).map(|(_, (_, turns))| turns).sum(),
         log: syncs.iter().filter(|(name, _)| is_log(base(name))).map(|(_, (calls, _))| calls).sum(),
         calls: all,
-        all: if is_data { 0 } else { all - of_servers },
+        asked: if is_data { 0 } else { asked },
     }
 }
 

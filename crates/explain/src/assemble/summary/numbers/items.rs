@@ -12,7 +12,7 @@ use thalweg_trace::numbers::{count, duration, size};
 
 /// Waits for stable storage, one after the other.
 pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
-    if !matches!(group.cause, Cause::ClientSync | Cause::ServerSync) {
+    if !group.cause.is_sync() {
         return None;
     }
     let (n, bytes) = (run.synced.calls, run.of.size_bytes.unwrap_or(0));
