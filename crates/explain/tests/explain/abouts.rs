@@ -94,6 +94,11 @@ fn what_a_server_settles_in_its_own_time_is_not_what_a_command_was_about() {
 }
 
 #[test]
+fn a_pausing_program_beside_a_store_that_settles_is_not_about_syncs() {
+    assert_eq!(about("programs/settles-beside"), "1.03 s");
+}
+
+#[test]
 fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
     let mut tale = Tale::new(100_000, 2);
     let python = tale.thread(Role::Client, "python3", 100, 100);
