@@ -12,6 +12,7 @@ use crate::mounting::Mounting;
 use crate::part::this_machine;
 use crate::parts::{Event, Parts};
 use crate::starter::{Starter, choose, is_in_path};
+use crate::watching::Watcher;
 use crate::words::{Begin, Listens, ToJob, ToPart};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process, kill_process_group, waitid};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -232,10 +233,11 @@ impl Running<'_> {
     }
 
     /// Runs a child to its end; what happens meanwhile is dealt with.
-    fn child(&mut self, command: Command, is_program: bool) -> Result<ExitStatus> {
+    fn child(&mut self, mut command: Command, is_program: bool) -> Result<ExitStatus> {
         let name = command.get_program().to_string_lossy().into_owned();
         // On a terminal the program shares our group: it is to have the keyboard, and Ctrl-C.
         let is_apart = !(is_program && std::io::stdin().is_terminal());
+        let watcher = is_program.then(|| Watcher::start(&mut command)).transpose()?;
         let mut process = child::spawn(command, is_apart).map_err(|e| match e.kind() {
             std::io::ErrorKind::NotFound => LaunchError::NotRun(format!("{name}: not found: expected a program to run on the store"), 127),
             std::io::ErrorKind::PermissionDenied => LaunchError::NotRun(format!("{name}: not executable"), 126),
@@ -273,6 +275,7 @@ impl Running<'_> {
             }
         }
         let status = process.wait().map_err(|e| LaunchError::failed(format!("{name}: {e}")))?;
+        watcher.into_iter().for_each(Watcher::done);
         if by_keyboard && status.signal() == Some(SIGINT) {
             self.signal = Some(SIGINT);
         }

@@ -19,6 +19,7 @@
 //! | `parts` | all of them, as the job sees them |
 //! | `described` | the store over all hosts, and where it is kept while it may be needed again |
 //! | `child` | the program, copies: what ends with the job |
+//! | `watching` | what the program has started, when the job is killed |
 //! | `mounting` | the mount on one machine |
 //! | [`run()`] | the job from its start to its end |
 
@@ -33,6 +34,7 @@ mod mounting;
 mod part;
 mod parts;
 mod starter;
+mod watching;
 mod words;
 
 pub use described::Kept;
@@ -40,3 +42,4 @@ pub use error::{LaunchError, Result};
 pub use job::{Job, run};
 pub use part::part;
 pub use starter::Starter;
+pub use watching::watch;

@@ -109,6 +109,16 @@ fn a_job_that_is_killed_outright_leaves_no_process_and_no_mount() {
 }
 
 #[test]
+fn what_a_program_has_started_ends_with_a_job_that_is_killed_outright() {
+    let place = Place::new();
+    // In the background, and in a session of its own; each with a mark of the test's, by which they are looked for.
+    let (mut job, _) = begun(&place, &[], "sleep 60 & setsid sleep 61 & sleep 62; :");
+    wait_until("all of them run", || (60..=62).all(|n| place.processes().iter().any(|(_, line)| line.trim() == format!("sleep {n}"))));
+    job.kill();
+    place.nobody_is_left();
+}
+
+#[test]
 fn a_signal_while_hosts_start_leaves_nothing() {
     let place = Place::new();
     let slow = place.here("ssh");

@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// Be the part of a job on this host
     #[arg(long, hide = true)]
     part: bool,
+    /// Wait for the end of a job, and end what has its mark
+    #[arg(long, hide = true, value_name = "MARK")]
+    watch: Option<String>,
     /// The program to run, with its arguments
     #[arg(last = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
@@ -68,6 +71,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.part {
         // The job knows why.
         return thalweg_launch::part(output::note).map_err(|_| Failure::Reported);
+    }
+    if let Some(mark) = &arguments.watch {
+        thalweg_launch::watch(mark);
+        return Ok(());
     }
     let status = thalweg_launch::run(&arguments.job()?).map_err(failure)?;
     match (status.code(), status.signal()) {
