@@ -1,6 +1,7 @@
 //! Files that are there whole or not at all, after power loss too: written as a draft, synced, published by rename; then the directory
 //! is synced.
 
+use crate::private;
 use std::fs::File;
 use std::io::{Result, Write};
 use std::path::Path;
@@ -13,14 +14,14 @@ pub(crate) fn publish(file: &File, draft: &Path, path: &Path) -> Result<()> {
     sync_parent(path)
 }
 
-/// Makes a file of this text, which nobody else is making under the name `draft`. One that is there was left behind, or is a link that
+/// Makes a file of this text that its user alone may read, which nobody else is making under the name `draft`. One that is there was left behind, or is a link that
 /// must not be written through.
 pub(crate) fn write(text: &str, draft: &Path, path: &Path) -> Result<()> {
     match std::fs::remove_file(draft) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e),
         _ => {}
     }
-    let mut file = File::create_new(draft)?;
+    let mut file = private::files().write(true).create_new(true).open(draft)?;
     file.write_all(text.as_bytes()).inspect_err(|_| drop(std::fs::remove_file(draft)))?;
     publish(&file, draft, path)
 }

@@ -15,6 +15,7 @@
 //! | [`start`] | a whole store in one process, or one server of it |
 //! | [`copy`] | copying files in, out and between stores |
 //! | `durable` | files that are there whole or not at all |
+//! | `private` | modes of what servers make |
 //! | [`emulate`] | disks and links of given rates that are not there |
 //! | `sparse` | holes of local files, and blocks of zeros |
 //! | `sync` | locks, and what panics leave to do |
@@ -35,6 +36,7 @@ mod error;
 mod io;
 pub mod limits;
 pub mod metadata;
+mod private;
 pub mod protocol;
 mod random;
 #[cfg(test)]

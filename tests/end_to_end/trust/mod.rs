@@ -1,6 +1,7 @@
 //! Who may: a store opens to its credentials alone, its secret is nowhere but in their files, and beyond loopback nothing is in clear.
 
 mod clear;
+mod closed;
 mod ending;
 mod flood;
 mod packets;

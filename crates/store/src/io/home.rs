@@ -6,6 +6,7 @@ use super::sizes::{Since, Sizes};
 use super::unsynced::{PARTS, UnsyncedNames};
 use crate::durable;
 use crate::error::{Error, Result};
+use crate::private;
 use crate::protocol::io::{DatafileId, DatafileSize, LotId, TargetId};
 use crate::sync::Mutex;
 use rustix::fs::{AtFlags, Mode, OFlags};
@@ -18,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The directory of datafiles that no file has.
-const SET_ASIDE: &str = "set-aside";
+pub(super) const SET_ASIDE: &str = "set-aside";
 
 /// Datafiles that were changed since the last time that all of them were synced.
 pub(super) struct Changed(Mutex<Option<HashSet<DatafileId>>>);
@@ -197,10 +198,7 @@ impl Home {
         without: impl Fn(DatafileId, &mut dyn FnMut() -> std::io::Result<()>) -> std::io::Result<()>,
     ) -> Result<()> {
         let aside = self.directory.join(SET_ASIDE);
-        match std::fs::create_dir(&aside) {
-            Err(e) if e.kind() != std::io::ErrorKind::AlreadyExists => return Err(Error::system(aside.display(), e)),
-            _ => {}
-        }
+        private::make_directory(&aside).map_err(|e| Error::system(aside.display(), e))?;
         for (id, path) in datafiles {
             let _changing = self.sizes.changing(*id);
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();

@@ -20,20 +20,21 @@
 
 use super::datafile::{Datafile, Make};
 use super::epoch::{Epoch, Starts};
-use super::home::Home;
+use super::home::{Home, SET_ASIDE};
 use super::lots::{Lots, More};
-use super::name::{DATAFILES, each_datafile};
+use super::name::{DATAFILES, LOTS, each_datafile};
 use super::open::OpenDatafiles;
 use crate::durable;
 use crate::emulate::{Disk, Emulation};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::private;
 use crate::protocol::common::{ServiceStart, Witnessed};
 use crate::protocol::io::{Allocate, DataMap, DatafileId, DatafileSize, Found, Seek, TargetId, TargetSpace};
 use serde::{Deserialize, Serialize};
-use std::fs::{DirBuilder, File};
+use std::fs::File;
 use std::ops::Range;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -107,13 +108,20 @@ fn absent(directory: &Path, number: TargetId, problem: &str) -> Error {
 }
 
 fn make_directory(path: &Path) -> Result<()> {
-    match DirBuilder::new().recursive(true).mode(0o700).create(path) {
-        Ok(()) => Ok(()),
-        Err(e) => Err(Error::system(path.display(), e)),
-    }
+    private::make_directory(path).map_err(|e| Error::system(path.display(), e))
+}
+
+/// Whether a name in a target's directory is one that a server made there.
+fn is_of_target(name: &str) -> bool {
+    name == DATAFILES || name == LOTS || name == SET_ASIDE || name.trim_start_matches('.').starts_with("thalweg-")
 }
 
 impl Target {
+    /// Closes what servers made in a target's directory to other users, where an earlier release left it open: what was done, as a sentence.
+    pub(crate) fn close_to_others(directory: &Path) -> Option<String> {
+        private::close(directory, is_of_target)
+    }
+
     /// Opens target `number` of `store`, which is in `directory`.
     ///
     /// # Errors

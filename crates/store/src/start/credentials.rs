@@ -2,6 +2,7 @@
 
 use crate::config::{METADATA_NAME, StoreConfig, resolve};
 use crate::error::{Error, ErrorKind, Result};
+use crate::private;
 use crate::trust::{Credential, Rights};
 use crate::wire::{Fingerprint, ServerKey};
 
@@ -17,7 +18,7 @@ pub(super) fn find(config: &StoreConfig, makes: bool) -> Result<(Credential, Opt
     let shown = path.display();
     if makes && !path.exists() {
         if let Some(directory) = path.parent() {
-            std::fs::create_dir_all(directory).map_err(|e| Error::system(directory.display(), e))?;
+            private::make_directory(directory).map_err(|e| Error::system(directory.display(), e))?;
         }
         if Credential::new_store(config.store).write_new(path)? {
             note = Some(format!("{shown} opens this store: only its owner can read it"));

@@ -17,6 +17,7 @@ use crate::metadata::io_servers::Remote;
 use crate::metadata::lineage::Seen;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::service::{MetadataOptions, MetadataService};
+use crate::private;
 use crate::protocol::common::{Witnessed, random_u64};
 use crate::protocol::metadata::{Owner, ServerEntry, TargetId};
 use crate::trust::{Credential, Credentials, Gate, Published};
@@ -257,7 +258,7 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
         config.metadata.node = Some(node.clone());
     }
     can_be_emulated(&config, start)?;
-    std::fs::create_dir_all(path.parent().unwrap_or(Path::new("."))).map_err(|e| Error::system(path.display(), e))?;
+    private::make_directory(path.parent().unwrap_or(Path::new("."))).map_err(|e| Error::system(path.display(), e))?;
     let metadata = listen_again(&options.host, options.port, &config.metadata.address)?;
     config.metadata.address = local_address(&metadata)?;
     let mut listeners = Vec::new();
@@ -432,6 +433,7 @@ impl RunningStore {
                     target.seen().start.epoch
                 ));
             }
+            self.notes.extend(Target::close_to_others(directory));
             start.emulated.iter().for_each(|emulation| target.emulate(emulation));
             targets.push(target);
         }

@@ -26,6 +26,7 @@ use super::replay::{clear_away, refuse_a_log_without_its_database, replay};
 use super::reserve::{Reserve, STEP_BYTES, makes_something};
 use super::{Batch, Ordered};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
+use crate::private;
 use crate::sync::poisoning::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::sync::{Condvar, Mutex};
 use std::path::{Path, PathBuf};
@@ -114,6 +115,11 @@ struct Work {
 }
 
 impl Embedded {
+    /// Closes the database in `directory` to other users, where an earlier release left it open: what was done, as a sentence.
+    pub(crate) fn close_to_others(directory: &Path) -> Option<String> {
+        private::close(directory, log::is_of_database)
+    }
+
     /// Whether there is a database in `directory`.
     pub(crate) fn is_in(directory: &Path) -> bool {
         directory.join(DATABASE_FILE).exists()
@@ -123,7 +129,7 @@ impl Embedded {
     /// returned before a kill, or synced before a power loss, is there again and is in the redb file. On a full disk the reserve is given
     /// up for that, and what there is no room for in the redb file stays in the log.
     pub(crate) fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
-        std::fs::create_dir_all(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
+        private::make_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
         let reserve = Reserve::of(directory);
         let mut opened = Embedded::open_in(directory, options, &reserve, false);
         while opened.as_ref().is_err_and(|error| error.full) && reserve.give_up() {

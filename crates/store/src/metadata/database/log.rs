@@ -28,6 +28,7 @@
 use super::DatabaseError;
 use super::layers::Layer;
 use crate::durable;
+use crate::private;
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -57,6 +58,11 @@ pub(super) struct Segment {
     pub bytes: u64,
 }
 
+/// Whether a name in the metadata's directory is the database's, a log's, or the draft of one.
+pub(super) fn is_of_database(name: &str) -> bool {
+    name == DATABASE_FILE || name == BEGUN || name.starts_with(SEGMENT) || name.starts_with(ASIDE) || name == super::reserve::RESERVE_FILE
+}
+
 impl Segment {
     /// Makes a new segment in `directory`, and makes sure that it survives power loss. One that cannot be begun, as on a
     /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again.
@@ -65,7 +71,7 @@ impl Segment {
         let begun = directory.join(BEGUN);
         let make = || -> std::io::Result<File> {
             let _ = std::fs::remove_file(&begun);
-            let mut file = File::options().append(true).read(true).create_new(true).open(&begun)?;
+            let mut file = private::files().append(true).read(true).create_new(true).open(&begun)?;
             let mut header = [0_u8; HEADER_BYTES];
             header[..8].copy_from_slice(MAGIC);
             header[8..12].copy_from_slice(&VERSION.to_le_bytes());

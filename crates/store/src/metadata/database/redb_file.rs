@@ -6,6 +6,7 @@
 
 use super::layers::{Base, Layer, Pairs};
 use crate::metadata::database::{DatabaseError, Table};
+use crate::private;
 use crate::sync::panic_text;
 use redb::{Durability, ReadOnlyTable, ReadableDatabase, ReadableTable, TableDefinition, TableHandle};
 use std::ops::Bound;
@@ -99,7 +100,11 @@ fn definition(table: Table) -> TableDefinition<'static, &'static [u8], &'static 
 pub(crate) fn open(path: &Path, cache_bytes: usize) -> Result<(Redb, u64, u64), DatabaseError> {
     guarded(path, || {
         let mut builder = redb::Database::builder();
-        let redb = builder.set_cache_size(cache_bytes).set_check_integrity_on_open(true).create(path).map_err(|e| match e {
+        let opened = private::files().read(true).write(true).create(true).truncate(false).open(path);
+        let file = opened.map_err(|e| DatabaseError::io(path, "cannot open", &e))?;
+        builder.set_cache_size(cache_bytes).set_check_integrity_on_open(true);
+        let made = redb::backends::FileBackend::new(file).and_then(|file| builder.create_with_backend(file));
+        let redb = made.map_err(|e| match e {
             redb::DatabaseError::DatabaseAlreadyOpen => {
                 DatabaseError::new(path, "in use by another process: one metadata service at a time")
             }

@@ -7,6 +7,7 @@
 
 use super::layers::Layer;
 use crate::metadata::database::{DatabaseError, Table};
+use crate::private;
 use crate::sync::Mutex;
 use rustix::fs::{FallocateFlags, fallocate, statvfs};
 use std::fs::File;
@@ -14,7 +15,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// Its name.
-const RESERVE_FILE: &str = "reserve";
+pub(super) const RESERVE_FILE: &str = "reserve";
 /// Its size: the records of some thousand removals.
 const RESERVE_BYTES: u64 = 512 << 10;
 /// What is given up at a time.
@@ -81,7 +82,7 @@ impl Reserve {
     }
 
     fn take(&self) -> std::io::Result<()> {
-        let file = File::options().write(true).create(true).truncate(false).open(&self.path)?;
+        let file = private::files().write(true).create(true).truncate(false).open(&self.path)?;
         match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
             Err(rustix::io::Errno::OPNOTSUPP) => file.write_all_at(&vec![0; RESERVE_BYTES as usize], 0),
             done => Ok(done?),
