@@ -175,7 +175,16 @@ impl Credential {
         self.put(path, &text, |file, draft| durable::publish(file, draft, path))
     }
 
-    /// The same, unless there is a file of this name: then nothing is changed. Whether it was written. Of several who do it at a time, one
+    /// The same, with a comment in front: a line of its own, in place of what has the name.
+    ///
+    /// # Errors
+    /// The file system's.
+    pub(super) fn write_with(&self, comment: &str, path: &Path) -> Result<()> {
+        let text = format!("# {comment}\n{}", self.text()?);
+        self.put(path, &text, |file, draft| durable::publish(file, draft, path))
+    }
+
+    /// The same as [`Credential::write`], unless there is a file of this name: then nothing is changed. Whether it was written. Of several who do it at a time, one
     /// succeeds.
     ///
     /// # Errors

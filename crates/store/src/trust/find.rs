@@ -6,11 +6,14 @@
 
 use super::credential::Credential;
 use crate::error::{Error, ErrorKind, Result};
+use crate::private;
 use crate::sync::Mutex;
+use rustix::fs::{FlockOperation, flock};
 use std::collections::HashMap;
-use std::os::unix::fs::DirBuilderExt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_trace::machine;
 
 /// Names a file with a credential.
 pub const CREDENTIAL_VARIABLE: &str = "THALWEG_CREDENTIAL";
@@ -94,6 +97,11 @@ impl Credentials {
         };
         let mut looked_for = Vec::new();
         for place in &places {
+            if is_left_behind(place) {
+                place.parent().into_iter().for_each(remove_left_behind);
+                looked_for.push(format!("{}, which a store that was killed had left there: removed", place.display()));
+                continue;
+            }
             match Credential::read(place) {
                 Ok(credential) => return Ok(self.keep(credential)),
                 Err(error) if error.kind() == ErrorKind::NotFound => looked_for.push(place.display().to_string()),
@@ -147,28 +155,47 @@ fn directory_of(variable: &str) -> Option<PathBuf> {
 }
 
 /// A store's own credential among those of the user who runs it; taken away again when this is dropped.
+///
+/// The file is locked as long as it is held, so that one that a killed process left behind is known: on the machine that it says it is of, no process has it
+/// locked. (Rejected: the process's number, which another may have by now, and which means nothing in another container.)
 #[derive(Debug)]
 pub struct Published {
     path: PathBuf,
     credential: Credential,
+    _locked: File,
 }
 
+/// In front of what a published file says of its machine: its name, and which start of it.
+const PUBLISHED: &str = "Published by a running store on ";
+
 impl Published {
-    /// Puts it there.
+    /// Puts it there, and takes away what stores that were killed left there.
     ///
     /// # Errors
     /// When the user has no directory that it can be written to.
     pub fn publish(credential: &Credential) -> Result<Published> {
         let mut failure = Error::new(ErrorKind::NotFound, "neither XDG_RUNTIME_DIR, XDG_STATE_HOME nor HOME is set");
-        for directory in user_directories() {
+        let directories = user_directories();
+        directories.iter().for_each(|directory| remove_left_behind(directory));
+        for directory in directories {
             let path = directory.join(file_name(credential.store));
-            let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory);
-            match made.map_err(|e| Error::system(directory.display(), e)).and_then(|()| credential.write(&path)) {
-                Ok(()) => return Ok(Published { path, credential: credential.clone() }),
+            let made = private::make_directory(&directory).map_err(|e| Error::system(directory.display(), e));
+            match made.and_then(|()| Published::write(credential, &directory, &path)) {
+                Ok(locked) => return Ok(Published { path, credential: credential.clone(), _locked: locked }),
                 Err(error) => failure = error,
             }
         }
         Err(failure)
+    }
+
+    /// Writes the file, and locks it before anybody can look whether it is.
+    fn write(credential: &Credential, directory: &Path, path: &Path) -> Result<File> {
+        let _directory = lock_directory(directory)?;
+        credential.write_with(&format!("{PUBLISHED}{}, {}", machine::host_name(), machine::boot_id()), path)?;
+        let file = File::open(path).map_err(|e| Error::system(path.display(), e))?;
+        // Where a file system has no locks, the file is never taken for one that was left behind.
+        let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+        Ok(file)
     }
 }
 
@@ -177,6 +204,36 @@ impl Drop for Published {
         // Only what this wrote: a store that was made anew in the meantime has another.
         if Credential::read(&self.path).is_ok_and(|there| there == self.credential) {
             let _ = std::fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// Holds off others who publish, or look for what was left behind, in a directory.
+fn lock_directory(directory: &Path) -> Result<File> {
+    let opened = File::open(directory).map_err(|e| Error::system(directory.display(), e))?;
+    let _ = flock(&opened, FlockOperation::LockExclusive);
+    Ok(opened)
+}
+
+/// Whether a file is one that a killed process published on this machine. Of another machine's, as in a home directory that several have, nothing is known.
+fn is_left_behind(path: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(path) else { return false };
+    let first = text.lines().next().and_then(|line| line.strip_prefix("# ")?.strip_prefix(PUBLISHED)?.rsplit_once(", "));
+    let Some((host, boot)) = first else { return false };
+    if host != machine::host_name() {
+        return false;
+    }
+    let is_locked = || File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err());
+    boot != machine::boot_id() || !is_locked()
+}
+
+/// Takes away what stores that were killed left in a user's directory.
+fn remove_left_behind(directory: &Path) {
+    let Ok(_locked) = lock_directory(directory) else { return };
+    let Ok(entries) = std::fs::read_dir(directory) else { return };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if path.extension().is_some_and(|extension| extension == "credential") && is_left_behind(&path) {
+            let _ = std::fs::remove_file(&path);
         }
     }
 }
@@ -196,5 +253,25 @@ mod tests {
         let found = Credentials::of(Source::Search(None)).near(&path).for_store(0xabc).unwrap();
         assert_eq!(*found, one);
         assert_eq!(Credentials::file(&path).store().unwrap(), Some(0xabc));
+    }
+
+    #[test]
+    fn what_a_killed_store_published_is_known_and_what_a_running_one_has_is_left_alone() {
+        let directory = tempfile::tempdir().unwrap();
+        let [held, left, plain, elsewhere] =
+            ["held", "left", "plain", "elsewhere"].map(|name| directory.path().join(format!("{name}.credential")));
+        let credential = Credential::new_store(0xabc);
+        let locked = Published::write(&credential, directory.path(), &held).unwrap();
+        drop(Published::write(&credential, directory.path(), &left).unwrap());
+        credential.write(&plain).unwrap();
+        credential.write_with(&format!("{PUBLISHED}another-host, {}", machine::boot_id()), &elsewhere).unwrap();
+        assert_eq!([&held, &left, &plain, &elsewhere].map(|path| is_left_behind(path)), [false, true, false, false]);
+        remove_left_behind(directory.path());
+        assert_eq!([&held, &left, &plain, &elsewhere].map(|path| path.exists()), [true, false, true, true]);
+        drop(locked);
+        credential.write_with(&format!("{PUBLISHED}{}, an-earlier-start", machine::host_name()), &elsewhere).unwrap();
+        remove_left_behind(directory.path());
+        assert_eq!([&held, &elsewhere].map(|path| path.exists()), [false, false]);
+        assert_eq!(*Credentials::file(&plain).for_store(0xabc).unwrap(), credential);
     }
 }
