@@ -33,11 +33,12 @@ pub use self::pin::{Pin, is_plain, pinned, resolve, without_pin};
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
-use crate::metadata::database::postgresql::Server;
+use crate::metadata::database::postgresql::{Server, password};
 use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
 use crate::protocol::names::is_label;
 use crate::wire::Fingerprint;
 use serde::{Deserialize, Serialize};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use thalweg_trace::machine;
 
@@ -194,6 +195,29 @@ impl StoreConfig {
         Checker { path, text }.check(file)
     }
 
+    /// What is to be said where the file on disk has the password of the metadata's database in it.
+    pub(crate) fn says_password(&self) -> Option<String> {
+        let written = StoreConfig::read(&self.path).ok()?;
+        password::split(written.metadata.database.as_deref()?)?;
+        let shown = self.path.display();
+        Some(format!(
+            "{shown} has the password of the metadata's database in it: `thalweg credential password {shown}` moves it into a file of mode 600"
+        ))
+    }
+
+    /// Moves the password of the metadata's database out of the file, into one beside it that its user alone may read; where it is then. `None`: the file
+    /// has none.
+    ///
+    /// # Errors
+    /// The file system's; then the password is in one of the two files still, or in both.
+    pub fn move_password(&self) -> Result<Option<PathBuf>> {
+        if self.metadata.database.as_deref().and_then(password::split).is_none() {
+            return Ok(None);
+        }
+        self.write()?;
+        Ok(Some(password::file_beside(&self.path)))
+    }
+
     /// Where the store's own credential is, if the file at `path` does not say otherwise.
     pub(crate) fn usual_credential(path: &Path) -> Result<PathBuf> {
         let beside = path.with_file_name("store.credential");
@@ -214,6 +238,13 @@ impl StoreConfig {
             }
         };
         let (directory, credential) = (short(&self.metadata.directory), short(&self.credential));
+        // The password first: it must not be in neither file.
+        let parted = self.metadata.database.as_deref().and_then(password::split);
+        if let Some((_, secret)) = &parted {
+            let path = password::file_beside(&self.path);
+            durable::replace(&format!("{secret}\n"), &path).map_err(|e| Error::system(path.display(), e))?;
+        }
+        let database = parted.as_ref().map(|(address, _)| address.as_str()).or(self.metadata.database.as_deref());
         let key = |key: &Option<Fingerprint>| key.map(|key| key.to_string());
         let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
         let written = Written {
@@ -223,7 +254,7 @@ impl StoreConfig {
             metadata: WrittenMetadata {
                 address: &self.metadata.address,
                 directory: &directory,
-                database: self.metadata.database.as_deref(),
+                database,
                 standby: &self.metadata.standby,
                 node: self.metadata.node.as_deref(),
                 key: key(&self.metadata.key),
@@ -246,7 +277,11 @@ impl StoreConfig {
             return Ok(());
         }
         let draft = self.path.with_extension("toml.partial");
-        durable::write(&text, &draft, &self.path).map_err(|e| Error::system(self.path.display(), e))
+        // Who runs the store may have let others read it. They may not change it.
+        let mode = std::fs::metadata(&self.path).map_or(0o600, |about| about.mode() & 0o755);
+        let written = durable::write(&text, &draft, &self.path);
+        let shared = written.and_then(|()| std::fs::set_permissions(&self.path, std::fs::Permissions::from_mode(mode)));
+        shared.map_err(|e| Error::system(self.path.display(), e))
     }
 
     /// What is known of a server with this key.
@@ -485,6 +520,27 @@ targets = ["/x/c"]
     }
 
     #[test]
+    fn a_password_is_written_nowhere_but_into_a_file_of_mode_600_and_an_older_file_says_how_that_is_mended() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("store.toml");
+        let text = GOOD.replace("[metadata]", "[metadata]\ndatabase = \"postgresql://me:secret@db/names\"");
+        std::fs::write(&path, text).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let config = StoreConfig::read(&path).unwrap();
+        let said = config.says_password().expect("it is there");
+        assert!(said.contains("thalweg credential password") && !said.contains("secret"), "{said}");
+        let moved = config.move_password().unwrap().expect("it was there");
+        assert_eq!(
+            (std::fs::read_to_string(&moved).unwrap().as_str(), std::fs::metadata(&moved).unwrap().mode() & 0o777),
+            ("secret\n", 0o600)
+        );
+        let written = StoreConfig::read(&path).unwrap();
+        assert_eq!(written.metadata.database.as_deref(), Some("postgresql://me@db/names"));
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o644, "who could read it still can");
+        assert!(written.says_password().is_none() && written.move_password().unwrap().is_none());
+    }
+
+    #[test]
     fn what_is_written_reads_the_same() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("store.toml");
@@ -498,6 +554,7 @@ targets = ["/x/c"]
         assert_eq!(listens, [Some("127.0.0.1:7400"), Some("10.0.0.2:7400"), Some("10.0.0.3:7400"), None, None]);
         config.write().unwrap();
         assert_eq!(StoreConfig::read(&path).unwrap(), config);
+        assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
     }
 
     #[test]

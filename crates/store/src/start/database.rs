@@ -13,7 +13,7 @@ use thalweg_trace::machine;
 pub(super) fn look(config: &StoreConfig, initialise: bool) -> Result<()> {
     let directory = &config.metadata.directory;
     if let Some(address) = &config.metadata.database {
-        return Ok(Server::parse(address).and_then(|server| Postgresql::look(&server, &options(config, initialise)))?);
+        return Ok(Postgresql::look(&Server::of_store(address, &config.path)?, &options(config, initialise))?);
     }
     if !initialise && !Embedded::is_in(directory) {
         let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
@@ -28,13 +28,14 @@ pub(super) fn open(
     (initialise, drop_damaged, take_over): (bool, bool, Option<i64>),
 ) -> Result<(Arc<dyn Database>, Vec<String>)> {
     if let Some(address) = &config.metadata.database {
-        let database =
-            Server::parse(address).and_then(|server| Postgresql::open(server, &Options { take_over, ..options(config, initialise) }))?;
-        return Ok((Arc::new(database), Vec::new()));
+        let server = Server::of_store(address, &config.path)?;
+        let database = Postgresql::open(server, &Options { take_over, ..options(config, initialise) })?;
+        return Ok((Arc::new(database), config.says_password().into_iter().collect()));
     }
     let options = embedded::Options { drop_damaged, ..embedded::Options::default() };
+    let closed = Embedded::close_to_others(&config.metadata.directory);
     let database = Embedded::open(&config.metadata.directory, options)?;
-    let notes = database.recovery().note().into_iter().chain(database.full_disk()).collect();
+    let notes = closed.into_iter().chain(database.recovery().note()).chain(database.full_disk()).collect();
     Ok((Arc::new(database), notes))
 }
 
@@ -67,5 +68,5 @@ pub fn stand_by(config: &StoreConfig, is_over: &dyn Fn() -> bool) -> Result<Opti
     let Some(address) = &config.metadata.database else {
         return Err(Error::new(ErrorKind::Invalid, format!("{}: nobody stands by without a `database`", config.path.display())));
     };
-    Ok(Server::parse(address).and_then(|server| postgresql::stand_by(&server, config.store, is_over))?)
+    Ok(postgresql::stand_by(&Server::of_store(address, &config.path)?, config.store, is_over)?)
 }

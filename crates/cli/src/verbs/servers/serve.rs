@@ -18,7 +18,8 @@ pub(crate) struct Arguments {
     /// The server to run: `metadata`, `standby1` for the first address below `standby`, or the name of an I/O server
     #[arg(long)]
     name: String,
-    /// The metadata service's database on a PostgreSQL server, instead of what store.toml says
+    /// The metadata service's database on a PostgreSQL server, instead of what store.toml says. Its password: PGPASSWORD, database.password beside
+    /// store.toml (mode 600), or ~/.pgpass
     #[arg(long, value_name = "postgresql://...")]
     metadata_database: Option<String>,
     #[command(flatten)]

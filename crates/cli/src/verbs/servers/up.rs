@@ -31,7 +31,8 @@ pub(crate) struct Arguments {
     host: String,
     #[command(flatten)]
     start: StartFlags,
-    /// Keep names and attributes in this database on a PostgreSQL server, from the first start on (default: in the first DIR)
+    /// Keep names and attributes in this database on a PostgreSQL server, from the first start on (default: in the first DIR). Its password: PGPASSWORD,
+    /// database.password beside store.toml (mode 600), or ~/.pgpass
     #[arg(long, value_name = "postgresql://...")]
     metadata_database: Option<String>,
     /// Pretend to have other disks and links, to try a layout before they are bought: each target a disk of this rate (and seek time), one of them

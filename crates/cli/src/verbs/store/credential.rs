@@ -31,6 +31,8 @@ enum What {
     Revoke(Revoke),
     /// Make the own credential of a store that has none (of a release that knew none)
     Init(Init),
+    /// Move the password of the metadata's database out of a store.toml, into a file that only you can read
+    Password(Init),
 }
 
 #[derive(clap::Args)]
@@ -102,6 +104,15 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         What::Init(init) => {
             let config = StoreConfig::read(&init.store).map_err(Failure::failed)?;
             output::note(&init_credential(&config).map_err(Failure::failed)?);
+            Ok(())
+        }
+        What::Password(of) => {
+            let config = StoreConfig::read(&of.store).map_err(Failure::failed)?;
+            let shown = of.store.display();
+            output::note(&match config.move_password().map_err(Failure::failed)? {
+                Some(moved) => format!("{shown} has no password in it any more: it is in {}, mode 600", moved.display()),
+                None => format!("{shown} has no password in it"),
+            });
             Ok(())
         }
     }

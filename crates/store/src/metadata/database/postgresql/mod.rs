@@ -22,6 +22,7 @@ mod checkpoints;
 mod lease;
 mod link;
 mod options;
+pub(crate) mod password;
 mod rows;
 mod schema;
 mod server;

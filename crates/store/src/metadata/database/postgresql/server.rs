@@ -1,5 +1,6 @@
 //! Where the PostgreSQL server is, sessions on it, and what its errors mean here.
 
+use super::password;
 use crate::metadata::database::{DatabaseError, PUT_BACK};
 use postgres::config::{Host, TargetSessionAttrs};
 use postgres::error::SqlState;
@@ -16,8 +17,6 @@ const CONNECT: Duration = Duration::from_secs(3);
 const PATIENCE: Duration = Duration::from_secs(25);
 /// A link is given up when what was sent on it is not acknowledged for so long.
 const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
-/// Where a password may stand that is not in the address.
-const PASSWORD_VARIABLE: &str = "PGPASSWORD";
 /// What every session begins with. Keys are the only index, and what the planner knows of the tables is often old: it is to use it. That makes
 /// plans look expensive, and compiling each would take a millisecond.
 const SETTINGS: &str = "SET default_transaction_isolation = 'serializable'; SET synchronous_commit = off; SET client_min_messages = warning; \
@@ -53,6 +52,16 @@ pub(super) enum Trouble {
 }
 
 impl Server {
+    /// The server of a store: at this address, with the password that it has or that is found elsewhere ([`password`]).
+    ///
+    /// # Errors
+    /// As [`Server::parse`]; where a file with passwords can be read by others.
+    pub(crate) fn of_store(address: &str, store_toml: &Path) -> crate::error::Result<Server> {
+        let mut server = Server::parse(address)?;
+        password::find(&mut server.config, Some(store_toml))?;
+        Ok(server)
+    }
+
     /// What `postgresql://…` means.
     ///
     /// # Errors
@@ -66,11 +75,6 @@ impl Server {
         })?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host_path("/var/run/postgresql");
-        }
-        if config.get_password().is_none()
-            && let Some(password) = std::env::var_os(PASSWORD_VARIABLE)
-        {
-            config.password(std::os::unix::ffi::OsStrExt::as_bytes(password.as_os_str()));
         }
         if config.get_hosts().len() > 1 && config.get_target_session_attrs() == TargetSessionAttrs::Any {
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
