@@ -54,38 +54,75 @@ impl Refusal {
         self
     }
 
+    /// For a name: in a directory that is not there any more there is none, as on any file system.
+    #[must_use]
+    pub(crate) fn of_name(mut self) -> Refusal {
+        if self.is_gone() {
+            (self.errno, self.cause) = (libc::ENOENT, None);
+        }
+        self
+    }
+
     /// Whether there is no such file, any more or yet.
     pub(crate) fn is_gone(&self) -> bool {
-        self.errno == libc::ENOENT || self.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Stale && cause.server().is_none())
+        self.errno == libc::ENOENT || self.cause.as_ref().is_some_and(|cause| cause.kind() == ErrorKind::Stale)
     }
 }
 
-/// The errno that a program sees for each kind of error. Those that are about servers and messages, which no program knows
-/// of, are all EIO, and the log says more.
-pub(crate) fn errno(kind: ErrorKind) -> i32 {
+/// The errno that a program sees for each kind of error, and the kernel for what it asks by itself. What is about servers and messages,
+/// which no program knows of, is EIO, and the log says more. `docs/MOUNT.md` has the same table.
+///
+/// What is gone ([`ErrorKind::Stale`]) has another errno where a name was asked for: [`Refusal::of_name`].
+pub(crate) const fn errno(kind: ErrorKind) -> i32 {
     use ErrorKind as K;
     match kind {
-        K::Lost
-        | K::Absent
-        | K::Protocol
-        | K::Version
+        K::NotFound => libc::ENOENT,
+        K::Stale => libc::ESTALE,
+        K::Exists => libc::EEXIST,
+        K::NotDirectory => libc::ENOTDIR,
+        K::IsDirectory => libc::EISDIR,
+        K::NotEmpty => libc::ENOTEMPTY,
+        K::LinkLoop => libc::ELOOP,
+        K::TooManyLinks => libc::EMLINK,
+        K::CrossLot => libc::EXDEV,
+        K::NameTooLong => libc::ENAMETOOLONG,
+        K::NoAttribute => libc::ENODATA,
+        K::TooLong => libc::E2BIG,
+        K::TooLarge => libc::EFBIG,
+        K::NoSpace => libc::ENOSPC,
+        K::Quota => libc::EDQUOT,
+        K::Access => libc::EACCES,
+        K::NotPermitted => libc::EPERM,
+        K::Busy => libc::EBUSY,
+        K::WouldBlock => libc::EAGAIN,
+        K::Deadlock => libc::EDEADLK,
+        K::Cancelled => libc::EINTR,
+        K::Invalid => libc::EINVAL,
+        K::Unsupported => libc::EOPNOTSUPP,
+        K::Io
+        | K::Lost
         | K::Corrupt
+        | K::Restarted
+        | K::SourceChanged
+        | K::Absent
         | K::TimedOut
         | K::Refused
         | K::Reset
-        | K::Stale
-        | K::SourceChanged
         | K::AddressInUse
-        | K::TooMany => libc::EIO,
-        K::Cancelled => libc::EINTR,
-        other => other.errno(),
+        | K::TooMany
+        | K::Protocol
+        | K::Version
+        | K::Encrypted => libc::EIO,
     }
 }
+
+/// Errnos that have more than one cause, which the log names; the last is what is gone, until it is known how it was asked for.
+const LOGGED: [i32; 5] = [libc::EIO, libc::EINVAL, libc::EDQUOT, libc::EPERM, libc::ESTALE];
 
 impl From<Error> for Refusal {
     fn from(error: Error) -> Refusal {
         let errno = errno(error.kind());
-        Refusal { errno, cause: [libc::EIO, libc::EINVAL, libc::EDQUOT].contains(&errno).then_some(error) }
+        Refusal { errno, cause: LOGGED.contains(&errno).then_some(error) }
     }
 }
 
@@ -103,11 +140,61 @@ mod tests {
         assert_eq!(refusal.cause.unwrap().server(), Some("io2"));
         let refusal = Refusal::from(Error::new(ErrorKind::Quota, "lot `run` is used up"));
         assert_eq!((refusal.errno, refusal.cause.is_some()), (libc::EDQUOT, true), "which lot, the log says");
-        assert_eq!([ErrorKind::CrossLot, ErrorKind::Access, ErrorKind::NoSpace].map(errno), [libc::EXDEV, libc::EACCES, libc::ENOSPC]);
-        let refusal = Refusal::from(Error::new(ErrorKind::NotFound, "no such file"));
-        assert_eq!((refusal.errno, refusal.cause.is_none()), (libc::ENOENT, true));
-        assert_eq!(refusal.of_known_file().errno, libc::ESTALE);
-        let refusal = Refusal::from(Error::new(ErrorKind::Stale, "it is gone"));
-        assert_eq!((refusal.errno, refusal.of_known_file().errno), (libc::EIO, libc::ESTALE));
+        let refusal = Refusal::from(Error::new(ErrorKind::Restarted, "started anew").at_server("io2"));
+        assert_eq!((refusal.errno, refusal.clone().of_name().errno, refusal.of_known_file().errno), (libc::EIO, libc::EIO, libc::EIO));
+    }
+
+    #[test]
+    fn what_is_gone_is_no_name_in_a_directory_and_a_stale_file_whichever_server_says_so() {
+        let gone = [Error::new(ErrorKind::Stale, "it was removed"), Error::new(ErrorKind::NotFound, "no such file")];
+        for error in gone.iter().cloned().chain(gone.iter().map(|error| error.clone().at_server("metadata"))) {
+            let refusal = Refusal::from(error);
+            assert_eq!(refusal.clone().of_known_file().errno, libc::ESTALE);
+            let name = refusal.of_name();
+            assert_eq!((name.errno, name.cause.is_none()), (libc::ENOENT, true));
+        }
+        assert_eq!(Refusal::plain(libc::ESTALE).of_name().errno, libc::ESTALE, "the kernel is to look again");
+    }
+
+    /// The name of a constant of the C library, as the manual has it.
+    fn named(errno: i32) -> String {
+        let names = [
+            ("ENOENT", libc::ENOENT),
+            ("ESTALE", libc::ESTALE),
+            ("EEXIST", libc::EEXIST),
+            ("ENOTDIR", libc::ENOTDIR),
+            ("EISDIR", libc::EISDIR),
+            ("ENOTEMPTY", libc::ENOTEMPTY),
+            ("ELOOP", libc::ELOOP),
+            ("EMLINK", libc::EMLINK),
+            ("EXDEV", libc::EXDEV),
+            ("ENAMETOOLONG", libc::ENAMETOOLONG),
+            ("ENODATA", libc::ENODATA),
+            ("E2BIG", libc::E2BIG),
+            ("EFBIG", libc::EFBIG),
+            ("ENOSPC", libc::ENOSPC),
+            ("EDQUOT", libc::EDQUOT),
+            ("EACCES", libc::EACCES),
+            ("EPERM", libc::EPERM),
+            ("EBUSY", libc::EBUSY),
+            ("EAGAIN", libc::EAGAIN),
+            ("EDEADLK", libc::EDEADLK),
+            ("EINTR", libc::EINTR),
+            ("EINVAL", libc::EINVAL),
+            ("EOPNOTSUPP", libc::EOPNOTSUPP),
+            ("EIO", libc::EIO),
+        ];
+        names.iter().find(|(_, number)| *number == errno).map_or_else(|| format!("{errno}"), |(name, _)| (*name).to_owned())
+    }
+
+    #[test]
+    fn the_manual_has_the_errno_of_every_kind_of_error() {
+        let manual = include_str!("../../../docs/MOUNT.md");
+        let table = manual.split("\n## Errors\n").nth(1).and_then(|rest| rest.split("\n## ").next()).expect("a section on errors");
+        for kind in ErrorKind::ALL {
+            let row = table.lines().find(|row| row.contains(&format!("`{kind:?}`"))).unwrap_or_else(|| panic!("no row for {kind:?}"));
+            let errno = named(errno(*kind));
+            assert!(row.starts_with(&format!("| {errno} ")), "{kind:?} is {errno}: {row}");
+        }
     }
 }

@@ -184,7 +184,8 @@ impl FileSystem {
 
     /// A refusal whose errno does not say enough goes to the log.
     pub(crate) fn log_refusal(&self, what: &str, refusal: &Refusal) {
-        if let Some(cause) = &refusal.cause {
+        // That something is gone is said by its errno.
+        if let Some(cause) = refusal.cause.as_ref().filter(|cause| cause.kind() != thalweg_store::ErrorKind::Stale) {
             self.log.line(format_args!("{what}: {cause}"));
         }
     }

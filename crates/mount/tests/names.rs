@@ -126,7 +126,6 @@ fn special_files_are_what_they_were_made_as() {
     assert!(kind("pipe").file_type().is_fifo() && kind("socket").file_type().is_socket() && kind("plain").is_file());
     assert!(kind("null").file_type().is_char_device());
     assert_eq!(kind("null").rdev(), rustix::fs::makedev(1, 3));
-    fs::write(m.at("null"), "gone").unwrap();
     let pipe = m.at("pipe");
     let writer = std::thread::spawn(move || fs::write(pipe, "through the pipe").unwrap());
     assert_eq!(fs::read_to_string(m.at("pipe")).unwrap(), "through the pipe");
@@ -209,6 +208,66 @@ fn a_removed_directory_is_still_a_directory_to_those_who_have_it_open() {
         assert!(known.is_dir());
     }
     assert_eq!(fs::metadata(a.at("d")).unwrap_err().kind(), std::io::ErrorKind::NotFound);
+}
+
+#[test]
+fn names_in_a_directory_that_another_client_removed_are_not_there_and_files_of_it_are_stale() {
+    needs_mounts!();
+    use rustix::io::Errno;
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::DIRECTORY;
+    for round in 0..3 {
+        fs::create_dir_all(a.at("d/sub")).unwrap();
+        fs::write(a.at("d/f"), "x").unwrap();
+        let d = rustix::fs::open(a.at("d"), flags, Mode::empty()).unwrap();
+        let file = File::open(a.at("d/f")).unwrap();
+        let mode = Mode::from_raw_mode(0o700);
+        fs::remove_dir_all(b.at("d")).unwrap();
+        let made = rustix::fs::OFlags::WRONLY | rustix::fs::OFlags::CREATE;
+        let refused = [
+            ("openat", rustix::fs::openat(&d, "f", rustix::fs::OFlags::RDONLY, mode).map(drop)),
+            ("openat, made", rustix::fs::openat(&d, "g", made, mode).map(drop)),
+            ("mkdirat", rustix::fs::mkdirat(&d, "g", mode)),
+            ("mknodat", rustix::fs::mknodat(&d, "g", FileType::Fifo, mode, 0)),
+            ("symlinkat", rustix::fs::symlinkat("x", &d, "g")),
+            (
+                "linkat",
+                rustix::fs::linkat(CWD, a.path(), &d, "g", AtFlags::empty()).map_err(|e| if e == Errno::PERM { Errno::NOENT } else { e }),
+            ),
+            ("statat", rustix::fs::statat(&d, "f", AtFlags::SYMLINK_NOFOLLOW).map(drop)),
+            ("unlinkat", rustix::fs::unlinkat(&d, "f", AtFlags::empty())),
+            ("unlinkat, a directory", rustix::fs::unlinkat(&d, "sub", AtFlags::REMOVEDIR)),
+            ("renameat", rustix::fs::renameat(&d, "f", CWD, a.at("elsewhere"))),
+            ("rmdir", rustix::fs::rmdir(a.at("d"))),
+        ];
+        for (what, refused) in refused {
+            assert_eq!(refused, Err(Errno::NOENT), "{what}, round {round}");
+        }
+        let listed: Vec<_> = rustix::fs::Dir::read_from(&d).unwrap().collect();
+        assert!(listed.iter().all(|entry| matches!(entry, Ok(_) | Err(Errno::NOENT))), "{listed:?}");
+        // What is open is read to its end.
+        assert_eq!(file.metadata().unwrap().len(), 1);
+    }
+}
+
+#[test]
+fn rm_rf_beside_another_client_that_removes_the_same_tree_succeeds() {
+    needs_mounts!();
+    let stand = Stand::new(2);
+    let (a, b) = (stand.mount("a"), stand.mount("b"));
+    for round in 0..10 {
+        for at in 0..60 {
+            fs::create_dir_all(a.at(&format!("t/{}/{at}", at % 6))).unwrap();
+            fs::write(a.at(&format!("t/{}/{at}/f", at % 6)), "").unwrap();
+        }
+        let remove = |m: &stand::Mounted| std::process::Command::new("rm").arg("-rf").arg(m.at("t")).output().unwrap();
+        let both = std::thread::scope(|scope| [&a, &b].map(|m| scope.spawn(move || remove(m))).map(|rm| rm.join().unwrap()));
+        for rm in both {
+            assert!(rm.status.success(), "round {round}: {}", String::from_utf8_lossy(&rm.stderr));
+        }
+        assert!(!a.at("t").exists() && !b.at("t").exists());
+    }
 }
 
 #[test]

@@ -14,6 +14,9 @@ macro_rules! kinds {
         pub enum ErrorKind { $($(#[$doc])* $name),+ }
 
         impl ErrorKind {
+            /// All there are.
+            pub const ALL: &[ErrorKind] = &[$(ErrorKind::$name),+];
+
             /// The errno.
             pub const fn errno(self) -> i32 {
                 match self { $(ErrorKind::$name => $errno),+ }
@@ -74,8 +77,10 @@ kinds! {
     Refused = libc::ECONNREFUSED,
     /// The peer closed the connection.
     Reset = libc::ECONNRESET,
-    /// The server restarted and may have lost what was not synced; or a handle of something that is gone.
+    /// A handle of something that is gone.
     Stale = libc::ESTALE,
+    /// A server was started again meanwhile: what was not synced, or what was locked, may be lost.
+    Restarted = libc::ENOTRECOVERABLE,
     /// Stopped on request.
     Cancelled = libc::ECANCELED,
     /// Not offered here.
@@ -86,7 +91,7 @@ kinds! {
     SourceChanged = libc::EREMCHG,
     /// An address is in use.
     AddressInUse = libc::EADDRINUSE,
-    /// Not possible for a thing of this kind, for any caller.
+    /// Not possible for a thing of this kind; or a privilege, which the caller's credential does not store.
     NotPermitted = libc::EPERM,
     /// A lock is held by another, and nobody wants to wait.
     WouldBlock = libc::EAGAIN,

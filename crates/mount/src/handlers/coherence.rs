@@ -64,7 +64,7 @@ impl FileSystem {
             match self.names.stat(&mut w.tracer, &place) {
                 Ok(attributes) if attributes.id == inode.id => {}
                 Ok(_) => return Err(stale(Refusal::plain(libc::ESTALE))),
-                Err(error) => return Err(stale(error.into())),
+                Err(error) => return Err(stale(Refusal::from(error).of_known_file())),
             }
         }
         match ask(&mut w.tracer, &last) {

@@ -53,6 +53,50 @@ impl Grants {
     }
 }
 
+/// Whether a name in a directory is asked for: where that directory is gone, there is none.
+fn is_of_name(operation: &Operation<'_>) -> bool {
+    use Operation as O;
+    match operation {
+        O::Lookup { .. }
+        | O::Symlink { .. }
+        | O::MakeNode { .. }
+        | O::MakeDirectory { .. }
+        | O::Unlink { .. }
+        | O::RemoveDirectory { .. }
+        | O::Rename { .. }
+        | O::Link { .. }
+        | O::Create { .. }
+        | O::ReadDirectory { .. } => true,
+        O::Forget { .. }
+        | O::GetAttributes { .. }
+        | O::SetAttributes(_)
+        | O::ReadLink
+        | O::Open { .. }
+        | O::Read { .. }
+        | O::Write { .. }
+        | O::Flush { .. }
+        | O::Release { .. }
+        | O::Sync { .. }
+        | O::Allocate { .. }
+        | O::Seek { .. }
+        | O::CopyRange(_)
+        | O::OpenDirectory
+        | O::ReleaseDirectory { .. }
+        | O::SyncDirectory
+        | O::SyncFileSystem
+        | O::Statfs
+        | O::SetExtended { .. }
+        | O::GetExtended { .. }
+        | O::ListExtended { .. }
+        | O::RemoveExtended { .. }
+        | O::TestLock(_)
+        | O::Lock(_)
+        | O::Interrupt { .. }
+        | O::Init { .. }
+        | O::Destroy => false,
+    }
+}
+
 impl FileSystem {
     /// The kernel did not take an answer, which is in the worker's `out`: what it grants is as if it had been given back.
     pub(crate) fn take_back(&self, w: &mut Worker, inode: u64, grants: Grants) {
@@ -83,7 +127,9 @@ impl FileSystem {
             // Its program has gone on: a program that looks meanwhile must not get the time before it was written.
             self.local_changes.note(&touched, |inode| self.table.id(inode));
         }
+        let of_name = is_of_name(&asked);
         let answer = self.answer(w, header, asked, under_way);
+        let answer = answer.map_err(|refusal| if of_name { refusal.of_name() } else { refusal });
         if operation.gave_up() {
             self.timed_out_calls.gave_up(header.pid, began);
         }

@@ -10,7 +10,7 @@
 //! ([`crate::inodes::local_changes`]), or of one whose I/O servers do not answer: those are listed without attributes, and a program that
 //! wants them takes a request of its own.
 
-use crate::errors::{Answered, Refusal};
+use crate::errors::Answered;
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply::{self, Name};
 use crate::handles::directories::Reading;
@@ -135,17 +135,16 @@ impl FileSystem {
     /// Takes more from the walk, which begins if there is none: after what was listed last.
     fn bring(&self, w: &mut Worker, reading: &mut Reading) -> Answered<()> {
         let Some(walk) = &mut reading.walk else { return Ok(()) };
-        let batch = walk.next_batch(&mut w.tracer, BATCH).map_err(|e| Refusal::from(e).of_known_file());
-        match batch {
+        match walk.next_batch(&mut w.tracer, BATCH) {
             Ok(batch) => {
                 batch.iter().for_each(|entry| self.breaker.failed_entry(entry));
                 reading.came.extend(batch);
                 Ok(())
             }
-            Err(refusal) => {
+            Err(error) => {
                 // The next question begins a walk of its own, from where this one ended.
                 reading.walk = None;
-                Err(refusal)
+                Err(error.into())
             }
         }
     }

@@ -112,7 +112,7 @@ impl DataClient {
     /// When the map does not know the target.
     pub fn server_of(&self, target: TargetId) -> Result<usize> {
         let entry = self.map.target(target).map(|(entry, _)| entry.server as usize);
-        entry.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("target {target} is not in the store's map")))
+        entry.ok_or_else(|| Error::new(ErrorKind::Absent, format!("target {target} is not in the store's map")))
     }
 
     /// A file's datafiles by server, each with its place in the file.

@@ -32,7 +32,7 @@ impl Seen {
 
 fn lost(name: &str) -> Error {
     let problem = "started anew since it took unsynced bytes of this file: they may be lost; write the file again";
-    Error::new(ErrorKind::Stale, problem).at_server(name)
+    Error::new(ErrorKind::Restarted, problem).at_server(name)
 }
 
 impl Verifiers {
@@ -102,7 +102,7 @@ mod tests {
         seen.note(0, "io0", A);
         let before = seen.begin_sync();
         let error = seen.synced(&before, &[(0, B)], name).unwrap_err();
-        assert_eq!((error.kind(), error.server()), (ErrorKind::Stale, Some("io0")));
+        assert_eq!((error.kind(), error.server()), (ErrorKind::Restarted, Some("io0")));
         let before = seen.begin_sync();
         seen.synced(&before, &[(0, B)], name).unwrap();
     }

@@ -72,7 +72,7 @@ impl IoServer {
     fn target_of(&self, target: TargetId) -> Result<&Target> {
         self.targets.get(&target).ok_or_else(|| {
             let here: Vec<_> = self.targets.keys().map(|t| t.0).collect();
-            Error::new(ErrorKind::NotFound, format!("target {target} is not here: targets {here:?} are"))
+            Error::new(ErrorKind::Absent, format!("target {target} is not here: targets {here:?} are"))
         })
     }
 

@@ -344,7 +344,7 @@ impl MetadataClient {
         *self.inner.unsynced.lock() = None;
         if before.is_some() && before != boot_id {
             return Err(Error::new(
-                ErrorKind::Stale,
+                ErrorKind::Restarted,
                 "the metadata service's machine was restarted: names changed since the last sync may be lost, look at them",
             ));
         }

@@ -176,7 +176,7 @@ impl LockClient {
     ///
     /// # Errors
     /// [`ErrorKind::WouldBlock`] and [`ErrorKind::Cancelled`] as `wait` says; [`ErrorKind::Deadlock`] for a record lock that
-    /// would wait for itself; [`ErrorKind::Stale`] when locks of this file were lost; [`ErrorKind::TooMany`]; the
+    /// would wait for itself; [`ErrorKind::Restarted`] when locks of this file were lost; [`ErrorKind::TooMany`]; the
     /// connection's.
     pub fn lock(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
         self.check(request.range.file)?;
@@ -198,7 +198,7 @@ impl LockClient {
     /// Frees what its owner holds of a range. A service that is away is no error: the locks end with the connection.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when what was held of the file was lost before; [`ErrorKind::TooMany`] when a lock would be
+    /// [`ErrorKind::Restarted`] when what was held of the file was lost before; [`ErrorKind::TooMany`] when a lock would be
     /// divided and there are too many.
     pub fn unlock(&self, tracer: &mut Tracer, range: &LockRange) -> Result<()> {
         let inner = &self.inner;
@@ -217,7 +217,7 @@ impl LockClient {
     /// Frees all that an owner holds of a file, in both spaces of programs.
     ///
     /// # Errors
-    /// As [`LockClient::unlock`], without [`ErrorKind::Stale`].
+    /// As [`LockClient::unlock`], without [`ErrorKind::Restarted`].
     pub fn unlock_all(&self, tracer: &mut Tracer, file: FileId, owner: u64) -> Result<()> {
         let inner = &self.inner;
         inner.state.lock().lost.remove(&(file, owner));
@@ -229,7 +229,7 @@ impl LockClient {
     /// Who is in the way of a lock, if anybody.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] when locks of this file were lost; the connection's.
+    /// [`ErrorKind::Restarted`] when locks of this file were lost; the connection's.
     pub fn test(&self, tracer: &mut Tracer, request: &LockRequest) -> Result<Option<HeldLock>> {
         self.check(request.range.file)?;
         match self.inner.ask(tracer, LockOperation::Test { request: *request })? {
@@ -241,7 +241,7 @@ impl LockClient {
     /// Whether locks of this file were lost, without asking anybody.
     ///
     /// # Errors
-    /// [`ErrorKind::Stale`] if so, until their owners have freed them.
+    /// [`ErrorKind::Restarted`] if so, until their owners have freed them.
     pub fn check(&self, file: FileId) -> Result<()> {
         let state = self.inner.state.lock();
         if !state.lost.is_empty() && state.lost.iter().any(|(of, _)| *of == file) {
@@ -254,7 +254,7 @@ impl LockClient {
     /// writes there.
     ///
     /// # Errors
-    /// `work`'s; [`ErrorKind::Stale`] when the turn was lost meanwhile, so that what was written may overlap another's; the
+    /// `work`'s; [`ErrorKind::Restarted`] when the turn was lost meanwhile, so that what was written may overlap another's; the
     /// connection's.
     pub fn append<T>(&self, tracer: &mut Tracer, file: FileId, work: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
         let owner = self.inner.next.fetch_add(1, Ordering::Relaxed);
@@ -266,7 +266,7 @@ impl LockClient {
         let kept = turn.end(tracer)?;
         if done.is_ok() && !kept {
             return Err(Error::new(
-                ErrorKind::Stale,
+                ErrorKind::Restarted,
                 "the metadata service went away during an append: what others appended may overlap it",
             ));
         }
@@ -302,7 +302,7 @@ impl Drop for OwnTurn<'_> {
 }
 
 fn lost_error() -> Error {
-    Error::new(ErrorKind::Stale, "locks of this file were lost while the metadata service was away: close it and lock it again")
+    Error::new(ErrorKind::Restarted, "locks of this file were lost while the metadata service was away: close it and lock it again")
 }
 
 impl Inner {

@@ -369,7 +369,7 @@ fn bytes_that_a_restart_may_have_lost_are_reported_once() {
     servers.stop(1);
     servers.start(1, directory.path());
     let error = file.sync(&mut off()).unwrap_err();
-    assert_eq!((error.kind(), error.server(), error.file()), (ErrorKind::Stale, Some("io1"), Some("/file1")), "{error}");
+    assert_eq!((error.kind(), error.server(), error.file()), (ErrorKind::Restarted, Some("io1"), Some("/file1")), "{error}");
     file.sync(&mut off()).unwrap();
     // Restarted between two writes: the next flush reports it, since the second answer shows it.
     write(0);
@@ -377,7 +377,7 @@ fn bytes_that_a_restart_may_have_lost_are_reported_once() {
     servers.stop(0);
     servers.start(0, directory.path());
     write(1 << 20);
-    assert_eq!(file.flush(&mut off()).unwrap_err().kind(), ErrorKind::Stale);
+    assert_eq!(file.flush(&mut off()).unwrap_err().kind(), ErrorKind::Restarted);
     file.flush(&mut off()).unwrap();
     file.sync(&mut off()).unwrap();
     // Restarted after a sync: nothing is lost, and nothing is reported.
@@ -504,7 +504,7 @@ fn survive(history: &[Happening]) {
             }
         }
         if let Some(error) = reported {
-            assert_eq!(error.kind(), ErrorKind::Stale, "{error}");
+            assert_eq!(error.kind(), ErrorKind::Restarted, "{error}");
             // Reported: what is there now is what there is, and of that, what was synced and not changed since is as it was.
             file.settle(&mut off());
             let mut all = vec![0; model.len()];

@@ -304,7 +304,7 @@ fn bytes_damaged_once_are_asked_for_again_and_damaged_twice_are_an_error() {
 fn a_server_that_started_anew_during_a_copy_is_an_error_and_never_silence() {
     let (_server, store) = damaging(0);
     let error = run(&into(&store, Source::Memory(8 << 20)), &Quiet).unwrap_err();
-    assert_eq!((error.kind(), error.server(), error.file()), (ErrorKind::Stale, Some("io0"), Some("/big")), "{error}");
+    assert_eq!((error.kind(), error.server(), error.file()), (ErrorKind::Restarted, Some("io0"), Some("/big")), "{error}");
     let file = store.create("/y", 0o644, Existing::Refuse, &LayoutChoice::default()).unwrap();
     let (_server, store) = damaging(0);
     drop(file);
@@ -460,7 +460,7 @@ fn claims_past_a_file_a_batch_or_a_target_are_refused_by_name() {
         (IoRequest::Read { datafile: here, offset: 0, length: 1 << 40 }, ErrorKind::Invalid, "1099511627776"),
         (IoRequest::Truncate { datafiles: vec![(here, 1 << 63)] }, ErrorKind::TooLarge, "largest file"),
         (IoRequest::Glimpse { datafiles: vec![here; 5000] }, ErrorKind::Invalid, "5000 datafiles"),
-        (IoRequest::Glimpse { datafiles: vec![DatafileId { target: TargetId(5), ..here }] }, ErrorKind::NotFound, "target 5 is not here"),
+        (IoRequest::Glimpse { datafiles: vec![DatafileId { target: TargetId(5), ..here }] }, ErrorKind::Absent, "target 5 is not here"),
     ];
     for (request, kind, text) in cases {
         let error = connection.call::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request).unwrap_err();

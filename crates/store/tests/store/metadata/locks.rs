@@ -244,12 +244,12 @@ fn a_lock_that_another_may_have_had_meanwhile_is_lost_and_that_is_said() {
     other.lock(&mut off(), &flock(1, Exclusive), Wait::Until(&Cancel::new())).unwrap();
     other.unlock_all(&mut off(), FILE, 1).unwrap();
     eventually("the loss", || cut_off.check(FILE).is_err());
-    assert_eq!(refused(cut_off.lock(&mut off(), &record(1, Exclusive, 50, 60), Wait::No)), ErrorKind::Stale);
-    assert_eq!(refused(cut_off.unlock(&mut off(), &record(2, Exclusive, 0, 4).range)), ErrorKind::Stale);
+    assert_eq!(refused(cut_off.lock(&mut off(), &record(1, Exclusive, 50, 60), Wait::No)), ErrorKind::Restarted);
+    assert_eq!(refused(cut_off.unlock(&mut off(), &record(2, Exclusive, 0, 4).range)), ErrorKind::Restarted);
     cut_off.check(FileId(78)).unwrap();
     // Who has closed it begins anew.
     cut_off.unlock_all(&mut off(), FILE, 1).unwrap();
-    assert_eq!(cut_off.check(FILE).unwrap_err().kind(), ErrorKind::Stale, "another owner has not");
+    assert_eq!(cut_off.check(FILE).unwrap_err().kind(), ErrorKind::Restarted, "another owner has not");
     cut_off.unlock_all(&mut off(), FILE, 2).unwrap();
     cut_off.lock(&mut off(), &flock(1, Exclusive), Wait::No).unwrap();
 }

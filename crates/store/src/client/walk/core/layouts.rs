@@ -49,7 +49,7 @@ impl Layouts {
         let made = Layout::new(&layout.spec, Some(many), many).map_err(|e| Error::new(ErrorKind::Invalid, e.to_string()))?;
         let server = |target: &TargetId| match self.servers.get(&target.0) {
             Some(server) => Ok((*target, *server)),
-            None => Err(Error::new(ErrorKind::NotFound, format!("target {target} is not in the store's map"))),
+            None => Err(Error::new(ErrorKind::Absent, format!("target {target} is not in the store's map"))),
         };
         let targets = layout.targets.iter().map(server).collect::<Result<_>>()?;
         let placed = Arc::new(Placed { layout: made, targets, lot: layout.lot });
