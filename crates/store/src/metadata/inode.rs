@@ -110,6 +110,20 @@ pub(crate) enum Node {
     BlockDevice(u32),
 }
 
+impl Node {
+    pub(crate) fn kind(&self) -> FileKind {
+        match self {
+            Node::File(_) => FileKind::File,
+            Node::Directory { .. } => FileKind::Directory,
+            Node::Symlink(_) => FileKind::Symlink,
+            Node::Fifo => FileKind::Fifo,
+            Node::Socket => FileKind::Socket,
+            Node::CharacterDevice(_) => FileKind::CharacterDevice,
+            Node::BlockDevice(_) => FileKind::BlockDevice,
+        }
+    }
+}
+
 impl From<NewNode> for Node {
     fn from(new: NewNode) -> Node {
         match new {
@@ -259,15 +273,7 @@ impl Inode {
     }
 
     pub(crate) fn kind(&self) -> FileKind {
-        match self.node {
-            Node::File(_) => FileKind::File,
-            Node::Directory { .. } => FileKind::Directory,
-            Node::Symlink(_) => FileKind::Symlink,
-            Node::Fifo => FileKind::Fifo,
-            Node::Socket => FileKind::Socket,
-            Node::CharacterDevice(_) => FileKind::CharacterDevice,
-            Node::BlockDevice(_) => FileKind::BlockDevice,
-        }
+        self.node.kind()
     }
 
     /// The lot that a file is in, or what is made in a directory.

@@ -106,7 +106,7 @@ impl Caller<'_> {
             let id = find(t, place)?;
             let mut changed = inode(t, id)?;
             self.may_use(t, changed.lot())?;
-            apply(&mut changed, set, self.now_ns())?;
+            self.apply(t, id, &mut changed, set, self.now_ns())?;
             put_inode(t, id, &changed);
             Ok(changed.attributes(id))
         };
@@ -141,6 +141,8 @@ impl Caller<'_> {
                 let mut changed = inode(t, id)?;
                 let layout = file_layout(&changed)?;
                 self.may_use(t, layout.lot)?;
+                let layout = layout.clone();
+                self.disarm_in(t, id, &mut changed)?;
                 // A file without names keeps its promise of being removed: the truncation's end renews it.
                 let pending = t.get(Table::Intents, &id_key(id))?;
                 let pending = pending.map(|v| decode_intent(&id_key(id), &v)).transpose()?;
@@ -177,6 +179,7 @@ impl Caller<'_> {
         let mut change = || {
             let mut changed = inode(t, id)?;
             self.may_use(t, file_layout(&changed)?.lot)?;
+            self.disarm_in(t, id, &mut changed)?;
             changed.modified(self.now_ns());
             changed.written = Some(Written { size_bytes, change: changed.change });
             put_inode(t, id, &changed);
@@ -196,6 +199,7 @@ impl Caller<'_> {
                 let mut changed = inode(t, id)?;
                 let many = file_layout(&changed)?.targets.len();
                 self.may_use(t, changed.lot())?;
+                self.disarm_in(t, id, &mut changed)?;
                 if lost.ranges().iter().any(|range| range.index as usize >= many) {
                     return Err(Error::new(ErrorKind::Invalid, format!("lost bytes of a datafile that it does not have: it has {many}")));
                 }
@@ -241,6 +245,7 @@ impl Caller<'_> {
             let lot = self.lot_to_stay_in(t, &changed, choice)?;
             let layout = placement::place(choice, None, (&self.map(), lot.as_ref()), node, random)?;
             self.writers.touches(id);
+            self.disarm_in(t, id, &mut changed)?;
             changed.node = Node::File(layout);
             changed.changed(self.now_ns());
             put_inode(t, id, &changed);
@@ -258,6 +263,7 @@ impl Caller<'_> {
             place,
             self.change(watch, |t| {
                 check_extended_name(name)?;
+                self.may_set_extended(name)?;
                 if value.len() > limits::EXTENDED_VALUE_BYTES {
                     let most = limits::EXTENDED_VALUE_BYTES;
                     return Err(Error::new(
@@ -299,6 +305,7 @@ impl Caller<'_> {
             place,
             self.change(watch, |t| {
                 check_extended_name(name)?;
+                self.may_remove_extended(name)?;
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;
                 self.may_use(t, changed.lot())?;

@@ -1,7 +1,8 @@
 //! What brings names into being: directories, files, links, and what else has a name.
 //!
 //! In a directory with the set-group-identifier bit, whatever is made gets the directory's group, and a directory also
-//! the bit: the one rule of ownership that a kernel leaves to its file systems.
+//! the bit: the one rule of ownership that a kernel leaves to its file systems. Which owners and modes a credential may store is in
+//! [`super::privileges`].
 
 use super::caller::Caller;
 use super::draft_rows;
@@ -30,6 +31,7 @@ impl Caller<'_> {
 
     pub(super) fn make_directory_in(&self, t: &mut dyn Transaction, place: &Place, owner: Owner, parents: bool) -> Result<Attributes> {
         let mut make = || {
+            let owner = self.owner_of_new(owner, FileKind::Directory)?;
             let names = split(&place.path)?;
             let mut at = place.from;
             directory_of(t, at)?;
@@ -130,6 +132,7 @@ impl Caller<'_> {
         let map = self.map();
         let random = crate::protocol::common::random_u64();
         let make = || {
+            let owner = self.owner_of_new(owner, FileKind::File)?;
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
@@ -195,6 +198,9 @@ impl Caller<'_> {
             owner.mode = 0o777;
         }
         let mut make = || {
+            self.may_make(node)?;
+            let node = Node::from(node.clone());
+            let owner = self.owner_of_new(owner, node.kind())?;
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
@@ -203,7 +209,7 @@ impl Caller<'_> {
                 return Err(exists());
             }
             let id = self.fresh()?;
-            let made = Inode::new(node.clone().into(), in_directory(&above, owner, false), now_ns);
+            let made = Inode::new(node, in_directory(&above, owner, false), now_ns);
             above.modified(now_ns);
             put_inode(t, parent, &above);
             put_inode(t, id, &made);

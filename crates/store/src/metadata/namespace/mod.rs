@@ -21,6 +21,7 @@ mod create;
 pub(super) mod draft_rows;
 pub(super) mod many;
 pub(super) mod placement;
+mod privileges;
 mod rename;
 #[cfg(test)]
 mod tests;

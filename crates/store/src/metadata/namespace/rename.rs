@@ -55,7 +55,7 @@ impl Caller<'_> {
         if same {
             let mut same = inode(t, moved.id)?;
             if *set != SetAttributes::default() {
-                on(to, apply(&mut same, set, now_ns))?;
+                on(to, self.apply(t, moved.id, &mut same, set, now_ns))?;
                 put_inode(t, moved.id, &same);
             }
             return Ok((same.attributes(moved.id), Removed(None)));
@@ -82,7 +82,7 @@ impl Caller<'_> {
         if let Node::Directory { parent, .. } = &mut inode_moved.node {
             *parent = to_parent;
         }
-        on(to, apply(&mut inode_moved, set, now_ns))?;
+        on(to, self.apply(t, moved.id, &mut inode_moved, set, now_ns))?;
         put_inode(t, moved.id, &inode_moved);
         let crosses = from_parent != to_parent;
         touch_directory(t, from_parent, now_ns, if is_directory && crosses { -1 } else { 0 })?;

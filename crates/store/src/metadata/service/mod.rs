@@ -20,6 +20,8 @@ mod drafts;
 mod openings;
 mod operations;
 #[cfg(test)]
+mod privileges;
+#[cfg(test)]
 mod rights;
 mod session;
 #[cfg(test)]

@@ -127,7 +127,7 @@ impl Openings {
         // Asked when it counts as open: a lot that is reclaimed is found to have an open file, or is found to go.
         let may = namespace.called_by(who).may_open(&Place::of(id), write).map(drop);
         let ready = may.and_then(|()| service.intents.truncate_now(id, watch)).and_then(|()| match write {
-            true => namespace.opened_for_writing(watch, &[id], false),
+            true => namespace.called_by(who).disarm(watch, id).and_then(|()| namespace.opened_for_writing(watch, &[id], false)),
             false => Ok(()),
         });
         if let Err(error) = ready {
@@ -169,7 +169,8 @@ impl Openings {
                 writing.push(*id);
             }
         }
-        if let Err(error) = service.namespace().opened_for_writing(watch, &writing, true) {
+        let ready = writing.iter().try_for_each(|id| names.disarm(watch, *id));
+        if let Err(error) = ready.and_then(|()| service.namespace().opened_for_writing(watch, &writing, true)) {
             reopened.iter().for_each(|(id, _)| service.intents.closed(*id));
             return Err(error);
         }

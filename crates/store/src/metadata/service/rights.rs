@@ -14,13 +14,13 @@ use crate::sync::Mutex;
 use crate::trust::{Identity, Rights};
 use std::sync::Arc;
 
-struct World {
-    service: Arc<MetadataService>,
+pub(super) struct World {
+    pub(super) service: Arc<MetadataService>,
     disks: Arc<Mutex<Disks>>,
 }
 
 impl World {
-    fn new() -> World {
+    pub(super) fn new() -> World {
         let disks: Arc<Mutex<Disks>> = Arc::default();
         let servers = Arc::new(Servers { disks: Arc::clone(&disks), fuse: Arc::new(Fuse::endless()) });
         let namespace = Arc::new(Namespace::open(Arc::new(InMemory::default()), map(), OWNER, &Seen::default()).unwrap());
@@ -28,16 +28,16 @@ impl World {
         World { service: Arc::new(MetadataService::new(namespace, servers, options).unwrap()), disks }
     }
 
-    fn session(&self, who: Identity) -> ClientSession {
+    pub(super) fn session(&self, who: Identity) -> ClientSession {
         ClientSession::new(Arc::clone(&self.service), Arc::new(who))
     }
 }
 
-fn ask(session: &mut ClientSession, operation: Operation) -> Result<MetadataReply> {
+pub(super) fn ask(session: &mut ClientSession, operation: Operation) -> Result<MetadataReply> {
     session.request(MetadataRequest::of(operation), &mut Unwatched)
 }
 
-fn attributes(session: &mut ClientSession, operation: Operation) -> Attributes {
+pub(super) fn attributes(session: &mut ClientSession, operation: Operation) -> Attributes {
     match ask(session, operation).unwrap() {
         MetadataReply::Attributes(attributes) => attributes,
         other => panic!("{other:?}"),
@@ -51,7 +51,7 @@ fn lots(session: &mut ClientSession, operation: LotOperation) -> Result<Vec<LotR
     }
 }
 
-fn make(path: &str, lot: Option<LotId>) -> Operation {
+pub(super) fn make(path: &str, lot: Option<LotId>) -> Operation {
     let layout = LayoutChoice { lot, ..LayoutChoice::default() };
     Operation::MakeFile { place: Place::at(path), owner: OWNER, existing: Existing::Refuse, layout, node: "n".into() }
 }
@@ -61,7 +61,7 @@ fn new_lot(name: &str, for_ns: u64) -> LotOperation {
     LotOperation::Create { name, owner: None, size_bytes, for_ns, elastic: false, least: None, targets }
 }
 
-fn open(path: &str, write: bool) -> Operation {
+pub(super) fn open(path: &str, write: bool) -> Operation {
     Operation::Open { place: Place::at(path), write }
 }
 
