@@ -61,6 +61,31 @@ fn a_mount_is_there_when_the_command_returns_and_written_out_when_it_is_gone() {
 }
 
 #[test]
+fn a_mount_honours_no_privileges_unless_root_asks_for_it_and_df_and_doctor_say_so() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let plain = Mounted::new(&store, &here.path().join("plain"), &[]);
+    let options = |mount: &Mounted| listed(&mount.0).expect("it is mounted").split(' ').nth(3).expect("options").to_owned();
+    assert!(options(&plain).contains("nosuid") && options(&plain).contains("nodev"), "{}", options(&plain));
+    let says = |verb: &[&str], what: &Path| {
+        let said = run(verb).done();
+        said.out.lines().find(|line| line.contains(&format!("{} honours", what.display()))).map(str::to_owned)
+    };
+    let (df, doctor) = (["df", &store.address], ["doctor"]);
+    assert_eq!((says(&df, &plain.0), says(&doctor, &plain.0)), (None, None));
+    let both = Mounted::new(&store, &here.path().join("both"), &["--allow-suid", "--allow-dev"]);
+    assert!(!options(&both).contains("nosuid") && !options(&both).contains("nodev"), "{}", options(&both));
+    for verb in [&df[..], &doctor] {
+        let line = says(verb, &both.0).unwrap_or_else(|| panic!("{verb:?} says nothing of {}", both.0.display()));
+        assert!(line.contains("set-user") && line.contains("device nodes"), "{line}");
+    }
+    both.umount().done();
+    assert_eq!(says(&df, &both.0), None);
+}
+
+#[test]
 fn what_cannot_be_mounted_is_said_with_its_reason() {
     if !can_mount() {
         return;
@@ -195,6 +220,10 @@ fn a_person_without_privilege_mounts_for_nobody_else() {
         command.output_in_time().unwrap().into()
     };
     let credential = credential_of(&store.credential(), PERSON, here.path());
+    for lifted in ["--allow-suid", "--allow-dev"] {
+        let refused = as_person(&program, &["mount", lifted, "--credential", text(&credential), &store.address, text(&at)]);
+        refused.failed(1, &["only root may", "mount without them"]);
+    }
     let mounted = as_person(&program, &["mount", "--credential", text(&credential), &store.address, text(&at)]);
     if mounted.err.contains("/dev/fuse may not be opened") || mounted.err.contains("Operation not permitted") {
         return println!("SKIPPED: a person cannot mount here: {}", mounted.err.trim());

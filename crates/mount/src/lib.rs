@@ -30,7 +30,7 @@ mod options;
 mod session;
 
 pub use errors::{MountError, Result};
-pub use fuse::mounting::{Mounted, mounts, unmount};
+pub use fuse::mounting::{Honours, Mounted, mounts, unmount};
 pub use options::Options;
 pub use session::in_use::{MountState, busy_text, mount_state, namespace_holder};
 pub use session::{Mount, Unmounter};

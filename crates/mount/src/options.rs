@@ -1,5 +1,6 @@
 //! How to mount.
 
+use crate::fuse::mounting::Honours;
 use std::path::PathBuf;
 use std::time::Duration;
 use thalweg_store::protocol::metadata::LayoutChoice;
@@ -26,6 +27,8 @@ pub struct Options {
     pub read_only: bool,
     /// Other users may use it, as far as modes let them.
     pub allow_other: bool,
+    /// What of the store's privileges this machine honours.
+    pub honours: Honours,
     /// How long the kernel relies on names and attributes it has seen.
     pub lifetime: Duration,
     /// The label of this machine.
@@ -59,6 +62,7 @@ impl Options {
             strict: false,
             read_only: false,
             allow_other: rustix::process::geteuid().is_root(),
+            honours: Honours::default(),
             lifetime: LIFETIME,
             node: thalweg_trace::machine::node(),
             credentials: Credentials::default(),

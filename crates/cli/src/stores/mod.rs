@@ -1,6 +1,7 @@
 //! Stores as a command line names them, and the connections to them.
 
 pub(crate) mod emulation;
+pub(crate) mod honoured;
 pub(crate) mod layout_flags;
 pub(crate) mod lots;
 pub(crate) mod operand;

@@ -24,6 +24,41 @@ pub(crate) struct How {
     pub read_only: bool,
     /// Other users than the one who mounts may use it, as far as modes let them.
     pub allow_other: bool,
+    /// What of a store's privileges this machine honours.
+    pub honours: Honours,
+}
+
+/// Privileges in a store that a machine honours where it is mounted: none of them unless root asks for it, whoever mounts. Otherwise anybody who may
+/// write to a store would be root of the machines that mount it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Honours {
+    /// Set-user and set-group bits, and capabilities of files.
+    pub suid: bool,
+    /// Device nodes.
+    pub dev: bool,
+}
+
+impl Honours {
+    /// Of a mount's options, as the kernel lists them.
+    fn listed(options: &[u8]) -> Honours {
+        let has = |name: &[u8]| options.split(|b| *b == b',').any(|option| option == name);
+        Honours { suid: !has(b"nosuid"), dev: !has(b"nodev") }
+    }
+
+    /// Whether there are any.
+    pub fn any(self) -> bool {
+        self.suid || self.dev
+    }
+
+    fn flags(self) -> libc::c_ulong {
+        (if self.suid { 0 } else { libc::MS_NOSUID }) | (if self.dev { 0 } else { libc::MS_NODEV })
+    }
+
+    /// The same for `fusermount3`.
+    fn words(self) -> String {
+        format!("{},{}", if self.suid { "suid" } else { "nosuid" }, if self.dev { "dev" } else { "nodev" })
+    }
 }
 
 /// The device, not mounted yet.
@@ -63,11 +98,7 @@ fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
     if how.allow_other {
         options.push_str(",allow_other");
     }
-    let mut flags = libc::MS_NODEV | libc::MS_NOSUID;
-    if rustix::process::geteuid().is_root() {
-        // A user who may make a device elsewhere may make one here.
-        flags = 0;
-    }
+    let mut flags = how.honours.flags();
     if how.read_only {
         flags |= libc::MS_RDONLY;
     }
@@ -81,7 +112,7 @@ fn by_system_call(at: &Path, how: &How) -> Result<OwnedFd> {
 
 fn by_helper(at: &Path, how: &How) -> Result<OwnedFd> {
     let (ours, theirs) = UnixStream::pair()?;
-    let mut options = format!("fsname={},subtype=thalweg,default_permissions", how.source.replace(',', "\\,"));
+    let mut options = format!("fsname={},subtype=thalweg,default_permissions,{}", how.source.replace(',', "\\,"), how.honours.words());
     if how.allow_other {
         options.push_str(",allow_other");
     }
@@ -170,6 +201,7 @@ pub struct Mounted {
     pub source: String,
     /// `MAJOR:MINOR`: its name among the kernel's devices.
     pub device: String,
+    pub honours: Honours,
 }
 
 /// All mounts of ours that this process sees, oldest first.
@@ -190,6 +222,7 @@ fn mounted(line: &[u8]) -> Option<Mounted> {
         device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
         at: PathBuf::from(OsStr::from_bytes(&unescaped(fields.get(4)?))),
         source: String::from_utf8_lossy(&unescaped(fields.get(dash + 2)?)).into_owned(),
+        honours: Honours::listed(fields.get(5)?),
     })
 }
 
@@ -225,7 +258,12 @@ mod tests {
     #[test]
     fn mounts_are_known_from_their_type_and_their_names_read_back() {
         let line = b"36 35 0:52 / /mnt/a\\040b rw,nosuid shared:1 - fuse.thalweg thal://127.0.0.1:7400/d rw,user_id=0";
-        let expected = Mounted { at: PathBuf::from("/mnt/a b"), source: "thal://127.0.0.1:7400/d".into(), device: "0:52".into() };
+        let expected = Mounted {
+            at: PathBuf::from("/mnt/a b"),
+            source: "thal://127.0.0.1:7400/d".into(),
+            device: "0:52".into(),
+            honours: Honours { suid: false, dev: true },
+        };
         assert_eq!(mounted(line), Some(expected));
         assert_eq!(mounted(b"36 35 0:52 / /mnt rw - ext4 /dev/sda rw"), None);
         assert_eq!(mounted(b""), None);

@@ -57,6 +57,7 @@ impl Mount {
     /// The store is not there; the directory of it is not there, or none; the lot is not there, or another owner's; the place to mount on may not be mounted on.
     pub fn start(mut options: Options) -> Result<Mount> {
         let mountpoint = usable(&options.mountpoint)?;
+        may_honour(&options)?;
         let log = Log::new(options.log.as_deref())?;
         let store = reach(&options)?;
         if let Some(lot) = &options.lot {
@@ -144,7 +145,8 @@ fn reach(options: &Options) -> Result<Reached> {
 
 /// Mounts, and agrees with the kernel on what is spoken: how many bytes one write has at most.
 fn mount(mountpoint: &Path, options: &Options) -> std::io::Result<(Arc<Device>, usize)> {
-    let how = How { source: options.source(), read_only: options.read_only, allow_other: options.allow_other };
+    let (source, read_only) = (options.source(), options.read_only);
+    let how = How { source, read_only, allow_other: options.allow_other, honours: options.honours };
     let device = Arc::new(Device::new(mounting::mount(mountpoint, &how)?));
     let write_bytes = shake_hands(&device, options.strict).inspect_err(|_| drop(mounting::unmount(mountpoint, true)))?;
     if let Some(mounted) = mounting::mounts().ok().and_then(|all| all.into_iter().rfind(|m| m.at == mountpoint)) {
@@ -266,6 +268,17 @@ impl Unmounter {
             _ => MountError::at(&self.mountpoint, e),
         })
     }
+}
+
+/// Only root has a machine honour what a store has of privileges.
+fn may_honour(options: &Options) -> Result<()> {
+    if !options.honours.any() || rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    Err(MountError::at(
+        &options.mountpoint,
+        "--allow-suid and --allow-dev: only root may have this machine honour them; mount without them",
+    ))
 }
 
 /// The place to mount on, without links in its path.

@@ -5,6 +5,7 @@
 
 use crate::emulation;
 use crate::failure::Failure;
+use crate::honoured;
 use crate::output;
 use crate::session::IN_CLEAR;
 use serde::Serialize;
@@ -146,6 +147,7 @@ fn findings() -> Vec<Finding> {
         socket_buffer("socket send buffer", "/proc/sys/net/core/wmem_max", "net.core.wmem_max"),
         open_files(),
         namespaces(),
+        mounts(),
         picture_viewer(),
     ]);
     findings
@@ -272,6 +274,16 @@ fn namespaces() -> Finding {
     } else {
         less(name, State::Absent, "ip is missing", "tests of servers with addresses of their own are skipped", "apt-get install iproute2")
     }
+}
+
+/// Whether a mounted store lends rights on this machine.
+fn mounts() -> Finding {
+    let (name, honoured) = ("mounts", honoured::lines(None));
+    if honoured.is_empty() {
+        return good(name, "none honours set-user bits or device nodes of a store");
+    }
+    let costs = "who may write to that store, past lots of its own, may be root of this machine";
+    less(name, State::Limited, honoured.join("; "), costs, "mount it again without --allow-suid and --allow-dev")
 }
 
 fn picture_viewer() -> Finding {

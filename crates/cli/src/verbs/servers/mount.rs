@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use thalweg_mount::{Mount, Options};
+use thalweg_mount::{Honours, Mount, Options};
 use thalweg_store::copy::Controller;
 
 /// Arguments of `thalweg mount`.
@@ -35,6 +35,12 @@ pub(crate) struct Arguments {
     /// Let other users use it, as far as modes allow (always so for root's mounts)
     #[arg(long)]
     allow_other: bool,
+    /// Honour set-user and set-group bits and capabilities of the store's files on this machine. For root; otherwise nobody's are
+    #[arg(long)]
+    allow_suid: bool,
+    /// Honour the store's device nodes on this machine. For root; otherwise none can be opened
+    #[arg(long)]
+    allow_dev: bool,
     /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server
     #[arg(long)]
     estimate_space: bool,
@@ -86,6 +92,7 @@ impl Arguments {
         options.strict = self.strict;
         options.read_only = self.read_only;
         options.allow_other |= self.allow_other;
+        options.honours = Honours { suid: self.allow_suid, dev: self.allow_dev };
         options.estimate_space = self.estimate_space;
         options.node = self.store.node();
         options.credentials = self.store.credentials(&path.store)?;

@@ -4,7 +4,7 @@ use super::lot;
 use crate::lots::{self, Lot};
 use crate::operand::StoreFlags;
 use crate::session::{IN_CLEAR, Session};
-use crate::{emulation, failure::Failure, output};
+use crate::{emulation, failure::Failure, honoured, output};
 use serde::Serialize;
 use thalweg_store::client::partials::Partial;
 use thalweg_store::protocol::lots::LotOperation;
@@ -37,6 +37,9 @@ struct Document {
     #[serde(skip_serializing_if = "Option::is_none")]
     emulated: Option<String>,
     partials: Partials,
+    /// Mounts of it on this machine that honour what it has of privileges, in a line each.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    honoured: Vec<String>,
     /// Servers that did not answer, and why.
     silent: Vec<String>,
 }
@@ -82,6 +85,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (targets, silent) = targets(&session);
     let lots: Vec<Lot> = lots::asked(&session, LotOperation::Show { name: None })?.iter().map(Lot::of).collect();
     let (in_clear, emulated, partials) = (session.is_in_clear(), session.emulated(), Partials::of(&session)?);
+    let honoured = honoured::lines(path.store.service().ok().as_deref());
     if arguments.json {
         output::json(&Document {
             schema: "thalweg.df/1",
@@ -90,6 +94,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             in_clear,
             emulated: emulated.map(|e| e.to_string()),
             partials,
+            honoured,
             silent: silent.clone(),
         })?;
     } else {
@@ -124,6 +129,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         if let Some(emulated) = &emulated {
             output::line(&emulation::of_store(emulated))?;
         }
+        honoured.iter().try_for_each(|line| output::line(line))?;
         partials.line().map_or(Ok(()), |line| output::line(&line))?;
     }
     match silent.is_empty() {
