@@ -132,6 +132,7 @@ fn trees(program: &str, rounds: u64, directory: &Path) {
             sync: false,
             force: false,
             preserve: true,
+            privileges: false,
             follow: false,
             control: Arc::default(),
             sparse: Sparse::Auto,

@@ -60,9 +60,9 @@ fn a_tree_with_names_of_any_bytes_links_and_modes_comes_back_as_it_was() {
     assert!(Command::new("mkfifo").arg(tree.join("pipe")).status_in_time().unwrap().success());
     assert!(Command::new("touch").args(["-h", "-d", "2001-02-03 04:05:06.789"]).arg(tree.join("link")).status_in_time().unwrap().success());
     let before = all_of(&tree);
-    run(["cp", "-r", "-p", "--quiet", text(&tree), &store.path("/in")]).done();
-    run(["cp", "-r", "-p", "--quiet", &store.path("/in"), &other.path("/between")]).done();
-    run(["cp", "-r", "-p", "--quiet", "--sync", &other.path("/between"), text(&here.path().join("out"))]).done();
+    run(["cp", "-r", "-p", "--privileges", "--quiet", text(&tree), &store.path("/in")]).done();
+    run(["cp", "-r", "-p", "--privileges", "--quiet", &store.path("/in"), &other.path("/between")]).done();
+    run(["cp", "-r", "-p", "--privileges", "--quiet", "--sync", &other.path("/between"), text(&here.path().join("out"))]).done();
     let after = all_of(&here.path().join("out"));
     for (path, entry) in &before {
         assert!(after.get(path) == Some(entry), "{}", path.display());
@@ -238,4 +238,34 @@ fn a_tree_is_recorded_at_both_ends_and_explained() {
     let said = run(["cp", "-r", "--json", "--explain", &store.path("/t"), text(&out)]).done().json();
     assert_eq!(said["schema"], "thalweg.explain/1");
     assert_eq!(all_of(&out).len(), 500);
+}
+
+#[test]
+fn a_copied_tree_has_no_devices_and_no_set_id_bits_unless_they_are_asked_for_and_what_was_left_out_is_counted() {
+    if !is_root() {
+        return skipped("device nodes are made by root only");
+    }
+    use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+    let (store, here) = (Up::start(2), scratch());
+    let tree = here.path().join("tree");
+    std::fs::create_dir(&tree).unwrap();
+    for (name, mode) in [("su", 0o4755), ("sg", 0o2755)] {
+        std::fs::set_permissions(file(&tree, name, b"#!/bin/sh"), PermissionsExt::from_mode(mode)).unwrap();
+    }
+    mknodat(CWD, tree.join("disk"), FileType::BlockDevice, Mode::from_raw_mode(0o600), makedev(8, 0)).unwrap();
+    run(["cp", "--quiet", "-rp", "--privileges", text(&tree), &store.path("/tree")]).done();
+    let out = here.path().join("out");
+    let said = run(["cp", "--quiet", "-rp", &store.path("/tree"), text(&out)]).done();
+    assert!(said.err.contains("left out 1 device node and 2 files' set-user or set-group bits (--privileges"), "{}", said.err);
+    assert!(!out.join("disk").exists());
+    for name in ["su", "sg"] {
+        assert_eq!(std::fs::metadata(out.join(name)).unwrap().mode() & 0o7777, 0o755, "{name}");
+    }
+    let said = run(["cp", "--json", "-r", &store.path("/tree"), text(&here.path().join("plain"))]).done();
+    assert_eq!((said.json()["devices_left_out"].as_u64(), said.json()["others"].as_u64()), (Some(1), Some(0)));
+    let all = here.path().join("all");
+    let said = run(["cp", "--quiet", "-rp", "--privileges", &store.path("/tree"), text(&all)]).done();
+    assert!(!said.err.contains("left out"), "{}", said.err);
+    assert_eq!(std::fs::metadata(all.join("su")).unwrap().mode() & 0o7777, 0o4755);
+    assert_eq!(std::fs::metadata(all.join("disk")).unwrap().rdev(), makedev(8, 0));
 }

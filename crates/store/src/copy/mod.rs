@@ -40,4 +40,4 @@ pub use draft::umask;
 pub use job::{CopyJob, CopyObserver, CopyOutcome, DataPath, Quiet, Recording, Sink, Source, Sparse, Tuning};
 pub use record::Recorder;
 pub use run::run;
-pub use tree::{SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};
+pub use tree::{LeftOut, SMALL_BYTES, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, copy_tree};

@@ -59,6 +59,8 @@ pub(super) enum State {
     Failed(Error),
     /// Nor was the directory that it is in, which was reported.
     Skipped,
+    /// A device node: only those are copied that were asked for.
+    LeftOut,
     /// It is there.
     Done,
 }

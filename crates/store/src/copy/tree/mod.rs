@@ -21,6 +21,7 @@
 mod batch;
 mod local_sink;
 mod local_source;
+mod privileges;
 mod requests;
 mod store_sink;
 mod store_source;
@@ -90,6 +91,9 @@ pub struct TreeJob {
     pub force: bool,
     /// Whether owner, all mode bits and times are kept. Otherwise what is made is ours, of now, and as the umask lets it be.
     pub preserve: bool,
+    /// Whether device nodes are copied too, and, where mode bits are kept, set-user and set-group bits. Otherwise they are left out and counted:
+    /// a machine that honours them must not get them from somebody who only writes to a store.
+    pub privileges: bool,
     /// What becomes of holes.
     pub sparse: super::Sparse,
     /// Whether symbolic links of a local source stand for what they point to.
@@ -117,6 +121,19 @@ pub struct TreeOutcome {
     pub unread: u64,
     /// Files that were written to while they were copied (their size stayed): their copies may be of no single moment.
     pub modified: u64,
+    /// What was not copied, and need not be an error.
+    pub left_out: LeftOut,
+}
+
+/// What a copy leaves out unless it was asked for, or the credential is one that stores it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Device nodes.
+    pub devices: u64,
+    /// Files whose set-user or set-group bits are not those of the source.
+    pub set_id_bits: u64,
+    /// Entries whose owners were not kept, though that was asked for: the store takes them from its own credential alone.
+    pub owners: u64,
 }
 
 /// Sees how a tree's copy goes, and can stop it. Called from the copy's workers, several at a time.
@@ -206,6 +223,11 @@ trait TreeSource: Sync {
 
 /// Where a tree goes to.
 trait TreeSink: Sync {
+    /// Whether what is made can be given to any user.
+    fn keeps_owners(&self) -> bool {
+        true
+    }
+
     /// Makes the tree's own directory.
     fn begin(&self, tracer: &mut Tracer) -> Result<()>;
 

@@ -25,6 +25,8 @@ pub(super) struct StoreTarget<'a> {
     whole: Store,
     path: &'a [u8],
     servers: Servers<'a>,
+    /// Whether the store takes whichever owner it is given.
+    keeps_owners: bool,
     /// The directories that are there, by path below the tree.
     directories: Mutex<HashMap<Vec<u8>, FileId>>,
     /// Those that get their attributes when they are full.
@@ -45,7 +47,9 @@ fn exists() -> Error {
 impl<'a> StoreTarget<'a> {
     pub(super) fn new(context: Context<'a>, store: &'a TreeStore, path: &'a [u8]) -> StoreTarget<'a> {
         let (servers, whole) = (Servers::new(&store.data), store.store());
-        StoreTarget { context, store, whole, path, servers, directories: Mutex::default(), unfinished: Mutex::default() }
+        // Without a credential nothing is copied, and that is said when the directory is made.
+        let keeps_owners = store.names.stores_privileges().unwrap_or(false);
+        StoreTarget { keeps_owners, context, store, whole, path, servers, directories: Mutex::default(), unfinished: Mutex::default() }
     }
 
     /// A name below the tree, from the nearest directory above it that is known.
@@ -69,10 +73,15 @@ impl<'a> StoreTarget<'a> {
         if !self.context.job.preserve {
             return SetAttributes::default();
         }
+        // What cannot be given away stays whose it is made; of one's own groups, root's is none.
+        let (uid, gid) = match self.keeps_owners {
+            true => (Some(kept.uid), Some(kept.gid)),
+            false => (None, Some(kept.gid).filter(|gid| *gid != 0 && kept.uid == rustix::process::geteuid().as_raw())),
+        };
         SetAttributes {
             mode: Some(kept.mode),
-            uid: Some(kept.uid),
-            gid: Some(kept.gid),
+            uid,
+            gid,
             accessed: Some(SetTime::At(kept.accessed_ns)),
             modified: Some(SetTime::At(kept.modified_ns)),
             default_layout: None,
@@ -325,6 +334,10 @@ impl<'a> StoreTarget<'a> {
 }
 
 impl TreeSink for StoreTarget<'_> {
+    fn keeps_owners(&self) -> bool {
+        self.keeps_owners
+    }
+
     fn begin(&self, tracer: &mut Tracer) -> Result<()> {
         let place = Place::at(self.path);
         let on_it = |e: Error| e.on_file_instead(shown(self.path));

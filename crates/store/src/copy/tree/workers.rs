@@ -1,6 +1,7 @@
 //! The workers: each takes the next batch of the walk, loads it, and puts it where it belongs.
 
 use super::batch::{Batch, State, What, parent, shown};
+use super::privileges::Privileges;
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
 use crate::client::engine::stages::Stage;
 use crate::copy::holes;
@@ -15,6 +16,7 @@ use thalweg_trace::{Maker, ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, T
 /// What the workers share.
 struct Shared<'a> {
     context: Context<'a>,
+    privileges: Privileges,
     source: &'a dyn TreeSource,
     sink: &'a dyn TreeSink,
     /// The tree, in a recording.
@@ -92,10 +94,12 @@ impl Gate {
 
 /// Copies with as many workers as the job says.
 pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
+    let privileges = Privileges::of(context.job, sink.keeps_owners());
     sink.begin(tracer)?;
     let object = context.mode.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
     let shared = Shared {
         context,
+        privileges,
         source,
         sink,
         object,
@@ -242,6 +246,7 @@ impl Shared<'_> {
         let request = tracer.begin();
         let mut put = || -> Result<()> {
             self.source.load(tracer, batch, request.id())?;
+            self.leave_out(batch);
             self.find_holes(tracer, batch);
             self.gate.wait(after, &self.stopping, tracer, request.id());
             if self.stopping.load(Ordering::SeqCst) {
@@ -264,6 +269,15 @@ impl Shared<'_> {
         tracer.end(request, SpanKind::AppRequest, SpanFields { object: self.object, size_bytes, count, ..SpanFields::default() });
         self.account(batch);
         done.map(|()| true)
+    }
+
+    /// Leaves out what lends rights, and counts it.
+    fn leave_out(&self, batch: &mut Batch) {
+        let now = self.privileges.leave_out(batch);
+        let all = &mut self.outcome.lock().left_out;
+        all.devices += now.devices;
+        all.set_id_bits += now.set_id_bits;
+        all.owners += now.owners;
     }
 
     /// Finds what need not be written of the small files. A file without a block of zeros has no hole to ask for.
@@ -336,6 +350,8 @@ impl Shared<'_> {
                 }
                 // The copy has stopped before it.
                 (State::Found | State::Loaded(_), _) => {}
+                // It was counted when it was left out.
+                (State::LeftOut, _) => {}
             }
         }
         self.context.observer.holes(small_holes);

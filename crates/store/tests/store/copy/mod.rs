@@ -3,6 +3,7 @@
 mod failures;
 mod files;
 mod live;
+mod privileges;
 mod recordings;
 mod sparse;
 mod trees;

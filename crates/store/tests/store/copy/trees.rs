@@ -40,6 +40,7 @@ pub(super) fn job(from: TreeEnd, to: TreeEnd) -> TreeJob {
         sync: false,
         force: false,
         preserve: true,
+        privileges: false,
         follow: false,
         control: Arc::default(),
         sparse: Sparse::Auto,

@@ -58,6 +58,9 @@ pub(crate) struct Arguments {
     /// With -r: keep owners, all mode bits and times
     #[arg(short, long, requires = "recursive")]
     preserve: bool,
+    /// With -r: copy device nodes too and, with --preserve, set-user-ID and set-group-ID bits. Otherwise they are left out, and counted at the end
+    #[arg(long, requires = "recursive")]
+    privileges: bool,
     /// Replace the target if it exists
     #[arg(short, long)]
     force: bool,
@@ -430,6 +433,7 @@ impl Copying<'_> {
             sync: flags.sync,
             force: flags.force,
             preserve: flags.preserve,
+            privileges: flags.privileges,
             sparse: flags.sparse.of_copy(),
             follow: flags.follow,
             control: Arc::default(),

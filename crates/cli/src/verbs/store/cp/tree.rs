@@ -10,7 +10,7 @@ use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
-use thalweg_store::copy::{TreeJob, TreeObserver, TreeOutcome, copy_tree};
+use thalweg_store::copy::{LeftOut, TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::TraceHandle;
 use thalweg_trace::numbers;
@@ -46,6 +46,10 @@ struct Document<'a> {
     directories: u64,
     /// Symbolic links, pipes, sockets and devices.
     others: u64,
+    /// Device nodes that were not copied, files that have other set-user and set-group bits, and entries whose owners were not kept.
+    devices_left_out: u64,
+    set_id_bits_left_out: u64,
+    owners_left_out: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     recording: Option<&'a PathBuf>,
     /// What `--tune` did.
@@ -109,6 +113,9 @@ impl TreeCopy<'_> {
             let files = if outcome.modified == 1 { "1 file was".to_owned() } else { format!("{} files were", outcome.modified) };
             output::note(&format!("{}: {files} modified while they were copied; the copies may mix old and new bytes", self.from));
         }
+        if let Some(note) = left_out(&outcome.left_out) {
+            output::note(&format!("{}: {note}", self.to));
+        }
         if outcome.unread > 0 {
             let many = outcome.unread;
             return Err(Failure::failed(format!("{}: {many} of its directories could not be read; the rest was copied", self.from)));
@@ -130,6 +137,9 @@ impl TreeCopy<'_> {
                 files: outcome.files,
                 directories: outcome.directories,
                 others: outcome.others,
+                devices_left_out: outcome.left_out.devices,
+                set_id_bits_left_out: outcome.left_out.set_id_bits,
+                owners_left_out: outcome.left_out.owners,
                 recording,
                 tuning,
             });
@@ -146,4 +156,35 @@ impl TreeCopy<'_> {
 /// The target has a name that is taken.
 pub(super) fn in_the_way(path: &str) -> Failure {
     Failure::failed(format!("{path}: exists already; end it with / to copy into it, or use --force to overwrite it"))
+}
+
+/// What was left out, in a line; `None`: nothing was.
+fn left_out(left_out: &LeftOut) -> Option<String> {
+    let LeftOut { devices, set_id_bits, owners } = *left_out;
+    let counted =
+        |many: u64, one: &str, more: &str| (many > 0).then(|| if many == 1 { format!("1 {one}") } else { format!("{many} {more}") });
+    let unasked = [
+        counted(devices, "device node", "device nodes"),
+        counted(set_id_bits, "file's set-user or set-group bits", "files' set-user or set-group bits"),
+    ];
+    let unasked: Vec<String> = unasked.into_iter().flatten().collect();
+    let unasked = (!unasked.is_empty()).then(|| format!("left out {} (--privileges copies them)", unasked.join(" and ")));
+    let owners =
+        counted(owners, "owner", "owners").map(|many| format!("{many} not kept: the store takes them from its own credential alone"));
+    let parts: Vec<String> = unasked.into_iter().chain(owners).collect();
+    (!parts.is_empty()).then(|| parts.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_counts_what_was_left_out_and_there_is_none_where_nothing_was() {
+        assert_eq!(left_out(&LeftOut::default()), None);
+        let some = LeftOut { devices: 1, set_id_bits: 2, owners: 3 };
+        let line = "left out 1 device node and 2 files' set-user or set-group bits (--privileges copies them); \
+                    3 owners not kept: the store takes them from its own credential alone";
+        assert_eq!(left_out(&some).as_deref(), Some(line));
+    }
 }
