@@ -322,3 +322,47 @@ fn a_range_is_copied_from_file_to_file_and_its_holes_stay_holes() {
         assert!((900_000..2 << 20).contains(&taken), "{name}: {taken} bytes on disk");
     }
 }
+
+#[test]
+fn a_write_that_no_target_can_hold_is_too_large_when_it_is_made_and_leaves_the_file_as_it_was() {
+    needs_mounts!();
+    const END: u64 = i64::MAX as u64;
+    let stand = Stand::new(3);
+    for (name, m) in [("default", stand.mount("m")), ("strict", stand.mount_strictly("s"))] {
+        for (offset, length) in [(END - 1, 1), (END - 2, 2), (END - 3, 1), (1 << 62, 5), (1 << 50, 5)] {
+            let what = format!("{name}, {length} bytes at {offset}");
+            fs::write(m.at("f"), "kept").unwrap();
+            let file = File::options().read(true).write(true).open(m.at("f")).unwrap();
+            // Where the targets are on a file system without a bound, it is stored.
+            let size = match pwrite(&file, &b"bytes"[..length], offset) {
+                Ok(written) => {
+                    assert_eq!(written, length, "{what}");
+                    offset + length as u64
+                }
+                Err(error) => {
+                    assert_eq!(error, rustix::io::Errno::FBIG, "{what}");
+                    4
+                }
+            };
+            file.sync_all().unwrap();
+            assert_eq!(file.metadata().unwrap().len(), size, "{what}");
+            drop(file);
+            let again = File::open(m.at("f")).unwrap();
+            assert_eq!(again.metadata().unwrap().len(), size, "{what}");
+            let mut found = [0; 4];
+            again.read_exact_at(&mut found, 0).unwrap();
+            assert_eq!(&found, b"kept", "{what}");
+            if size > 4 {
+                let mut found = vec![0; length];
+                again.read_exact_at(&mut found, offset).unwrap();
+                assert_eq!(found, b"bytes"[..length], "{what}");
+            }
+        }
+        let file = both_ways(&m, "f");
+        // The kernel says of itself that there is no such place.
+        assert!(matches!(pwrite(&file, b"x", END), Err(rustix::io::Errno::FBIG | rustix::io::Errno::INVAL)), "{name}");
+        for asked in [ftruncate(&file, END), fallocate(&file, FallocateFlags::empty(), END - 1, 1)] {
+            assert!(matches!(asked, Ok(()) | Err(rustix::io::Errno::FBIG | rustix::io::Errno::NOSPC)), "{name}: {asked:?}");
+        }
+    }
+}

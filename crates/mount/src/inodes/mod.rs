@@ -3,6 +3,7 @@
 pub(crate) mod absence;
 pub(crate) mod attributes;
 pub(crate) mod dentries;
+pub(crate) mod far_writes;
 pub(crate) mod inode;
 pub(crate) mod local_changes;
 pub(crate) mod lock_owners;

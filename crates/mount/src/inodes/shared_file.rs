@@ -12,6 +12,7 @@
 //! writing what may soon be written again or removed. It is asked for as long as programs here sync what they write
 //! ([`SyncHabit`]).
 
+use super::far_writes::FarWrites;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -63,6 +64,7 @@ pub(crate) struct SharedFile {
     state: Mutex<State>,
     /// Held by the thread that flushes and notifies the service: another who must have that done waits for it.
     writing_back: Mutex<()>,
+    far: FarWrites,
 }
 
 /// A file that is open at the service; the one that drops it has written nothing.
@@ -140,6 +142,7 @@ impl SharedFile {
             name_synced: AtomicBool::new(false),
             state: Mutex::new(state),
             writing_back: Mutex::default(),
+            far: FarWrites::default(),
         })
     }
 
@@ -185,6 +188,11 @@ impl SharedFile {
     /// # Errors
     /// A server's; or that of an earlier write, which had been answered.
     pub(crate) fn write(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64, memory: Option<&Arc<RequestMemory>>) -> Result<()> {
+        if let Some(unproven) = self.far.unproven(self.file.file().handle().layout(), offset, bytes.len() as u64) {
+            self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))?;
+            self.far.proven(unproven);
+            return Ok(());
+        }
         self.noted(bytes, offset, || match memory {
             Some(memory) if self.file.give(tracer, memory, bytes.len(), offset)? => Ok(()),
             _ => self.file.write(tracer, bytes, offset),
