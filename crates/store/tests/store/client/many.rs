@@ -68,7 +68,7 @@ fn many_writes_come_back_in_many_reads_each_with_its_own_result() {
             let expected = &payload[from..from + *length as usize];
             from += *length as usize;
             if n % 10 == 3 {
-                assert_eq!((done[n], back[n]), (ErrorKind::NotFound.errno(), Err(ErrorKind::NotFound.errno())), "{n}");
+                assert_eq!((done[n], back[n]), (ErrorKind::Absent.errno(), Err(ErrorKind::Absent.errno())), "{n}");
                 continue;
             }
             assert_eq!((done[n], back[n]), (0, Ok(*length)), "{n}");

@@ -310,7 +310,7 @@ fn a_server_that_started_anew_during_a_copy_is_an_error_and_never_silence() {
     drop(file);
     let file = store.create("/y", 0o644, Existing::Refuse, &LayoutChoice::default()).unwrap();
     file.write_at(b"x", 0).unwrap();
-    assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Stale);
+    assert_eq!(file.sync().unwrap_err().kind(), ErrorKind::Restarted);
 }
 
 #[test]

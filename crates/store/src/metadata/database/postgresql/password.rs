@@ -2,7 +2,7 @@
 //!
 //! In this order: the address, `PGPASSWORD`, `database.password` beside `store.toml`, and PostgreSQL's own file (`PGPASSFILE`, by default `~/.pgpass`),
 //! as libpq reads it. A file that others can read is not: libpq leaves it out with a warning, and here it is an error, since the session would be
-//! refused for a reason that is harder to find. `store.toml` can be read by whoever is given it, so no password is written there.
+//! refused for a reason that is harder to find. `store.toml` is given to clients, so no password is written there.
 
 use crate::error::{Error, ErrorKind, Result};
 use postgres::Config;
