@@ -1,4 +1,4 @@
-//! What a machine honours of the privileges in a store: nothing, whoever stored them and whoever mounts, unless root asks for it.
+//! What a machine honours of the privileges in a store: nothing, unless root asks for it.
 
 mod stand;
 

@@ -28,7 +28,7 @@ pub(crate) struct How {
     pub honours: Honours,
 }
 
-/// Privileges in a store that a machine honours where it is mounted: none of them unless root asks for it, whoever mounts. Otherwise anybody who may
+/// Privileges in a store that a machine honours where it is mounted: none of them unless root asks for it. Otherwise anybody who may
 /// write to a store would be root of the machines that mount it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]

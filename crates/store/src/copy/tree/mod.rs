@@ -34,6 +34,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::MetadataClient;
 use crate::protocol::metadata::LayoutChoice;
 use batch::Batch;
+pub use privileges::LeftOut;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,17 +124,6 @@ pub struct TreeOutcome {
     pub modified: u64,
     /// What was not copied, and need not be an error.
     pub left_out: LeftOut,
-}
-
-/// What a copy leaves out unless it was asked for, or the credential is one that stores it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct LeftOut {
-    /// Device nodes.
-    pub devices: u64,
-    /// Files whose set-user or set-group bits are not those of the source.
-    pub set_id_bits: u64,
-    /// Entries whose owners were not kept, though that was asked for: the store takes them from its own credential alone.
-    pub owners: u64,
 }
 
 /// Sees how a tree's copy goes, and can stop it. Called from the copy's workers, several at a time.

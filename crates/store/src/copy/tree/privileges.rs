@@ -1,14 +1,23 @@
 //! What of a tree would lend rights where it is copied to: device nodes, set-user and set-group bits. They stay behind unless the copy was asked for
-//! them, whoever runs it and whichever way it goes, as with a mount that is `nosuid` and `nodev`.
+//! them, for root as for any other user and in every direction, as with a mount that is `nosuid` and `nodev`.
 
-use super::batch::{Batch, Entry, State, What};
-use super::{LeftOut, TreeJob};
 use crate::protocol::metadata::NewNode;
 
 const SET_USER: u32 = 0o4000;
 const SET_ID: u32 = 0o6000;
 
-/// What one copy leaves out.
+/// What a copy leaves out unless it was asked for, or the credential is one that stores it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeftOut {
+    /// Device nodes.
+    pub devices: u64,
+    /// Files whose set-user or set-group bits are not those of the source.
+    pub set_id_bits: u64,
+    /// Entries whose owners were not kept, though that was asked for: the store takes them from its own credential alone.
+    pub owners: u64,
+}
+
+/// What one copy takes along.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Privileges {
     /// Mode bits and owners are kept.
@@ -20,38 +29,24 @@ pub(super) struct Privileges {
 }
 
 impl Privileges {
-    pub(super) fn of(job: &TreeJob, keeps_owners: bool) -> Privileges {
-        let only_own = (!keeps_owners).then(|| rustix::process::geteuid().as_raw());
-        Privileges { preserve: job.preserve, all: job.privileges, only_own }
+    pub(super) fn new(preserve: bool, all: bool, keeps_owners: bool) -> Privileges {
+        Privileges { preserve, all, only_own: (!keeps_owners).then(|| rustix::process::geteuid().as_raw()) }
     }
 
-    /// Leaves out what a batch, which is read, has of them.
-    pub(super) fn leave_out(&self, batch: &mut Batch) -> LeftOut {
-        let mut left_out = LeftOut::default();
-        for entry in batch.entries.iter_mut().filter(|entry| entry.is_open()) {
-            if !self.all {
-                self.disarm(entry, &mut left_out);
-            }
-            let is_anothers = self.only_own.is_some_and(|own| entry.item.kept.uid != own);
-            left_out.owners += u64::from(self.preserve && entry.is_open() && is_anothers);
-        }
-        left_out
+    /// Whether this is not made.
+    pub(super) fn leaves_out(&self, node: &NewNode) -> bool {
+        !self.all && matches!(node, NewNode::CharacterDevice(_) | NewNode::BlockDevice(_))
     }
 
-    fn disarm(&self, entry: &mut Entry, left_out: &mut LeftOut) {
-        let lends = match entry.item.what {
-            What::Node(NewNode::CharacterDevice(_) | NewNode::BlockDevice(_)) => {
-                entry.state = State::LeftOut;
-                left_out.devices += 1;
-                return;
-            }
-            // Its set-group bit only hands its group down.
-            What::Directory => SET_USER,
-            _ => SET_ID,
-        };
-        if self.preserve && entry.item.kept.mode & lends != 0 {
-            entry.item.kept.mode &= !lends;
-            left_out.set_id_bits += 1;
-        }
+    /// What of a mode that is to be kept is kept.
+    pub(super) fn of_mode(&self, mode: u32, is_directory: bool) -> u32 {
+        // A directory's set-group bit only hands its group down.
+        let lends = if is_directory { SET_USER } else { SET_ID };
+        if self.preserve && !self.all { mode & !lends } else { mode }
+    }
+
+    /// Whether this user's file is to be kept as such, and cannot be.
+    pub(super) fn loses_owner(&self, uid: u32) -> bool {
+        self.preserve && self.only_own.is_some_and(|own| uid != own)
     }
 }

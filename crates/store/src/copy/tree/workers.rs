@@ -1,7 +1,7 @@
 //! The workers: each takes the next batch of the walk, loads it, and puts it where it belongs.
 
 use super::batch::{Batch, State, What, parent, shown};
-use super::privileges::Privileges;
+use super::privileges::{LeftOut, Privileges};
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
 use crate::client::engine::stages::Stage;
 use crate::copy::holes;
@@ -94,7 +94,7 @@ impl Gate {
 
 /// Copies with as many workers as the job says.
 pub(super) fn run(context: Context<'_>, tracer: &mut Tracer, source: &dyn TreeSource, sink: &dyn TreeSink) -> Result<TreeOutcome> {
-    let privileges = Privileges::of(context.job, sink.keeps_owners());
+    let privileges = Privileges::new(context.job.preserve, context.job.privileges, sink.keeps_owners());
     sink.begin(tracer)?;
     let object = context.mode.object(ObjectKind::File, &source.name(), &[("to", sink.name())]);
     let shared = Shared {
@@ -273,7 +273,21 @@ impl Shared<'_> {
 
     /// Leaves out what lends rights, and counts it.
     fn leave_out(&self, batch: &mut Batch) {
-        let now = self.privileges.leave_out(batch);
+        let mut now = LeftOut::default();
+        for entry in batch.entries.iter_mut().filter(|entry| entry.is_open()) {
+            if let What::Node(node) = &entry.item.what
+                && self.privileges.leaves_out(node)
+            {
+                entry.state = State::LeftOut;
+                now.devices += 1;
+                continue;
+            }
+            let kept = &mut entry.item.kept;
+            let mode = self.privileges.of_mode(kept.mode, entry.item.what == What::Directory);
+            now.set_id_bits += u64::from(mode != kept.mode);
+            now.owners += u64::from(self.privileges.loses_owner(kept.uid));
+            kept.mode = mode;
+        }
         let all = &mut self.outcome.lock().left_out;
         all.devices += now.devices;
         all.set_id_bits += now.set_id_bits;
