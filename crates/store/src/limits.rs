@@ -56,7 +56,9 @@ pub const ONE_OF_SEVERAL: Duration = Duration::from_secs(2);
 /// Between two rounds through them, while none is active.
 pub const BETWEEN_SEVERAL: Duration = Duration::from_millis(100);
 /// Recording sessions that one server keeps at a time.
-pub const SESSIONS: usize = 16;
+pub const SESSIONS: usize = 32;
+/// Of those, with one credential.
+pub const SESSIONS_OF_CREDENTIAL: usize = 16;
 /// Events that one server keeps for one session; past it they are counted as lost.
 pub const SESSION_EVENTS: usize = 1 << 20;
 /// Memory for the events of all sessions of all servers of a process; past it they are counted as lost.
@@ -77,6 +79,10 @@ pub const LINES: u8 = 16;
 pub const AGAIN: Duration = Duration::from_secs(60);
 /// What became of the requests of a client is remembered for so long after its last connection has ended.
 pub const REMEMBERED: Duration = Duration::from_secs(180);
+/// Clients of one credential that are gone, and whose requests are remembered: a client is a run of a program.
+pub const REMEMBERED_OF_CREDENTIAL: usize = 8192;
+/// Files that clients of one credential may have open together, the store's own apart: a place in the service's memory each.
+pub const OPEN_FILES_OF_CREDENTIAL: usize = 1 << 20;
 /// Operations in one request of many to the metadata service.
 pub const MANY: usize = 512;
 /// Files that one request to the metadata service may say are closed.
@@ -113,6 +119,9 @@ pub const LOCK_WAITS_OF_FILE: usize = 1 << 12;
 pub const LOCK_WAITS_OF_CLIENT: usize = 1 << 12;
 /// How long a request for a lock that nobody holds is held back for those who have waited longer.
 pub const LOCK_COURTESY: Duration = Duration::from_millis(500);
+/// How long a turn to append to a file, or to truncate it, lasts at most while another client waits for it. Less than a client is patient, and
+/// than the service waits for a turn of its own.
+pub const APPEND_TURN: Duration = Duration::from_secs(15);
 /// Silence of a machine after which a connection to it is given up, if nothing is awaited on it: probes go unanswered.
 pub const KEEP_ALIVE: Duration = Duration::from_secs(50);
 /// Memory for all windows of one client of a store, unless set otherwise.

@@ -375,7 +375,7 @@ fn one_client_cannot_take_every_connection() {
 
 #[test]
 fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted() {
-    const BUDGET_BYTES: u64 = 2 << 20;
+    const BUDGET_BYTES: u64 = 4 << 20;
     let budget = Arc::new(thalweg_store::wire::Budget::new(BUDGET_BYTES));
     let options = ServeOptions { connections: 64, recordings: Arc::clone(&budget), ..loopback::serving("echo") };
     let servers: Vec<Running> = (0..2)
@@ -386,7 +386,7 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         .collect();
     let mut all = Vec::new();
     let mut fullest = 0;
-    for number in 0..2 * thalweg_store::limits::SESSIONS {
+    for number in 0..2 * thalweg_store::limits::SESSIONS_OF_CREDENTIAL {
         let mut connection = connect(&servers[number % 2]);
         let space = |n| IdSpace(2 * number as u16 + n);
         let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();
@@ -395,7 +395,7 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         connection.record(&mode, session, None);
         let mut tracer = mode.thread("main");
         // The first fill what there is; the others must find something left.
-        for _ in 0..if number < 4 { 3000 } else { 300 } {
+        for _ in 0..if number < 4 { 6000 } else { 300 } {
             let _: (String, Vec<u8>) = connection.call_with(&mut tracer, Kind::Io, &"x", &[]).unwrap();
         }
         fullest = fullest.max(budget.used_bytes());

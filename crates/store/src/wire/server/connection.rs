@@ -309,7 +309,8 @@ impl<'a> Served<'a> {
     }
 
     fn choose_recording(&mut self, number: u32) {
-        let session = (number != 0).then(|| self.shared.sessions.get(number)).flatten();
+        let who = self.who.as_ref().filter(|_| number != 0);
+        let session = who.and_then(|who| self.shared.sessions.get(who.id, number));
         self.recording = session.map(|session| {
             let tracer = session.mode.thread(&format!("{} connection {}", self.shared.options.name, self.peer));
             let mut attributes = vec![("end", "server".to_owned())];
@@ -332,8 +333,8 @@ impl<'a> Served<'a> {
 
 impl Drop for Served<'_> {
     fn drop(&mut self) {
-        for number in &self.started {
-            self.shared.sessions.stop(*number);
+        for (who, number) in self.who.iter().flat_map(|who| self.started.iter().map(move |number| (who, number))) {
+            self.shared.sessions.stop(who.id, *number);
         }
         if let Some(client) = &self.client {
             self.shared.clients.leave(client);

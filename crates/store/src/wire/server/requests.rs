@@ -4,7 +4,7 @@ use super::newcomers::Client;
 use super::service::{Session, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, Hello};
-use crate::trust::Identity;
+use crate::trust::{CredentialId, Identity};
 use crate::wire::descriptors::Shares;
 use crate::wire::exchange::{Exchange, decode};
 use crate::wire::header::{Header, Kind, VERSION, VERSION_MIN, version_error};
@@ -82,6 +82,12 @@ impl Parts<'_> {
         }
     }
 
+    /// Whose connection it is.
+    fn credential(&self) -> Result<CredentialId> {
+        let who = self.who.ok_or_else(|| Error::new(ErrorKind::Access, "a request before a credential was proven"))?;
+        Ok(who.id)
+    }
+
     fn common(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
         let request: CommonRequest = decode(exchange.body)?;
         if self.session.is_none() && !matches!(request, CommonRequest::Hello(_)) {
@@ -102,13 +108,13 @@ impl Parts<'_> {
                 exchange.reply(&CommonReply::Hello(reply))
             }
             CommonRequest::RecordStart { host, space } => {
-                let session = self.shared.sessions.start(host, space)?;
+                let session = self.shared.sessions.start(self.credential()?, host, space)?;
                 self.started.push(session);
                 let host = Host::here(host, &self.shared.options.node);
                 exchange.reply(&CommonReply::RecordStarted { session, host })
             }
             CommonRequest::RecordFetch { session } => {
-                let Some(found) = self.shared.sessions.get(session) else {
+                let Some(found) = self.shared.sessions.get(self.credential()?, session) else {
                     return Err(Error::new(ErrorKind::NotFound, format!("recording session {session} has ended")));
                 };
                 let (events, more, lost) = found.fetch();
@@ -118,7 +124,7 @@ impl Parts<'_> {
             }
             CommonRequest::Clock => exchange.reply(&CommonReply::Clock(Time::now())),
             CommonRequest::RecordStop { session } => {
-                self.shared.sessions.stop(session);
+                self.shared.sessions.stop(self.credential()?, session);
                 exchange.reply(&CommonReply::Done)
             }
         }

@@ -3,12 +3,17 @@
 //! A session's events stay in the server's memory, up to a bound, and are lost (and counted) past it: tracing must never
 //! slow the data path down or fill a disk. A session lives as long as the connection that asked for it.
 //!
+//! A session is its maker's: its number is random, and means something only on connections of the credential that began it. Each credential has
+//! a bounded number of them, fewer than there can be, so that none takes all.
+//!
 //! All sessions share one budget of memory. Half of it is set aside, in equal parts for as many sessions as there can be, so that each
 //! can keep something, whatever the others do. Of the other half each may have as much as is left to others.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
+use crate::random;
 use crate::sync::{Condvar, Mutex};
+use crate::trust::CredentialId;
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
@@ -90,12 +95,13 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Inner {
     by_number: HashMap<u32, Arc<RecordingSession>>,
-    last: u32,
 }
 
 /// One session.
 pub(crate) struct RecordingSession {
     kept: Arc<Kept>,
+    /// Whose it is.
+    of: CredentialId,
     pub mode: TraceHandle,
     pub begun: Time,
     /// Requests being worked on.
@@ -193,32 +199,47 @@ impl Sessions {
         Sessions { budget, inner: Mutex::default() }
     }
 
-    /// Begins one; its number.
-    pub(super) fn start(&self, host: HostId, space: IdSpace) -> Result<u32> {
+    /// Begins one for a credential; its number.
+    ///
+    /// # Errors
+    /// [`ErrorKind::TooMany`].
+    pub(super) fn start(&self, of: CredentialId, host: HostId, space: IdSpace) -> Result<u32> {
         let mut inner = self.inner.lock();
+        let theirs = inner.by_number.values().filter(|session| session.of == of).count();
+        let too_many = |most: usize, whose: &str| {
+            let problem = format!("{most} recordings {whose} are being made here already: wait until one has ended");
+            Err(Error::new(ErrorKind::TooMany, problem))
+        };
+        if theirs >= limits::SESSIONS_OF_CREDENTIAL {
+            return too_many(limits::SESSIONS_OF_CREDENTIAL, "with this credential");
+        }
         if inner.by_number.len() >= limits::SESSIONS {
-            return Err(Error::new(
-                ErrorKind::TooMany,
-                format!("{} recordings are being made here already: wait until one has ended", limits::SESSIONS),
-            ));
+            return too_many(limits::SESSIONS, "of all");
         }
         let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
         let mode = TraceHandle::on(kept.clone(), host, Role::Server, space);
-        let session = RecordingSession { kept, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
-        inner.last = inner.last.checked_add(1).unwrap_or(1);
-        let number = inner.last;
+        let session = RecordingSession { kept, of, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
+        let number = loop {
+            let number = u32::from_le_bytes(random::bytes());
+            if number != 0 && !inner.by_number.contains_key(&number) {
+                break number;
+            }
+        };
         inner.by_number.insert(number, Arc::new(session));
         Ok(number)
     }
 
-    /// The session, unless it has ended.
-    pub(super) fn get(&self, number: u32) -> Option<Arc<RecordingSession>> {
-        self.inner.lock().by_number.get(&number).cloned()
+    /// The session, if it is this credential's and has not ended.
+    pub(super) fn get(&self, of: CredentialId, number: u32) -> Option<Arc<RecordingSession>> {
+        self.inner.lock().by_number.get(&number).filter(|session| session.of == of).cloned()
     }
 
-    /// Ends one.
-    pub(super) fn stop(&self, number: u32) {
-        self.inner.lock().by_number.remove(&number);
+    /// Ends one, if it is this credential's.
+    pub(super) fn stop(&self, of: CredentialId, number: u32) {
+        let mut inner = self.inner.lock();
+        if inner.by_number.get(&number).is_some_and(|session| session.of == of) {
+            inner.by_number.remove(&number);
+        }
     }
 }
 
@@ -263,5 +284,45 @@ impl Drop for Working {
         if *busy == 0 {
             self.0.idle.notify_all();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sessions() -> Sessions {
+        Sessions::new(Arc::new(Budget::new(1 << 20)))
+    }
+
+    fn begin(sessions: &Sessions, of: u8) -> Result<u32> {
+        sessions.start(CredentialId([of; 16]), HostId(1), IdSpace(1))
+    }
+
+    #[test]
+    fn a_session_is_neither_found_nor_ended_with_another_credential_than_its_makers() {
+        let (sessions, ana, bob) = (sessions(), CredentialId([1; 16]), CredentialId([2; 16]));
+        let number = begin(&sessions, 1).unwrap();
+        assert!(sessions.get(bob, number).is_none());
+        sessions.stop(bob, number);
+        assert!(sessions.get(ana, number).is_some(), "it goes on");
+        sessions.stop(ana, number);
+        assert!(sessions.get(ana, number).is_none());
+    }
+
+    #[test]
+    fn the_number_of_a_session_says_nothing_of_the_next_one() {
+        let sessions = sessions();
+        let numbers: Vec<u32> = (0..8).map(|_| begin(&sessions, 1).unwrap()).collect();
+        assert!(numbers.windows(2).any(|pair| pair[0].abs_diff(pair[1]) > 1 << 16), "{numbers:?}");
+    }
+
+    #[test]
+    fn one_credential_never_takes_all_sessions() {
+        let sessions = sessions();
+        (0..limits::SESSIONS_OF_CREDENTIAL).for_each(|_| _ = begin(&sessions, 1).unwrap());
+        let refused = begin(&sessions, 1).unwrap_err();
+        assert!(refused.kind() == ErrorKind::TooMany && refused.message().contains("with this credential"), "{refused}");
+        begin(&sessions, 2).unwrap();
     }
 }
