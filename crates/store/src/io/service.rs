@@ -194,7 +194,10 @@ impl Session for IoSession {
     }
 
     fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
-        match exchange.body()? {
+        let request: IoRequest = exchange.body()?;
+        // Before memory is taken for a payload, or anything is waited for.
+        request.effect().allow(&self.who)?;
+        match request {
             IoRequest::Write { datafile, offset, durability } => {
                 let length = exchange.payload_left();
                 self.with_memory(length, |session| session.write(exchange, datafile, offset, durability))
@@ -294,9 +297,9 @@ impl IoSession {
             return work(self);
         }
         let server = Arc::clone(&self.server);
-        let own = std::mem::replace(&mut self.buffer, server.memory.take(length.min(limits::PAYLOAD_BYTES)));
+        let own = std::mem::replace(&mut self.buffer, server.memory.take(length.min(limits::PAYLOAD_BYTES), &self.who));
         let done = catch_unwind(AssertUnwindSafe(|| work(self)));
-        server.memory.give(std::mem::replace(&mut self.buffer, own));
+        server.memory.give(std::mem::replace(&mut self.buffer, own), &self.who);
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
@@ -494,6 +497,6 @@ mod tests {
             catch_unwind(work).unwrap_err();
             assert_eq!(session.buffer, [1; 3], "the connection has its own again");
         }
-        drop(session.server.memory.take(limits::PAYLOAD_BYTES));
+        drop(session.server.memory.take(limits::PAYLOAD_BYTES, &session.who));
     }
 }

@@ -279,7 +279,8 @@ impl Operation {
     /// Whether a file may be written after this was answered that was not before.
     pub(crate) fn begins_writing(&self) -> bool {
         match self {
-            Operation::Create { .. } | Operation::MakeFile { .. } | Operation::Open { write: true, .. } | Operation::Reopen { .. } => true,
+            Operation::Create { .. } | Operation::MakeFile { .. } | Operation::Open { write: true, .. } => true,
+            Operation::Reopen { files } => files.iter().any(|(_, write)| *write),
             Operation::Many { operations } => operations.iter().any(|one| matches!(one, Small::Create(_) | Small::MakeFile(_))),
             _ => false,
         }
@@ -305,47 +306,6 @@ impl Operation {
                 | Operation::Written { .. }
                 | Operation::Many { .. }
         )
-    }
-
-    /// Whether anything in the store is other after this than before: what a credential for reading does not allow.
-    pub(crate) fn changes(&self) -> bool {
-        match self {
-            Operation::StoreMap
-            | Operation::Stat { .. }
-            | Operation::List { .. }
-            | Operation::Sync
-            | Operation::Status
-            | Operation::ReadSymlink { .. }
-            | Operation::GetExtended { .. }
-            | Operation::ListExtended { .. }
-            | Operation::Lock(_)
-            | Operation::Drafts { .. }
-            | Operation::Witness { .. }
-            | Operation::Lot(LotOperation::Show { .. })
-            | Operation::Credential(CredentialOperation::List) => false,
-            Operation::Open { write, .. } => *write,
-            Operation::Reopen { files } => files.iter().any(|(_, write)| *write),
-            Operation::Many { operations } => operations.iter().any(|one| !matches!(one, Small::Stat { .. })),
-            Operation::MakeDirectory { .. }
-            | Operation::Create { .. }
-            | Operation::Rename { .. }
-            | Operation::Unlink { .. }
-            | Operation::RemoveDirectory { .. }
-            | Operation::SetAttributes { .. }
-            | Operation::Truncate { .. }
-            | Operation::MakeFile { .. }
-            | Operation::MakeNode { .. }
-            | Operation::Link { .. }
-            | Operation::Exchange { .. }
-            | Operation::SetExtended { .. }
-            | Operation::RemoveExtended { .. }
-            | Operation::Relayout { .. }
-            | Operation::Written { .. }
-            | Operation::RemoveDraft { .. }
-            | Operation::Lost { .. }
-            | Operation::Lot(_)
-            | Operation::Credential(_) => true,
-        }
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod checked;
 pub mod common;
 pub mod credentials;
 mod datafiles;
+pub(crate) mod effects;
 mod files;
 pub mod io;
 mod layout_text;

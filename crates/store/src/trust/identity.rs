@@ -12,6 +12,14 @@ pub const NAME_BYTES: usize = 63;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct CredentialId(pub [u8; 16]);
 
+impl CredentialId {
+    /// Its bytes as two numbers, for what is kept under a number.
+    pub(crate) fn halves(self) -> [u64; 2] {
+        let number = u128::from_le_bytes(self.0);
+        [number as u64, (number >> 64) as u64]
+    }
+}
+
 impl std::fmt::Display for CredentialId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))

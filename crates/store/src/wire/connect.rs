@@ -3,7 +3,7 @@
 use super::header::{VERSION, VERSION_MIN};
 use crate::limits;
 use crate::protocol::common::{Hello, ServiceStart};
-use crate::trust::Credentials;
+use crate::trust::{Credentials, Rights};
 use std::time::Duration;
 
 /// How to connect.
@@ -45,6 +45,16 @@ impl Default for Connect {
 }
 
 impl Connect {
+    /// Whether what is proven is a credential for reading, as far as it is known for which store. (Where it is not, servers say so.)
+    pub(crate) fn only_reads(&self) -> crate::error::Result<bool> {
+        let store = match self.store {
+            Some(store) => Some(store),
+            None => self.credentials.store()?,
+        };
+        let credential = store.map(|store| self.credentials.for_store(store)).transpose()?;
+        Ok(credential.is_some_and(|credential| credential.identity.rights == Rights::Read))
+    }
+
     /// What is said first on a connection.
     pub(super) fn hello(&self) -> Hello {
         Hello {

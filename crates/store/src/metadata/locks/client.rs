@@ -6,9 +6,14 @@
 //! must be claimed within the service's grace when it is back. What cannot be had again is *lost*: [`LockClient::check`]
 //! and the next lock on that file say so, until its owner has freed it.
 //!
+//! With a credential for reading nobody else is held up: its locks are this client's alone ([`super::own`]).
+//!
 //! A mirror of what is held is kept here, to claim from. Freeing changes the mirror first: whatever becomes of the question,
 //! it is not claimed again.
 
+mod turn;
+
+use super::own::OwnLocks;
 use super::ranges::Ranges;
 use super::table::as_held;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,7 +27,7 @@ use std::collections::{HashMap, HashSet};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
 
 /// How long a question for grants is left open.
@@ -108,6 +113,8 @@ struct Inner {
     state: Mutex<State>,
     changed: Condvar,
     next: AtomicU64,
+    /// Those of a client that may only read.
+    own: OwnLocks,
 }
 
 #[derive(Default)]
@@ -163,6 +170,7 @@ impl LockClient {
             state: Mutex::default(),
             changed: Condvar::new(),
             next: AtomicU64::new(1),
+            own: OwnLocks::default(),
         });
         LockClient { _end: Arc::new(End(Arc::clone(&inner))), inner }
     }
@@ -179,6 +187,14 @@ impl LockClient {
     /// would wait for itself; [`ErrorKind::Restarted`] when locks of this file were lost; [`ErrorKind::TooMany`]; the
     /// connection's.
     pub fn lock(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
+        if self.inner.only_reads()? {
+            return self.lock_own(tracer, request, wait);
+        }
+        self.lock_by(tracer, request, wait, None)
+    }
+
+    /// The same among all clients. `until`: then it is waited for no longer.
+    fn lock_by(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>, until: Option<Instant>) -> Result<()> {
         self.check(request.range.file)?;
         let inner = &self.inner;
         let Wait::Until(cancel) = wait else {
@@ -190,7 +206,7 @@ impl LockClient {
         let ticket = inner.next.fetch_add(1, Ordering::Relaxed);
         cancel.wakes(inner);
         inner.state.lock().waiting.insert(ticket, Waiting { request: *request, granted: false });
-        let done = inner.listen().and_then(|()| inner.wait_for(tracer, ticket, request, cancel));
+        let done = inner.listen().and_then(|()| inner.wait_for(tracer, ticket, request, (cancel, until)));
         inner.state.lock().waiting.remove(&ticket);
         done
     }
@@ -202,6 +218,9 @@ impl LockClient {
     /// divided and there are too many.
     pub fn unlock(&self, tracer: &mut Tracer, range: &LockRange) -> Result<()> {
         let inner = &self.inner;
+        if inner.only_reads()? {
+            return inner.own.unlock(range);
+        }
         let lost = {
             let mut state = inner.state.lock();
             let all = (range.start, range.end) == (0, u64::MAX);
@@ -220,8 +239,11 @@ impl LockClient {
     /// As [`LockClient::unlock`], without [`ErrorKind::Restarted`].
     pub fn unlock_all(&self, tracer: &mut Tracer, file: FileId, owner: u64) -> Result<()> {
         let inner = &self.inner;
-        inner.state.lock().lost.remove(&(file, owner));
         let spaces = [LockSpace::Flock, LockSpace::Record];
+        if inner.only_reads()? {
+            return spaces.iter().try_for_each(|space| inner.own.unlock(&LockRange::whole(file, *space, owner)));
+        }
+        inner.state.lock().lost.remove(&(file, owner));
         let held = spaces.map(|space| inner.forget(&LockRange::whole(file, space, owner)));
         if held.contains(&true) { inner.freed(tracer, LockOperation::UnlockAll { file, owner }) } else { Ok(()) }
     }
@@ -232,6 +254,9 @@ impl LockClient {
     /// [`ErrorKind::Restarted`] when locks of this file were lost; the connection's.
     pub fn test(&self, tracer: &mut Tracer, request: &LockRequest) -> Result<Option<HeldLock>> {
         self.check(request.range.file)?;
+        if let Some(own) = self.inner.own.test(request) {
+            return Ok(Some(HeldLock { client: self.inner.client, ..own }));
+        }
         match self.inner.ask(tracer, LockOperation::Test { request: *request })? {
             LockReply::Held(held) => Ok(held),
             other => Err(self.inner.strange(&other)),
@@ -250,53 +275,32 @@ impl LockClient {
         Ok(())
     }
 
-    /// Runs `work` while nobody else, at any client, appends to the file or truncates it: it asks for the file's end and
-    /// writes there.
-    ///
-    /// # Errors
-    /// `work`'s; [`ErrorKind::Restarted`] when the turn was lost meanwhile, so that what was written may overlap another's; the
-    /// connection's.
-    pub fn append<T>(&self, tracer: &mut Tracer, file: FileId, work: impl FnOnce(&mut Tracer) -> Result<T>) -> Result<T> {
-        let owner = self.inner.next.fetch_add(1, Ordering::Relaxed);
-        let range = LockRange::whole(file, LockSpace::Append, owner);
-        let request = LockRequest { range, kind: LockKind::Exclusive, pid: std::process::id() };
-        self.lock(tracer, &request, Wait::Until(&Cancel::new()))?;
-        let turn = OwnTurn { inner: &self.inner, range };
-        let done = work(tracer);
-        let kept = turn.end(tracer)?;
-        if done.is_ok() && !kept {
-            return Err(Error::new(
-                ErrorKind::Restarted,
-                "the metadata service went away during an append: what others appended may overlap it",
-            ));
-        }
-        done
-    }
-}
-
-/// A turn that is given back also by a panic.
-struct OwnTurn<'a> {
-    inner: &'a Arc<Inner>,
-    range: LockRange,
-}
-
-impl OwnTurn<'_> {
-    /// Gives it back. Whether it was ours all the time.
-    fn end(self, tracer: &mut Tracer) -> Result<bool> {
-        let (inner, range) = (self.inner, self.range);
-        std::mem::forget(self);
-        let kept = inner.forget(&range);
-        if kept {
-            inner.freed(tracer, LockOperation::Unlock { range })?;
-        }
-        Ok(kept)
-    }
-}
-
-impl Drop for OwnTurn<'_> {
-    fn drop(&mut self) {
-        if self.inner.forget(&self.range) {
-            let _ = self.inner.freed(&mut Tracer::off(), LockOperation::Unlock { range: self.range });
+    /// A lock of a client that may only read: among its own programs, once nobody else has one in the way.
+    fn lock_own(&self, tracer: &mut Tracer, request: &LockRequest, wait: Wait<'_>) -> Result<()> {
+        let inner = &self.inner;
+        let cancel = match wait {
+            Wait::No => None,
+            Wait::Until(cancel) => Some(cancel),
+        };
+        inner.own.lock(request, cancel)?;
+        loop {
+            let refused = match inner.ask(tracer, LockOperation::Test { request: *request }) {
+                Ok(LockReply::Held(None)) => return Ok(()),
+                Ok(LockReply::Held(Some(by))) => match cancel {
+                    None => Error::new(ErrorKind::WouldBlock, format!("process {} of another client holds a lock there", by.pid)),
+                    Some(cancel) if cancel.is_fired() => Error::new(ErrorKind::Cancelled, "waiting for the lock was ended"),
+                    Some(_) => {
+                        let waiting = tracer.begin();
+                        std::thread::sleep(AGAIN);
+                        tracer.end(waiting, SpanKind::WaitLock, SpanFields::default());
+                        continue;
+                    }
+                },
+                Ok(other) => inner.strange(&other),
+                Err(error) => error,
+            };
+            let _ = inner.own.unlock(&request.range);
+            return Err(refused);
         }
     }
 }
@@ -393,6 +397,10 @@ impl Inner {
         if life.is_none() {
             let mut connection = Connection::connect(&self.address, &self.options)?;
             let off = &mut Tracer::off();
+            if self.only_reads()? {
+                // It holds nothing, and only asks.
+                return Ok(life.insert(connection));
+            }
             match call(&mut connection, off, LockOperation::Hello { client: self.client })? {
                 LockReply::Done => {}
                 other => return Err(self.strange(&other)),
@@ -433,7 +441,13 @@ impl Inner {
     }
 
     /// Asks for a lock, and again whenever the life is a new one, until it is granted.
-    fn wait_for(self: &Arc<Self>, tracer: &mut Tracer, ticket: u64, request: &LockRequest, cancel: &Cancel) -> Result<()> {
+    fn wait_for(
+        self: &Arc<Self>,
+        tracer: &mut Tracer,
+        ticket: u64,
+        request: &LockRequest,
+        (cancel, until): (&Cancel, Option<Instant>),
+    ) -> Result<()> {
         loop {
             let operation = LockOperation::Lock { request: *request, ticket: Some(ticket) };
             let (reply, generation) = self.ask_for(tracer, operation, Some(request))?;
@@ -454,13 +468,17 @@ impl Inner {
                 if state.generation != generation {
                     break None;
                 }
-                self.changed.wait(&mut state);
+                match until.map(|until| until.saturating_duration_since(Instant::now())) {
+                    None => self.changed.wait(&mut state),
+                    Some(Duration::ZERO) => break Some(false),
+                    Some(left) => _ = self.changed.wait_for(&mut state, left),
+                }
             };
             drop(state);
             tracer.end(waiting, SpanKind::WaitLock, SpanFields::default());
             match granted {
                 Some(true) => return Ok(()),
-                Some(false) => return self.give_up(tracer, ticket, request),
+                Some(false) => return self.give_up(tracer, ticket, request).map_err(|error| self.why_not(cancel, error)),
                 None => {}
             }
         }
@@ -472,6 +490,11 @@ impl Inner {
             Ok((LockReply::Cancelled { granted: true }, _)) => Ok(()),
             _ => Err(Error::new(ErrorKind::Cancelled, "waiting for the lock was ended")),
         }
+    }
+
+    /// Whether the client's credential is for reading.
+    fn only_reads(&self) -> Result<bool> {
+        self.options.only_reads()
     }
 
     /// Starts the thread that listens for grants, unless it runs.

@@ -4,21 +4,24 @@
 //! not known to have ended, goes on with what it has. Which clients have a life is in the database, on stable storage, before the
 //! first of them gets a lock: after a restart, while one of these has not claimed its locks and the grace is not over,
 //! nobody else gets one.
+//!
+//! A client's number is no secret: who is told of a lock in the way reads it there. So a client is its credential's, over restarts too: with another
+//! one nobody goes on with what it has, nor hears what it is granted.
 
-use super::table::{Outcome, Table, Ticket};
+use super::table::{Outcome, SERVICE, Table, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
 use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 use crate::protocol::metadata::FileId;
 use crate::sync::{Condvar, Mutex, MutexGuard};
-use std::collections::{HashMap, HashSet};
+use crate::trust::CredentialId;
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks.
+/// Key in [`Rows::State`], before a client's number as u64 LE: it may have locks. The value is the number of its credential; empty: of an
+/// earlier release, which did not keep that.
 const CLIENT: &[u8] = b"locks.client.";
-/// The client that the service itself is, for its own turns.
-const SERVICE: u64 = 0;
 /// How long a truncation waits for those who append.
 const TURN_PATIENCE: Duration = Duration::from_secs(20);
 /// How long one question for grants is left open.
@@ -35,15 +38,16 @@ struct State {
     table: Table,
     lives: HashMap<u64, Lively>,
     /// Clients of an earlier start that have not claimed what they had.
-    awaited: HashSet<u64>,
+    awaited: HashMap<u64, Option<CredentialId>>,
     grace_ends: Instant,
     next: u64,
     stopping: bool,
 }
 
 /// A client that is alive.
-#[derive(Default)]
 struct Lively {
+    /// Whose it is.
+    of: CredentialId,
     /// Which connection is its life.
     life: u64,
     /// Granted, and the owner not yet notified.
@@ -70,15 +74,15 @@ impl Locks {
     /// The database's.
     pub(crate) fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
         let awaited = read::<_, DatabaseError>(&*database, |view| {
-            let mut clients = HashSet::new();
-            view.scan(Rows::State, CLIENT, None, &mut |key, _| {
+            let mut clients = HashMap::new();
+            view.scan(Rows::State, CLIENT, None, &mut |key, of| {
                 let number = key.strip_prefix(CLIENT).and_then(|k| k.try_into().ok()).map(u64::from_le_bytes);
-                clients.extend(number);
+                clients.extend(number.map(|number| (number, of.try_into().ok().map(CredentialId))));
                 key.starts_with(CLIENT)
             })?;
             Ok(clients)
         })?;
-        let lives = HashMap::from([(SERVICE, Lively::default())]);
+        let lives = HashMap::from([(SERVICE, Lively { of: CredentialId::default(), life: 0, granted: Vec::new() })]);
         let state = State { table: Table::default(), lives, awaited, grace_ends: Instant::now() + grace, next: 1, stopping: false };
         Ok(Arc::new(Locks { database, state: Mutex::new(state), changed: Condvar::new() }))
     }
@@ -97,22 +101,26 @@ impl Locks {
     /// A client says hello: its life is what is answered.
     ///
     /// # Errors
-    /// The database's.
-    pub(crate) fn hello(self: &Arc<Self>, client: u64, watch: &mut dyn Watch) -> Result<Life> {
+    /// [`ErrorKind::Access`] for a client of another credential; the database's.
+    pub(crate) fn hello(self: &Arc<Self>, client: u64, of: CredentialId, watch: &mut dyn Watch) -> Result<Life> {
         if client == SERVICE {
             return Err(Error::new(ErrorKind::Invalid, format!("{SERVICE} is no client's number")));
         }
         let life = {
             let mut state = self.state.lock();
+            let known = state.lives.get(&client).map(|lively| lively.of).or_else(|| state.awaited.get(&client).copied().flatten());
+            if known.is_some_and(|known| known != of) {
+                return Err(another());
+            }
             state.next += 1;
             let life = state.next;
-            state.lives.entry(client).or_default().life = life;
+            state.lives.entry(client).or_insert_with(|| Lively { of, life, granted: Vec::new() }).life = life;
             Life { locks: Arc::clone(self), client, life }
         };
         self.changed.notify_all();
         // After it is alive here, so that an older life that ends now leaves the row alone.
         write::<_, DatabaseError>(&*self.database, watch, |t| {
-            t.put(Rows::State, &key_of(client), Vec::new());
+            t.put(Rows::State, &key_of(client), of.0.to_vec());
             Ok(())
         })?;
         self.database.sync(watch)?;
@@ -123,23 +131,31 @@ impl Locks {
     /// `wait`.
     ///
     /// # Errors
-    /// [`ErrorKind::NotFound`] for a client that is not alive.
-    pub(crate) fn grants(&self, client: u64, wait: Duration) -> Result<Vec<u64>> {
+    /// [`ErrorKind::NotFound`] for a client that is not alive; [`ErrorKind::Access`] for one of another credential.
+    pub(crate) fn grants(&self, client: u64, of: CredentialId, wait: Duration) -> Result<Vec<u64>> {
         let until = Instant::now() + wait.min(GRANTS_PATIENCE);
         let mut state = self.state.lock();
         loop {
             let now = Instant::now();
-            state = self.after_courtesy(state, client, now);
+            state = self.after_time(state, client, now);
             let stopping = state.stopping;
             let Some(lively) = state.lives.get_mut(&client) else {
                 return Err(Error::new(ErrorKind::NotFound, "this client is not alive: it says hello first"));
             };
+            if lively.of != of {
+                return Err(another());
+            }
             if !lively.granted.is_empty() || stopping || now >= until {
                 return Ok(std::mem::take(&mut lively.granted));
             }
-            let wake = state.table.courtesy_ends(client, now).map_or(until, |ends| ends.min(until));
+            let wake = state.table.next_end(client, now).map_or(until, |ends| ends.min(until));
             state = self.wait(state, wake.saturating_duration_since(now));
         }
+    }
+
+    /// Who is in the way of a lock of this client's; `None`: of one that has none.
+    pub(crate) fn test(&self, client: Option<u64>, request: &LockRequest) -> Option<HeldLock> {
+        self.after_grace(self.state.lock()).table.test(client.unwrap_or(SERVICE), request)
     }
 
     /// A turn for the service itself: nobody appends while it lives.
@@ -165,7 +181,9 @@ impl Locks {
                 self.notify(&mut state, granted);
                 return Err(Error::new(ErrorKind::Busy, "somebody has been appending to it for long: try again"));
             } else {
-                state = self.wait(state, until - now);
+                let wake = state.table.next_end(SERVICE, now).map_or(until, |ends| ends.min(until));
+                state = self.wait(state, wake - now);
+                state = self.after_time(state, SERVICE, Instant::now());
             }
         }
         Ok(Turn { locks: self, range })
@@ -176,7 +194,7 @@ impl Locks {
         while !state.awaited.is_empty() && !state.stopping {
             let now = Instant::now();
             if now >= state.grace_ends {
-                let late: Vec<u64> = state.awaited.drain().collect();
+                let late: Vec<u64> = state.awaited.drain().map(|(client, _)| client).collect();
                 drop(state);
                 // Those who come later have lost what they had, and say hello anew.
                 self.forget_rows(&late);
@@ -189,9 +207,9 @@ impl Locks {
         state
     }
 
-    fn after_courtesy<'a>(&'a self, mut state: MutexGuard<'a, State>, client: u64, now: Instant) -> MutexGuard<'a, State> {
+    fn after_time<'a>(&'a self, mut state: MutexGuard<'a, State>, client: u64, now: Instant) -> MutexGuard<'a, State> {
         let mut granted = Vec::new();
-        state.table.courtesy_ended(client, now, &mut granted);
+        state.table.time_passed(client, now, &mut granted);
         self.notify(&mut state, granted);
         state
     }
@@ -247,10 +265,10 @@ impl Life {
     /// [`ErrorKind::TooMany`].
     pub(crate) fn claim(&self, claims: &[LockRequest], last: bool) -> Result<Vec<LockRange>> {
         let mut state = self.locks.state.lock();
-        let in_grace = state.awaited.contains(&self.client) && Instant::now() < state.grace_ends;
+        let in_grace = state.awaited.contains_key(&self.client) && Instant::now() < state.grace_ends;
         let mut refused = Vec::new();
         for request in claims {
-            let given = state.table.has(self.client, request) || (in_grace && state.table.claim(self.client, request)?);
+            let given = state.table.has(self.client, request) || (in_grace && state.table.claim(self.client, request, Instant::now())?);
             if !given {
                 refused.push(request.range);
             }
@@ -298,7 +316,7 @@ impl Life {
 
     /// Who is in the way of a lock.
     pub(crate) fn test(&self, request: &LockRequest) -> Option<HeldLock> {
-        self.locks.after_grace(self.locks.state.lock()).table.test(self.client, request)
+        self.locks.test(Some(self.client), request)
     }
 }
 
@@ -335,6 +353,53 @@ impl Drop for Turn<'_> {
     }
 }
 
+fn another() -> Error {
+    Error::new(ErrorKind::Access, "this client's locks are of another credential: a client has a number of its own")
+}
+
 fn key_of(client: u64) -> Vec<u8> {
     [CLIENT, &client.to_le_bytes()].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metadata::database::in_memory::InMemory;
+
+    const ANA: CredentialId = CredentialId([1; 16]);
+    const BOB: CredentialId = CredentialId([2; 16]);
+
+    fn exclusive() -> LockRequest {
+        LockRequest { range: LockRange::whole(FileId(7), LockSpace::Flock, 1), kind: LockKind::Exclusive, pid: 1 }
+    }
+
+    #[test]
+    fn another_credential_neither_goes_on_as_a_client_nor_hears_what_it_is_granted_after_a_restart_either() {
+        let database: Arc<dyn Database> = Arc::new(InMemory::default());
+        let locks = Locks::start(Arc::clone(&database), Duration::ZERO).unwrap();
+        let life = locks.hello(5, ANA, &mut Unwatched).unwrap();
+        life.lock(&exclusive(), None).unwrap();
+        assert_eq!(locks.hello(5, BOB, &mut Unwatched).err().unwrap().kind(), ErrorKind::Access);
+        assert_eq!(locks.grants(5, BOB, Duration::ZERO).unwrap_err().kind(), ErrorKind::Access);
+        assert!(locks.hello(6, BOB, &mut Unwatched).unwrap().test(&exclusive()).is_some(), "the lock is held");
+        locks.stop();
+        drop(life);
+        let again = Locks::start(database, Duration::from_secs(60)).unwrap();
+        assert_eq!(again.hello(5, BOB, &mut Unwatched).err().unwrap().kind(), ErrorKind::Access);
+        let life = again.hello(5, ANA, &mut Unwatched).unwrap();
+        assert_eq!(life.claim(&[exclusive()], true).unwrap(), []);
+    }
+
+    #[test]
+    fn clients_of_an_earlier_release_come_back_to_what_they_had() {
+        let database: Arc<dyn Database> = Arc::new(InMemory::default());
+        write::<_, DatabaseError>(&*database, &mut Unwatched, |t| {
+            t.put(Rows::State, &key_of(5), Vec::new());
+            Ok(())
+        })
+        .unwrap();
+        let locks = Locks::start(database, Duration::from_secs(60)).unwrap();
+        let life = locks.hello(5, ANA, &mut Unwatched).unwrap();
+        assert_eq!(life.claim(&[exclusive()], true).unwrap(), []);
+    }
 }

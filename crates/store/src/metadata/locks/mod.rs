@@ -14,6 +14,7 @@
 
 pub mod client;
 pub(super) mod keeper;
+mod own;
 mod ranges;
 pub(super) mod table;
 #[cfg(test)]

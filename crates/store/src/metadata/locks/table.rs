@@ -10,6 +10,9 @@
 //! the owners in the way of what it waits for, and so on; if that leads back to who asks, it is refused. Locks of whole
 //! files are not looked at: `flock` has never promised that, and an owner there is an open file, not a process.
 //!
+//! **Turns** to append end: one that has lasted [`crate::limits::APPEND_TURN`] is taken from its holder as soon as another client asks. The holder is
+//! told when it gives the turn back, which is refused then: its bytes may overlap another's. (The service's own turns end by themselves.)
+//!
 //! A `flock` that changes its kind and has to wait gives up what it had first, as everywhere.
 
 use super::ranges::{Holder, Ranges, exclude, overlap};
@@ -38,6 +41,9 @@ pub(crate) enum Outcome {
     Queued,
 }
 
+/// The client that the service itself is, for its own turns.
+pub(super) const SERVICE: u64 = 0;
+
 type Place = (FileId, LockSpace);
 
 /// See the module.
@@ -54,6 +60,8 @@ pub(crate) struct Table {
 struct Locks {
     ranges: Ranges,
     queue: VecDeque<Ticket>,
+    /// Since when somebody has the turn, in the space of turns.
+    turn_since: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -91,6 +99,16 @@ fn checked(range: &LockRange) -> Result<()> {
     Ok(())
 }
 
+/// A turn is one for the whole file, and nobody shares it: nothing else would end.
+fn checked_lock(request: &LockRequest) -> Result<()> {
+    let LockRange { file, space, owner, .. } = request.range;
+    let is_turn = request.range == LockRange::whole(file, space, owner) && request.kind == LockKind::Exclusive;
+    if space == LockSpace::Append && !is_turn {
+        return Err(Error::new(ErrorKind::Invalid, "a turn to append is for a whole file, and exclusive"));
+    }
+    checked(&request.range)
+}
+
 fn too_many(what: &str, most: usize) -> Error {
     Error::new(ErrorKind::TooMany, format!("{most} {what}: free some"))
 }
@@ -108,7 +126,8 @@ impl Table {
         now: Instant,
         granted: &mut Vec<Ticket>,
     ) -> Result<Outcome> {
-        checked(&request.range)?;
+        checked_lock(request)?;
+        self.end_overdue_turn(client, place_of(&request.range), now, granted);
         let number = ticket.map(|number| Ticket { client, number });
         if number.is_some_and(|ticket| self.waits.contains_key(&ticket)) {
             return Ok(Outcome::Queued);
@@ -120,6 +139,7 @@ impl Table {
         if in_the_way.is_none() && !held_back {
             self.room_for_range(client, place_of(range), &held, true)?;
             self.set(client, place_of(range), &held, true);
+            self.begin_turn(place_of(range), now);
             self.grant(place_of(range), now, granted);
             return Ok(Outcome::Granted);
         }
@@ -146,14 +166,15 @@ impl Table {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`], [`ErrorKind::Invalid`].
-    pub(crate) fn claim(&mut self, client: u64, request: &LockRequest) -> Result<bool> {
-        checked(&request.range)?;
+    pub(crate) fn claim(&mut self, client: u64, request: &LockRequest, now: Instant) -> Result<bool> {
+        checked_lock(request)?;
         if self.in_the_way(client, request).is_some() {
             return Ok(false);
         }
         let held = as_held(client, request);
         self.room_for_range(client, place_of(&request.range), &held, true)?;
         self.set(client, place_of(&request.range), &held, true);
+        self.begin_turn(place_of(&request.range), now);
         Ok(true)
     }
 
@@ -167,10 +188,17 @@ impl Table {
     /// Frees what an owner holds of a range.
     ///
     /// # Errors
-    /// [`ErrorKind::TooMany`] when a lock would be divided and there are too many; [`ErrorKind::Invalid`].
+    /// [`ErrorKind::TooMany`] when a lock would be divided and there are too many; [`ErrorKind::Invalid`]; [`ErrorKind::Restarted`] for a turn that
+    /// has ended before.
     pub(crate) fn unlock(&mut self, client: u64, range: &LockRange, now: Instant, granted: &mut Vec<Ticket>) -> Result<()> {
         checked(range)?;
         let place = place_of(range);
+        if range.space == LockSpace::Append && !self.has_any(client, range) {
+            let seconds = limits::APPEND_TURN.as_secs();
+            let problem =
+                format!("its turn to append took longer than {seconds} s and went to another client: what was appended may overlap");
+            return Err(Error::new(ErrorKind::Restarted, problem));
+        }
         let kind = LockKind::Shared;
         let freed = HeldLock { client, owner: range.owner, pid: 0, kind, start: range.start, end: range.end };
         if !self.places.contains_key(&place) {
@@ -218,20 +246,55 @@ impl Table {
         self.in_the_way(client, request)
     }
 
-    /// When a request of this client's may pass those it is held back for; `None`: nothing changes by time alone.
-    pub(crate) fn courtesy_ends(&self, client: u64, now: Instant) -> Option<Instant> {
+    /// When a request of this client's may pass those it is held back for, or a turn that it waits for ends; `None`: nothing changes by time alone.
+    pub(crate) fn next_end(&self, client: u64, now: Instant) -> Option<Instant> {
         let waits = &self.clients.get(&client)?.waits;
-        let ends =
-            waits.iter().filter_map(|number| Some(self.waits.get(&Ticket { client, number: *number })?.since + limits::LOCK_COURTESY));
-        ends.filter(|end| *end > now).min()
+        let waits = waits.iter().filter_map(|number| self.waits.get(&Ticket { client, number: *number }));
+        let ends = waits.flat_map(|wait| {
+            let turn = self.places.get(&place_of(&wait.request.range)).and_then(|locks| locks.turn_since);
+            [Some(wait.since + limits::LOCK_COURTESY), turn.map(|since| since + limits::APPEND_TURN)]
+        });
+        ends.flatten().filter(|end| *end > now).min()
     }
 
     /// Grants what the passing of time has made possible for a client.
-    pub(crate) fn courtesy_ended(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
+    pub(crate) fn time_passed(&mut self, client: u64, now: Instant, granted: &mut Vec<Ticket>) {
         let Some(known) = self.clients.get(&client) else { return };
         let waits = known.waits.iter().filter_map(|number| self.waits.get(&Ticket { client, number: *number }));
         let places: BTreeSet<Place> = waits.map(|wait| place_of(&wait.request.range)).collect();
-        places.into_iter().for_each(|place| self.grant(place, now, granted));
+        for place in places {
+            self.end_overdue_turn(client, place, now, granted);
+            self.grant(place, now, granted);
+        }
+    }
+
+    /// Somebody has got the turn, if this is a place of turns.
+    fn begin_turn(&mut self, place: Place, now: Instant) {
+        if place.1 == LockSpace::Append
+            && let Some(locks) = self.places.get_mut(&place)
+        {
+            locks.turn_since = Some(now);
+        }
+    }
+
+    /// Ends a turn that has lasted long enough, for a client that asks for one; not a turn of its own, which waits for its own threads.
+    fn end_overdue_turn(&mut self, asks: u64, place: Place, now: Instant, granted: &mut Vec<Ticket>) {
+        let Some(locks) = self.places.get(&place).filter(|_| place.1 == LockSpace::Append) else { return };
+        let is_over = locks.turn_since.is_some_and(|since| now.saturating_duration_since(since) >= limits::APPEND_TURN);
+        let Some(holder) = locks.ranges.iter().next().copied().filter(|held| is_over && held.client != asks && held.client != SERVICE)
+        else {
+            return;
+        };
+        self.set(holder.client, place, &holder, false);
+        self.grant(place, now, granted);
+        self.forget_idle(holder.client);
+    }
+
+    /// Whether the client holds any of this.
+    fn has_any(&self, client: u64, range: &LockRange) -> bool {
+        let overlaps =
+            |held: &HeldLock| (held.client, held.owner) == (client, range.owner) && held.start <= range.end && range.start <= held.end;
+        self.places.get(&place_of(range)).is_some_and(|locks| locks.ranges.iter().any(overlaps))
     }
 
     /// Locked ranges, and requests that wait.
@@ -373,6 +436,7 @@ impl Table {
             let ranges = &self.places[&place].ranges;
             let weaker = held.kind == LockKind::Shared && ranges.iter().any(|h| (h.client, h.owner) == (held.client, held.owner));
             self.set(ticket.client, place, &held, true);
+            self.begin_turn(place, now);
             granted.push(ticket);
             // What became weaker may let an earlier one pass.
             if weaker {
@@ -381,6 +445,58 @@ impl Table {
         }
         if self.places.get(&place).is_some_and(|locks| locks.ranges.is_empty() && locks.queue.is_empty()) {
             self.places.remove(&place);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn turn(owner: u64) -> LockRequest {
+        LockRequest { range: LockRange::whole(FileId(7), LockSpace::Append, owner), kind: LockKind::Exclusive, pid: 1 }
+    }
+
+    #[test]
+    fn a_turn_to_append_ends_when_it_has_lasted_long_and_another_client_waits() {
+        let (mut table, began, mut granted) = (Table::default(), Instant::now(), Vec::new());
+        let later = |turns: f64| began + limits::APPEND_TURN.mul_f64(turns);
+        assert_eq!(table.lock(1, &turn(10), Some(1), began, &mut granted).unwrap(), Outcome::Granted);
+        // Nobody waits: it lasts as long as it takes.
+        assert_eq!(table.lock(2, &turn(20), Some(2), later(0.5), &mut granted).unwrap(), Outcome::Queued);
+        assert_eq!(table.next_end(2, later(0.5) + limits::LOCK_COURTESY), Some(later(1.0)));
+        table.time_passed(2, later(0.9), &mut granted);
+        assert!(granted.is_empty());
+        table.time_passed(2, later(1.0), &mut granted);
+        assert_eq!(granted, [Ticket { client: 2, number: 2 }]);
+        let refused = table.unlock(1, &turn(10).range, later(1.1), &mut granted).unwrap_err();
+        assert!(refused.kind() == ErrorKind::Restarted && refused.message().contains("went to another client"), "{refused}");
+        assert!(table.has(2, &turn(20)), "the next one keeps its turn");
+        table.unlock(2, &turn(20).range, later(1.2), &mut granted).unwrap();
+        assert!(table.places.is_empty() && table.clients.is_empty());
+    }
+
+    #[test]
+    fn threads_of_one_client_wait_for_each_others_turns_and_so_does_everybody_for_the_services() {
+        let (mut table, began, mut granted) = (Table::default(), Instant::now(), Vec::new());
+        let late = began + limits::APPEND_TURN * 3;
+        for holder in [1, SERVICE] {
+            table.lock(holder, &turn(10), Some(1), began, &mut granted).unwrap();
+            let asks = if holder == SERVICE { 2 } else { 1 };
+            assert_eq!(table.lock(asks, &turn(20), Some(2), late, &mut granted).unwrap(), Outcome::Queued);
+            table.unlock(holder, &turn(10).range, late, &mut granted).unwrap();
+            table.unlock(asks, &turn(20).range, late + Duration::from_secs(1), &mut granted).unwrap();
+        }
+    }
+
+    #[test]
+    fn what_is_no_turn_is_refused_where_turns_are() {
+        let (mut table, now) = (Table::default(), Instant::now());
+        let part = LockRequest { range: LockRange { end: 9, ..turn(1).range }, ..turn(1) };
+        for request in [part, LockRequest { kind: LockKind::Shared, ..turn(1) }] {
+            assert_eq!(table.lock(1, &request, None, now, &mut Vec::new()).unwrap_err().kind(), ErrorKind::Invalid);
+            assert_eq!(table.claim(1, &request, now).unwrap_err().kind(), ErrorKind::Invalid);
         }
     }
 }

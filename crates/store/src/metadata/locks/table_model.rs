@@ -218,7 +218,7 @@ fn play(steps: &[Step]) {
             }
             Step::TimePasses => {
                 now += limits::LOCK_COURTESY;
-                (1..4).for_each(|client| table.courtesy_ended(client, now, &mut granted));
+                (1..4).for_each(|client| table.time_passed(client, now, &mut granted));
             }
         }
         model.grant(&granted, now);
@@ -266,12 +266,12 @@ fn a_reader_is_held_back_for_a_writer_only_so_long() {
     table.lock(1, &whole(1, LockKind::Shared), Some(1), now, &mut granted).unwrap();
     table.lock(2, &whole(1, LockKind::Exclusive), Some(1), now, &mut granted).unwrap();
     table.lock(1, &whole(2, LockKind::Shared), Some(2), now, &mut granted).unwrap();
-    let ends = table.courtesy_ends(1, now).unwrap();
-    table.courtesy_ended(1, ends - Duration::from_millis(1), &mut granted);
+    let ends = table.next_end(1, now).unwrap();
+    table.time_passed(1, ends - Duration::from_millis(1), &mut granted);
     assert!(granted.is_empty());
-    table.courtesy_ended(1, ends, &mut granted);
+    table.time_passed(1, ends, &mut granted);
     assert_eq!(granted, [Ticket { client: 1, number: 2 }], "a program may share a lock with its child before it frees its own");
-    assert_eq!(table.courtesy_ends(1, ends), None);
+    assert_eq!(table.next_end(1, ends), None);
 }
 
 #[test]

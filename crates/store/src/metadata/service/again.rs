@@ -13,7 +13,7 @@ use crate::metadata::lots::tests::made_up::{Disks, Fuse, OWNER, Servers, map};
 use crate::metadata::namespace::{Namespace, answers};
 use crate::protocol::metadata::*;
 use crate::sync::Mutex;
-use crate::trust::Identity;
+use crate::trust::{CredentialId, Identity, Rights};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 use std::sync::Arc;
@@ -209,4 +209,27 @@ fn what_a_client_has_given_up_is_not_done_late_and_what_is_remembered_is_one_ans
     }
     answers::forget(&namespace, &[CLIENT]).unwrap();
     assert_eq!(rows(), 0);
+}
+
+#[test]
+fn with_another_credential_a_request_of_the_same_number_is_another_request() {
+    let mut world = World { service: None, number: 0 };
+    world.start(Arc::new(InMemory::default()));
+    let service = Arc::clone(&world.service.as_ref().unwrap().0);
+    let number = Some(RequestNumber { client: CLIENT, line: 0, number: 5 });
+    let make = |n: u8| {
+        let operation = Operation::MakeDirectory { place: path(n), owner: OWNER, parents: false };
+        MetadataRequest { closed: Vec::new(), directory: None, number, operation }
+    };
+    let ask = |owner: &str, id: u8, n: u8| -> Result<String> {
+        let who = Identity { id: CredentialId([id; 16]), owner: owner.into(), rights: Rights::Write, until_s: None };
+        let mut session = ClientSession::new(Arc::clone(&service), Arc::new(who));
+        match session.request(make(n), &mut Unwatched)? {
+            MetadataReply::Attributes(made) => Ok(made.id.to_string()),
+            other => panic!("{other:?}"),
+        }
+    };
+    let made = ask("ana", 1, 1).unwrap();
+    assert_eq!(ask("ana", 1, 1).unwrap(), made, "the same, sent again");
+    assert_ne!(ask("bob", 2, 2).unwrap(), made, "neither ana's answer nor refused");
 }

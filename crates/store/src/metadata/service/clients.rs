@@ -1,10 +1,12 @@
-//! Clients that send requests with numbers: of those that are gone, the answers are forgotten.
+//! Clients that send requests with numbers: of those that are gone, the answers are forgotten. Of one credential's clients that are gone, a bounded
+//! number is remembered: who makes many of them forgets their own.
 
 use crate::error::Result;
 use crate::limits;
 use crate::metadata::namespace::Namespace;
 use crate::metadata::namespace::answers;
 use crate::sync::Mutex;
+use crate::trust::CredentialId;
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
@@ -22,6 +24,8 @@ struct State {
 }
 
 struct Presence {
+    /// Whose it is, if that is known in this start.
+    of: Option<CredentialId>,
     connections: u32,
     /// When the last one ended.
     left: Instant,
@@ -34,14 +38,34 @@ impl Clients {
     /// The database's.
     pub(super) fn of(namespace: &Namespace) -> Result<Clients> {
         let now = Instant::now();
-        let known = answers::clients(namespace)?.into_iter().map(|client| (client, Presence { connections: 0, left: now })).collect();
+        let known =
+            answers::clients(namespace)?.into_iter().map(|client| (client, Presence { of: None, connections: 0, left: now })).collect();
         Ok(Clients { state: Mutex::new(State { known, looked: now }) })
     }
 
     /// A connection of a client.
-    pub(super) fn comes(&self, client: u64) {
-        let absent = Presence { connections: 0, left: Instant::now() };
-        self.state.lock().known.entry(client).or_insert(absent).connections += 1;
+    pub(super) fn comes(&self, namespace: &Namespace, client: u64, of: CredentialId) {
+        let absent = Presence { of: None, connections: 0, left: Instant::now() };
+        let mut state = self.state.lock();
+        let presence = state.known.entry(client).or_insert(absent);
+        presence.connections += 1;
+        presence.of = Some(of);
+        if state.known.len() <= limits::REMEMBERED_OF_CREDENTIAL {
+            return;
+        }
+        let theirs = state.known.iter().filter(|(_, presence)| presence.connections == 0 && presence.of == Some(of));
+        let mut gone: Vec<(Instant, u64)> = theirs.map(|(client, presence)| (presence.left, *client)).collect();
+        if gone.len() <= limits::REMEMBERED_OF_CREDENTIAL {
+            return;
+        }
+        // A half of them at a time, so that the next ones cost nothing.
+        gone.sort_unstable();
+        gone.truncate(gone.len() / 2);
+        let gone: Vec<u64> = gone.into_iter().map(|(_, client)| client).collect();
+        gone.iter().for_each(|client| _ = state.known.remove(client));
+        drop(state);
+        // A failure leaves them to the next start.
+        let _ = answers::forget(namespace, &gone);
     }
 
     /// A connection of a client has ended. What is remembered of those that left long ago goes.

@@ -22,6 +22,8 @@ mod operations;
 #[cfg(test)]
 mod privileges;
 #[cfg(test)]
+mod reading;
+#[cfg(test)]
 mod rights;
 mod session;
 #[cfg(test)]

@@ -1,21 +1,46 @@
-//! What one client has open.
+//! What one client has open, and how much all clients of one credential have.
 
 use super::MetadataService;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::metadata::database::Unwatched;
 use crate::metadata::database::Watch;
 use crate::metadata::namespace::tree::shown_place;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
-use crate::trust::Identity;
+use crate::sync::Mutex;
+use crate::trust::{CredentialId, Identity, Rights};
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
 
 /// Files one connection may have open.
 const OPEN_FILES: usize = 1 << 16;
 
+/// How many files are open with each credential.
+#[derive(Default)]
+pub(super) struct OpenCounts(Mutex<HashMap<CredentialId, Weak<AtomicUsize>>>);
+
+impl OpenCounts {
+    /// The count of one credential, for as long as somebody has it.
+    fn of(&self, credential: CredentialId) -> Arc<AtomicUsize> {
+        let mut counts = self.0.lock();
+        if let Some(count) = counts.get(&credential).and_then(Weak::upgrade) {
+            return count;
+        }
+        counts.retain(|_, count| count.strong_count() > 0);
+        let count = Arc::default();
+        counts.insert(credential, Arc::downgrade(&count));
+        count
+    }
+}
+
 /// One client's open files. Dropped with the connection: who was writing then may have sent what has not arrived.
 pub(super) struct Openings {
     service: Arc<MetadataService>,
+    /// How many files are open with this credential, on all connections.
+    of_credential: Arc<AtomicUsize>,
+    /// As many as that may be.
+    most: usize,
     open: HashMap<FileId, Uses>,
     /// Drafts that this client makes.
     drafts: HashSet<FileId>,
@@ -35,6 +60,7 @@ impl Drop for Openings {
         for (id, uses) in std::mem::take(&mut self.open) {
             ends.extend((0..uses.writing).map(|_| (id, End::Unknown)));
             (0..uses.reading + uses.writing).for_each(|_| self.service.intents.closed(id));
+            self.of_credential.fetch_sub(1, Ordering::Relaxed);
         }
         let drafts: Vec<FileId> = self.drafts.drain().chain(self.finished.drain(..)).collect();
         self.service.drafts.end(self.service.namespace(), &drafts);
@@ -45,8 +71,10 @@ impl Drop for Openings {
 
 impl Openings {
     /// Nothing is open.
-    pub(super) fn new(service: Arc<MetadataService>) -> Openings {
-        Openings { service, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
+    pub(super) fn new(service: Arc<MetadataService>, who: &Identity) -> Openings {
+        let of_credential = service.open_counts.of(who.id);
+        let most = if who.rights == Rights::Store { usize::MAX } else { limits::OPEN_FILES_OF_CREDENTIAL };
+        Openings { service, of_credential, most, open: HashMap::new(), drafts: HashSet::new(), finished: Vec::new() }
     }
 
     /// Whether one more may be opened.
@@ -57,11 +85,17 @@ impl Openings {
         if self.open.len() + more > OPEN_FILES {
             return Err(Error::new(ErrorKind::TooMany, format!("{OPEN_FILES} files are open on this connection: close some")));
         }
+        if self.of_credential.load(Ordering::Relaxed).saturating_add(more) > self.most {
+            return Err(Error::new(ErrorKind::TooMany, format!("{} files are open with this credential: close some", self.most)));
+        }
         Ok(())
     }
 
     fn note(&mut self, id: FileId, write: bool) {
-        let uses = self.open.entry(id).or_default();
+        let uses = self.open.entry(id).or_insert_with(|| {
+            self.of_credential.fetch_add(1, Ordering::Relaxed);
+            Uses::default()
+        });
         *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
     }
 
@@ -90,6 +124,7 @@ impl Openings {
             let Uses { reading, writing } = *uses;
             if reading + writing == 0 {
                 self.open.remove(file);
+                self.of_credential.fetch_sub(1, Ordering::Relaxed);
             }
             if *write && writing == 0 && self.drafts.remove(file) {
                 self.finished.push(*file);

@@ -9,7 +9,8 @@ use crate::metadata::database::{Stage, Unwatched, Watch};
 use crate::metadata::locks::keeper::Life;
 use crate::metadata::locks::table::Outcome;
 use crate::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
-use crate::protocol::locks::{LockOperation, LockReply};
+use crate::protocol::effects::Effect;
+use crate::protocol::locks::{LockOperation, LockRange, LockReply, LockSpace};
 use crate::protocol::metadata::{Closed, Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
 use crate::trust::{Identity, Rights};
 use crate::wire::{Exchange, Kind, Service, Session, VERSION};
@@ -103,8 +104,8 @@ impl Session for ClientSession {
 impl ClientSession {
     pub(crate) fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
         ClientSession {
+            open: Openings::new(Arc::clone(&service), &who),
             who,
-            open: Openings::new(Arc::clone(&service)),
             continued: Continued::default(),
             service,
             life: None,
@@ -126,8 +127,10 @@ impl ClientSession {
             Operation::Create { existing: Existing::Refuse, .. } => self.later = request.closed,
             _ => self.open.close(watch, &request.closed)?,
         }
-        request.number.iter().try_for_each(|number| self.comes(number))?;
-        let reply = self.answer(request.operation, request.number, watch)?;
+        // What changes nothing may be done twice, and leaves nothing to remember.
+        let number = request.number.filter(|_| request.operation.effect() != Effect::Reads).map(|number| self.own(number));
+        number.iter().try_for_each(|number| self.comes(number))?;
+        let reply = self.answer(request.operation, number, watch)?;
         Ok(match request.directory {
             Some(directory) => self.with_directory(reply, directory),
             None => reply,
@@ -155,6 +158,12 @@ impl ClientSession {
         }
     }
 
+    /// Under which number a request is remembered: its client's, with its credential's in it. With another credential nobody is answered what it was.
+    fn own(&self, number: RequestNumber) -> RequestNumber {
+        let [credential, _] = self.who.id.halves();
+        RequestNumber { client: number.client ^ credential, ..number }
+    }
+
     /// A request with a number: of one client on one connection, so that what is remembered is bounded.
     fn comes(&mut self, number: &RequestNumber) -> Result<()> {
         if number.line >= limits::LINES || self.client.is_some_and(|client| client != number.client) {
@@ -162,7 +171,7 @@ impl ClientSession {
             return Err(Error::new(ErrorKind::Invalid, problem));
         }
         if self.client.replace(number.client).is_none() {
-            self.service.clients.comes(number.client);
+            self.service.clients.comes(&self.service.namespace, number.client, self.who.id);
         }
         Ok(())
     }
@@ -178,9 +187,7 @@ impl ClientSession {
     fn answer(&mut self, operation: Operation, number: Option<RequestNumber>, watch: &mut dyn Watch) -> Result<MetadataReply> {
         let (service, who) = (Arc::clone(&self.service), Arc::clone(&self.who));
         let namespace = &service.namespace;
-        if operation.changes() {
-            who.may_write()?;
-        }
+        operation.effect().allow(&who)?;
         if operation.begins_writing() {
             namespace.boots.meet(&**namespace.database(), &namespace.map(), &*service.servers);
         }
@@ -229,8 +236,7 @@ impl ClientSession {
 
     /// An I/O server asks for the next change that it is to witness.
     fn witness(&mut self, server: &str, seen: Witnessed, revision: u64) -> Result<MetadataReply> {
-        // Who claims to have witnessed changes that it has not takes from them what they are to survive.
-        self.who.may_serve()?;
+        // (Who claims to have witnessed changes that it has not takes from them what they are to survive: only servers get here.)
         let service = Arc::clone(&self.service);
         if !service.namespace.map().servers.iter().any(|known| known.name == server) {
             return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
@@ -255,13 +261,15 @@ impl ClientSession {
         let locks = Arc::clone(&self.service.locks);
         match operation {
             LockOperation::Hello { client } => {
-                self.life = Some(locks.hello(client, watch)?);
+                self.life = Some(locks.hello(client, self.who.id, watch)?);
                 return Ok(LockReply::Done);
             }
             LockOperation::Grants { client, wait_ms } => {
                 let wait = Duration::from_millis(wait_ms.into());
-                return locks.grants(client, wait).map(LockReply::Tickets);
+                return locks.grants(client, self.who.id, wait).map(LockReply::Tickets);
             }
+            // Who asks and holds nothing need not say who it is.
+            LockOperation::Test { request } if self.life.is_none() => return Ok(LockReply::Held(locks.test(None, &request))),
             _ => {}
         }
         let Some(life) = &self.life else {
@@ -270,7 +278,7 @@ impl ClientSession {
         Ok(match operation {
             LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
             LockOperation::Lock { request, ticket } => {
-                self.may_lock(request.range.file)?;
+                self.may_lock(&request.range)?;
                 match life.lock(&request, ticket)? {
                     Outcome::Granted => LockReply::Done,
                     Outcome::Queued => LockReply::Queued,
@@ -292,12 +300,12 @@ impl ClientSession {
 }
 
 impl ClientSession {
-    /// Nobody keeps the owner of a lot waiting at a file that is not theirs to open.
-    fn may_lock(&self, file: FileId) -> Result<()> {
+    /// Nobody keeps the owner of a lot waiting at a file that is not theirs to open; nor takes turns to append to one that is not theirs to write.
+    fn may_lock(&self, range: &LockRange) -> Result<()> {
         if self.who.rights == Rights::Store {
             return Ok(());
         }
-        match self.service.namespace.called_by(&self.who).may_open(&Place::of(file), false) {
+        match self.service.namespace.called_by(&self.who).may_open(&Place::of(range.file), range.space == LockSpace::Append) {
             Err(error) if error.kind() == ErrorKind::Access => Err(error),
             // What else is wrong with it, its lock is no answer to.
             _ => Ok(()),

@@ -2,6 +2,7 @@
 
 use super::clients::Clients;
 use super::drafts::Drafts;
+use super::openings::OpenCounts;
 use crate::error::{Error, Result};
 use crate::limits;
 use crate::metadata::background::intents::Intents;
@@ -65,6 +66,7 @@ pub(crate) struct MetadataService {
     pub(super) locks: Arc<Locks>,
     pub(super) drafts: Drafts,
     pub(super) clients: Clients,
+    pub(super) open_counts: OpenCounts,
     pub(super) witnesses: Arc<Witnesses>,
     pub(super) verifier: BootVerifier,
     pub(super) options: MetadataOptions,
@@ -98,6 +100,7 @@ impl MetadataService {
             locks,
             drafts,
             clients,
+            open_counts: OpenCounts::default(),
             witnesses,
             verifier,
             options,

@@ -93,6 +93,7 @@ impl Parts<'_> {
         if self.session.is_none() && !matches!(request, CommonRequest::Hello(_)) {
             return Err(Error::new(ErrorKind::Protocol, "the first message of a connection must be a hello"));
         }
+        self.who.map_or(Ok(()), |who| request.effect().allow(who))?;
         match request {
             CommonRequest::Hello(hello) => {
                 let (min, max) = (hello.version_min, hello.version_max);

@@ -13,6 +13,7 @@ use thalweg_store::metadata::locks::client::{Cancel, LockClient, Wait};
 use thalweg_store::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
 use thalweg_store::protocol::metadata::{Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_store::trust::Credentials;
 use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_trace::Tracer;
 
@@ -267,7 +268,7 @@ fn only_who_had_a_lock_before_a_restart_may_claim_one() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
     let mut connection = Connection::connect(&store.address().service().unwrap(), &patient()).unwrap();
-    let request = MetadataRequest::of(Operation::Lock(LockOperation::Test { request: flock(1, LockKind::Shared) }));
+    let request = MetadataRequest::of(Operation::Lock(LockOperation::Unlock { range: flock(1, LockKind::Shared).range }));
     let error = connection.call::<_, MetadataReply>(&mut off(), Kind::Metadata, &request).unwrap_err();
     assert!(error.to_string().contains("says hello first"), "{error}");
     assert_eq!(speak(&mut connection, LockOperation::Hello { client: 5 }), LockReply::Done);
@@ -387,4 +388,57 @@ fn a_turn_is_given_back_by_an_error_and_by_a_panic() {
     }));
     assert!(panics.is_err());
     two.append(&mut off(), FILE, |_| Ok(())).unwrap();
+}
+
+/// A client that may only read.
+fn reading(store: &RunningStore) -> LockClient {
+    let credentials = Credentials::given(store.credential().read_only().unwrap());
+    LockClient::new(&store.address().service().unwrap(), &Connect { credentials, ..patient() })
+}
+
+#[test]
+fn locks_of_a_reading_client_hold_up_its_own_programs_and_no_writer() {
+    use LockKind::{Exclusive, Shared};
+    let directory = tempfile::tempdir().unwrap();
+    let store = up(&options(directory.path())).unwrap();
+    let (reader, writer, t) = (reading(&store), locks(&store), &mut off());
+    for request in [record(1, Shared, 0, 9), flock(1, Exclusive)] {
+        reader.lock(t, &request, Wait::No).unwrap();
+    }
+    assert_eq!(refused(reader.lock(t, &flock(2, Shared), Wait::No)), ErrorKind::WouldBlock, "another program of its own");
+    for request in [record(1, Exclusive, 0, u64::MAX), flock(1, Exclusive)] {
+        writer.lock(t, &request, Wait::No).unwrap();
+    }
+    // A writer's lock is in a reader's way: it sees it, is refused, or waits.
+    reader.unlock_all(t, FILE, 1).unwrap();
+    assert_eq!(refused(reader.lock(t, &record(3, Shared, 5, 5), Wait::No)), ErrorKind::WouldBlock);
+    assert_eq!(reader.test(t, &record(3, Shared, 5, 5)).unwrap().unwrap().client, writer.number());
+    std::thread::scope(|scope| {
+        let waits = scope.spawn(|| reader.lock(&mut off(), &record(3, Shared, 5, 5), Wait::Until(&Cancel::new())));
+        writer.unlock_all(t, FILE, 1).unwrap();
+        waits.join().unwrap().unwrap();
+    });
+    writer.lock(t, &record(1, Exclusive, 0, u64::MAX), Wait::No).unwrap();
+    let status = connect(&store).status(t).unwrap();
+    assert_eq!((status.locks, status.lock_waits), (1, 0), "only the writer's stands at the service");
+    let turn = reader.append(t, FILE, |_| Ok(())).unwrap_err();
+    assert!(turn.kind() == ErrorKind::Access && turn.message().contains("for reading only"), "{turn}");
+}
+
+#[test]
+fn a_turn_to_append_is_waited_for_no_longer_than_the_timeout() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = up(&options(directory.path())).unwrap();
+    let (stalled, t) = (locks(&store), &mut off());
+    let impatient = Connect { timeout: Duration::from_millis(600), ..patient() };
+    let waits = LockClient::new(&store.address().service().unwrap(), &impatient);
+    stalled
+        .append(t, FILE, |t| {
+            let refused = waits.append(t, FILE, |_| -> Result<(), thalweg_store::Error> { panic!("it is not its turn") }).unwrap_err();
+            assert!(refused.kind() == ErrorKind::TimedOut && refused.message().contains("within 0.6 s"), "{refused}");
+            Ok(())
+        })
+        .unwrap();
+    // It waits no more: the next turn is free at once.
+    waits.append(t, FILE, |_| Ok(())).unwrap();
 }

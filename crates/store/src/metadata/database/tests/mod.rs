@@ -34,7 +34,7 @@ pub(crate) fn rows(database: &dyn Database, table: Table, prefix: &[u8], after: 
     .unwrap()
 }
 
-pub(super) fn everything(database: &dyn Database) -> Vec<Rows> {
+pub(crate) fn everything(database: &dyn Database) -> Vec<Rows> {
     // What the embedded database keeps for itself begins with `database.`.
     let own = |row: &(Vec<u8>, Vec<u8>)| row.0.starts_with(b"database.");
     let table = |t: &Table| rows(database, *t, b"", None, usize::MAX).into_iter().filter(|row| !own(row)).collect();

@@ -212,30 +212,3 @@ fn what_is_in_a_lot_is_not_moved_out_of_it_and_what_is_not_is_not_moved_in() {
     n.forget_lot(his).unwrap();
     rename(&names, "/his/f", "/plain/from-his").unwrap();
 }
-
-#[test]
-fn a_credential_for_reading_changes_nothing() {
-    use crate::protocol::lost::Lost;
-    use crate::protocol::lots::LotOperation;
-    let (place, node) = (Place::at("/f"), String::new());
-    let changes = [
-        Operation::MakeDirectory { place: place.clone(), owner: OWNER, parents: false },
-        Operation::Open { place: place.clone(), write: true },
-        Operation::Reopen { files: vec![(FileId(1), true)] },
-        Operation::Relayout { place: place.clone(), layout: LayoutChoice::default(), node },
-        Operation::Lost { file: FileId(1), lost: Lost::default(), mended: Lost::default() },
-        Operation::Many { operations: vec![Small::Written { file: FileId(1), size_bytes: 1 }] },
-        Operation::Lot(LotOperation::Renew { name: "x".into(), for_ns: 0 }),
-        Operation::RemoveDraft { file: FileId(1), abandoned_for_ns: 0 },
-    ];
-    assert!(changes.iter().all(Operation::changes));
-    let asks = [
-        Operation::StoreMap,
-        Operation::Open { place: place.clone(), write: false },
-        Operation::Reopen { files: vec![(FileId(1), false)] },
-        Operation::Many { operations: vec![Small::Stat { place, sizes: false }] },
-        Operation::Lot(LotOperation::Show { name: None }),
-        Operation::Sync,
-    ];
-    assert!(!asks.iter().any(Operation::changes));
-}
