@@ -1,14 +1,18 @@
 //! Who may use a lot, and what may be moved between two.
 //!
-//! A lot's files, and the directories whose new files are in it, are for its owner's credentials and the store's own. Their names and
-//! attributes are for all to see.
+//! A lot's files are for its owner's credentials and the store's own. Their names and attributes are for all to see.
+//!
+//! A directory may have a lot for what is made in it. That has an effect for the lot's owner and the store alone: what others make there is in no
+//! lot, and they are kept from nothing. It is put on a directory, and taken off, by whose the directory is ([`makers`]) and by the store; the lot's
+//! owner may take it off, too, and put another of theirs in its place.
 
 use super::rows::row;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::View;
 use crate::metadata::inode::Inode;
+use crate::metadata::namespace::makers;
 use crate::protocol::lots::{Lot, LotState};
-use crate::protocol::metadata::LotId;
+use crate::protocol::metadata::{FileId, FileKind, LotId};
 use crate::trust::{Identity, Rights, STORE_OWNER};
 
 /// Whether this may read a lot's files and see what is used of it: its owner, and the store's own credentials, also that for reading.
@@ -73,13 +77,56 @@ fn usable(who: &Identity, lot: Lot) -> Result<Lot> {
     Ok(lot)
 }
 
-/// The lot of what is made in this directory. One that is gone is none: a directory may outlive it.
+/// The lot of what `who` makes in this directory: that of somebody else is none, and so is one that is gone, since a directory may outlive it.
 ///
 /// # Errors
-/// As [`asked`].
+/// [`ErrorKind::Busy`].
 pub(crate) fn inherited<V: View + ?Sized>(view: &V, who: &Identity, directory: &Inode) -> Result<Option<Lot>> {
-    let Some(id) = directory.lot() else { return Ok(None) };
-    row(view, id)?.map(|row| usable(who, row.lot)).transpose()
+    let lot = effective(view, who, directory)?;
+    lot.iter().try_for_each(is_there)?;
+    Ok(lot)
+}
+
+/// The lot that a file is in; or that a directory has for what `who` makes in it.
+fn effective<V: View + ?Sized>(view: &V, who: &Identity, of: &Inode) -> Result<Option<Lot>> {
+    let is_file = of.kind() == FileKind::File;
+    Ok(standing(view, of)?.filter(|lot| is_file || who.acts_for(&lot.owner)))
+}
+
+/// Whether `who` may give this directory, which has a lot or none, this lot or none. The lot that is asked for.
+///
+/// # Errors
+/// [`ErrorKind::Access`] that says whose what is; as [`asked`].
+pub(crate) fn may_put<V: View + ?Sized>(
+    view: &V,
+    who: &Identity,
+    (id, directory): (FileId, &Inode),
+    lot: Option<LotId>,
+) -> Result<Option<Lot>> {
+    let old = standing(view, directory)?;
+    if lot == directory.lot() {
+        return Ok(old);
+    }
+    let new = lot.map(|lot| asked(view, who, lot)).transpose()?;
+    let may = match (&old, &new) {
+        (Some(old), _) if who.acts_for(&old.owner) => true,
+        (None, None) => true,
+        _ => makers::is_of(view, id, who)?,
+    };
+    if may {
+        return Ok(new);
+    }
+    let maker = makers::maker(view, id)?.map_or_else(|| "the store's own credential".to_owned(), |maker| format!("`{maker}`"));
+    let problem = match &old {
+        Some(old) => format!(
+            "the directory was made with {maker}, and lot `{}` of `{}` is on it: they take it off, and it has no effect on what `{}` makes there",
+            old.name, old.owner, who.owner
+        ),
+        None => format!(
+            "the directory was made with {maker}, and only that puts a lot on it: make a directory of your own, or give --lot to what writes"
+        ),
+    };
+    Err(Error::new(ErrorKind::Access, problem))
 }
 
 /// A lot that is still there and stays, of a file or directory.
@@ -88,9 +135,9 @@ fn standing<V: View + ?Sized>(view: &V, of: &Inode) -> Result<Option<Lot>> {
     Ok(found.map(|row| row.lot))
 }
 
-/// Whether the lot of this directory is one that a new directory in it takes over.
-pub(crate) fn is_inherited<V: View + ?Sized>(view: &V, directory: &Inode) -> Result<bool> {
-    Ok(standing(view, directory)?.is_some_and(|lot| lot.state != LotState::Removing))
+/// Whether the lot of this directory is one that a new directory of `who` in it takes over.
+pub(crate) fn is_inherited<V: View + ?Sized>(view: &V, who: &Identity, directory: &Inode) -> Result<bool> {
+    Ok(effective(view, who, directory)?.is_some_and(|lot| lot.state != LotState::Removing))
 }
 
 /// Refuses to give a file or directory a name in a directory of another lot than its own, unless it comes from one of that same lot:
@@ -98,22 +145,21 @@ pub(crate) fn is_inherited<V: View + ?Sized>(view: &V, directory: &Inode) -> Res
 ///
 /// # Errors
 /// [`ErrorKind::CrossLot`] that names both.
-pub(crate) fn may_cross<V: View + ?Sized>(view: &V, moved: &Inode, from: Option<&Inode>, to: &Inode) -> Result<()> {
-    let kind = moved.kind();
-    if !matches!(kind, crate::protocol::metadata::FileKind::File | crate::protocol::metadata::FileKind::Directory) {
+pub(crate) fn may_cross<V: View + ?Sized>(view: &V, who: &Identity, moved: &Inode, from: Option<&Inode>, to: &Inode) -> Result<()> {
+    if !matches!(moved.kind(), FileKind::File | FileKind::Directory) {
         return Ok(());
     }
     // What each number stands for need not be looked up where they are the same: so it is with nearly every name.
     if moved.lot() == to.lot() || from.is_some_and(|from| from.lot() == to.lot()) {
         return Ok(());
     }
-    let (own, there) = (standing(view, moved)?, standing(view, to)?);
+    let (own, there) = (effective(view, who, moved)?, effective(view, who, to)?);
     let id = |lot: &Option<Lot>| lot.as_ref().map(|lot| lot.id);
     if id(&own) == id(&there) {
         return Ok(());
     }
     if let Some(from) = from
-        && id(&standing(view, from)?) == id(&there)
+        && id(&effective(view, who, from)?) == id(&there)
     {
         return Ok(());
     }

@@ -102,10 +102,13 @@ impl Caller<'_> {
 
     pub(super) fn set_attributes_in(&self, t: &mut dyn Transaction, place: &Place, set: &SetAttributes) -> Result<Attributes> {
         let mut change = || {
-            self.check_default(t, set)?;
             let id = find(t, place)?;
             let mut changed = inode(t, id)?;
-            self.may_use(t, changed.lot())?;
+            self.check_default(t, (id, &changed), set)?;
+            // Who takes its lot off a directory of others does no more to it.
+            if !changes_the_lot_alone(&changed, set) {
+                self.may_alter(t, (id, &changed))?;
+            }
             self.apply(t, id, &mut changed, set, self.now_ns())?;
             put_inode(t, id, &changed);
             Ok(changed.attributes(id))
@@ -113,12 +116,14 @@ impl Caller<'_> {
         on(place, change())
     }
 
-    /// Whether a directory can have the default layout that is set, and whether its lot is the caller's. Files that are in the directory
-    /// already stay in the lot that they were made in.
-    pub(super) fn check_default(&self, view: &dyn View, set: &SetAttributes) -> Result<()> {
-        let Some(Some(choice)) = &set.default_layout else { return Ok(()) };
-        let lot = choice.lot.map(|lot| rules::asked(view, self.who, lot)).transpose()?;
-        placement::check(choice, &self.map(), lot.as_ref())
+    /// Whether a directory can have the default layout that is set, and whether the caller may give it that one's lot. Files that are in the
+    /// directory already stay in the lot that they were made in.
+    pub(super) fn check_default(&self, view: &dyn View, (id, directory): (FileId, &Inode), set: &SetAttributes) -> Result<()> {
+        let Some(choice) = &set.default_layout else { return Ok(()) };
+        let lot = choice.as_ref().and_then(|choice| choice.lot);
+        let is_directory = matches!(directory.node, Node::Directory { .. });
+        let lot = if is_directory { rules::may_put(view, self.who, (id, directory), lot)? } else { None };
+        choice.as_ref().map_or(Ok(()), |choice| placement::check(choice, &self.map(), lot.as_ref()))
     }
 
     /// Promises that the file will have this size: its attributes, now changed. What the I/O servers have
@@ -273,7 +278,7 @@ impl Caller<'_> {
                 }
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;
-                self.may_use(t, changed.lot())?;
+                self.may_alter(t, (id, &changed))?;
                 let old = extended(t, id, name)?;
                 match (&old, how) {
                     (Some(_), SetExtended::Create) => return Err(exists()),
@@ -308,7 +313,7 @@ impl Caller<'_> {
                 self.may_remove_extended(name)?;
                 let id = find(t, place)?;
                 let mut changed = inode(t, id)?;
-                self.may_use(t, changed.lot())?;
+                self.may_alter(t, (id, &changed))?;
                 let old = extended(t, id, name)?.ok_or_else(|| no_attribute(name))?;
                 t.delete(Table::Extended, &extended_key(id, name));
                 let bytes = (changed.extended_bytes as usize).saturating_sub(name.len() + old.len());
@@ -317,6 +322,14 @@ impl Caller<'_> {
             }),
         )
     }
+}
+
+/// Whether a directory gets another lot for what is made in it, or none, and stays as it is otherwise.
+fn changes_the_lot_alone(directory: &Inode, set: &SetAttributes) -> bool {
+    let (Node::Directory { default_layout, .. }, Some(choice)) = (&directory.node, &set.default_layout) else { return false };
+    let (old, new) = (default_layout.clone().unwrap_or_default(), choice.clone().unwrap_or_default());
+    let rest = SetAttributes { default_layout: None, ..set.clone() };
+    old.lot != new.lot && LayoutChoice { lot: new.lot, ..old } == new && rest == SetAttributes::default()
 }
 
 fn file_layout(inode: &Inode) -> Result<&FileLayout> {

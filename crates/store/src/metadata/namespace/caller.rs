@@ -2,9 +2,11 @@
 //! called without saying for whom.
 
 use super::Namespace;
+use super::makers;
 use super::tree::{find, inode, on};
 use crate::error::{ErrorKind, Result};
 use crate::metadata::database::{View, read};
+use crate::metadata::inode::{Inode, Node};
 use crate::metadata::lots::rules;
 use crate::protocol::metadata::{FileId, LotId, Place, RequestNumber};
 use crate::trust::{Identity, Rights};
@@ -52,7 +54,17 @@ impl Caller<'_> {
     /// The same, of a file or directory.
     pub(super) fn may_change<V: View + ?Sized>(&self, view: &V, id: FileId) -> Result<()> {
         // Nothing is refused to the store, and nothing is read for that.
-        if self.who.rights == Rights::Store { Ok(()) } else { self.may_use(view, inode(view, id)?.lot()) }
+        if self.who.rights == Rights::Store { Ok(()) } else { self.may_alter(view, (id, &inode(view, id)?)) }
+    }
+
+    /// The same, of one that has been read. A directory is its maker's, whatever lot is on it; what is in it is not a part of it.
+    pub(super) fn may_alter<V: View + ?Sized>(&self, view: &V, (id, of): (FileId, &Inode)) -> Result<()> {
+        match self.may_use(view, of.lot()) {
+            Err(refused) if refused.kind() == ErrorKind::Access && matches!(of.node, Node::Directory { .. }) => {
+                if makers::is_of(view, id, self.who)? { Ok(()) } else { Err(refused) }
+            }
+            other => other,
+        }
     }
 
     /// Refuses the opening of a file in a lot that the caller may not read, or write; or that is being removed. The file's number.

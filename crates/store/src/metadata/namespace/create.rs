@@ -6,6 +6,7 @@
 
 use super::caller::Caller;
 use super::draft_rows;
+use super::makers;
 use super::placement;
 use super::tree::*;
 use crate::error::{Error, ErrorKind, Result};
@@ -58,12 +59,11 @@ impl Caller<'_> {
         let now_ns = self.now_ns();
         let id = self.fresh()?;
         let mut above = directory_of(t, parent)?;
-        self.may_use(t, above.lot())?;
         let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
         let mut default_layout = default_layout.clone();
-        // A directory that is made while its lot goes does not outlive it in that lot.
+        // A directory that is made while its lot goes does not outlive it in that lot; nor is another owner's in it.
         if above.lot().is_some()
-            && !rules::is_inherited(t, &above)?
+            && !rules::is_inherited(t, self.who, &above)?
             && let Some(choice) = &mut default_layout
         {
             choice.lot = None;
@@ -75,6 +75,7 @@ impl Caller<'_> {
         put_inode(t, parent, &above);
         put_inode(t, id, &made);
         t.put(Table::Entries, &entry_key(parent, name), encode(&Entry { id, kind: FileKind::Directory }));
+        makers::made(t, id, self.who);
         Ok(id)
     }
 
@@ -137,7 +138,6 @@ impl Caller<'_> {
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
             let Node::Directory { default_layout, .. } = &above.node else { unreachable!("directory_of checks") };
-            self.may_use(t, above.lot())?;
             let lot = match choice.lot {
                 Some(asked) => Some(rules::asked(t, self.who, asked)?),
                 None => rules::inherited(t, self.who, &above)?,
@@ -204,7 +204,6 @@ impl Caller<'_> {
             let now_ns = self.now_ns();
             let (parent, name) = find_parent(t, place)?;
             let mut above = directory_of(t, parent)?;
-            self.may_use(t, above.lot())?;
             if entry(t, parent, name)?.is_some() {
                 return Err(exists());
             }
@@ -231,7 +230,6 @@ impl Caller<'_> {
             let mut linked = on(file, inode(t, id))?;
             let (parent, name) = on(to, find_parent(t, to))?;
             on(file, self.may_use(t, linked.lot()))?;
-            on(to, self.may_change(t, parent))?;
             if on(to, entry(t, parent, name))?.is_some() {
                 return on(to, Err(exists()));
             }
@@ -248,7 +246,7 @@ impl Caller<'_> {
             }
             // A file that is named by its number has no directory that it is linked from.
             let from = find_parent(t, file).ok().map(|(from, _)| inode(t, from)).transpose()?;
-            on(to, rules::may_cross(t, &linked, from.as_ref(), &inode(t, parent)?))?;
+            on(to, rules::may_cross(t, self.who, &linked, from.as_ref(), &inode(t, parent)?))?;
             // What has another name is more than a draft.
             draft_rows::forget(t, id)?;
             linked.links += 1;

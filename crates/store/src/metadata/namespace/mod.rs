@@ -19,6 +19,7 @@ mod attributes;
 pub(super) mod caller;
 mod create;
 pub(super) mod draft_rows;
+pub(super) mod makers;
 pub(super) mod many;
 pub(super) mod placement;
 mod privileges;

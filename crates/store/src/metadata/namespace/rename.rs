@@ -38,15 +38,17 @@ impl Caller<'_> {
         to: &Place,
         (replace, set): (bool, &SetAttributes),
     ) -> Result<(Attributes, Removed)> {
-        on(to, self.check_default(t, set))?;
         let now_ns = self.now_ns();
         let (from_parent, from_name) = on(from, find_parent(t, from))?;
         let moved = on(from, entry(t, from_parent, from_name)?.ok_or_else(|| not_found(from_name)))?;
         on(from, expected(moved.id, only))?;
         let (to_parent, to_name) = on(to, find_parent(t, to))?;
         let target = entry(t, to_parent, to_name)?;
-        on(from, self.may_change(t, from_parent).and_then(|()| self.may_change(t, moved.id)))?;
-        on(to, self.may_change(t, to_parent).and_then(|()| target.map_or(Ok(()), |target| self.may_change(t, target.id))))?;
+        on(from, self.may_change(t, moved.id))?;
+        on(to, target.map_or(Ok(()), |target| self.may_change(t, target.id)))?;
+        if set.default_layout.is_some() {
+            on(to, self.check_default(t, (moved.id, &inode(t, moved.id)?), set))?;
+        }
         // Another name of the same file: both stay, as POSIX says.
         let same = target.is_some_and(|target| target.id == moved.id);
         if same && !replace && (from_parent, from_name) != (to_parent, to_name) {
@@ -64,7 +66,7 @@ impl Caller<'_> {
             on(to, not_within(t, to_parent, moved.id))?;
         }
         if from_parent != to_parent {
-            on(from, crosses_lots(t, moved, from_parent, to_parent))?;
+            on(from, self.crosses_lots(t, moved, from_parent, to_parent))?;
         }
         let mut old = None;
         if let Some(target) = target {
@@ -117,7 +119,6 @@ impl Caller<'_> {
         if found.kind == FileKind::Directory {
             return Err(is_directory());
         }
-        self.may_change(t, parent)?;
         self.may_change(t, found.id)?;
         let old = drop_name(t, found.id, self.now_ns())?;
         t.delete(Table::Entries, &entry_key(parent, name));
@@ -139,7 +140,6 @@ impl Caller<'_> {
             if found.kind != FileKind::Directory {
                 return Err(not_directory(name));
             }
-            self.may_change(t, parent)?;
             self.may_change(t, found.id)?;
             drop_empty_directory(t, found.id)?;
             t.delete(Table::Entries, &entry_key(parent, name));
@@ -169,9 +169,9 @@ impl Caller<'_> {
             }
             for (entry, parent, new_parent, place) in [(of_one, one_parent, other_parent, one), (of_other, other_parent, one_parent, other)]
             {
-                on(place, self.may_change(t, parent).and_then(|()| self.may_change(t, entry.id)))?;
+                on(place, self.may_change(t, entry.id))?;
                 if parent != new_parent {
-                    on(place, crosses_lots(t, entry, parent, new_parent))?;
+                    on(place, self.crosses_lots(t, entry, parent, new_parent))?;
                 }
             }
             for (entry, new_parent) in [(of_one, other_parent), (of_other, one_parent)] {
@@ -194,9 +194,9 @@ impl Caller<'_> {
             Ok(())
         })
     }
-}
 
-/// Refuses to move what is in one lot into a directory of another.
-fn crosses_lots(t: &dyn Transaction, moved: Entry, from: FileId, to: FileId) -> Result<()> {
-    rules::may_cross(t, &inode(t, moved.id)?, Some(&inode(t, from)?), &inode(t, to)?)
+    /// Refuses to move what is in one lot into a directory of another.
+    fn crosses_lots(&self, t: &dyn Transaction, moved: Entry, from: FileId, to: FileId) -> Result<()> {
+        rules::may_cross(t, self.who, &inode(t, moved.id)?, Some(&inode(t, from)?), &inode(t, to)?)
+    }
 }

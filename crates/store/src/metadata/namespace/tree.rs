@@ -1,6 +1,7 @@
 //! The pieces of the namespace's operations: walking paths, reading and changing inodes and entries,
 //! within one view or transaction.
 
+use super::makers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{PUT_BACK, Table, Transaction, View};
 use crate::metadata::inode::{
@@ -184,6 +185,7 @@ pub(super) fn drop_empty_directory(t: &mut dyn Transaction, id: FileId) -> Resul
         return Err(Error::new(ErrorKind::NotEmpty, "the directory is not empty"));
     }
     let dropped = inode(t, id)?;
+    makers::gone(t, id)?;
     erase(t, id, &dropped)
 }
 

@@ -24,7 +24,6 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() 
         ("remove", kind(bob.remove("run", true))),
         ("open", kind(bob.store.open("/run/f"))),
         ("open to write", kind(bob.store.open_to_write("/run/f"))),
-        ("create", kind(bob.file("/run/g"))),
         ("create with the number", kind(bob.laid_out("/g", in_lot.clone()))),
         ("unlink", kind(bob.unlink("/run/f"))),
         ("rename", kind(bob.rename("/run/f", "/run/g"))),
@@ -48,6 +47,10 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() 
     for (what, kind) in refusals {
         assert_eq!(kind, ErrorKind::Access, "{what}");
     }
+    // What he makes in her directory is in no lot.
+    bob.file("/run/g").unwrap();
+    assert_eq!(bob.names.stat(tracer, &Place::at("/run/g")).unwrap().layout.unwrap().lot, None);
+    bob.unlink("/run/g").unwrap();
     assert!(bob.shown().unwrap().is_empty());
     // Nor by going to the servers themselves: names and attributes are for all to see.
     let seen = bob.names.stat(tracer, &Place::at("/run/f")).unwrap();

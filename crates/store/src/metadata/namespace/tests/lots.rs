@@ -124,38 +124,41 @@ fn nobody_but_its_owner_and_the_store_changes_what_is_in_a_lot() {
     let (alice, bob) = (who("alice", Rights::Write), who("bob", Rights::Write));
     let w = &mut Unwatched;
     let mode = SetAttributes { mode: Some(0o600), ..SetAttributes::default() };
+    let layout = LayoutChoice { datafiles: Some(1), lot: Some(hers), ..LayoutChoice::default() };
+    let layout = SetAttributes { default_layout: Some(Some(layout)), ..SetAttributes::default() };
     let at = |path: &str| Place::at(path);
     let mut each = |names: &Caller<'_>| -> Vec<(&str, Result<()>)> {
         vec![
-            ("create", create(names, "/hers/new").map(drop)),
-            ("mkdir", names.make_directory(w, &at("/hers/d"), OWNER, false).map(drop)),
-            ("mknod", names.make_node(w, &at("/hers/p"), &NewNode::Fifo, OWNER).map(drop)),
             ("link", names.link(w, &at("/hers/f"), &at("/hers/l")).map(drop)),
             ("truncate", names.truncate(w, &at("/plain/in"), 5).map(drop)),
             ("written", names.written(w, id, 9).map(drop)),
             ("chmod", names.set_attributes(w, &at("/hers/f"), &mode).map(drop)),
             ("chmod of the directory", names.set_attributes(w, &at("/hers"), &mode).map(drop)),
+            ("layout of the directory", names.set_attributes(w, &at("/hers"), &layout).map(drop)),
             ("setxattr", names.set_extended(w, &at("/hers/f"), b"user.x", b"1", SetExtended::Either)),
             ("removexattr", names.remove_extended(w, &at("/hers/f"), b"user.x")),
+            ("setxattr of the directory", names.set_extended(w, &at("/hers"), b"user.x", b"1", SetExtended::Either)),
             ("open", names.may_open(&at("/hers/f"), false).map(drop)),
             ("open to write", names.may_open(&at("/plain/in"), true).map(drop)),
             ("rename within", rename(names, "/hers/f", "/hers/f2")),
             ("rename over", rename(names, "/plain/f", "/plain/in")),
             ("unlink", names.unlink(w, &at("/hers/f2"), None).map(drop)),
-            ("rmdir", names.remove_directory(w, &at("/hers/d"))),
-            ("rmdir of its directory", names.remove_directory(w, &at("/hers"))),
+            ("rename of its directory", rename(names, "/hers", "/moved").and_then(|()| rename(names, "/moved", "/hers"))),
+            ("lot off its directory", default_lot(names, "/hers", None).map(drop)),
         ]
     };
     let store = Identity::store();
     for (what, done) in each(&n.called_by(&bob)) {
         let error = done.expect_err(what);
-        // What a change before it would have made is not there for some; all are refused for whose it is.
-        let is_refused = error.kind() == ErrorKind::Access && error.to_string().contains("lot `hers` is `alice`'s");
-        assert!(is_refused || matches!(what, "unlink" | "rmdir") && error.kind() == ErrorKind::NotFound, "{what}: {error}");
+        // What a change before it would have made is not there; all are refused for whose it is.
+        let is_refused = error.kind() == ErrorKind::Access && error.to_string().contains("lot `hers` ");
+        assert!(is_refused || what == "unlink" && error.kind() == ErrorKind::NotFound, "{what}: {error}");
     }
     for (what, done) in each(&n.called_by(&alice)) {
-        assert!(done.is_ok() || what == "rmdir of its directory", "{what}: {done:?}");
+        assert!(done.is_ok(), "{what}: {done:?}");
     }
+    default_lot(&n.for_store(), "/hers", Some(hers)).unwrap();
+    create(&n.called_by(&alice), "/hers/new").unwrap();
     // Names and attributes are for all to see, and the store's reader reads everything.
     n.called_by(&bob).stat(&at("/hers/new")).unwrap();
     let reader = who(STORE_OWNER, Rights::Read);
@@ -211,4 +214,75 @@ fn what_is_in_a_lot_is_not_moved_out_of_it_and_what_is_not_is_not_moved_in() {
     // Lots that are gone are none.
     n.forget_lot(his).unwrap();
     rename(&names, "/his/f", "/plain/from-his").unwrap();
+}
+
+#[test]
+fn a_lot_on_a_directory_has_an_effect_on_its_owners_files_and_locks_nobody_out() {
+    let (n, hers, his) = store();
+    let (alice, bob) = (who("alice", Rights::Write), who("bob", Rights::Write));
+    let (ours, theirs) = (n.called_by(&bob), n.called_by(&alice));
+    default_lot(&n.for_store(), "/", Some(hers)).unwrap();
+    let w = &mut Unwatched;
+    let lot_of = |path: &str| {
+        let found = n.stat(&Place::at(path)).unwrap();
+        found.layout.and_then(|layout| layout.lot).or(found.default_layout.and_then(|choice| choice.lot))
+    };
+    for directory in ["", "/hers"] {
+        let at = |name: &str| format!("{directory}/{name}");
+        create(&theirs, &at("a")).unwrap();
+        theirs.make_directory(w, &Place::at(at("ad")), OWNER, false).unwrap();
+        create(&ours, &at("b")).unwrap();
+        create_in(&ours, &at("asked"), Some(his)).unwrap();
+        ours.make_directory(w, &Place::at(at("bd")), OWNER, false).unwrap();
+        ours.make_node(w, &Place::at(at("pipe")), &NewNode::Fifo, OWNER).unwrap();
+        assert_eq!(["a", "ad", "b", "asked", "bd"].map(|name| lot_of(&at(name))), [Some(hers), Some(hers), None, Some(his), None]);
+        // What is his he does with as everywhere.
+        ours.link(w, &Place::at(at("b")), &Place::at(at("link"))).unwrap();
+        rename(&ours, &at("b"), &at("b2")).unwrap();
+        rename(&ours, &at("b2"), "/plain/b2").unwrap();
+        rename(&ours, "/plain/b2", &at("b")).unwrap();
+        for name in ["b", "link", "asked", "pipe"] {
+            ours.unlink(w, &Place::at(at(name)), None).unwrap();
+        }
+        ours.remove_directory(w, &Place::at(at("bd"))).unwrap();
+        assert_eq!(ours.unlink(w, &Place::at(at("a")), None).unwrap_err().kind(), ErrorKind::Access, "hers is hers");
+    }
+}
+
+#[test]
+fn a_lot_is_put_on_a_directory_by_whose_it_is_and_taken_off_by_them_and_by_the_lots_owner() {
+    let (n, hers, his) = store();
+    let (alice, bob) = (who("alice", Rights::Write), who("bob", Rights::Write));
+    let (ours, theirs, w) = (n.called_by(&bob), n.called_by(&alice), &mut Unwatched);
+    ours.make_directory(w, &Place::at("/bobs"), OWNER, false).unwrap();
+    let refused = |done: Result<Attributes>, words: &[&str]| {
+        let error = done.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Access, "{error}");
+        words.iter().for_each(|word| assert!(error.to_string().contains(word), "{word}: {error}"));
+    };
+    for path in ["/", "/plain"] {
+        refused(default_lot(&theirs, path, Some(hers)), &["the store's own credential", "make a directory of your own"]);
+    }
+    refused(default_lot(&theirs, "/bobs", Some(hers)), &["`bob`", "make a directory of your own"]);
+    default_lot(&ours, "/bobs", Some(his)).unwrap();
+    refused(default_lot(&theirs, "/bobs", Some(hers)), &["lot `his` of `bob`"]);
+    refused(default_lot(&theirs, "/bobs", None), &["lot `his` of `bob`"]);
+    // The store may put any lot on any directory; whose the directory is undoes it, and so does whose the lot is.
+    default_lot(&n.for_store(), "/bobs", Some(hers)).unwrap();
+    let mode = SetAttributes { mode: Some(0o700), ..SetAttributes::default() };
+    ours.set_attributes(w, &Place::at("/bobs"), &mode).unwrap();
+    ours.set_extended(w, &Place::at("/bobs"), b"user.x", b"1", SetExtended::Either).unwrap();
+    default_lot(&ours, "/bobs", None).unwrap();
+    default_lot(&n.for_store(), "/bobs", Some(hers)).unwrap();
+    default_lot(&theirs, "/bobs", None).unwrap();
+    refused(default_lot(&theirs, "/bobs", Some(hers)), &["`bob`"]);
+    default_lot(&n.for_store(), "/bobs", Some(hers)).unwrap();
+    rename(&ours, "/bobs", "/moved").unwrap();
+    ours.remove_directory(w, &Place::at("/moved")).unwrap();
+    // A directory of the same name is another one.
+    theirs.make_directory(w, &Place::at("/bobs"), OWNER, false).unwrap();
+    default_lot(&theirs, "/bobs", Some(hers)).unwrap();
+    theirs.remove_directory(w, &Place::at("/bobs")).unwrap();
+    let left = crate::metadata::database::tests::rows(&**n.database(), crate::metadata::database::Table::State, b"makers.", None, 9);
+    assert!(!left.iter().any(|(key, _)| key.starts_with(b"makers.")), "nothing is left of directories that are gone: {left:?}");
 }
