@@ -2,6 +2,7 @@
 
 mod files;
 mod partials;
+mod sizeless;
 mod sparse;
 mod trees;
 mod tuned;

@@ -1,4 +1,4 @@
-//! The file that a local copy writes to until it is whole: `NAME.partial`.
+//! The file that a local copy writes to until it is whole: `NAME.partial` ([`super::partial`]).
 //!
 //! It is made, never found: no file and no link that is there is written through. A copy that is killed leaves its draft behind, so a draft
 //! carries a mark (an extended attribute) that only we set, and is locked while its copy lives. What has the name already is
@@ -7,8 +7,8 @@
 //! - somebody's, otherwise: it is left alone, and the draft gets a name that nobody has.
 
 use super::beneath::failure;
+use super::partial;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits;
 use crate::protocol::common::random_u64;
 use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, XattrFlags};
 use rustix::io::Errno;
@@ -19,11 +19,6 @@ use std::sync::OnceLock;
 const MARK: &str = "user.thalweg.partial";
 /// How often a name may come and go while we look at it.
 const TRIES: usize = 64;
-
-/// The name that a file has while it is copied.
-pub(super) fn name_of(name: &[u8]) -> Vec<u8> {
-    [name, b".partial"].concat()
-}
 
 /// A draft, open for writing.
 pub(super) struct Draft {
@@ -49,14 +44,15 @@ enum Found {
 /// # Errors
 /// [`ErrorKind::Busy`] when another copy to the name is under way; the file system's.
 pub(super) fn make(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<Draft> {
-    let usual = name_of(name);
+    let mut usual = partial::name_of(name);
     for _ in 0..TRIES {
         match exclusive(directory, &usual, mode) {
             Ok(file) => return Ok(Draft { file, name: usual, beside: false }),
-            Err(Errno::NAMETOOLONG) => return unusual(directory, name, mode, false),
+            // Not every file system has names of that length.
+            Err(Errno::NAMETOOLONG) if usual != partial::short_name_of(name) => usual = partial::short_name_of(name),
             Err(Errno::EXIST) => match look(directory, &usual, mode).map_err(failure)? {
                 Found::Ours(file) => return Ok(Draft { file, name: usual, beside: false }),
-                Found::Foreign => return unusual(directory, name, mode, true),
+                Found::Foreign => return unusual(directory, name, mode),
                 Found::UnderWay => {
                     let shown = String::from_utf8_lossy(&usual).into_owned();
                     return Err(Error::new(ErrorKind::Busy, format!("another copy to it is under way: {shown} is locked")));
@@ -66,17 +62,15 @@ pub(super) fn make(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<
             Err(e) => return Err(failure(e)),
         }
     }
-    unusual(directory, name, mode, true)
+    unusual(directory, name, mode)
 }
 
 /// Under a name that nobody has.
-fn unusual(directory: BorrowedFd<'_>, name: &[u8], mode: u32, beside: bool) -> Result<Draft> {
+fn unusual(directory: BorrowedFd<'_>, name: &[u8], mode: u32) -> Result<Draft> {
     loop {
-        let end = format!(".{:016x}.partial", random_u64());
-        let room = limits::NAME_BYTES - end.len() - 1;
-        let name = [b".", &name[..name.len().min(room)], end.as_bytes()].concat();
+        let name = partial::unusual_name_of(name, random_u64());
         match exclusive(directory, &name, mode) {
-            Ok(file) => return Ok(Draft { file, name, beside }),
+            Ok(file) => return Ok(Draft { file, name, beside: true }),
             Err(Errno::EXIST) => {}
             Err(e) => return Err(failure(e)),
         }

@@ -4,6 +4,9 @@ use super::control::Control;
 use super::draft::umask;
 use super::job::{Chosen, CopyJob, Sink, Source};
 use super::local::{LocalSink, LocalSource, NullSink, Pattern};
+use super::output::{self, Output};
+use super::partial;
+use super::stream::{self, Opened, Stream};
 use crate::client::engine::flow::{Endpoint, Flow, Moving, Task, Work};
 use crate::client::engine::{Engine, EngineOptions};
 use crate::client::verifiers::Verifiers;
@@ -27,7 +30,7 @@ use thalweg_trace::{ObjectId, ObjectKind, SpanId, TraceHandle, Tracer};
 pub(super) enum From {
     Local(Arc<LocalSource>),
     Memory(Arc<Pattern>),
-    Stdin,
+    Stream(Stream),
     Store(StoreEnd),
 }
 
@@ -36,7 +39,7 @@ pub(super) enum To {
     /// The lock is the sink's until the copy has ended; requests use the shared reference.
     Local(Arc<LocalSink>),
     Null(Arc<NullSink>),
-    Stdout,
+    Output(Output),
     Store(StoreEnd),
 }
 
@@ -66,11 +69,6 @@ pub(super) struct StoreEnd {
 /// What the disk that a source pretends to be on is called in recordings.
 const EMULATED_SOURCE: &str = "emulated source disk";
 
-/// The name that a file has while it is copied.
-pub(super) fn partial_name(path: &str) -> String {
-    format!("{path}.partial")
-}
-
 /// A source's name in a recording.
 pub(super) fn source_name(source: &Source) -> String {
     match source {
@@ -91,8 +89,8 @@ pub(super) fn sink_name(sink: &Sink) -> String {
     }
 }
 
-/// Opens the source, and names it in the recording.
-pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer) -> Result<OpenSource> {
+/// Opens the source, and names it in the recording. `stopping`: whether a source that is waited for is still wanted.
+pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer, stopping: &dyn Fn() -> bool) -> Result<OpenSource> {
     let name = source_name(&job.source);
     let named = |size: Option<u64>| {
         let mut attributes = vec![("to", sink_name(&job.sink))];
@@ -106,7 +104,17 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
     let plain = 0o666;
     Ok(match &job.source {
         Source::Local(path) => {
-            let mut source = LocalSource::open(path)?;
+            let mut source = match stream::open(path, stopping)? {
+                Opened::Sized(source) => source,
+                Opened::Stream(_) if job.emulated_source.is_some() => {
+                    let problem = "--emulate: it has no size, and is on no disk: expected a file on a disk";
+                    return Err(Error::new(ErrorKind::Invalid, problem).on_file(&name));
+                }
+                Opened::Stream(stream) => {
+                    let mode = stream.mode;
+                    return Ok(OpenSource { end: From::Stream(stream), size_bytes: None, mode, object: named(None) });
+                }
+            };
             source.object = named(Some(source.size_bytes()));
             source.disk = job
                 .emulated_source
@@ -118,7 +126,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
             let object = named(Some(*size));
             OpenSource { end: From::Memory(Arc::new(Pattern { object })), size_bytes: Some(*size), mode: plain, object }
         }
-        Source::Stdin => OpenSource { end: From::Stdin, size_bytes: None, mode: plain, object: named(None) },
+        Source::Stdin => OpenSource { end: From::Stream(Stream::stdin()?), size_bytes: None, mode: plain, object: named(None) },
         Source::Store(store, path) => {
             let attributes = store.names.open(tracer, path, false)?;
             if attributes.kind == FileKind::Directory {
@@ -147,9 +155,17 @@ fn on_device(mode: &TraceHandle, path: &Path) -> Option<(&'static str, String)> 
     Some(("device", mode.is_on().then(|| device_of(path))??))
 }
 
-/// Opens the sink under its `.partial` name.
-pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, tracer: &mut Tracer, look_first: bool) -> Result<To> {
+/// Opens the sink under its `.partial` name. `look_first`: what has its name already is looked for before anything is moved; `stopping`: whether
+/// an output that is waited for is still wanted.
+pub(super) fn open_sink(
+    job: &CopyJob,
+    source: &OpenSource,
+    (mode, tracer): (&TraceHandle, &mut Tracer),
+    look_first: bool,
+    stopping: &dyn Fn() -> bool,
+) -> Result<To> {
     Ok(match &job.sink {
+        Sink::Local(path) if output::is_one(path) => To::Output(Output::open(path, stopping)?),
         Sink::Local(path) => {
             let mut sink = LocalSink::create(path, source.size_bytes, source.mode, job.force)?;
             let attributes: Vec<_> = on_device(mode, path).into_iter().collect();
@@ -157,7 +173,7 @@ pub(super) fn open_sink(job: &CopyJob, source: &OpenSource, mode: &TraceHandle, 
             To::Local(Arc::new(sink))
         }
         Sink::Null => To::Null(Arc::new(NullSink)),
-        Sink::Stdout => To::Stdout,
+        Sink::Stdout => To::Output(Output::standard()?),
         Sink::Store(store, path, layout) => {
             let mode = source.mode & !umask();
             let mut end = StoreEnd::create(store, path, layout, mode, job.force, tracer, look_first)?;
@@ -193,7 +209,7 @@ impl StoreEnd {
                 Err(e) => return Err(e),
             }
         }
-        let partial = partial_name(path);
+        let partial = partial::text_of(path);
         let attributes = store.names.create(tracer, &partial, mode, Existing::Draft, layout).map_err(|e| e.on_file_instead(path))?;
         let handle = Arc::new(FileHandle::from_attributes(path, &attributes)?);
         let (store, path, partial) = (store.clone(), path.to_owned(), Some(partial));

@@ -2,7 +2,7 @@
 //!
 //! A source is read with `pread`, never mapped: a file that is cut off while it is mapped kills its reader.
 
-use super::draft;
+use super::{draft, partial};
 use crate::client::engine::flow;
 use crate::emulate::{Disk, Work};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,7 +16,7 @@ use std::fs::{File, Metadata};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use thalweg_trace::{ObjectId, SpanKind, Time, TraceHandle, TrackId};
@@ -32,32 +32,12 @@ pub(super) struct LocalSource {
     pub disk: Option<(Disk, TraceHandle)>,
 }
 
-fn failure(path: &Path, error: std::io::Error) -> Error {
+pub(super) fn failure(path: &Path, error: std::io::Error) -> Error {
     let problem = Error::system("", error);
     Error::new(problem.kind(), problem.message().trim_start_matches(": ").to_owned()).on_file(path.display().to_string())
 }
 
 impl LocalSource {
-    /// A regular file.
-    pub(super) fn open(path: &Path) -> Result<LocalSource> {
-        // Opening a FIFO waits for its writer, so it is looked at first.
-        let before = std::fs::metadata(path).map_err(|e| failure(path, e))?;
-        let kind = before.file_type();
-        let refusal = if kind.is_dir() {
-            Some((ErrorKind::IsDirectory, "it is a directory: copy it with -r"))
-        } else if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
-            Some((ErrorKind::Invalid, "it is a pipe, socket or character device: copy its bytes through standard input, `-`"))
-        } else if kind.is_block_device() {
-            Some((ErrorKind::Invalid, "it is a block device: copy its bytes through standard input, `-`"))
-        } else {
-            None
-        };
-        if let Some((kind, problem)) = refusal {
-            return Err(Error::new(kind, problem).on_file(path.display().to_string()));
-        }
-        LocalSource::of(File::open(path).map_err(|e| failure(path, e))?, path)
-    }
-
     /// A regular file that is open already, called so in messages.
     pub(super) fn of(file: File, path: &Path) -> Result<LocalSource> {
         let before = file.metadata().map_err(|e| failure(path, e))?;
@@ -77,21 +57,21 @@ impl LocalSource {
         self.before.mode() & 0o777
     }
 
-    /// After the copy: whether it was written to meanwhile.
+    /// After the copy: whether it was written to meanwhile. What was put behind the end that it had is not in the copy.
     ///
     /// # Errors
-    /// When it has another size, or is gone.
+    /// When it is shorter, or gone.
     pub(super) fn check_unchanged(&self) -> Result<bool> {
         let after = self.file.metadata().map_err(|e| failure(&self.path, e))?;
         let changed = |problem: String| Err(Error::new(ErrorKind::SourceChanged, problem).on_file(self.path.display().to_string()));
-        if after.len() != self.before.len() {
+        if after.len() < self.before.len() {
             return changed(format!("had {} bytes when the copy began, and has {} now: copy it again", self.before.len(), after.len()));
         }
         if after.nlink() == 0 {
             return changed("was removed while it was copied: the copy was not kept".to_owned());
         }
         let time = |m: &Metadata| (m.mtime(), m.mtime_nsec());
-        Ok(time(&after) != time(&self.before))
+        Ok(after.len() != self.before.len() || time(&after) != time(&self.before))
     }
 }
 
@@ -282,7 +262,7 @@ impl LocalSink {
             Err(e) => return Err(failure(path, e.into())),
         }
         let made = draft::make(directory.as_fd(), name, mode).map_err(on_it)?;
-        let left_alone = made.beside.then(|| path.with_file_name(OsStr::from_bytes(&draft::name_of(name))));
+        let left_alone = made.beside.then(|| path.with_file_name(OsStr::from_bytes(&partial::name_of(name))));
         let sink = LocalSink {
             file: File::from(made.file),
             directory,

@@ -16,7 +16,8 @@
 //!
 //! A copy is made under the name `NAME.partial` and renamed when every byte is there, and durable if that was asked for.
 //! What ends a copy early (an error, a cancel, a kill) leaves `NAME` as it was; an error or a cancel also removes the
-//! `.partial`. A source that shrinks, grows or vanishes meanwhile is an error.
+//! `.partial`. A source that shrinks or vanishes meanwhile is an error; of one that grows, what it had when the copy began is copied, and
+//! the copy says so. What has no size, or none that is true ([`stream`]), is read to its end.
 
 mod beneath;
 mod clock;
@@ -26,12 +27,14 @@ mod ends;
 mod holes;
 mod job;
 mod local;
+mod output;
+mod partial;
 mod record;
 mod requests;
 mod room;
 mod run;
 mod small;
-mod stdout;
+mod stream;
 mod tree;
 
 pub use crate::controller::{Controller, Decision, Parameter, Stages};

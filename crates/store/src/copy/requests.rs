@@ -4,7 +4,6 @@ use super::control::Control;
 use super::ends::{From, OpenSource, StoreEnd, To};
 use super::holes::{self, DataMap, PartLimits};
 use super::job::{Chosen, Sparse};
-use super::stdout::StandardOutput;
 use crate::client::RequestMemory;
 use crate::client::engine::flow::{Endpoint, Sink, Source};
 use crate::error::{Error, ErrorKind, Result};
@@ -46,7 +45,6 @@ struct Reading {
 /// Whose turn it is to write to a pipe.
 struct Writing {
     sequence: u64,
-    output: StandardOutput,
     last: Option<TrackId>,
 }
 
@@ -90,7 +88,7 @@ impl<'a> Requests<'a> {
             mode,
             sparse,
             reading: Mutex::new(Reading { data, offset: 0, sequence: 0, at_end: false, last: None }),
-            writing: Mutex::new(Writing { sequence: 0, output: StandardOutput::new(), last: None }),
+            writing: Mutex::new(Writing { sequence: 0, last: None }),
             turn: Condvar::new(),
             stopping: AtomicBool::new(false),
             running: Mutex::default(),
@@ -140,9 +138,9 @@ impl<'a> Requests<'a> {
         }
     }
 
-    /// Everything was written: a hole at the end of standard output is there, too.
+    /// Everything was written: a hole at the end of an output is there, too.
     pub(super) fn finish(&self, size_bytes: u64) -> Result<()> {
-        if matches!(self.sink, To::Stdout) { self.writing.lock().output.finish(size_bytes) } else { Ok(()) }
+        if let To::Output(output) = self.sink { output.finish(size_bytes) } else { Ok(()) }
     }
 
     /// Whether everything was given out; not yet, while somebody is at it. (A reader of a pipe may be at it forever, and
@@ -273,7 +271,10 @@ impl<'a> Requests<'a> {
                 // SAFETY: the request's memory is this thread's until it is lent to a flow.
                 let bytes = unsafe { memory.part_mut(0..memory.len()) };
                 let filling = tracer.begin();
-                let length = read_pipe(bytes, || self.is_stopping())?;
+                let From::Stream(stream) = &self.source.end else {
+                    return Err(Error::new(ErrorKind::Invalid, "this source has a size that is not known: a bug"));
+                };
+                let length = stream.fill(bytes, &|| self.is_stopping())?;
                 let about = SpanFields {
                     object: self.source.object,
                     parent,
@@ -315,7 +316,7 @@ impl<'a> Requests<'a> {
         let memory = memory.get_or_insert_with(|| Arc::new(RequestMemory::new(wanted)));
         let Some(part) = self.next_part(tracer, Some((memory, span)))? else { return Ok(None) };
         let source: &dyn Source = match &self.source.end {
-            From::Stdin => return Ok(Some(part)),
+            From::Stream(_) => return Ok(Some(part)),
             From::Store(end) => {
                 // Bytes count when they have arrived, and these have only half the way behind them.
                 let moved = if self.store_sink().is_some() { &Arc::default() } else { self.moved() };
@@ -376,11 +377,11 @@ impl<'a> Requests<'a> {
                 tracer.end(writing, SpanKind::FileWrite, SpanFields { object: sink.object(), ..about });
                 Ok(())
             }
-            To::Stdout => {
+            To::Output(output) => {
                 self.wait_for_turn(tracer, part.sequence, span)?;
                 let writing = tracer.begin();
                 let mut turn = self.writing.lock();
-                ranges.iter().try_for_each(|range| turn.output.write(bytes(range), range.start))?;
+                ranges.iter().try_for_each(|range| output.write(bytes(range), range.start))?;
                 tracer.end(writing, SpanKind::FileWrite, about);
                 turn.sequence = part.sequence + 1;
                 turn.last = tracer.track();
@@ -409,31 +410,4 @@ impl<'a> Requests<'a> {
         }
         Ok(())
     }
-}
-
-/// How often a wait for standard input looks whether it is still wanted.
-const PIPE_LOOKS_EVERY: rustix::time::Timespec = rustix::time::Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
-
-/// Fills `bytes` from standard input, or up to its end. The writer of a pipe may take forever, so a copy that is to stop
-/// must not be found in a read.
-fn read_pipe(bytes: &mut [u8], stopping: impl Fn() -> bool) -> Result<u64> {
-    use rustix::event::{PollFd, PollFlags, poll};
-    let input = std::io::stdin().lock();
-    let mut have = 0;
-    while have < bytes.len() {
-        match poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&PIPE_LOOKS_EVERY)) {
-            Ok(0) if stopping() => return Err(Error::new(ErrorKind::Cancelled, "stopped on request")),
-            Ok(0) | Err(rustix::io::Errno::INTR) => continue,
-            Ok(_) => {}
-            Err(e) => return Err(Error::system("waiting for standard input", e)),
-        }
-        // Past the standard library's own buffer, of which poll knows nothing.
-        match rustix::io::read(&input, &mut bytes[have..]) {
-            Ok(0) => break,
-            Ok(n) => have += n,
-            Err(rustix::io::Errno::INTR | rustix::io::Errno::AGAIN) => {}
-            Err(e) => return Err(Error::system("reading standard input", e)),
-        }
-    }
-    Ok(have as u64)
 }

@@ -23,7 +23,7 @@ pub(super) fn check<'a>(tracer: &mut Tracer, sink: &To, data: impl Iterator<Item
     let needed_bytes = data.clone().map(|range| range.end - range.start).sum();
     match sink {
         To::Local(local) => check_local(local.file(), needed_bytes),
-        To::Stdout => check_local(std::io::stdout(), needed_bytes),
+        To::Output(output) => check_local(output.file(), needed_bytes),
         To::Store(end) => check_targets(tracer, end, data),
         To::Null(_) => Ok(()),
     }

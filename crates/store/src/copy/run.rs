@@ -3,11 +3,11 @@
 use super::ends::{From, OpenSource, StoreEnd, To, open_sink, open_source, sink_name, source_name};
 use super::holes::DataMap;
 use super::job::{Chosen, CopyJob, CopyObserver, CopyOutcome, DataPath, Sink, Source, Sparse};
+use super::output;
 use super::record::Recorder;
 use super::requests::Requests;
 use super::room;
 use super::small::{self, SMALL_BYTES};
-use super::stdout::StandardOutput;
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -83,14 +83,15 @@ fn attributes(job: &CopyJob, outcome: &CopyOutcome) -> Vec<(String, String)> {
 
 fn copy(job: &CopyJob, observer: &dyn CopyObserver, mode: &TraceHandle, tracer: &mut Tracer) -> Result<CopyOutcome> {
     let begun = Instant::now();
-    let random_access = matches!(
-        (&job.source, &job.sink),
-        (Source::Local(_) | Source::Memory(_), Sink::Store(..)) | (Source::Store(..), Sink::Local(_) | Sink::Null)
-    );
+    let source = open_source(job, mode, tracer, &|| observer.cancelled())?;
+    let random_access = match (&source.end, &job.sink) {
+        (From::Local(_) | From::Memory(_), Sink::Store(..)) | (From::Store(_), Sink::Null) => true,
+        (From::Store(_), Sink::Local(path)) => !output::is_one(path),
+        _ => false,
+    };
     let chosen = Chosen::new(job, random_access)?;
-    let source = open_source(job, mode, tracer)?;
     let is_small = random_access && source.size_bytes.is_some_and(|size| size <= SMALL_BYTES);
-    let mut sink = open_sink(job, &source, mode, tracer, !is_small)?;
+    let mut sink = open_sink(job, &source, (mode, &mut *tracer), !is_small, &|| observer.cancelled())?;
     if let To::Local(sink) = &sink
         && let Some(path) = &sink.left_alone
     {
@@ -158,7 +159,13 @@ pub(super) fn large(
         end.start(&chosen, &job.control, mode)?;
     }
     // A pipe takes zeros for holes, and nothing can be left out of them.
-    let sparse = if matches!(sink, To::Stdout) && !StandardOutput::takes_holes() { Sparse::Never } else { job.sparse };
+    let sparse = if let To::Output(output) = sink
+        && !output.takes_holes()
+    {
+        Sparse::Never
+    } else {
+        job.sparse
+    };
     let mut data = DataMap::new(sparse);
     let known = data.begin(source, tracer)?;
     // What comes from memory is a trial, which may be stopped long before its end.
@@ -212,6 +219,6 @@ fn keep(job: &CopyJob, sink: &mut To, size_bytes: u64, tracer: &mut Tracer) -> R
             };
             sink.keep(job.sync, size_bytes)
         }
-        To::Null(_) | To::Stdout => Ok(()),
+        To::Null(_) | To::Output(_) => Ok(()),
     }
 }

@@ -22,7 +22,7 @@ pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool
     let local: Option<&dyn Source> = match &source.end {
         From::Local(local) => Some(&**local),
         From::Memory(pattern) => Some(&**pattern),
-        From::Store(_) | From::Stdin => None,
+        From::Store(_) | From::Stream(_) => None,
     };
     if let Some(local) = local {
         let reading = tracer.begin();
@@ -52,7 +52,7 @@ pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool
             data.iter().try_for_each(|range| local.write(bytes(range), range.start))?;
             tracer.end(writing, SpanKind::FileWrite, SpanFields { object: local.object(), ..about });
         }
-        To::Null(_) | To::Stdout => {}
+        To::Null(_) | To::Output(_) => {}
     }
     let about = SpanFields { object: source.object, offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
     tracer.end(request, SpanKind::AppRequest, about);

@@ -153,11 +153,6 @@ pub(super) fn shown(path: &[u8]) -> String {
     String::from_utf8_lossy(path).into_owned()
 }
 
-/// The name that a file has while it is copied.
-pub(super) fn partial(path: &[u8]) -> Vec<u8> {
-    [path, b".partial"].concat()
-}
-
 /// The directory that a path is in; empty: the tree's own.
 pub(super) fn parent(path: &[u8]) -> &[u8] {
     path.iter().rposition(|b| *b == b'/').map_or(&[], |at| &path[..at])

@@ -9,6 +9,7 @@ use super::{Context, TreeSink, TreeSource, whole};
 use crate::copy::beneath::{self, Parents, failure};
 use crate::copy::draft::{self, exists};
 use crate::copy::local::LocalPlace;
+use crate::copy::partial;
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
 use crate::sync::Mutex;
@@ -84,7 +85,7 @@ impl<'a> LocalTarget<'a> {
 
     /// What has the name `NAME.partial` and is not ours to write to is reported.
     fn left_alone(&self, path: &[u8]) {
-        self.context.observer.left_alone(&draft::name_of(path));
+        self.context.observer.left_alone(&partial::path_of(path));
     }
 
     fn fill(&self, file: &OwnedFd, bytes: &[u8], data: Option<&[Range<u64>]>, kept: Kept) -> Result<()> {

@@ -6,9 +6,9 @@
 
 use super::batch::{Batch, Item, Kept, State, What, shown};
 use super::workers::of_entry;
-use super::{SMALL_BYTES, TreeSource, whole};
+use super::{BATCH_BYTES, SMALL_BYTES, TreeSource, whole};
 use crate::copy::beneath::{self, failure};
-use crate::copy::local::LocalSource;
+use crate::copy::stream::{self, Opened};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::metadata::NewNode;
 use crate::sparse;
@@ -19,6 +19,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use thalweg_bulk::resize;
 use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
 
 /// Names of one directory that are taken at a time, and put in order.
@@ -129,25 +130,52 @@ impl LocalTree {
         batch.push(Item { path, what, kept, stored: None });
     }
 
-    /// Reads a small file whole.
-    fn read(&self, item: &mut Item, size_bytes: u64, memory: &mut [u8]) -> Result<usize> {
+    /// Reads a small file into memory of one byte more than it had when it was found. What is longer by now, or has no true size, is read to
+    /// its end, at most `spare` bytes of it.
+    fn read(&self, item: &Item, size_bytes: u64, memory: &mut [u8], spare: usize) -> Result<Read> {
         let file = self.open_file(&item.path)?;
-        let mut have = 0;
-        while have < memory.len() {
-            match rustix::io::read(&file, &mut memory[have..]) {
-                Ok(0) => break,
-                Ok(n) => have += n,
-                Err(Errno::INTR) => {}
-                Err(e) => return Err(failure(e)),
-            }
-        }
+        let have = fill(&file, memory)?;
         if have as u64 == size_bytes {
-            return Ok(have);
+            return Ok(Read::Whole(have));
         }
-        let now = rustix::fs::fstat(&file).map_err(failure)?.st_size;
+        if have == memory.len() {
+            let mut all = memory.to_vec();
+            all.resize(have + spare + 1, 0);
+            let have = have + fill(&file, &mut all[have..])?;
+            all.truncate(have);
+            return Ok(if have as u64 > SMALL_BYTES || have > memory.len() + spare { Read::Large } else { Read::Longer(all) });
+        }
+        let now = rustix::fs::fstat(&file).map_err(failure)?.st_size as u64;
+        if now == size_bytes {
+            // It has as many bytes as it ever had: what its size says is not how many.
+            return Ok(Read::Whole(have));
+        }
         let problem = format!("had {size_bytes} bytes when it was found, and has {now} now: copy it again");
         Err(Error::new(ErrorKind::SourceChanged, problem))
     }
+}
+
+/// What there was to be read of a file that was small when it was found.
+enum Read {
+    /// So many bytes.
+    Whole(usize),
+    /// More than were expected: all of them.
+    Longer(Vec<u8>),
+    /// It is small no more.
+    Large,
+}
+
+fn fill(file: &OwnedFd, memory: &mut [u8]) -> Result<usize> {
+    let mut have = 0;
+    while have < memory.len() {
+        match rustix::io::read(file, &mut memory[have..]) {
+            Ok(0) => break,
+            Ok(n) => have += n,
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(failure(e)),
+        }
+    }
+    Ok(have)
 }
 
 fn identity(found: &Stat) -> (u64, u64) {
@@ -224,20 +252,31 @@ impl TreeSource for LocalTree {
     }
 
     fn load(&self, tracer: &mut Tracer, batch: &mut Batch, span: Option<SpanId>) -> Result<()> {
-        batch.memory_for_small();
+        let mut longer = batch.memory_for_small().len();
         let reading = tracer.begin();
-        let (mut at, mut files) = (0, 0);
-        let memory = &mut batch.memory;
+        let (mut at, mut files, mut spare) = (0, 0, BATCH_BYTES as usize);
         for entry in batch.entries.iter_mut().filter(|entry| entry.is_open()) {
             match &mut entry.item.what {
                 What::File(size) if *size <= SMALL_BYTES => {
                     let size = *size;
-                    let into = &mut memory[at..at + size as usize + 1];
+                    let into = &mut batch.memory[at..at + size as usize + 1];
                     files += 1;
-                    entry.state = match self.read(&mut entry.item, size, into) {
-                        Ok(have) => State::Loaded(at..at + have),
-                        Err(error) => State::Failed(error),
+                    let found = self.read(&entry.item, size, into, spare.min(SMALL_BYTES as usize));
+                    let (what, state) = match found {
+                        Ok(Read::Whole(have)) => (have as u64, State::Loaded(at..at + have)),
+                        Ok(Read::Longer(bytes)) => {
+                            let range = longer..longer + bytes.len();
+                            resize(&mut batch.memory, range.end);
+                            batch.memory[range.clone()].copy_from_slice(&bytes);
+                            (longer, spare) = (range.end, spare.saturating_sub(bytes.len()));
+                            (bytes.len() as u64, State::Loaded(range))
+                        }
+                        // Moved alone, whatever its size.
+                        Ok(Read::Large) => (SMALL_BYTES + 1, State::Found),
+                        Err(error) => (size, State::Failed(error)),
                     };
+                    batch.size_bytes = batch.size_bytes.saturating_sub(size) + what;
+                    (entry.item.what, entry.state) = (What::File(what), state);
                     at += size as usize;
                 }
                 What::Node(NewNode::Symlink(target)) => match self.read_link(&entry.item.path) {
@@ -260,8 +299,10 @@ impl TreeSource for LocalTree {
     fn large(&self, _: &mut Tracer, item: &Item) -> Result<whole::Source> {
         let path = self.path.join(std::ffi::OsStr::from_bytes(&item.path));
         let file = std::fs::File::from(self.open_file(&item.path)?);
-        let source = LocalSource::of(file, &path).map_err(|e| of_entry(e, &item.path))?;
-        Ok(whole::Source::Local(source))
+        match stream::of(file, &path, &|| false).map_err(|e| of_entry(e, &item.path))? {
+            Opened::Sized(source) => Ok(whole::Source::Local(source)),
+            Opened::Stream(stream) => Ok(whole::Source::Stream(stream)),
+        }
     }
 
     fn name(&self) -> String {

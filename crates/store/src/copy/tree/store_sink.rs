@@ -4,11 +4,12 @@
 //! not a path. A file is open for writing from the first message to the last, which also says that all it wrote has arrived: its
 //! size is known at the metadata service from then on.
 
-use super::batch::{Batch, Entry, Kept, State, What, parent, partial, shown};
+use super::batch::{Batch, Entry, Kept, State, What, parent, shown};
 use super::requests::{Loaded, Parts, Servers};
 use super::workers::of_entry;
 use super::{Context, TreeSink, TreeSource, TreeStore, whole};
 use crate::client::{FileHandle, Store};
+use crate::copy::partial;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::{OpenFile, SmallDone};
 use crate::protocol::io::{Durability, IoReply, IoRequest};
@@ -100,7 +101,7 @@ impl<'a> StoreTarget<'a> {
                 Some(Small::MakeDirectory { place, owner: self.owner(mode | 0o700), parents: self.context.job.force })
             }
             What::File(_) => {
-                let place = self.place(&partial(&entry.item.path));
+                let place = self.place(&partial::path_of(&entry.item.path));
                 // What a copy that was killed has left is in nobody's way; what is no copy's stays.
                 let new = self.store.names.new_file(place, self.owner(mode), Existing::Draft, &self.context.job.layout);
                 Some(Small::Create(new))
@@ -227,7 +228,7 @@ impl<'a> StoreTarget<'a> {
         for made in files {
             let entry = &batch.entries[made.number];
             let path = &entry.item.path;
-            let from = self.place(&partial(path));
+            let from = self.place(&partial::path_of(path));
             let only = Some(made.open.id());
             match (&entry.state, &entry.item.what) {
                 (State::Done, What::File(size)) => {
@@ -272,7 +273,7 @@ impl<'a> StoreTarget<'a> {
 
     /// Takes away what was made: the copy stops.
     fn discard(&self, tracer: &mut Tracer, batch: &Batch, files: Vec<Made>) {
-        let place = |made: &Made| self.place(&partial(&batch.entries[made.number].item.path));
+        let place = |made: &Made| self.place(&partial::path_of(&batch.entries[made.number].item.path));
         let operations: Vec<Small> = files.iter().map(|made| Small::Unlink { place: place(made), only: Some(made.open.id()) }).collect();
         let ended = files.into_iter().map(|made| (made.open, End::Unknown)).collect();
         drop(self.store.names.many(tracer, &operations, ended));
@@ -287,13 +288,13 @@ impl<'a> StoreTarget<'a> {
             let entry = &mut batch.entries[made.number];
             if entry.is_large() {
                 let moved = source.large(tracer, &entry.item).and_then(|from| {
-                    let size_bytes = from.size_bytes();
                     let to = whole::Target::Store(&self.whole, Box::new(made.handle.clone()));
-                    Ok((whole::move_all(self.context, tracer, from, to)?, size_bytes))
+                    whole::move_all(self.context, tracer, from, to)
                 });
                 match moved {
-                    Ok((moved, size_bytes)) => {
-                        (entry.modified, entry.hole_bytes, entry.item.what) = (moved.modified, moved.hole_bytes, What::File(size_bytes));
+                    Ok(moved) => {
+                        (entry.modified, entry.hole_bytes, entry.item.what) =
+                            (moved.modified, moved.hole_bytes, What::File(moved.size_bytes));
                     }
                     Err(error) if error.kind() == ErrorKind::Cancelled => return Err(error),
                     Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),

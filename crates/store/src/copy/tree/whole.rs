@@ -7,6 +7,7 @@ use crate::copy::ends::{From, OpenSource, StoreEnd, To};
 use crate::copy::job::{Chosen, CopyJob, CopyObserver, Sink};
 use crate::copy::local::{Finish, LocalPlace, LocalSink, LocalSource};
 use crate::copy::run::large;
+use crate::copy::stream::Stream;
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::client::OpenFile;
 use crate::protocol::metadata::LayoutChoice;
@@ -18,18 +19,10 @@ use thalweg_trace::{ObjectKind, Tracer};
 /// A file, open for reading.
 pub(super) enum Source {
     Local(LocalSource),
+    /// Without a size that is true: read to its end.
+    Stream(Stream),
     /// Open, so that its bytes stay while it moves.
     Store(Store, FileHandle, u64, Box<OpenFile>),
-}
-
-impl Source {
-    /// Its size when it was opened.
-    pub(super) fn size_bytes(&self) -> u64 {
-        match self {
-            Source::Local(local) => local.size_bytes(),
-            Source::Store(_, _, size_bytes, _) => *size_bytes,
-        }
-    }
 }
 
 /// Where it goes.
@@ -42,6 +35,8 @@ pub(super) enum Target<'a> {
 
 /// How a file was moved.
 pub(super) struct Moved {
+    /// Its size.
+    pub size_bytes: u64,
     /// The source was written to meanwhile.
     pub modified: bool,
     /// Bytes in holes, which were not moved.
@@ -61,20 +56,25 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
     let (from, size_bytes, direct, _open) = match source {
         Source::Local(local) => {
             let size_bytes = local.size_bytes();
-            (From::Local(Arc::new(local)), size_bytes, matches!(target, Target::Store(..)), None)
+            (From::Local(Arc::new(local)), Some(size_bytes), matches!(target, Target::Store(..)), None)
         }
+        Source::Stream(stream) => (From::Stream(stream), None, false, None),
         Source::Store(store, handle, size_bytes, open) => {
-            (From::Store(StoreEnd::of(&store, handle, false)), size_bytes, matches!(target, Target::Local(..)), Some(open))
+            (From::Store(StoreEnd::of(&store, handle, false)), Some(size_bytes), matches!(target, Target::Local(..)), Some(open))
         }
     };
     let job = job_of(context, &from, &target);
     let chosen = Chosen::new(&job, direct)?;
-    let object = context.mode.object(ObjectKind::File, &path, &[("size_bytes", size_bytes.to_string())]);
-    let source = OpenSource { end: from, size_bytes: Some(size_bytes), mode: 0, object };
+    let object = context.mode.object(
+        ObjectKind::File,
+        &path,
+        &size_bytes.map(|size| ("size_bytes", size.to_string())).into_iter().collect::<Vec<_>>(),
+    );
+    let source = OpenSource { end: from, size_bytes, mode: 0, object };
     let mut finish: Option<Finish<'_>> = None;
     let mut to = match target {
         Target::Local(LocalPlace { directory, name, path, mode, finish: attributes, left_alone }) => {
-            let sink = LocalSink::create_in(directory, name, &path, Some(size_bytes), (mode, context.job.force))?;
+            let sink = LocalSink::create_in(directory, name, &path, size_bytes, (mode, context.job.force))?;
             if sink.left_alone.is_some() {
                 left_alone();
             }
@@ -83,7 +83,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         }
         Target::Store(store, handle) => To::Store(StoreEnd::of(store, *handle, context.job.sync)),
     };
-    let watch = Watch { context, size_bytes, seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
+    let watch = Watch { context, size_bytes: size_bytes.unwrap_or(0), seen_bytes: Cell::new(0), seen_holes: Cell::new(0) };
     let moved = large(&job, &source, &to, chosen, &watch, context.mode, tracer)?;
     let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
     watch.progress(moved.saturating_sub(hole_bytes), Some(moved.saturating_sub(hole_bytes)));
@@ -94,7 +94,7 @@ pub(super) fn move_all(context: Context<'_>, tracer: &mut Tracer, source: Source
         finish.map_or(Ok(()), |finish| finish(sink.file()))?;
         sink.keep(context.job.sync, moved)?;
     }
-    Ok(Moved { modified, hole_bytes })
+    Ok(Moved { size_bytes: moved, modified, hole_bytes })
 }
 
 /// What the parts of a single copy want to know.

@@ -245,8 +245,11 @@ impl Shared<'_> {
         }
         let request = tracer.begin();
         let mut put = || -> Result<()> {
+            let found_bytes = batch.size_bytes;
             self.source.load(tracer, batch, request.id())?;
             self.leave_out(batch);
+            // Of what has no size it is known only now.
+            self.context.observer.found(batch.size_bytes.saturating_sub(found_bytes));
             self.find_holes(tracer, batch);
             self.gate.wait(after, &self.stopping, tracer, request.id());
             if self.stopping.load(Ordering::SeqCst) {

@@ -314,7 +314,7 @@ fn a_server_that_started_anew_during_a_copy_is_an_error_and_never_silence() {
 }
 
 #[test]
-fn a_source_that_changes_its_size_or_goes_is_an_error_and_nothing_is_kept() {
+fn a_source_that_shrinks_or_goes_is_an_error_and_one_that_grows_is_copied_as_long_as_it_was() {
     type Change<'a> = &'a (dyn Fn(&Path) + Sync);
     let changes: [(&str, Change<'_>); 3] = [
         ("shrinks", &|path| std::fs::File::options().write(true).open(path).unwrap().set_len(30 << 20).unwrap()),
@@ -330,6 +330,13 @@ fn a_source_that_changes_its_size_or_goes_is_an_error_and_nothing_is_kept() {
             std::fs::write(&path, vec![1; 80 << 20]).unwrap();
             let job = CopyJob { tuning: tuning.clone(), ..into(&store, Source::Local(path.clone())) };
             let (result, _) = interfere(&job, 8 << 20, &|| change(&path));
+            if what == "grows" {
+                result.unwrap();
+                let attributes = store.names.stat(&mut thalweg_trace::Tracer::off(), "/big").unwrap();
+                let handle = thalweg_store::client::FileHandle::from_attributes("/big", &attributes).unwrap();
+                assert_eq!(store.data.size(&mut thalweg_trace::Tracer::off(), &handle).unwrap(), 80 << 20, "{what}");
+                continue;
+            }
             let error = result.unwrap_err();
             assert_eq!((error.kind(), error.file()), (ErrorKind::SourceChanged, path.to_str()), "{what}: {error}");
             assert!(names.list().is_empty(), "{what}");
