@@ -69,7 +69,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
             return Ok(explanation);
         }
         return Err(ExplainError::Nothing(
-            "the recording holds no threads, so there is no time to charge: record a command again".to_owned(),
+            "the recording holds no threads, so there is no time to charge: record a command again (a recorder that is killed before its command runs leaves none)".to_owned(),
         ));
     }
     let (start, end) = interval(source)?;

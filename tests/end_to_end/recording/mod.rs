@@ -6,6 +6,7 @@ mod confined;
 mod copies;
 mod emulated;
 mod hard;
+mod killed;
 mod methods;
 mod mounted;
 mod names;

@@ -189,19 +189,15 @@ struct Sampler {
 impl Sampler {
     fn new(watched: &Watched, beside: bool, strangers: Option<Strangers>) -> Sampler {
         let mode = TraceHandle::on(Arc::clone(&watched.sink), watched.host, Role::Client, watched.space);
-        let mut around = Around::new(Objects::new(mode.clone(), watched.host));
-        around.read_connections();
-        // Of connections that were there before, what they carried before is not recorded.
-        let moved = around.sockets.iter().filter_map(|(inode, socket)| Some((*inode, Moved::of(socket)?))).collect();
         let now = Time::now();
         let mut sampler = Sampler {
-            around,
+            around: Around::new(Objects::new(mode.clone(), watched.host)),
             system: (!beside).then(|| System::new(mode.clone(), watched.host)),
             quotas: Quotas::default(),
             strangers,
             host: watched.host,
             sink: Arc::clone(&watched.sink),
-            moved,
+            moved: BTreeMap::new(),
             inherited: moved::inherited(),
             ended_moved: (0, 0),
             unfinished: Vec::new(),
@@ -228,7 +224,23 @@ impl Sampler {
         for (pid, role, ours) in all {
             sampler.adopt(pid, role, ours);
         }
+        sampler.find_first_threads(now);
+        sampler.around.read_connections();
+        // Of connections that were there before, what they carried before is not recorded.
+        let sockets = sampler.around.sockets.iter();
+        sampler.moved = sockets.filter_map(|(inode, socket)| Some((*inode, Moved::of(socket)?))).collect();
         sampler
+    }
+
+    /// The threads that are there come first, and go to the recording at once: to look at all connections, processes and devices of a busy machine
+    /// takes long, and a recording that is killed meanwhile has the threads.
+    fn find_first_threads(&mut self, now: Time) {
+        for pid in self.watched.keys().copied().collect::<Vec<_>>() {
+            let Some(mut watch) = self.watched.remove(&pid) else { continue };
+            self.find_threads(pid, &mut watch, now, false);
+            self.watched.insert(pid, watch);
+        }
+        self.sink.take(&mut self.batch);
     }
 
     fn work(&mut self, stop: &Stop, pause: Duration) -> Finished {
