@@ -14,7 +14,7 @@ pub enum Budget {
     /// Twelve runs, or a fifth of the grid where that is more, and never more than twice as many.
     #[default]
     Usual,
-    /// So many runs of the search.
+    /// So many runs of the search; those of the default and the best at the end come on top.
     Runs(usize),
     /// This part of the grid.
     Share(f64),

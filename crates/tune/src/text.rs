@@ -12,6 +12,23 @@ const WIDTH: usize = 100;
 /// Ties are listed so far.
 const MOST_TIES: usize = 4;
 
+impl Tuning {
+    /// The very first line: how many runs there will be, with a warm-up before them. Empty, where the clock decides, or a run's error will say more.
+    pub fn announced(&self) -> String {
+        let Ok(Some((search, fewest, most))) = self.runs() else { return String::new() };
+        let alone = search + 1;
+        if most == 0 {
+            return format!("At most {alone} runs: a warm-up and {search} of the search.");
+        }
+        let (all, longest) = (alone + fewest, alone + most);
+        let pairs = fewest / 2;
+        format!(
+            "At most {all} runs: a warm-up, {search} of the search, and the default and the best {pairs} times in turn\n\
+             (or oftener, where that leaves open which is faster: {longest} runs)."
+        )
+    }
+}
+
 /// The columns of runs, aligned for these parameters.
 #[derive(Clone, Debug)]
 pub struct Columns {

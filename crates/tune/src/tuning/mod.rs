@@ -157,6 +157,19 @@ impl Tuning {
         self.confirm(trials, watch, Found { runs, best, at_ceiling, values: search.seen().clone() })
     }
 
+    /// How many runs there will be: of the search at most, and of the default and the best together at the end, at least and at most. `None`: the
+    /// clock decides.
+    ///
+    /// # Errors
+    /// The budget allows no comparison.
+    pub fn runs(&self) -> Result<Option<(usize, usize, usize)>> {
+        if self.budget.time().is_some() {
+            return Ok(None);
+        }
+        let points = self.parameters.iter().map(|parameter| parameter.values.len()).product();
+        Ok(Some((self.budget.runs(points)?, 2 * self.pairs, 2 * self.pairs * MORE_PAIRS)))
+    }
+
     /// What each parameter turns, for a search.
     fn knobs(&self) -> Vec<Knob> {
         let knob = |(parameter, kind): (&Parameter, &Kind)| {

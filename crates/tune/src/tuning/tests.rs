@@ -77,6 +77,24 @@ fn noise_above_every_difference_leaves_the_default() {
 }
 
 #[test]
+fn no_more_runs_are_made_than_the_first_line_says() {
+    let plain = Tuning { budget: Budget::Runs(14), ..tuning(&["streams=1..32:x2", "block=1Ki..64Ki:x2"]) };
+    assert!(plain.announced().starts_with("At most 25 runs: a warm-up, 14 of the search, and the default and the best 5 times in turn"));
+    assert!(plain.announced().ends_with("55 runs)."));
+    assert!(Tuning { pairs: 0, ..plain.clone() }.announced().starts_with("At most 15 runs"));
+    assert_eq!(Tuning { budget: Budget::Time(Duration::from_secs(60)), ..plain.clone() }.announced(), "");
+    let (search, fewest, most) = plain.runs().unwrap().unwrap();
+    for seed in 0..20 {
+        // So much noise that five pairs leave open which is faster.
+        let seconds = |point: &Point| Some(1.0 - 0.01 * number(point, 0).min(8.0));
+        let mut trials = MadeUp { noise: 0.2, random: SplitMix(seed), ..MadeUp::new(&seconds) };
+        let tuned = plain.run(&mut trials, &()).unwrap();
+        assert!(trials.ran.len() <= search && 2 * tuned.pairs.len() <= most, "{} and {}", trials.ran.len(), tuned.pairs.len());
+        assert!(tuned.pairs.is_empty() || 2 * tuned.pairs.len() >= fewest);
+    }
+}
+
+#[test]
 fn a_setting_that_fails_is_avoided_and_listed_and_a_default_that_fails_is_the_end() {
     let seconds = |point: &Point| (number(point, 0) < 8.0).then(|| 1.0 / number(point, 0));
     let tuned = tuning(&["requests=1..64:x2"]).run(&mut MadeUp::new(&seconds), &()).unwrap();

@@ -44,13 +44,14 @@ pub(crate) struct Arguments {
     /// What a parameter turns, if its name does not say it: streams, requests, depth, block, window, workers, effort or other
     #[arg(long, value_name = "NAME=KIND")]
     kind: Vec<String>,
-    /// Runs of the search (12), a part of the grid (20%), or a time for everything (10min)
+    /// Runs of the search (12), a part of the grid (20%), or a time for everything (10min). A warm-up and --pairs come on top of runs; the first line
+    /// says how many there will be in all
     #[arg(long, value_name = "HOW MUCH", value_parser = Budget::parse)]
     budget: Option<Budget>,
     /// What is to be large or small: the rate, processor time for each byte, or the 99th percentile of single reads, writes and questions
     #[arg(long, value_enum, default_value_t = Wanted::Rate)]
     goal: Wanted,
-    /// So often default and best are run in turn at the end
+    /// So often default and best are run in turn at the end, and up to four times as often where that leaves open which is faster
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = numbers::parse_count)]
     pairs: u32,
     /// Compare rates although settings move different amounts
@@ -257,6 +258,7 @@ fn measured(arguments: &Arguments, sweep: &Sweep, tuning: &Tuning, asked: &Appli
     let with = [("goal", goal), ("start", tuning.start.join(" "))];
     let steps = Steps::new(sweep, &around, "tuning", &with).map_err(|error| failure(error.into()))?;
     let screen = Screen { interrupt: Some(interrupt), columns: Columns::new(tuning), is_quiet: arguments.json };
+    Some(tuning.announced()).filter(|text| !text.is_empty()).iter().for_each(|text| screen.line(text));
     screen.line(&screen.columns.head(tuning));
     let tuned = tuning.run(&mut Measured::new(steps, tuning.goal), &screen).map_err(failure)?;
     let filled = sweep.command(&tuned.winner, "0");
