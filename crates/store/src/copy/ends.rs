@@ -105,7 +105,7 @@ pub(super) fn open_source(job: &CopyJob, mode: &TraceHandle, tracer: &mut Tracer
     Ok(match &job.source {
         Source::Local(path) => {
             let mut source = match stream::open(path, stopping)? {
-                Opened::Sized(source) => source,
+                Opened::Sized(source) => *source,
                 Opened::Stream(_) if job.emulated_source.is_some() => {
                     let problem = "--emulate: it has no size, and is on no disk: expected a file on a disk";
                     return Err(Error::new(ErrorKind::Invalid, problem).on_file(&name));

@@ -36,7 +36,7 @@ pub(super) struct Stream {
 /// A source of this machine, opened.
 pub(super) enum Opened {
     /// Has a size, and is read at any offset.
-    Sized(LocalSource),
+    Sized(Box<LocalSource>),
     /// Is read to its end.
     Stream(Stream),
 }
@@ -84,7 +84,7 @@ pub(super) fn of(file: File, path: &Path, stopping: &dyn Fn() -> bool) -> Result
     } else if before.is_file() && !is_true_size(&file, &before) {
         return Ok(Opened::Stream(Stream::new(file.into(), path, before.mode() & 0o777)));
     }
-    LocalSource::of(file, path).map(Opened::Sized)
+    Ok(Opened::Sized(Box::new(LocalSource::of(file, path)?)))
 }
 
 /// Whether a file has as many bytes as it says. What has none at an offset, or does not say, is read in order.

@@ -300,7 +300,7 @@ impl TreeSource for LocalTree {
         let path = self.path.join(std::ffi::OsStr::from_bytes(&item.path));
         let file = std::fs::File::from(self.open_file(&item.path)?);
         match stream::of(file, &path, &|| false).map_err(|e| of_entry(e, &item.path))? {
-            Opened::Sized(source) => Ok(whole::Source::Local(source)),
+            Opened::Sized(source) => Ok(whole::Source::Local(*source)),
             Opened::Stream(stream) => Ok(whole::Source::Stream(stream)),
         }
     }
