@@ -131,6 +131,11 @@ impl RunningStore {
         &self.notes
     }
 
+    /// Recordings that clients have asked these servers for.
+    pub fn recordings(&self) -> u64 {
+        self.running().map(Running::recordings).sum()
+    }
+
     fn running(&self) -> impl Iterator<Item = &Running> {
         self.metadata.iter().map(|(running, _)| running).chain(self.io.iter().map(|(_, running)| running))
     }

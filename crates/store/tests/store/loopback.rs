@@ -92,6 +92,11 @@ pub fn start(directory: &Path, name: &str, address: &str, targets: impl IntoIter
 }
 
 impl Servers {
+    /// Recordings that clients have asked them for.
+    pub fn recordings(&self) -> u64 {
+        self.running.iter().flatten().map(RunningStore::recordings).sum()
+    }
+
     /// Stops a server.
     pub fn stop(&mut self, server: usize) {
         drop(self.running[server].take());

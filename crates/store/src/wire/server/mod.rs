@@ -78,6 +78,11 @@ impl Running {
         self.shared.clients.all()
     }
 
+    /// Recordings that clients have asked for since it started.
+    pub fn recordings(&self) -> u64 {
+        self.shared.sessions.begun()
+    }
+
     /// Why nothing is answered any more, if a request panicked and the service may be half-changed. It is still to be stopped.
     pub fn failure(&self) -> Option<Error> {
         self.shared.failure.reason().cloned()

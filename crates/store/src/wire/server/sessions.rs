@@ -95,6 +95,8 @@ pub(crate) struct Sessions {
 #[derive(Default)]
 struct Inner {
     by_number: HashMap<u32, Arc<RecordingSession>>,
+    /// How many there ever were.
+    begun: u64,
 }
 
 /// One session.
@@ -225,8 +227,14 @@ impl Sessions {
                 break number;
             }
         };
+        inner.begun += 1;
         inner.by_number.insert(number, Arc::new(session));
         Ok(number)
+    }
+
+    /// How many were begun since this server started.
+    pub(super) fn begun(&self) -> u64 {
+        self.inner.lock().begun
     }
 
     /// The session, if it is this credential's and has not ended.
