@@ -144,6 +144,12 @@ pub const LOTS: usize = 1024;
 pub const LOT_BYTES: u64 = 1 << 63;
 /// For how long a lot can be made or renewed: 100 years of 365 days, in nanoseconds.
 pub const LOT_NS: u64 = 100 * 365 * 86_400 * 1_000_000_000;
+/// For how long a lot of an owner can be made or renewed, where the credential does not say.
+pub const LOT_OF_OWNER: Duration = Duration::from_secs(30 * 86_400);
+/// What an owner's lots may have together of the store, where the credential does not say: one part in so many.
+pub const LOTS_OF_OWNER_PART: u64 = 2;
+/// What lots of such owners leave outside of all lots: one part in so many.
+pub const OUTSIDE_LOTS_PART: u64 = 4;
 /// What of a lot's promise moves to a target at a time, if it needs no more: fewer questions, while little waits where it is not used.
 pub const LOT_MOVE_BYTES: u64 = 64 << 20;
 /// Of the room at a target, the part that moves to one lot there at a time, if it needs no more: other lots need some too.

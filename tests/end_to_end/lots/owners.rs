@@ -2,6 +2,7 @@
 
 use super::{credential_of, lot, run_as};
 use crate::common::{Up, file, run, scratch, text};
+use std::fs;
 
 #[test]
 fn another_owners_credential_neither_reads_nor_changes_a_lot_and_is_refused_by_name() {
@@ -32,4 +33,27 @@ fn another_owners_credential_neither_reads_nor_changes_a_lot_and_is_refused_by_n
     assert_eq!(run(["cat", &store.path("/f")]).done().out, "ana's", "the store's own credential acts for all");
     lot(&store, &["create", "hers", "--size", "1Mi", "--for", "2h", "--owner", "ana"]).done();
     run_as(&store, &ana, &["lot", "rm", "hers"]).done();
+}
+
+#[test]
+fn bounds_of_an_owners_lots_stand_in_the_credential_and_are_shown_and_a_hundred_years_are_refused() {
+    let (store, here) = (Up::start(1), scratch());
+    let ana = here.path().join("ana.credential");
+    let of_store = store.directory.path().join("store.toml");
+    run(["credential", "create", "ana", "--lots", "8Mi", "--lots-for", "2h", "--output", text(&ana), "--store", text(&of_store)]).done();
+    let listed = run(["credential", "ls", "--store", text(&of_store)]).done().out;
+    assert!(listed.contains("ana") && listed.contains("lots of 8 MiB together  lots for 2h"), "{listed}");
+    let create = |name: &str, size: &str, time: &str| run_as(&store, &ana, &["lot", "create", name, "--size", size, "--for", time]);
+    create("all", "16Mi", "1h").failed(1, &["lots of `ana` may have 8 MiB together", "--lots SIZE"]);
+    create("all", "1Mi", "36500d").failed(1, &["last at most 2h", "--lots-for TIME"]);
+    create("run", "4Mi", "2h").done();
+    run_as(&store, &ana, &["lot", "renew", "run", "--for", "3h"]).failed(1, &["last at most 2h"]);
+    run_as(&store, &ana, &["lot", "resize", "run", "--size", "9Mi"]).failed(1, &["8 MiB together"]);
+    // Where a credential says nothing of lots, there are bounds all the same.
+    let bob = credential_of(&store, "bob");
+    run_as(&store, &bob, &["lot", "create", "long", "--size", "1Mi", "--for", "36500d"]).failed(1, &["last at most 30d"]);
+    // A bound that is written into the file is none: what it says is proven.
+    let more = fs::read_to_string(&ana).unwrap().replace("lots = 8388608", "lots = 8388608000");
+    fs::write(&ana, more).unwrap();
+    run_as(&store, &ana, &["lot", "ls"]).failed(1, &["does not"]);
 }

@@ -25,10 +25,24 @@ pub(crate) struct Credentials {
     revoked: Mutex<Arc<Revoked>>,
 }
 
+/// What a row of an earlier release lacks at its end: bounds of lots, which its credential does not have.
+const NO_BOUNDS: [u8; 2] = [0, 0];
+
+/// A credential's row. What came later stands at its end, so that earlier releases read it too.
+fn encode_row(entry: &CredentialEntry) -> Vec<u8> {
+    let CredentialEntry { identity: Identity { id, owner, rights, until_s, lots }, created_s, revoked_s } = entry;
+    encode(&((id, owner, rights, until_s), created_s, revoked_s, lots))
+}
+
+fn decode_row(key: &[u8], value: &[u8]) -> Result<CredentialEntry> {
+    let ((id, owner, rights, until_s), created_s, revoked_s, lots) = decode(Table::Credentials, key, &[value, &NO_BOUNDS].concat())?;
+    Ok(CredentialEntry { identity: Identity { id, owner, rights, until_s, lots }, created_s, revoked_s })
+}
+
 fn entries<V: View + ?Sized>(view: &V) -> Result<Vec<CredentialEntry>> {
     let (mut all, mut failed) = (Vec::new(), None);
     view.scan(Table::Credentials, &[], None, &mut |key, value| {
-        match decode::<CredentialEntry>(Table::Credentials, key, value) {
+        match decode_row(key, value) {
             Ok(entry) => all.push(entry),
             Err(error) => failed = Some(error),
         }
@@ -101,7 +115,7 @@ impl Credentials {
             if all.iter().any(|entry| entry.identity.id == made.identity.id) {
                 return Err(Error::new(ErrorKind::Exists, format!("there is a credential {} already", made.identity.id)));
             }
-            t.put(Table::Credentials, &made.identity.id.0, encode(&made));
+            t.put(Table::Credentials, &made.identity.id.0, encode_row(&made));
             Ok(())
         })?;
         self.database.sync(&mut Unwatched).map_err(Error::from)
@@ -119,9 +133,9 @@ impl Credentials {
             for id in ids {
                 let value = t.get(Table::Credentials, &id.0)?;
                 let value = value.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("there is no credential {id}")))?;
-                let entry: CredentialEntry = decode(Table::Credentials, &id.0, &value)?;
+                let entry = decode_row(&id.0, &value)?;
                 let revoked_s = entry.revoked_s.or(Some(now_s()));
-                t.put(Table::Credentials, &id.0, encode(&CredentialEntry { revoked_s, ..entry }));
+                t.put(Table::Credentials, &id.0, encode_row(&CredentialEntry { revoked_s, ..entry }));
             }
             let next = revision(t)? + 1;
             t.put(Table::State, REVISION, next.to_le_bytes().to_vec());
@@ -132,5 +146,29 @@ impl Credentials {
         let revision = known.revision;
         *self.revoked.lock() = Arc::new(known);
         Ok(self.witnesses.wait_for_revision(revision, limits::WITNESS_PATIENCE))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::trust::LotBounds;
+
+    #[test]
+    fn rows_of_credentials_come_back_with_their_bounds_and_earlier_ones_without() {
+        let identity = Identity {
+            id: CredentialId([3; 16]),
+            owner: "ana".into(),
+            rights: Rights::Write,
+            until_s: Some(9),
+            lots: LotBounds::new(Some(5 << 20), None).unwrap(),
+        };
+        for revoked_s in [None, Some(7)] {
+            let entry = CredentialEntry { identity: identity.clone(), created_s: 300, revoked_s };
+            assert_eq!(decode_row(&[], &encode_row(&entry)).unwrap(), entry);
+            let earlier = encode(&((identity.id, "ana", Rights::Write, Some(9_u64)), 300_u64, revoked_s));
+            let without = Identity { lots: LotBounds::default(), ..identity.clone() };
+            assert_eq!(decode_row(&[], &earlier).unwrap(), CredentialEntry { identity: without, created_s: 300, revoked_s });
+        }
     }
 }

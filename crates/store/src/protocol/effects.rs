@@ -221,7 +221,7 @@ mod tests {
 
     #[test]
     fn whatever_is_sent_to_an_io_server_only_reading_is_open_to_a_reading_credential() {
-        let of = |rights| Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights, until_s: None };
+        let of = |rights| Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights, until_s: None, lots: Default::default() };
         let (mut reads, mut changes, mut serves) = (0, 0, 0);
         for request in each_io_request() {
             let effect = request.effect();

@@ -6,6 +6,8 @@
 //! rights = "write"                            # read, write, or store: the store's own
 //! id = "7b1f..."                              # 32 hexadecimal digits
 //! until = 1798761600                          # seconds since 1970; left out: for good
+//! lots = 107374182400                         # bytes that the owner may reserve in lots together; left out: as the store says
+//! lots_for = 2592000                          # seconds that a lot may last; left out: as the store says
 //! secret = "90c4..."                          # 64 hexadecimal digits
 //! ```
 //!
@@ -14,7 +16,7 @@
 //! prove nothing about who sends them unless they are bound to a connection as well.)
 
 use super::hex;
-use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
+use super::identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights};
 use super::secret::Secret;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
@@ -25,6 +27,7 @@ use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
 /// A file of a credential is at most this long.
 const FILE_BYTES: u64 = 16 << 10;
@@ -51,6 +54,10 @@ struct Written {
     id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lots: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lots_for: Option<u64>,
     secret: String,
 }
 
@@ -65,6 +72,14 @@ impl Credential {
     /// # Errors
     /// [`ErrorKind::Access`] where this is not the store's own; [`ErrorKind::Invalid`] for a name that cannot be.
     pub fn derive(&self, owner: &str, rights: Rights, until_s: Option<u64>) -> Result<Credential> {
+        self.derive_bounded(owner, rights, until_s, LotBounds::default())
+    }
+
+    /// The same, with bounds for what its owner may reserve.
+    ///
+    /// # Errors
+    /// As [`Credential::derive`].
+    pub fn derive_bounded(&self, owner: &str, rights: Rights, until_s: Option<u64>, lots: LotBounds) -> Result<Credential> {
         check_name(owner)?;
         // What belongs to the store's own owner is the store's: a credential of that name would act for it.
         if owner == super::STORE_OWNER {
@@ -72,7 +87,7 @@ impl Credential {
             return Err(Error::new(ErrorKind::Invalid, problem));
         }
         let id = CredentialId(random::bytes());
-        self.derived(Identity { id, owner: owner.to_owned(), rights, until_s })
+        self.derived(Identity { id, owner: owner.to_owned(), rights, until_s, lots })
     }
 
     /// The one for reading only that every store has: always the same for one store.
@@ -82,7 +97,8 @@ impl Credential {
     pub fn read_only(&self) -> Result<Credential> {
         let full = self.secret.sign("thalweg read-only", &[]);
         let id = CredentialId(full[..16].try_into().expect("16 of 32 bytes"));
-        self.derived(Identity { id, owner: super::STORE_OWNER.to_owned(), rights: Rights::Read, until_s: None })
+        let lots = LotBounds::default();
+        self.derived(Identity { id, owner: super::STORE_OWNER.to_owned(), rights: Rights::Read, until_s: None, lots })
     }
 
     fn derived(&self, identity: Identity) -> Result<Credential> {
@@ -142,7 +158,9 @@ impl Credential {
         let id = CredentialId(hex::from_hex(&written.id).ok_or("id: expected 32 hexadecimal digits")?);
         let secret = Secret::parse(&written.secret).ok_or("secret: expected 64 hexadecimal digits")?;
         check_name(&written.owner).map_err(|_| "owner: expected 1 to 63 of A-Z a-z 0-9 . _ -")?;
-        let identity = Identity { id, owner: written.owner, rights, until_s: written.until };
+        let lots =
+            LotBounds::new(written.lots, written.lots_for.map(Duration::from_secs)).map_err(|_| "lots: expected bytes and seconds")?;
+        let identity = Identity { id, owner: written.owner, rights, until_s: written.until, lots };
         let is_store = rights == Rights::Store || id == CredentialId::default();
         if is_store != (identity == Identity::store()) {
             return Err("rights: only the store's own credential has `store`");
@@ -157,6 +175,8 @@ impl Credential {
             rights: self.identity.rights.name().to_owned(),
             id: self.identity.id.to_string(),
             until: self.identity.until_s,
+            lots: self.identity.lots.most_bytes(),
+            lots_for: self.identity.lots.longest().map(|time| time.as_secs()),
             secret: self.secret.reveal(),
         };
         let body = toml::to_string(&written).map_err(|_| Error::new(ErrorKind::Invalid, "a credential that cannot be written"))?;
@@ -243,7 +263,10 @@ mod tests {
         let path = directory.path().join("c");
         let store = Credential::new_store(7);
         let ana = store.derive("ana", Rights::Write, Some(12)).unwrap();
-        for credential in [&store, &ana, &store.read_only().unwrap()] {
+        let bounds = LotBounds::new(Some(100 << 30), Some(Duration::from_secs(30 * 86_400))).unwrap();
+        let bob = store.derive_bounded("bob", Rights::Write, None, bounds).unwrap();
+        assert_eq!((bob.identity.lots.most_bytes(), bounds.longest()), (Some(100 << 30), Some(Duration::from_secs(30 * 86_400))));
+        for credential in [&store, &ana, &bob, &store.read_only().unwrap()] {
             credential.write(&path).unwrap();
             assert_eq!(std::fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
             assert_eq!(&Credential::read(&path).unwrap(), credential);

@@ -2,6 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
 /// The owner's name in the store's own credential.
 pub const STORE_OWNER: &str = "store";
@@ -59,6 +60,54 @@ impl Rights {
     }
 }
 
+/// How much an owner may reserve in lots, and for how long at a time, as a credential says it: in whole MiB and minutes, few enough bytes for the
+/// claims that are proven.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct LotBounds {
+    /// One more than the MiB of all lots together; 0: it is not said.
+    pub(super) size: u32,
+    /// The minutes of one lot, from now on; 0: it is not said. Less than 2^24.
+    pub(super) minutes: u32,
+}
+
+/// Bytes of what sizes are counted in.
+const MIB: u64 = 1 << 20;
+/// The largest number of MiB, and of minutes.
+const MOST_MIB: u64 = u32::MAX as u64 - 1;
+const MOST_MINUTES: u64 = (1 << 24) - 1;
+
+impl LotBounds {
+    /// As much as can be said, which is more than any lot asks for.
+    pub const MOST: LotBounds = LotBounds { size: u32::MAX, minutes: MOST_MINUTES as u32 };
+
+    /// So many bytes together, and so long; `None`: not said.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Invalid`] for what cannot be said.
+    pub fn new(bytes: Option<u64>, time: Option<Duration>) -> Result<LotBounds> {
+        let invalid = |problem: &str| Error::new(ErrorKind::Invalid, problem);
+        let mib = bytes.map(|bytes| bytes / MIB);
+        if bytes.is_some_and(|bytes| 0 < bytes && bytes < MIB) || mib.is_some_and(|mib| mib > MOST_MIB) {
+            return Err(invalid("the size of all lots together is 0 (no lots), or 1 MiB to 4 PiB"));
+        }
+        let minutes = time.map(|time| time.as_secs() / 60);
+        if minutes.is_some_and(|minutes| minutes == 0 || minutes > MOST_MINUTES) {
+            return Err(invalid("the time of a lot is 1 minute to 31 years"));
+        }
+        Ok(LotBounds { size: mib.map_or(0, |mib| mib as u32 + 1), minutes: minutes.unwrap_or(0) as u32 })
+    }
+
+    /// Of all lots of the owner together; `None`: as for those whose credentials do not say.
+    pub fn most_bytes(self) -> Option<u64> {
+        (self.size > 0).then(|| u64::from(self.size - 1) * MIB)
+    }
+
+    /// Of one lot, from now on; `None`: as for those whose credentials do not say.
+    pub fn longest(self) -> Option<Duration> {
+        (self.minutes > 0).then(|| Duration::from_secs(u64::from(self.minutes) * 60))
+    }
+}
+
 /// What a credential says of its owner. Fixed when it is made: its secret is derived from this.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Identity {
@@ -70,12 +119,20 @@ pub struct Identity {
     pub rights: Rights,
     /// Seconds since 1970 after which it is refused; `None`: never.
     pub until_s: Option<u64>,
+    /// How much it may reserve.
+    pub lots: LotBounds,
 }
 
 impl Identity {
     /// The store's own.
     pub fn store() -> Identity {
-        Identity { id: CredentialId::default(), owner: STORE_OWNER.to_owned(), rights: Rights::Store, until_s: None }
+        Identity {
+            id: CredentialId::default(),
+            owner: STORE_OWNER.to_owned(),
+            rights: Rights::Store,
+            until_s: None,
+            lots: LotBounds::default(),
+        }
     }
 
     /// Whether this may use and change what belongs to `owner`: it is the owner's, or the store's own.

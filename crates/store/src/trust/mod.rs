@@ -12,4 +12,4 @@ pub use credential::{Credential, check_name};
 pub use find::{CREDENTIAL_VARIABLE, Credentials, Published, state_directory};
 pub use gate::Gate;
 pub(crate) use gate::now_s;
-pub use identity::{CredentialId, Identity, NAME_BYTES, Rights, STORE_OWNER};
+pub use identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights, STORE_OWNER};

@@ -1,7 +1,7 @@
 //! Secrets, and what is derived from them. HMAC-SHA256 throughout (RFC 2104, RFC 6234).
 
 use super::hex::{from_hex, to_hex};
-use super::identity::{CredentialId, Identity, NAME_BYTES, Rights};
+use super::identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights};
 use crate::random;
 use ring::hmac;
 
@@ -93,7 +93,8 @@ fn message(label: &str, parts: &[&[u8]]) -> Vec<u8> {
 }
 
 /// An identity in its fixed form: number (16 bytes), rights, length of the owner's name, its bytes (63), until (8 bytes; all ones:
-/// never), and zeros.
+/// never), and the bounds of its lots: one more than the MiB (4 bytes) and the minutes (3), each 0 where it is not said, as in credentials of earlier
+/// releases.
 pub(crate) fn encode(identity: &Identity) -> [u8; CLAIMS_BYTES] {
     let mut bytes = [0; CLAIMS_BYTES];
     let name = &identity.owner.as_bytes()[..identity.owner.len().min(NAME_BYTES)];
@@ -106,6 +107,8 @@ pub(crate) fn encode(identity: &Identity) -> [u8; CLAIMS_BYTES] {
     bytes[17] = name.len() as u8;
     bytes[18..18 + name.len()].copy_from_slice(name);
     bytes[81..89].copy_from_slice(&identity.until_s.unwrap_or(u64::MAX).to_le_bytes());
+    bytes[89..93].copy_from_slice(&identity.lots.size.to_le_bytes());
+    bytes[93..96].copy_from_slice(&identity.lots.minutes.to_le_bytes()[..3]);
     bytes
 }
 
@@ -124,6 +127,10 @@ pub(crate) fn decode(bytes: &[u8; CLAIMS_BYTES]) -> Option<Identity> {
         owner: std::str::from_utf8(name).ok()?.to_owned(),
         rights,
         until_s: (until != u64::MAX).then_some(until),
+        lots: LotBounds {
+            size: u32::from_le_bytes(bytes[89..93].try_into().ok()?),
+            minutes: u32::from_le_bytes([bytes[93], bytes[94], bytes[95], 0]),
+        },
     };
     let is_store = rights == Rights::Store || identity.id == CredentialId::default();
     (encode(&identity) == *bytes && is_store == (identity == Identity::store())).then_some(identity)
@@ -136,9 +143,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn an_identity_comes_back_as_it_was(id in any::<[u8; 16]>(), owner in "[a-zA-Z0-9._-]{0,63}", until in any::<Option<u64>>(), write in any::<bool>()) {
+        fn an_identity_comes_back_as_it_was(id in any::<[u8; 16]>(), owner in "[a-zA-Z0-9._-]{0,63}", until in any::<Option<u64>>(), write in any::<bool>(), size in any::<u32>(), minutes in 0..1_u32 << 24) {
             let rights = if write { Rights::Write } else { Rights::Read };
-            let identity = Identity { id: CredentialId(id), owner, rights, until_s: until.filter(|u| *u != u64::MAX) };
+            let identity = Identity { id: CredentialId(id), owner, rights, until_s: until.filter(|u| *u != u64::MAX), lots: LotBounds { size, minutes } };
             let expected = (id != [0; 16]).then(|| identity.clone());
             prop_assert_eq!(decode(&encode(&identity)), expected);
         }
@@ -156,12 +163,15 @@ mod tests {
     fn every_claim_changes_the_secret_and_a_secret_is_never_printed() {
         let root = Secret::random();
         let mut seen = std::collections::HashSet::new();
-        let one = Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Read, until_s: None };
+        let one =
+            Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Read, until_s: None, lots: Default::default() };
         let changed = [
             Identity::store(),
             one.clone(),
             Identity { rights: Rights::Write, ..one.clone() },
             Identity { until_s: Some(5), ..one.clone() },
+            Identity { lots: LotBounds { size: 5, minutes: 0 }, ..one.clone() },
+            Identity { lots: LotBounds { size: 0, minutes: 5 }, ..one.clone() },
             Identity { owner: "anb".into(), ..one.clone() },
             Identity { id: CredentialId([2; 16]), ..one },
         ];
@@ -169,5 +179,25 @@ mod tests {
         assert!(!format!("{root:?}").contains(&root.reveal()[..8]));
         assert_eq!(Secret::parse(&root.reveal()), Some(root));
         assert_eq!(Secret::parse("12"), None);
+    }
+
+    #[test]
+    fn credentials_of_earlier_releases_have_the_secret_they_had_and_say_nothing_of_lots() {
+        // As releases derived them in whose claims zeros stood there.
+        let identity = Identity {
+            id: CredentialId([0x11; 16]),
+            owner: "ana".into(),
+            rights: Rights::Write,
+            until_s: Some(5),
+            lots: LotBounds::default(),
+        };
+        let mut claims = [0; CLAIMS_BYTES];
+        claims[..16].fill(0x11);
+        claims[16..21].copy_from_slice(b"\x02\x03ana");
+        claims[81] = 5;
+        assert_eq!(encode(&identity), claims);
+        assert_eq!(decode(&claims), Some(identity.clone()));
+        let root = Secret::parse(&"07".repeat(32)).unwrap();
+        assert_eq!(root.of(&identity), root.derive("thalweg credential", &[&claims]));
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use thalweg_store::config::StoreConfig;
 use thalweg_store::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
 use thalweg_store::start::init_credential;
-use thalweg_store::trust::{Credential, CredentialId, Rights};
+use thalweg_store::trust::{Credential, CredentialId, LotBounds, Rights};
 use thalweg_trace::{Tracer, numbers};
 
 /// Arguments of `thalweg credential`.
@@ -45,6 +45,12 @@ struct Create {
     /// For how long it is good, like 12h or 30d (default: until it is revoked)
     #[arg(long, value_name = "TIME", value_parser = numbers::parse_age)]
     until: Option<Duration>,
+    /// How much its owner may reserve in lots together, like 100Gi; 0: none (default: half of the store)
+    #[arg(long, value_name = "SIZE", value_parser = numbers::parse_size, conflicts_with = "read_only")]
+    lots: Option<u64>,
+    /// For how long a lot of its owner may be made or renewed, like 12h or 30d (default: 30d)
+    #[arg(long, value_name = "TIME", value_parser = numbers::parse_age, conflicts_with = "read_only")]
+    lots_for: Option<Duration>,
     /// The file to write (default: NAME.credential)
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -93,6 +99,12 @@ struct Row {
     until: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     revoked: Option<String>,
+    /// What its owner may reserve in lots together, where the credential says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lots_bytes: Option<u64>,
+    /// For how long a lot of its owner may last, where the credential says it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lots_for_s: Option<u64>,
 }
 
 /// Does what is asked.
@@ -134,7 +146,8 @@ fn make(create: &Create) -> Result<(), Failure> {
     let (session, own) = reach(&create.store)?;
     let rights = if create.read_only { Rights::Read } else { Rights::Write };
     let until_s = create.until.map(|time| u64::try_from(lots::now_ns() / 1_000_000_000).unwrap_or(0).saturating_add(time.as_secs()));
-    let made = own.derive(&create.name, rights, until_s).map_err(Failure::failed)?;
+    let bounds = LotBounds::new(create.lots, create.lots_for).map_err(Failure::failed)?;
+    let made = own.derive_bounded(&create.name, rights, until_s, bounds).map_err(Failure::failed)?;
     let path = create.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}.credential", create.name)));
     // The file first: what is registered can then be revoked, and what is not was given to nobody.
     if !made.write_new(&path).map_err(Failure::failed)? {
@@ -166,7 +179,8 @@ fn list(ls: &Ls) -> Result<(), Failure> {
             (None, Some(until)) => format!("until {until}"),
             (None, None) => "until it is revoked".to_owned(),
         };
-        output::line(&format!("{}  {:width$}  {:5}  made {}  {end}", row.id, row.owner, row.rights, row.created))?;
+        let bounds = bounds(&row);
+        output::line(&format!("{}  {:width$}  {:5}  made {}  {end}{bounds}", row.id, row.owner, row.rights, row.created))?;
     }
     Ok(())
 }
@@ -205,5 +219,14 @@ fn row(entry: &CredentialEntry) -> Row {
         created: time(entry.created_s),
         until: entry.identity.until_s.map(time),
         revoked: entry.revoked_s.map(time),
+        lots_bytes: entry.identity.lots.most_bytes(),
+        lots_for_s: entry.identity.lots.longest().map(|time| time.as_secs()),
     }
+}
+
+/// What a credential says of its owner's lots.
+fn bounds(row: &Row) -> String {
+    let size = row.lots_bytes.map(|bytes| format!("lots of {} together", numbers::size(bytes)));
+    let time = row.lots_for_s.map(|seconds| format!("lots for {}", numbers::age(Duration::from_secs(seconds))));
+    size.into_iter().chain(time).map(|text| format!("  {text}")).collect()
 }

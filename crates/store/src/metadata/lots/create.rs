@@ -1,7 +1,9 @@
 //! A lot comes into being: its row, a share at each of its targets, and only then the promise.
 
+use super::bounds::Bounds;
 use super::fits;
 use super::keeper::Keeper;
+use super::rows::Row;
 use super::terms::{check_name, check_size, new_until_ns, share_bytes};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::lots::{Level, Lot, LotReport, LotState, LotUse};
@@ -23,10 +25,11 @@ impl Keeper {
     /// Reserves.
     ///
     /// # Errors
-    /// [`ErrorKind::Invalid`] with what is expected, [`ErrorKind::Exists`]; [`ErrorKind::NoSpace`] with the numbers, and when it would fit;
+    /// [`ErrorKind::Invalid`] with what is expected, [`ErrorKind::Exists`]; [`ErrorKind::Quota`] past the `bounds`; [`ErrorKind::NoSpace`] with the numbers, and when it would fit;
     /// the targets'. Nothing is left of it then.
-    pub(super) fn create(&self, asked: &Asked) -> Result<LotReport> {
-        let lot = self.namespace.add_lot(&self.drawn_up(asked)?)?;
+    pub(super) fn create(&self, asked: &Asked, bounds: Option<&Bounds>) -> Result<LotReport> {
+        let within = |rows: &[Row]| bounds.map_or(Ok(()), |bounds| bounds.check(rows, (None, asked.size_bytes)));
+        let lot = self.namespace.add_lot_within(&self.drawn_up(asked)?, within)?;
         let _claim = self.claims.claim(lot.id);
         match self.keep_everywhere(&lot) {
             Ok(uses) => {
@@ -80,14 +83,15 @@ impl Keeper {
         kept.map_err(|error| self.explained(lot, &lot.shares, error))
     }
 
-    /// A refusal for want of space, with the numbers and when there would be room.
+    /// A refusal for want of space, with the numbers of all targets and when there would be room. Where those numbers do not say that it does not
+    /// fit, the refusal is as its target has worded it, with its own.
     pub(super) fn explained(&self, lot: &Lot, shares: &[(TargetId, u64)], error: Error) -> Error {
-        match self.grounds(lot, shares) {
-            Ok(grounds) if error.kind() == ErrorKind::NoSpace => {
-                Error::new(ErrorKind::NoSpace, fits::shortage(&lot.name, lot.size_bytes, &grounds, self.namespace.now_ns()))
-            }
-            _ => error,
+        if error.kind() != ErrorKind::NoSpace {
+            return error;
         }
+        let now_ns = self.namespace.now_ns();
+        let shortage = self.grounds(lot, shares).ok().and_then(|grounds| fits::shortage(&lot.name, lot.size_bytes, &grounds, now_ns));
+        shortage.map_or(error, |text| Error::new(ErrorKind::NoSpace, text))
     }
 
     /// Nothing is to be left of a lot that could not be made: now, or when the servers are back that are away.

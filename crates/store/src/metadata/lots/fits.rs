@@ -51,8 +51,12 @@ pub(super) fn when(grounds: &[Ground], now_ns: i64) -> Option<i64> {
     moments.into_iter().find(|at| grounds.iter().all(|ground| ground.fits(*at)))
 }
 
-/// The numbers, and when it would fit.
-pub(super) fn shortage(name: &str, size_bytes: u64, grounds: &[Ground], now_ns: i64) -> String {
+/// The numbers, and when it would fit; `None`: now, as far as they say.
+pub(super) fn shortage(name: &str, size_bytes: u64, grounds: &[Ground], now_ns: i64) -> Option<String> {
+    let at = when(grounds, now_ns);
+    if at == Some(now_ns) {
+        return None;
+    }
     let mut text = format!("lot `{name}` of {} does not fit", size(size_bytes));
     let mut separator = ": ";
     for ground in grounds.iter().filter(|ground| !ground.fits(now_ns)) {
@@ -66,14 +70,13 @@ pub(super) fn shortage(name: &str, size_bytes: u64, grounds: &[Ground], now_ns: 
             break;
         }
     }
-    match when(grounds, now_ns) {
-        Some(at) if at > now_ns => {
+    match at {
+        Some(at) => {
             let _ = write!(text, "; {} from {}, when other lots end", size(size_bytes), utc_minute(at));
         }
-        Some(_) => text.push_str("; there is room by now: try again"),
         None => text.push_str("; no lot's end makes room for it: ask for less, or remove files"),
     }
-    text
+    Some(text)
 }
 
 #[cfg(test)]
@@ -95,7 +98,7 @@ mod tests {
     fn a_lot_that_does_not_fit_is_refused_with_the_numbers_and_when_it_would() {
         let grounds = [ground(0, 40, 60, &[(2, 10), (5, 30)]), ground(1, 40, 60, &[(1, 15), (3, 15)])];
         assert_eq!(when(&grounds, NOON), Some(NOON + 5 * HOUR));
-        let text = shortage("run", 80 * GI, &grounds, NOON);
+        let text = shortage("run", 80 * GI, &grounds, NOON).unwrap();
         assert_eq!(
             text,
             "lot `run` of 80 GiB does not fit: target 0: 40 GiB asked, 60 GiB free, 40 GiB of that promised; target 1: 40 GiB asked, \
@@ -104,9 +107,13 @@ mod tests {
         let never = [ground(3, 40, 39, &[(1, 20)])];
         assert_eq!(when(&never, NOON), None);
         assert!(
-            shortage("run", 40 * GI, &never, NOON).contains("target 3: 40 GiB asked, 39 GiB free, 20 GiB of that promised; no lot's end")
+            shortage("run", 40 * GI, &never, NOON)
+                .unwrap()
+                .contains("target 3: 40 GiB asked, 39 GiB free, 20 GiB of that promised; no lot's end")
         );
-        assert_eq!(when(&[ground(0, 40, 60, &[(-1, 50)])], NOON), Some(NOON), "what has ended promises nothing");
+        let ended = [ground(0, 40, 60, &[(-1, 50)])];
+        assert_eq!(when(&ended, NOON), Some(NOON), "what has ended promises nothing");
+        assert_eq!(shortage("run", 40 * GI, &ended, NOON), None, "nobody is refused for want of room that there is");
     }
 
     proptest! {

@@ -13,7 +13,7 @@ use crate::metadata::io_servers::IoServers;
 use crate::metadata::lots::rows::Row;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::io::TargetSpace;
-use crate::protocol::lots::{Level, Lot, LotReport, LotShare, LotState, LotUse};
+use crate::protocol::lots::{Lot, LotReport, LotShare, LotState, LotUse};
 use crate::protocol::metadata::{LotId, ServerEntry, TargetId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -25,6 +25,8 @@ pub(super) struct Keeper {
     pub intents: Arc<Intents>,
     /// One thread works on a lot at a time.
     pub claims: Claims<LotId>,
+    /// One request at a time changes how much an owner has, by [`super::bounds::number_of`].
+    pub owners: Claims<u64>,
     pub notes: Notes,
     pub orders: Orders,
 }
@@ -196,7 +198,8 @@ impl Keeper {
         LotReport { lot: Lot { state, ..lot }, uses, directories: Vec::new() }
     }
 
-    /// The file systems that are to hold these shares of a lot, and what is promised there to others.
+    /// The file systems that are to hold these shares of a lot, and what is promised there to others. (What a ballast or the kernel keeps for a
+    /// promise is among what a target calls available.)
     ///
     /// # Errors
     /// When a server does not answer.
@@ -219,10 +222,6 @@ impl Keeper {
                 }
                 for used in uses.iter().filter(|used| here.contains(&used.target) && !used.expired && used.share.until_ns > now_ns) {
                     let unused_bytes = used.share.share_bytes.saturating_sub(used.used_bytes);
-                    // What a ballast or the kernel keeps is not among what is free.
-                    if matches!(used.level, Level::Ballast | Level::Kernel) {
-                        ground.free_bytes = ground.free_bytes.saturating_add(unused_bytes);
-                    }
                     if used.share.lot == lot.id {
                         // What it has there already it need not find.
                         ground.asked_bytes = ground.asked_bytes.saturating_sub(used.used_bytes);

@@ -13,6 +13,7 @@
 //! | `rules` | who may use a lot, and what may be moved between two |
 //! | `service` | what is asked, and by whom |
 //! | `keeper` | shares at the targets, and the row beside them |
+//! | `bounds` | how much an owner may have, and for how long |
 //! | `create`, `change`, `remove` | the life of a lot |
 //! | `moving` | promise that is not used moves to the target that needs it |
 //! | `reclaim` | lots whose time is over make room |
@@ -20,6 +21,7 @@
 //! | `settle` | the worker: what a crash or a server that was away has left |
 //! | `notes` | what was reclaimed |
 
+mod bounds;
 mod change;
 mod create;
 mod files;

@@ -97,8 +97,8 @@ impl Namespace {
     /// Writes a new lot down, durably, with a number of its own: its targets are not asked yet.
     ///
     /// # Errors
-    /// [`ErrorKind::Exists`], [`ErrorKind::TooMany`], and the database's.
-    pub(crate) fn add_lot(&self, lot: &Lot) -> Result<Lot> {
+    /// [`ErrorKind::Exists`], [`ErrorKind::TooMany`], what is said of it beside the others (`within`), and the database's.
+    pub(crate) fn add_lot_within(&self, lot: &Lot, within: impl Fn(&[Row]) -> Result<()>) -> Result<Lot> {
         let added = write(&*self.database, &mut Unwatched, |t| {
             let all = rows(t)?;
             if all.iter().any(|row| row.lot.name == lot.name && row.lot.state != LotState::Removing) {
@@ -110,6 +110,7 @@ impl Namespace {
                     format!("the store has {} lots, the most that it keeps: remove some", all.len()),
                 ));
             }
+            within(&all)?;
             let number = counter(t)?;
             let number = number.checked_add(1).ok_or_else(|| Error::new(ErrorKind::TooMany, "the store has given all numbers of lots"))?;
             t.put(Table::State, COUNTER, number.to_le_bytes().to_vec());
@@ -119,6 +120,12 @@ impl Namespace {
         })?;
         self.database.sync(&mut Unwatched)?;
         Ok(added)
+    }
+
+    /// The same, whatever others there are.
+    #[cfg(test)]
+    pub(crate) fn add_lot(&self, lot: &Lot) -> Result<Lot> {
+        self.add_lot_within(lot, |_| Ok(()))
     }
 
     /// Changes a lot's row, durably.

@@ -1,6 +1,7 @@
 //! What is asked about lots, and by whom: its owner and the store see a lot and change it, and what servers ask only the store's own
 //! credential may.
 
+use super::bounds::{check_time, number_of};
 use super::create::Asked;
 use super::keeper::Keeper;
 use super::notes::Notes;
@@ -12,7 +13,6 @@ use crate::metadata::claims::Claims;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
 use crate::protocol::lots::{Lot, LotOperation, LotReport, LotState};
-use crate::protocol::metadata::LotId;
 use crate::sync::Mutex;
 use crate::trust::{Identity, Rights};
 use std::sync::Arc;
@@ -40,8 +40,15 @@ impl Lots {
                 })?;
             }
         }
-        let keeper =
-            Arc::new(Keeper { namespace, servers, intents, claims: Claims::default(), notes: Notes::default(), orders: Orders::new() });
+        let keeper = Arc::new(Keeper {
+            namespace,
+            servers,
+            intents,
+            claims: Claims::default(),
+            owners: Claims::default(),
+            notes: Notes::default(),
+            orders: Orders::new(),
+        });
         let theirs = Arc::clone(&keeper);
         let worker = std::thread::Builder::new().name("metadata lots".into()).spawn(move || theirs.run());
         let worker = worker.map_err(|e| Error::system("starting a thread", e))?;
@@ -78,12 +85,31 @@ impl Lots {
                     let problem = format!("this credential is `{}`'s: only the store's own makes a lot for `{owner}`", who.owner);
                     return Err(Error::new(ErrorKind::Access, problem));
                 }
-                keeper.create(&Asked { name, owner, size_bytes, for_ns, elastic, least, targets }).map(one)
+                check_time(who, for_ns)?;
+                let _owner = keeper.owners.claim(number_of(&owner));
+                let bounds = keeper.bounds(who, &owner);
+                keeper.create(&Asked { name, owner, size_bytes, for_ns, elastic, least, targets }, bounds.as_ref()).map(one)
             }
             LotOperation::Show { name } => self.show(who, name.as_deref()),
-            LotOperation::Renew { name, for_ns } => keeper.renew(self.owned(who, &name)?, for_ns).map(one),
-            LotOperation::Resize { name, size_bytes } => keeper.resize(self.owned(who, &name)?, size_bytes).map(one),
-            LotOperation::Remove { name, files } => keeper.remove(self.owned(who, &name)?, files).map(one),
+            LotOperation::Renew { name, for_ns } => {
+                let lot = self.owned(who, &name)?;
+                check_time(who, for_ns)?;
+                let _owner = keeper.owners.claim(number_of(&lot.owner));
+                // One that lasts has its part already.
+                if for_ns > 0 && lot.until_ns <= keeper.namespace.now_ns() {
+                    self.check_bounds(who, &lot, lot.size_bytes)?;
+                }
+                keeper.renew(lot.id, for_ns).map(one)
+            }
+            LotOperation::Resize { name, size_bytes } => {
+                let lot = self.owned(who, &name)?;
+                let _owner = keeper.owners.claim(number_of(&lot.owner));
+                if size_bytes > lot.size_bytes && lot.until_ns > keeper.namespace.now_ns() {
+                    self.check_bounds(who, &lot, size_bytes)?;
+                }
+                keeper.resize(lot.id, size_bytes).map(one)
+            }
+            LotOperation::Remove { name, files } => keeper.remove(self.owned(who, &name)?.id, files).map(one),
             LotOperation::MoveHere { lot, target, bytes } => {
                 is_store(who)?;
                 keeper.move_here(lot, target, bytes).map(one)
@@ -96,9 +122,15 @@ impl Lots {
     }
 
     /// The lot of this name, if it is one that `who` may change.
-    fn owned(&self, who: &Identity, name: &str) -> Result<LotId> {
+    fn owned(&self, who: &Identity, name: &str) -> Result<Lot> {
         let lot = self.keeper.namespace.lot_named(name)?.lot;
-        if who.acts_for(&lot.owner) { Ok(lot.id) } else { Err(refused(who, &lot)) }
+        if who.acts_for(&lot.owner) { Ok(lot) } else { Err(refused(who, &lot)) }
+    }
+
+    /// Refuses more for a lot's owner than this credential's bounds.
+    fn check_bounds(&self, who: &Identity, lot: &Lot, size_bytes: u64) -> Result<()> {
+        let Some(bounds) = self.keeper.bounds(who, &lot.owner) else { return Ok(()) };
+        bounds.check(&self.keeper.namespace.lots()?, (Some(lot.id), size_bytes))
     }
 
     fn show(&self, who: &Identity, name: Option<&str>) -> Result<Vec<LotReport>> {

@@ -222,7 +222,8 @@ fn with_another_credential_a_request_of_the_same_number_is_another_request() {
         MetadataRequest { closed: Vec::new(), directory: None, number, operation }
     };
     let ask = |owner: &str, id: u8, n: u8| -> Result<String> {
-        let who = Identity { id: CredentialId([id; 16]), owner: owner.into(), rights: Rights::Write, until_s: None };
+        let who =
+            Identity { id: CredentialId([id; 16]), owner: owner.into(), rights: Rights::Write, until_s: None, lots: Default::default() };
         let mut session = ClientSession::new(Arc::clone(&service), Arc::new(who));
         match session.request(make(n), &mut Unwatched)? {
             MetadataReply::Attributes(made) => Ok(made.id.to_string()),

@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn users_of_one_owners_credential_are_one_client_whatever_they_say() {
-        let ana = Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Write, until_s: None };
+        let ana =
+            Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights: Rights::Write, until_s: None, lots: Default::default() };
         let [one, other] = [("10.0.0.1", "cp 7"), ("10.0.0.2", "cp 8")].map(|(from, says)| Client::of(&ana, address(from), says));
         let clients = Clients::default();
         (0..3).for_each(|_| clients.enter(&one, 8).unwrap());

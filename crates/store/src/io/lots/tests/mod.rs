@@ -263,7 +263,7 @@ fn a_list_of_shares_that_is_damaged_keeps_the_target_from_being_served() {
 }
 
 fn who_writes(owner: &str) -> Identity {
-    Identity { id: CredentialId([1; 16]), owner: owner.into(), rights: Rights::Write, until_s: None }
+    Identity { id: CredentialId([1; 16]), owner: owner.into(), rights: Rights::Write, until_s: None, lots: Default::default() }
 }
 
 #[test]
@@ -271,7 +271,8 @@ fn only_the_owner_and_the_store_may_use_what_is_in_a_lot() {
     let directory = tempfile::tempdir().unwrap();
     let served = target(directory.path());
     served.lots().keep(&share(5, 4 * MIB), None).unwrap();
-    let who = |owner: &str, rights| Identity { id: CredentialId([1; 16]), owner: owner.into(), rights, until_s: None };
+    let who =
+        |owner: &str, rights| Identity { id: CredentialId([1; 16]), owner: owner.into(), rights, until_s: None, lots: Default::default() };
     let access =
         |who: &Identity, lot: u32, changes| served.lots().access(Some(LotId(lot)), who, changes).map_err(|e| (e.kind(), e.to_string()));
     for changes in [true, false] {

@@ -6,7 +6,7 @@ use crate::error::Error;
 use crate::metadata::database::Unwatched;
 use crate::protocol::lots::{Level, LotOperation, LotState};
 use crate::protocol::metadata::{Existing, LayoutChoice, LotId, Place, SetAttributes, TargetId};
-use crate::trust::{CredentialId, Identity, Rights, STORE_OWNER};
+use crate::trust::{CredentialId, Identity, LotBounds, Rights, STORE_OWNER};
 use std::time::{Duration, Instant};
 
 fn named(name: &str) -> LotOperation {
@@ -279,7 +279,8 @@ fn an_owner_sees_its_own_lots_and_the_store_all() {
         shown.into_iter().map(|report| (report.lot.name, report.uses.len())).collect::<Vec<_>>()
     };
     let hers = vec![("hers".to_owned(), TARGETS as usize)];
-    let reader = Identity { id: CredentialId([2; 16]), owner: STORE_OWNER.into(), rights: Rights::Read, until_s: None };
+    let reader =
+        Identity { id: CredentialId([2; 16]), owner: STORE_OWNER.into(), rights: Rights::Read, until_s: None, lots: Default::default() };
     assert_eq!(
         [all(&owner("alice")), all(&Identity::store()), all(&reader), all(&owner("bob"))],
         [hers.clone(), hers.clone(), hers, vec![]]
@@ -349,4 +350,77 @@ fn a_lot_that_somebody_works_on_is_looked_at_again() {
             std::thread::sleep(Duration::from_millis(5));
         }
     }
+}
+
+/// `ana` with these bounds.
+fn bounded(bytes: Option<u64>, hours: Option<u64>) -> Identity {
+    let time = hours.map(|hours| Duration::from_secs(hours * 3600));
+    Identity { lots: LotBounds::new(bytes, time).unwrap(), ..owner("ana") }
+}
+
+fn asks(name: &str, size_bytes: u64, for_ns: u64) -> LotOperation {
+    LotOperation::Create { name: name.into(), owner: None, size_bytes, for_ns, elastic: false, least: None, targets: Vec::new() }
+}
+
+#[test]
+fn an_owner_reserves_no_more_and_for_no_longer_than_their_credential_says() {
+    let world = World::new();
+    let ana = bounded(Some(8 * GI), Some(5));
+    let refused = |operation, words: &[&str]| said(&world.ask(&ana, operation).unwrap_err(), ErrorKind::Quota, words);
+    let renew = |for_ns| LotOperation::Renew { name: "one".into(), for_ns };
+    let resize = |size_bytes| LotOperation::Resize { name: "one".into(), size_bytes };
+    refused(asks("one", 9 * GI, HOUR_NS), &["`ana` may have 8 GiB together", "9 GiB asked", "--lots SIZE"]);
+    refused(asks("one", GI, 6 * HOUR_NS), &["at most 5h", "--lots-for TIME"]);
+    assert!(world.namespace.lots().unwrap().is_empty(), "nothing is left of what was refused");
+    world.ask(&ana, asks("one", 5 * GI, 5 * HOUR_NS)).unwrap();
+    refused(asks("two", 4 * GI, HOUR_NS), &["others of them have 5 GiB"]);
+    refused(renew(6 * HOUR_NS), &["at most 5h"]);
+    refused(resize(9 * GI), &["8 GiB together"]);
+    world.ask(&ana, resize(6 * GI)).unwrap();
+    world.ask(&ana, renew(4 * HOUR_NS)).unwrap();
+    // What is over counts no more, and what is renewed counts again.
+    world.ask(&ana, renew(0)).unwrap();
+    world.ask(&ana, asks("two", 4 * GI, HOUR_NS)).unwrap();
+    refused(renew(HOUR_NS), &["6 GiB asked", "4 GiB"]);
+    // What the store makes for her counts, and is not refused.
+    let for_her = |name: &str| LotOperation::Create {
+        name: name.into(),
+        owner: Some("ana".into()),
+        size_bytes: 8 * GI,
+        for_ns: 1000 * 24 * HOUR_NS,
+        elastic: false,
+        least: None,
+        targets: Vec::new(),
+    };
+    world.ask(&Identity::store(), for_her("given")).unwrap();
+    refused(asks("three", GI, HOUR_NS), &["12 GiB"]);
+    assert_eq!(world.ask(&bounded(Some(0), None), asks("none", MI, HOUR_NS)).unwrap_err().kind(), ErrorKind::Quota);
+}
+
+#[test]
+fn owners_whose_credentials_say_nothing_leave_room_for_others_and_are_refused_for_a_hundred_years() {
+    let world = World::new();
+    let (ana, bob) = (bounded(None, None), Identity { owner: "bob".into(), ..bounded(None, None) });
+    let refused = |who: &Identity, operation, words: &[&str]| said(&world.ask(who, operation).unwrap_err(), ErrorKind::Quota, words);
+    refused(&ana, asks("all", 40 * GI, HOUR_NS), &["20 GiB together, half of the store's 40 GiB"]);
+    refused(&ana, asks("all", GI, 36_500 * 24 * HOUR_NS), &["at most 30d"]);
+    world.ask(&ana, asks("half", 20 * GI, 30 * 24 * HOUR_NS)).unwrap();
+    refused(&bob, asks("his", 11 * GI, HOUR_NS), &["all lots have 20 GiB of the store's 40 GiB", "a quarter"]);
+    world.ask(&bob, asks("his", 10 * GI, HOUR_NS)).unwrap();
+    let allowed = Identity { owner: "carol".into(), ..bounded(Some(10 * GI), None) };
+    world.ask(&allowed, asks("hers", 10 * GI, HOUR_NS)).unwrap();
+    world.check();
+}
+
+#[test]
+fn a_lot_that_does_not_fit_beside_one_that_a_ballast_keeps_is_not_told_that_there_is_room() {
+    let world = World::new();
+    world.disks.lock().has_ballast = true;
+    world.create("big", 36 * GI, HOUR_NS).unwrap();
+    let refused = world.create("more", 12 * GI, HOUR_NS).unwrap_err();
+    said(
+        &refused,
+        ErrorKind::NoSpace,
+        &["target 0: 3 GiB asked, 10 GiB free, 9 GiB of that promised", "12 GiB from 2", "when other lots end"],
+    );
 }

@@ -14,7 +14,7 @@ use crate::protocol::io::{DatafileId, TargetSpace};
 use crate::protocol::lots::{Level, LotOperation, LotReport, LotShare, LotState, LotUse};
 use crate::protocol::metadata::*;
 use crate::sync::Mutex;
-use crate::trust::{CredentialId, Identity, Rights};
+use crate::trust::{CredentialId, Identity, LotBounds, Rights};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(crate) const HOUR_NS: u64 = 3_600_000_000_000;
 pub(crate) const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
 pub(crate) fn owner(name: &str) -> Identity {
-    Identity { id: CredentialId([1; 16]), owner: name.to_owned(), rights: Rights::Write, until_s: None }
+    Identity { id: CredentialId([1; 16]), owner: name.to_owned(), rights: Rights::Write, until_s: None, lots: LotBounds::MOST }
 }
 
 /// Burns down with each step; what happens after that does not happen.
@@ -66,6 +66,8 @@ pub(crate) struct Disks {
     pub away: BTreeSet<TargetId>,
     /// The service's clock has jumped: by the time that has passed here no lot is over.
     pub nothing_is_over: bool,
+    /// A preallocated file keeps what is promised.
+    pub has_ballast: bool,
 }
 
 fn now_ns() -> i64 {
@@ -73,6 +75,10 @@ fn now_ns() -> i64 {
 }
 
 impl Disks {
+    fn level(&self) -> Level {
+        if self.has_ballast { Level::Ballast } else { Level::Admission }
+    }
+
     pub(crate) fn used(&self, target: TargetId, lot: Option<LotId>) -> u64 {
         self.datafiles.iter().filter(|(id, _)| id.target == target && id.lot == lot).map(|(_, bytes)| bytes).sum()
     }
@@ -93,7 +99,7 @@ impl Disks {
             share: share.clone(),
             target,
             used_bytes: self.used(target, Some(share.lot)),
-            level: Level::Admission,
+            level: self.level(),
             expired: share.until_ns <= now_ns() && !self.nothing_is_over,
         }
     }
@@ -191,9 +197,9 @@ impl IoServers for Servers {
 
     fn space(&self, server: &ServerEntry) -> Result<Vec<TargetSpace>> {
         let target = self.target(server)?;
-        let (available_bytes, promised_bytes) = {
+        let (available_bytes, promised_bytes, level) = {
             let disks = self.disks.lock();
-            (disks.free(target), disks.promised(target, LotId(0)))
+            (disks.free(target), disks.promised(target, LotId(0)), disks.level())
         };
         let (directory, file_system) = (String::new(), target.0.into());
         Ok(vec![TargetSpace {
@@ -204,7 +210,7 @@ impl IoServers for Servers {
             available_files: 1000,
             file_system,
             promised_bytes,
-            level: Level::Admission,
+            level,
         }])
     }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
 fn who(owner: &str, rights: Rights) -> Identity {
-    Identity { id: CredentialId([7; 16]), owner: owner.to_owned(), rights, until_s: None }
+    Identity { id: CredentialId([7; 16]), owner: owner.to_owned(), rights, until_s: None, lots: Default::default() }
 }
 
 /// A store of three targets with alice's lot `hers` on two of them and bob's lot `his` on all; `/hers` and `/his` are theirs, `/plain` is not.
