@@ -87,6 +87,7 @@ fn main() {
             path,
             command: vec!["thalweg".into(), "cp".into()],
             node: "here".into(),
+            keep_command: false,
         });
         let _ = std::fs::remove_file(&local);
         if !out {

@@ -25,6 +25,7 @@ mod model;
 mod mount_description;
 pub mod numbers;
 mod recording;
+pub mod secrets;
 pub mod shell;
 mod sink;
 mod source;

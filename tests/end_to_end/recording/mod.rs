@@ -14,4 +14,5 @@ mod on_wire;
 mod profile;
 mod profile_counted;
 mod rpcstat;
+mod shared;
 mod unprivileged;

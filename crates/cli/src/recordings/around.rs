@@ -23,6 +23,9 @@ pub(crate) struct RecordingFlags {
     /// Record both ends into this directory, NAME.thw
     #[arg(long, value_name = "PATH")]
     pub record: Option<PathBuf>,
+    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    #[arg(long)]
+    pub keep_command: bool,
 }
 
 /// What is known of the work when it is done, for the recording.
@@ -57,7 +60,7 @@ impl RecordingFlags {
             }
             (None, None) => return Err(Failure::failed("no place for the recording")),
         };
-        let recording = Recording { path, command: command_line(), node: stores.node() };
+        let recording = Recording { path, command: command_line(), node: stores.node(), keep_command: self.keep_command };
         let recorded: Vec<Store> = sessions.iter().map(|session| session.store()).collect();
         let recorder = Recorder::start(&recording, &recorded.iter().collect::<Vec<_>>()).map_err(Failure::failed)?;
         let mode = recorder.mode.clone();

@@ -57,6 +57,9 @@ pub(crate) struct RecordFlags {
     /// a rank itself (`mpirun ... thalweg record --mpi -o job.thw -- PROGRAM`), each rank makes a recording with its number in the name
     #[arg(long, value_enum, value_name = "MPI", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     pub mpi: Option<MpiFlag>,
+    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    #[arg(long)]
+    pub keep_command: bool,
 }
 
 /// Which MPI.
@@ -164,6 +167,7 @@ impl RecordFlags {
                 MpiFlag::Mpich => Mpi::Of(Implementation::Mpich),
                 MpiFlag::Openmpi => Mpi::Of(Implementation::OpenMpi),
             }),
+            keep_command: self.keep_command,
             ..Options::new(command.to_vec(), self.of_rank(output))
         }
     }

@@ -29,7 +29,8 @@ impl Recording {
         data: &Arc<DataClient>,
     ) -> Result<Recording> {
         let store = Store { names: Arc::new(names.clone()), data: Arc::clone(data) };
-        let recording = thalweg_store::copy::Recording { path: to.0.clone(), command: to.1.clone(), node: options.node.clone() };
+        let recording =
+            thalweg_store::copy::Recording { path: to.0.clone(), command: to.1.clone(), node: options.node.clone(), keep_command: false };
         Ok(Recording { recorder: Recorder::start(&recording, &[&store])? })
     }
 

@@ -34,7 +34,7 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, machine};
+use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, machine, secrets};
 
 /// Identifiers of what ranks recorded themselves.
 const MPI_SPACE: IdSpace = IdSpace(9);
@@ -115,7 +115,7 @@ fn meta(options: &Options, recorder: &str) -> Meta {
         end: None,
         exit_code: None,
         dropped_events: 0,
-        attributes: Vec::new(),
+        attributes: options.keep_command.then(|| (secrets::KEPT.to_owned(), "yes".to_owned())).into_iter().collect(),
     }
 }
 

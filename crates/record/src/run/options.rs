@@ -88,6 +88,8 @@ pub struct Options {
     pub ceilings: Option<PathBuf>,
     /// MPI calls of the command's ranks too.
     pub mpi: Option<Mpi>,
+    /// Words of the command that look like secrets are recorded as they are.
+    pub keep_command: bool,
 }
 
 impl Options {
@@ -114,6 +116,7 @@ impl Options {
             begun: None,
             ceilings: None,
             mpi: None,
+            keep_command: false,
         }
     }
 }

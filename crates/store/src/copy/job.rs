@@ -118,6 +118,8 @@ pub struct Recording {
     pub command: Vec<String>,
     /// The label of this machine.
     pub node: String,
+    /// Words of the command that look like secrets are recorded as they are.
+    pub keep_command: bool,
 }
 
 /// Sees a copy's progress, and can stop it. Called from the thread that called [`crate::copy::run`].

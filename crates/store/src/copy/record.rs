@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::wire::Connection;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, Tracer, machine};
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, Tracer, machine, secrets};
 
 /// A recording being made.
 pub struct Recorder {
@@ -104,7 +104,7 @@ impl Recorder {
             end: None,
             exit_code: None,
             dropped_events: 0,
-            attributes: Vec::new(),
+            attributes: recording.keep_command.then(|| (secrets::KEPT.to_owned(), "yes".to_owned())).into_iter().collect(),
         };
         let writer = RecordingWriter::create(&recording.path, meta).map_err(failure)?;
         let mode = TraceHandle::on(Arc::clone(&writer) as Arc<dyn Sink>, HostId(0), Role::Client, IdSpace(1));

@@ -35,6 +35,7 @@ pub(super) fn start(store: &Store, node: &str, number: u32, read: bool) -> Resul
         path: directory.join(format!("{number}.thw")),
         command: vec!["thalweg".into(), "bench".into(), "layout".into(), way.into()],
         node: node.to_owned(),
+        keep_command: false,
     };
     Ok(Recorder::start(&asked, &[store])?)
 }

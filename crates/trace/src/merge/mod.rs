@@ -17,7 +17,7 @@ mod identities;
 mod part;
 mod place;
 
-use crate::{Clock, CounterName, Ending, Event, HostId, Meta, RecordingWriter, Sink, Source, TraceError};
+use crate::{Clock, CounterName, Ending, Event, HostId, Meta, RecordingWriter, Sink, Source, TraceError, secrets};
 use identities::{Identities, Pass};
 use part::last_instant;
 pub use part::{ClockFrom, Part};
@@ -101,7 +101,10 @@ fn merged_part(part: &Part<'_>, placed: &Placed) -> MergedPart {
 fn merged_meta(parts: &[Part<'_>]) -> Meta {
     let first = parts[0].source.meta();
     let recorders: BTreeSet<&str> = parts.iter().map(|part| part.source.meta().recorder.as_str()).collect();
-    Meta { recorder: recorders.into_iter().collect::<Vec<_>>().join("+"), dropped_events: 0, attributes: Vec::new(), ..first.clone() }
+    // Words that one of them keeps are kept; those of the others were cut before.
+    let kept = |part: &Part<'_>| part.source.meta().attributes.iter().find(|(name, _)| name == secrets::KEPT).cloned();
+    let attributes = parts.iter().find_map(kept).into_iter().collect();
+    Meta { recorder: recorders.into_iter().collect::<Vec<_>>().join("+"), dropped_events: 0, attributes, ..first.clone() }
 }
 
 /// Attributes that are sentences: everybody's are kept, each once.

@@ -4,7 +4,7 @@ use super::checksums;
 use super::convert::{convert, remove_tables};
 use super::segment::{SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
-use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError};
+use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError, secrets};
 use parking_lot::{Mutex, MutexGuard};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -41,6 +41,8 @@ const KEPT_ROWS: usize = 10_000;
 /// others refer to are kept until it does.
 pub struct RecordingWriter {
     root: PathBuf,
+    /// Names and words are recorded as they are, whatever they look like.
+    keeps_secrets: bool,
     state: Mutex<State>,
 }
 
@@ -60,7 +62,8 @@ impl std::fmt::Debug for RecordingWriter {
 }
 
 impl RecordingWriter {
-    /// Begins a recording at `path`, which must not exist or be an empty directory.
+    /// Begins a recording at `path`, which must not exist or be an empty directory. What looks like a secret in its command, its attributes and its
+    /// names is cut, unless the attribute [`secrets::KEPT`] is there.
     pub fn create(path: &Path, meta: Meta) -> Result<Arc<RecordingWriter>, TraceError> {
         RecordingWriter::create_bounded(path, meta, u64::MAX)
     }
@@ -72,11 +75,13 @@ impl RecordingWriter {
         if entries.next().is_some() {
             return Err(TraceError::new(path, "exists and is not empty; choose another name for the recording, or remove it"));
         }
-        let meta = Meta { format: FORMAT_VERSION, end: None, ..meta };
+        let mut meta = Meta { format: FORMAT_VERSION, end: None, ..meta };
+        secrets::cut_meta(&mut meta);
+        let keeps_secrets = secrets::is_kept(&meta);
         let segments = SegmentWriter::create(&path.join(SEGMENTS), limit_bytes)?;
         write_meta(path, &meta)?;
         let state = State { meta, segments: Some(segments), loss: Loss::default(), lost_events: 0, kept: Vec::new() };
-        Ok(Arc::new(RecordingWriter { root: path.to_owned(), state: Mutex::new(state) }))
+        Ok(Arc::new(RecordingWriter { root: path.to_owned(), keeps_secrets, state: Mutex::new(state) }))
     }
 
     /// Says when the interval to explain begins, and who records it, where that was not known when the recording was made.
@@ -111,7 +116,12 @@ impl RecordingWriter {
         let meta = &mut state.meta;
         meta.end = Some(ending.end);
         meta.exit_code = ending.exit_code;
-        meta.attributes.extend(ending.attributes);
+        let mut attributes = ending.attributes;
+        if !self.keeps_secrets {
+            secrets::cut_attributes(&mut attributes);
+        }
+        meta.attributes.extend(attributes);
+        secrets::note_cut(meta);
         let dropped = [totals.lost_events, totals.damage.lost_events, ending.dropped_events];
         meta.dropped_events = dropped.into_iter().fold(meta.dropped_events, u64::saturating_add);
         state.meta.dropped_events = state.meta.dropped_events.saturating_add(state.loss.elsewhere);
@@ -197,6 +207,9 @@ impl State {
 
 impl Sink for RecordingWriter {
     fn take(&self, batch: &mut Vec<Event>) {
+        if !self.keeps_secrets {
+            batch.iter_mut().for_each(secrets::cut_event);
+        }
         batch.chunks(FRAME_EVENTS).for_each(|events| self.append(events));
         batch.clear();
     }

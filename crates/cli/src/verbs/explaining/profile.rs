@@ -55,6 +55,9 @@ pub(crate) struct Arguments {
     /// cache-misses, where the processor counts them
     #[arg(long, value_name = "EVENT", value_delimiter = ',', help_heading = "Making a profile", conflicts_with = "recordings")]
     events: Vec<String>,
+    /// Record words of the command that look like secrets (passwords, tokens, keys) as they are; otherwise `[secret]` stands for each
+    #[arg(long, help_heading = "Making a profile", conflicts_with = "recordings")]
+    keep_command: bool,
     /// How long, like 30s or 5m; alone: a profile of everything that runs
     #[arg(long = "for", value_name = "TIME", value_parser = numbers::parse_duration, help_heading = "Making a profile")]
     duration: Option<Duration>,
@@ -119,6 +122,7 @@ fn make(arguments: &Arguments, rules: &Rules, kept: Option<&Path>) -> Result<(),
         user_stacks: arguments.user_stacks.with(arguments.stack_bytes),
         samples_for: arguments.needs_samples(),
         events: arguments.events.clone(),
+        keep_command: arguments.keep_command,
         ..Options::profile(command, also, ports, arguments.duration, path)
     };
     let outcome = thalweg_record::run(&options)?;

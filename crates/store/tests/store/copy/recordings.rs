@@ -12,7 +12,8 @@ fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
     let servers = loopback::servers(dir, 3, 1);
     let (store, _) = loopback::store(&servers.map, Duration::from_secs(20));
     let path = dir.join("copy.thw");
-    let recording = Some(Wanted { path: path.clone(), command: vec!["thalweg".into(), "cp".into()], node: "here".into() });
+    let recording =
+        Some(Wanted { path: path.clone(), command: vec!["thalweg".into(), "cp".into()], node: "here".into(), keep_command: false });
     let sink = Sink::Store(store.clone(), "/f".into(), LayoutChoice::default());
     let source_path = dir.join("source");
     std::fs::write(&source_path, loopback::noise(9_000_000, 4)).unwrap();

@@ -20,7 +20,7 @@ fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_se
     for mode in [WalkMode::GlimpseAhead, WalkMode::Synchronous] {
         let path = fixture.directory.path().join(format!("{}.thw", mode.name()));
         let store = Store { names: Arc::new(fixture.names.clone()), data: Arc::clone(&fixture.data) };
-        let wanted = Wanted { path: path.clone(), command: vec!["thalweg".into(), "ls".into()], node: "here".into() };
+        let wanted = Wanted { path: path.clone(), command: vec!["thalweg".into(), "ls".into()], node: "here".into(), keep_command: false };
         let recorder = Recorder::start(&wanted, &[&store]).unwrap();
         let options = WalkOptions { mode, timeout: Some(Duration::from_secs(20)), ..WalkOptions::default() };
         let walker = Walker::new(fixture.names.clone(), Arc::clone(&fixture.data), options);

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use thalweg_explain::{Explanation, Options};
 use thalweg_record::Exit;
+use thalweg_trace::secrets;
 
 /// A recorded run.
 pub(super) struct Recorded {
@@ -26,9 +27,10 @@ pub(super) struct Recorded {
 ///
 /// # Errors
 /// It could not be run or recorded; a verb of ours failed before it recorded anything: how it ended.
-pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path) -> Result<Recorded, Failure> {
-    let Some(mut own) = recording_itself(command, path).filter(|_| flags.are_defaults()) else {
-        let outcome = thalweg_record::run(&flags.options(command, path))?;
+pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, keep_command: bool) -> Result<Recorded, Failure> {
+    let keep_command = keep_command || flags.keep_command;
+    let Some(mut own) = recording_itself(command, path, keep_command).filter(|_| flags.are_defaults()) else {
+        let outcome = thalweg_record::run(&thalweg_record::Options { keep_command, ..flags.options(command, path) })?;
         return Ok(Recorded { exit: outcome.exit, path: outcome.path, notes: outcome.notes, given: None });
     };
     let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0].display())))?;
@@ -36,12 +38,13 @@ pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path) -> 
     if exit != Exit::Code(0) && !path.exists() {
         return Err(Failure::Ended(exit));
     }
-    let given = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let given: Vec<String> = command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let given = if keep_command { given } else { secrets::cut_command(&given) };
     Ok(Recorded { exit: Some(exit), path: path.to_owned(), notes: Vec::new(), given: Some(given) })
 }
 
 impl Recorded {
-    /// What the recording says; the command is as it was given.
+    /// What the recording says; the command is as it was given, without its secrets.
     pub(super) fn explained(&self, options: &Options) -> Result<Explanation, Failure> {
         let (_, explanation) = explained_as(&self.path, options)?;
         Ok(match &self.given {
@@ -52,7 +55,7 @@ impl Recorded {
 }
 
 /// A verb of ours that has `--record` records both of its ends, and its own knobs with them.
-fn recording_itself(command: &[OsString], path: &Path) -> Option<Command> {
+fn recording_itself(command: &[OsString], path: &Path, keep_command: bool) -> Option<Command> {
     const RECORD: &[&str] = &["cp", "ls", "find", "du", "rm"];
     let program = Path::new(command.first()?);
     let verb = command.get(1)?.to_str().filter(|verb| RECORD.contains(verb))?;
@@ -61,7 +64,7 @@ fn recording_itself(command: &[OsString], path: &Path) -> Option<Command> {
         return None;
     }
     let mut own = Command::new(program);
-    own.arg(verb).arg("--record").arg(path).args(&command[2..]);
+    own.arg(verb).arg("--record").arg(path).args(keep_command.then_some("--keep-command")).args(&command[2..]);
     Some(own)
 }
 
@@ -71,7 +74,7 @@ mod tests {
 
     fn of(line: &str) -> Option<String> {
         let command: Vec<OsString> = line.split(' ').map(Into::into).collect();
-        let own = recording_itself(&command, Path::new("run.thw"))?;
+        let own = recording_itself(&command, Path::new("run.thw"), false)?;
         let words = std::iter::once(own.get_program()).chain(own.get_args());
         Some(words.map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" "))
     }

@@ -70,7 +70,7 @@ pub(super) fn run(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Fai
 fn once(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
     around("--prepare", wanted.repeat.prepare.as_deref(), "before the run")?;
     let path = wanted.output.map_or_else(|| temporary.recording("command.thw"), Path::to_owned);
-    let recorded = record(wanted.command, wanted.flags, &path)?;
+    let recorded = record(wanted.command, wanted.flags, &path, false)?;
     temporary.guard();
     Ok(Ran { exit: recorded.exit, explained: recorded.explained(&wanted.options), notes: recorded.notes })
 }
@@ -82,7 +82,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
     let mut outcomes = Vec::new();
     for nth in 1..=runs {
         around("--prepare", wanted.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
-        let outcome = record(wanted.command, wanted.flags, &temporary.recording(&format!("run-{nth}.thw")))?;
+        let outcome = record(wanted.command, wanted.flags, &temporary.recording(&format!("run-{nth}.thw")), false)?;
         if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
             let how = match exit {
                 Exit::Code(code) => format!("failed with exit code {code}"),

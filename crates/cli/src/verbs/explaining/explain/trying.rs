@@ -18,7 +18,7 @@ use thalweg_recipes::Recipe;
 use thalweg_record::Exit;
 use thalweg_report::Prediction;
 use thalweg_trace::numbers::duration;
-use thalweg_trace::shell;
+use thalweg_trace::{secrets, shell};
 use thalweg_tune::{Output, Trying, choose, consumes};
 
 /// How a proposed change is tried.
@@ -83,6 +83,11 @@ fn tried(flags: &TryFlags, wanted: &Wanted<'_>, command: &[String], prepare: &[S
         let why = explanation.model.reason.as_ref().map_or_else(String::new, |reason| format!(": {reason}"));
         return Err(Failure::failed(format!("no change that a command makes was proposed, so there is nothing to try{why}")));
     };
+    if secrets::was_cut(&change.command) {
+        let problem =
+            "the command has words that look like secrets, which were cut from its recording, so it cannot be run again with a change";
+        return Err(Failure::failed(format!("{problem}: give --keep-command, or leave -o out")));
+    }
     show(change, command, prepare, pairs, &explanation);
     if !flags.yes && !is_agreed() {
         return Err(Failure::Interrupted("nothing was tried".to_owned()));
@@ -115,7 +120,8 @@ fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Fai
     let temporary = Temporary::new()?;
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
-    let recorded = record(wanted.command, wanted.flags, &path)?;
+    // A recording that goes away may have the command whole, which is run again with a change.
+    let recorded = record(wanted.command, wanted.flags, &path, wanted.output.is_none())?;
     if let Some(exit) = recorded.exit.filter(|exit| *exit != Exit::Code(0)) {
         output::note("thalweg explain: the command failed as it stands, so nothing is tried");
         return Err(Failure::Ended(exit));

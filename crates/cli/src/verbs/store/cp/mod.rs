@@ -268,7 +268,8 @@ impl Copying<'_> {
             _ => None,
         };
         let path = flags.recording.record.clone().or_else(|| temporary.as_ref().map(|t| t.recording("copy.thw")));
-        job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node() });
+        let keep_command = flags.recording.keep_command;
+        job.recording = path.map(|path| Recording { path, command: command(), node: flags.store.node(), keep_command });
         let piped = matches!(to, To::At(Operand::Pipe));
         let tuned = flags.tune.then(|| self.tuned(&job)).flatten();
         let copied = {
