@@ -9,6 +9,7 @@
 #![warn(unreachable_pub)]
 
 mod align;
+pub mod anonymous;
 mod axis;
 pub mod called;
 mod codec;

@@ -1,7 +1,8 @@
-//! Recordings as they are shared: without the secrets of their commands.
+//! Recordings as they are shared: without the secrets of their commands, and without anybody's names where that is asked for.
 
 use crate::bounded::Bounded;
 use crate::common::{Up, content, file, no_bpf, run, scratch, skipped, text, thalweg};
+use serde_json::Value;
 use std::path::{Path, PathBuf};
 
 const SECRET: &str = "Hunter2Hunter2";
@@ -94,4 +95,34 @@ fn a_change_is_not_tried_with_a_command_whose_words_were_cut() {
     // Where no change is proposed there is nothing to try; where one is, it is not made of `[secret]`.
     assert!(err.contains("--keep-command") || err.contains("nothing to try"), "{err}");
     assert!(!err.contains(SECRET), "{err}");
+}
+
+/// What an explanation answers, without names.
+fn answer(recording: &Path) -> (Value, Value, Value, Vec<(Value, Value, Value)>) {
+    let document = run(["explain", "--json", text(recording)]).done().json();
+    let charges = document["critical_path"].as_array().unwrap().iter();
+    let charges = charges.map(|charge| (charge["cause"].clone(), charge["seconds"].clone(), charge["share"].clone())).collect();
+    (document["verdict"]["status"].clone(), document["verdict"]["cause"].clone(), document["wall_s"].clone(), charges)
+}
+
+#[test]
+fn an_anonymous_recording_has_nobodys_names_and_is_explained_the_same() {
+    let here = scratch();
+    let whose = here.path().join("zaphod-beeblebrox");
+    std::fs::create_dir(&whose).unwrap();
+    let (from, to) = (file(&whose, "zaphod.dat", &content(1, 8 << 20)), whose.join("copy-of-zaphod"));
+    let script = format!("dd if={} of={} bs=64K conv=fsync; sleep 0.1", text(&from), text(&to));
+    let (recording, anonymous) = (here.path().join("a.thw"), here.path().join("b.thw"));
+    run(["record", "--method", "proc", "-o", text(&recording), "--", "sh", "-c", &script]).done();
+    run(["export", text(&recording), "--anonymous", "-o", text(&anonymous)]).done();
+    assert!(said(&recording, &here.path().join("a.csv")).contains("zaphod"));
+    let all = said(&anonymous, &here.path().join("b.csv"));
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    for name in ["zaphod", "beeblebrox"] {
+        assert!(!all.contains(name), "{name}");
+    }
+    let meta: Value = serde_json::from_slice(&std::fs::read(anonymous.join("meta.json")).unwrap()).unwrap();
+    assert!(host.trim().is_empty() || !meta.to_string().contains(host.trim()), "{meta}");
+    assert_eq!(answer(&recording), answer(&anonymous));
+    run(["export", text(&recording), "--anonymous", "-o", text(&anonymous)]).failed(1, &["is not empty"]);
 }

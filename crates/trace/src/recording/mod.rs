@@ -22,6 +22,7 @@ mod leaf;
 mod merge;
 mod parquet_file;
 mod reader;
+mod rewrite;
 mod row_group;
 mod segment;
 mod small_tables;
@@ -36,6 +37,7 @@ pub use flat_table::{TableColumn, write_table};
 pub use reader::Recording;
 pub use writer::{Ending, RecordingWriter};
 
+pub(crate) use rewrite::{Rewriting, rewrite};
 pub(crate) use sorter::{Key, Sortable, Sorter};
 pub(crate) use temporary::TemporaryDirectory;
 

@@ -96,7 +96,7 @@ fn note_damage(meta: &mut Meta, totals: Totals) {
     }
 }
 
-fn read_meta(root: &Path) -> Result<Meta, TraceError> {
+pub(super) fn read_meta(root: &Path) -> Result<Meta, TraceError> {
     if !root.is_dir() {
         let what = if root.exists() { "is a file; a recording is a directory, NAME.thw" } else { "there is no such recording" };
         return Err(TraceError::new(root, what));

@@ -2,6 +2,7 @@
 //!
 //! One program for all: each one links the whole crate.
 
+mod anonymous;
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
 mod common;

@@ -1,4 +1,5 @@
 //! `thalweg export RECORDING --to perfetto|csv|folded|speedscope|pprof`: a recording for other programs. (Parquet is the recording itself.)
+//! `--anonymous`: one for a bug report, without anybody's names.
 
 use crate::failure::Failure;
 use std::path::PathBuf;
@@ -10,9 +11,13 @@ pub(crate) struct Arguments {
     /// The recording, a directory NAME.thw
     recording: PathBuf,
     /// The format
-    #[arg(long, value_enum)]
-    to: Format,
-    /// The file to write; for csv, the directory
+    #[arg(long, value_enum, required_unless_present = "anonymous")]
+    to: Option<Format>,
+    /// Make a recording for a bug report: names, paths, addresses, users, machines and words of commands are replaced, each by the same one everywhere;
+    /// `explain` answers the same of it
+    #[arg(long, conflicts_with = "to")]
+    anonymous: bool,
+    /// The file to write; for csv, the directory; with --anonymous, the recording NAME.thw
     #[arg(short, long, value_name = "PATH")]
     output: PathBuf,
 }
@@ -40,12 +45,15 @@ impl Format {
 
 /// Exports.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Some(to) = arguments.to else {
+        return thalweg_trace::anonymous::export(&arguments.recording, &arguments.output).map_err(Failure::failed);
+    };
     let recording = Recording::open(&arguments.recording).map_err(Failure::failed)?;
-    if arguments.to.is_of_stacks() && thalweg_trace::Source::stacks(&recording).map_err(Failure::failed)?.is_empty() {
+    if to.is_of_stacks() && thalweg_trace::Source::stacks(&recording).map_err(Failure::failed)?.is_empty() {
         let name = arguments.recording.display();
         return Err(Failure::failed(format!("{name}: holds no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
     }
-    let done = match arguments.to {
+    let done = match to {
         Format::Perfetto => export::perfetto::export(&recording, &arguments.output),
         Format::Csv => export::csv::export(&recording, &arguments.output),
         Format::Folded => export::folded::export(&recording, &arguments.output),

@@ -1,0 +1,220 @@
+//! A recording for a bug report: the same times and numbers, and nobody's names.
+//!
+//! **What stays:** every number, time and identifier; the closed sets (kinds, roles, counters); words of a list that says nothing of who made the
+//! recording (`public.txt`: common programs, file systems, directories that all machines have, ends of files' names); names that are counted
+//! (`sda1`, `io3`); names of options; functions of the kernel and of public libraries. **What is replaced:** all else, each name by the
+//! same one wherever it stands, so that `explain` finds the same ends, paths and devices. Loopback addresses stay, others become
+//! addresses of `10.0.0.0/8` and `fd00::/8`. **What goes:** sentences (notes), which are replaced by one that says so.
+//!
+//! The list is of what may stay and not of what must go: a column, attribute or word that it does not know is replaced.
+
+mod names;
+
+use crate::frame::{Frame, JIT, TRUNCATED, UNKNOWN, VDSO};
+use crate::recording::{Rewriting, rewrite};
+use crate::{Host, Meta, MountDescription, Object, Stack, TraceError, Track};
+use names::Names;
+use std::path::Path;
+
+/// The attribute of an anonymous recording.
+pub const ANONYMOUS: &str = "anonymous";
+
+/// Stands for sentences.
+const LEFT_OUT: &str = "Sentences of the recorder were left out, to make this recording anonymous.";
+
+/// Attributes that are sentences.
+const SENTENCES: &[&str] = &["notes", "not_seen"];
+
+/// Names of attributes that end with a name of something: the beginning stays, and the rest is replaced.
+const OPEN_NAMES: &[&str] = &[
+    "mount.",
+    "ceiling.device.",
+    "ceiling.path.",
+    "cgroup.memory.limit.",
+    "cgroup.memory.high.",
+    "cgroup.memory.reached.",
+    "cgroup.memory.refaults.",
+    "cgroup.memory.stalled_us.",
+    "cgroup.io.limit.",
+    "cgroup.io.done.",
+    "cgroup.io.stalled_us.",
+];
+
+/// Parts of names of attributes, between their dots, that stay.
+const KNOWN_PARTS: &str = "anonymous attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
+    count counted cpu cpu_ns cpu_quota cpus cut data_path datafile datafiles datafiles_per_request depth device direct direction distribution \
+    dropped_packets emulated end end_ns entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept kind knob \
+    last_ns launcher library look_ns looks loss lost made mode mpi names no_samples notes not_seen opened other own packets page_names period_ns pid procedure \
+    processors profile program programs_cpu_ns queue rank ranks readdirplus reader_cpu_ns reader_ns reads recorded_ns recorder request_bytes requests \
+    requests_per_server resolution_ns root rpc samples server servers signal size size_bytes socket_buffer source stacks_broken stacks_longer stacks_untabled \
+    stacks_whole start_ns streams symbols sync target targets tcp_retransmissions tcp_segments tcp_timeouts tick_ns tier to torn_bytes tracepoints tune udp_datagrams \
+    unanswered unknown_link unmatched_replies unrecorded unrecorded_servers user_stacks version waits waits_left_out wakers walk window windows wire_bytes \
+    bpf_ns program_runs_counted workers zero_windows";
+
+/// Libraries whose functions are everybody's, by how their files' names begin.
+const PUBLIC_LIBRARIES: &[&str] = &[
+    "libc.",
+    "libc-",
+    "libm.",
+    "libm-",
+    "libpthread",
+    "libstdc++",
+    "libgcc_s",
+    "ld-linux",
+    "ld-musl",
+    "libcrypto",
+    "libssl",
+    "libz.",
+    "libzstd",
+    "liblzma",
+    "libbz2",
+    "liblz4",
+    "libcurl",
+    "libgnutls",
+    "libpython",
+    "libjvm",
+    "libssh",
+    "libnfs",
+    "libfuse",
+    "libuv",
+    "libgio",
+    "libglib",
+    "libpq",
+    "libmpi",
+    "libmpich",
+    "libopen-pal",
+    "libfabric",
+    "libibverbs",
+    "libhdf5",
+    "libnetcdf",
+    "libblas",
+    "liblapack",
+    "libopenblas",
+    "libcudart",
+    "libcuda",
+];
+
+/// Writes the recording at `from` as an anonymous one to `to`, which must not exist or be an empty directory.
+///
+/// # Errors
+/// The one cannot be read, or the other not be written; then nothing of it stays.
+pub fn export(from: &Path, to: &Path) -> Result<(), TraceError> {
+    rewrite(from, to, &mut Anonymous::default())
+}
+
+#[derive(Default)]
+struct Anonymous {
+    names: Names,
+}
+
+impl Anonymous {
+    /// The name of an attribute.
+    fn key(&mut self, key: &str) -> String {
+        if let Some(begin) = OPEN_NAMES.iter().find(|begin| key.starts_with(*begin)) {
+            return format!("{begin}{}", self.open_name(&key[begin.len()..]));
+        }
+        let is_number = |part: &str| !part.is_empty() && part.len() <= 3 && part.bytes().all(|byte| byte.is_ascii_digit());
+        let has_name = !key.starts_with(|c: char| c.is_ascii_digit());
+        let is_known = |part: &&str| KNOWN_PARTS.split_whitespace().any(|known| known == *part) || has_name && is_number(part);
+        // From the first part on that is not known, it may be anybody's.
+        let known_bytes = key.split_inclusive('.').take_while(|part| is_known(&part.trim_end_matches('.'))).map(str::len).sum();
+        let (known, rest) = key.split_at(known_bytes);
+        format!("{known}{}", self.names.text(rest))
+    }
+
+    /// `DEVICE.read`, `DISK./GROUP`, `A>B`, `/a/path`.
+    fn open_name(&mut self, rest: &str) -> String {
+        if let Some((disk, group)) = rest.split_once("./") {
+            return format!("{}./{}", self.names.text(disk), self.names.text(group));
+        }
+        match rest.rsplit_once('.') {
+            Some((device, way @ ("read" | "write"))) => format!("{}.{way}", self.names.text(device)),
+            _ => self.names.text(rest),
+        }
+    }
+
+    fn value(&mut self, key: &str, value: &str) -> String {
+        if SENTENCES.contains(&key) {
+            return LEFT_OUT.to_owned();
+        }
+        if key.starts_with("class.") && value.split('.').all(is_plain) && value.len() <= 24 {
+            return value.to_owned();
+        }
+        if let Some(description) = value.starts_with('{').then(|| serde_json::from_str::<MountDescription>(value).ok()).flatten() {
+            return self.mount(description);
+        }
+        self.names.text(value)
+    }
+
+    fn mount(&mut self, mut said: MountDescription) -> String {
+        let mut replace = |text: &mut String| *text = self.names.text(text);
+        [&mut said.store, &mut said.metadata, &mut said.node].into_iter().for_each(&mut replace);
+        for server in &mut said.servers {
+            [&mut server.name, &mut server.node, &mut server.address].into_iter().for_each(&mut replace);
+        }
+        for target in &mut said.targets {
+            target.server.iter_mut().for_each(&mut replace);
+            replace(&mut target.directory);
+        }
+        serde_json::to_string(&said).unwrap_or_default()
+    }
+
+    fn attributes(&mut self, attributes: &mut [(String, String)]) {
+        for (key, value) in attributes {
+            *value = self.value(key, value);
+            *key = self.key(key);
+        }
+    }
+}
+
+/// A word of a closed set: small letters, digits, and a line between.
+fn is_plain(word: &str) -> bool {
+    word.len() <= 20 && word.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+}
+
+impl Rewriting for Anonymous {
+    fn meta(&mut self, meta: &mut Meta) {
+        meta.command.iter_mut().for_each(|word| *word = self.names.text(word));
+        meta.recorder = meta.recorder.split('+').map(|name| self.names.text(name)).collect::<Vec<_>>().join("+");
+        self.attributes(&mut meta.attributes);
+        meta.attributes.push((ANONYMOUS.to_owned(), "yes".to_owned()));
+    }
+
+    fn host(&mut self, host: &mut Host) {
+        host.name = self.names.text(&host.name);
+        host.node = self.names.text(&host.node);
+        host.clock = self.names.text(&host.clock);
+        // What a distribution, or a site, calls its kernel follows the version.
+        host.kernel.truncate(host.kernel.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(host.kernel.len()));
+    }
+
+    fn track(&mut self, track: &mut Track) {
+        track.name = self.names.text(&track.name);
+    }
+
+    fn object(&mut self, object: &mut Object) {
+        object.name = self.names.text(&object.name);
+        self.attributes(&mut object.attributes);
+    }
+
+    fn stack(&mut self, stack: &mut Stack) {
+        for text in &mut stack.frames {
+            let mut frame = Frame::parse(text);
+            let file = frame.module.rsplit('/').next().unwrap_or_default();
+            let is_public = frame.module.starts_with('/') && PUBLIC_LIBRARIES.iter().any(|begin| file.starts_with(begin));
+            let is_kernel = !frame.module.is_empty() && !frame.is_user();
+            let in_memory = [VDSO, UNKNOWN, TRUNCATED].contains(&frame.module.as_str());
+            if !is_public && !is_kernel && !in_memory {
+                frame.symbol = frame.symbol.map(|symbol| self.names.text(&symbol));
+            }
+            // The file itself is known by it.
+            frame.build_id = frame.build_id.filter(|_| is_public);
+            if !is_public && !is_kernel && !in_memory && frame.module != JIT {
+                frame.module = self.names.text(&frame.module);
+            } else if is_public {
+                frame.module = format!("/usr/lib/{file}");
+            }
+            *text = frame.to_string();
+        }
+    }
+}
