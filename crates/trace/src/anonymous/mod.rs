@@ -11,7 +11,7 @@
 mod names;
 
 use crate::frame::{Frame, JIT, TRUNCATED, UNKNOWN, VDSO};
-use crate::recording::{Rewriting, rewrite};
+use crate::recording::rewrite::{Rewriting, rewrite};
 use crate::{Host, Meta, MountDescription, Object, Stack, TraceError, Track};
 use names::Names;
 use std::path::Path;

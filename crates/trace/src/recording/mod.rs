@@ -22,7 +22,7 @@ mod leaf;
 mod merge;
 mod parquet_file;
 mod reader;
-mod rewrite;
+pub(crate) mod rewrite;
 mod row_group;
 mod segment;
 mod small_tables;
@@ -37,7 +37,6 @@ pub use flat_table::{TableColumn, write_table};
 pub use reader::Recording;
 pub use writer::{Ending, RecordingWriter};
 
-pub(crate) use rewrite::{Rewriting, rewrite};
 pub(crate) use sorter::{Key, Sortable, Sorter};
 pub(crate) use temporary::TemporaryDirectory;
 
