@@ -16,6 +16,9 @@ use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+/// How often a datafile's directory is made again that has gone meanwhile.
+const DIRECTORY_TRIES: u32 = 8;
+
 /// An open datafile.
 pub(crate) struct Datafile {
     file: File,
@@ -86,9 +89,17 @@ impl Datafile {
             Some(Err(e)) => Err(e),
         };
         let failed = |e: Errno| Error::system(home.path(id).display(), e);
-        let create = || match make() {
-            Err(Errno::NOENT) => home.make_part(id).and_then(|()| make().map_err(failed)),
-            other => other.map_err(failed),
+        let create = || {
+            let mut made = make();
+            // Its directory may go again before it is in it, while a lot of which nothing is promised is emptied.
+            for _ in 0..DIRECTORY_TRIES {
+                if !matches!(made, Err(Errno::NOENT)) {
+                    break;
+                }
+                home.make_part(id)?;
+                made = make();
+            }
+            made.map_err(failed)
         };
         let made = match create() {
             // A full file system may have no room for a name either.

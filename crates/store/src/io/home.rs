@@ -153,8 +153,13 @@ impl Home {
         let lot = id.lot.map(|lot| self.lots.make(lot));
         let names = lot.as_ref().map_or(&self.names, |lot| &lot.names);
         let parts = || self.parts(id.lot);
-        names.sync(Name::of(id).part(), || sync_directory(&parts().join(format!("{:02x}", id.file.0 & 0xff))))?;
-        names.sync(PARTS, || sync_directory(&parts()))
+        // A lot's directory that has gone had nothing in it: its file has no name here any more.
+        let sync = |directory: &Path| match sync_directory(directory) {
+            Err(_) if id.lot.is_some() && !directory.exists() => Ok(()),
+            other => other,
+        };
+        names.sync(Name::of(id).part(), || sync(&parts().join(format!("{:02x}", id.file.0 & 0xff))))?;
+        names.sync(PARTS, || sync(&parts()))
     }
 
     /// Puts everything on the target's file system on stable storage, other people's files too.

@@ -72,22 +72,36 @@ pub(super) fn lot_directory(lot: LotId) -> String {
     format!("{LOTS}/{:08x}", lot.0)
 }
 
-/// The directories of directories of datafiles, and which lot's each is; a name in `lots/` that is no lot's is passed over.
-fn roots(directory: &Path) -> Result<Vec<(Option<LotId>, PathBuf)>> {
-    let mut roots = vec![(None, directory.join(DATAFILES))];
+/// The lots that have a directory at a target; a name in `lots/` that is no lot's is passed over.
+pub(super) fn lots_in(directory: &Path) -> Result<Vec<LotId>> {
     let lots = directory.join(LOTS);
+    let failed = |e: std::io::Error| Error::system(lots.display(), e);
     let entries = match std::fs::read_dir(&lots) {
         Ok(entries) => entries,
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(roots),
-        Err(e) => return Err(Error::system(lots.display(), e)),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(failed(e)),
     };
+    let mut found = Vec::new();
     for entry in entries {
-        let entry = entry.map_err(|e| Error::system(lots.display(), e))?;
-        let name = entry.file_name();
+        let name = entry.map_err(failed)?.file_name();
         let number = name.to_str().filter(|name| name.len() == 8).and_then(|name| u32::from_str_radix(name, 16).ok());
-        roots.extend(number.map(|number| (Some(LotId(number)), entry.path())));
+        found.extend(number.map(LotId));
     }
-    Ok(roots)
+    Ok(found)
+}
+
+/// Removes a lot's directory, if it has no datafiles; what is not empty stays.
+pub(super) fn clear_directory(directory: &Path, lot: LotId) {
+    let directory = directory.join(lot_directory(lot));
+    let parts = std::fs::read_dir(&directory).into_iter().flatten().flatten();
+    parts.for_each(|part| drop(std::fs::remove_dir(part.path())));
+    let _ = std::fs::remove_dir(directory);
+}
+
+/// The directories of directories of datafiles, and which lot's each is.
+fn roots(directory: &Path) -> Result<Vec<(Option<LotId>, PathBuf)>> {
+    let of_lots = lots_in(directory)?.into_iter().map(|lot| (Some(lot), directory.join(lot_directory(lot))));
+    Ok(std::iter::once((None, directory.join(DATAFILES))).chain(of_lots).collect())
 }
 
 /// What is done with each: its lot, its file, which of that it is, and where it is.

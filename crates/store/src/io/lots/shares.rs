@@ -14,7 +14,7 @@ use super::neighbours;
 use super::volume::{Member, Volume};
 use super::walk::{each_used, write_back};
 use crate::error::{Error, ErrorKind, Result};
-use crate::io::name::{LOTS, Name, lot_directory};
+use crate::io::name::{LOTS, Name, clear_directory, lot_directory, lots_in};
 use crate::limits;
 use crate::protocol::io::{DatafileId, LotId, TargetId};
 use crate::protocol::lots::{Level, LotShare, LotUse};
@@ -85,6 +85,9 @@ impl Lots {
             let held = Held { share: kept.share(), least: kept.least, deadline, level: kept.level, expired };
             lots.make(held.share.lot).hold(Some(held));
         }
+        // Earlier releases left directories of lots behind, and so does a kill.
+        let has_share = |lot: LotId| lots.find(lot).is_some_and(|lot| lot.standing() != Standing::Nothing);
+        lots_in(directory)?.into_iter().filter(|lot| !has_share(*lot)).for_each(|lot| clear_directory(directory, lot));
         lots.volume.join(Arc::downgrade(&lots) as _);
         lots.volume.change_live(lots.promised_shares());
         Ok(lots)
@@ -175,6 +178,10 @@ impl Lots {
         let account = lot.accounts.of(key, || self.blocks_at(id).unwrap_or(Blocks::NONE), |_, _| ());
         let done = lot.give_all(&account, work);
         lot.accounts.forget(key, &account);
+        // The bytes of a lot's files may go after its share.
+        if lot.standing() == Standing::Nothing && lot.used() == 0 {
+            clear_directory(&self.directory, lot.id);
+        }
         done
     }
 
@@ -360,12 +367,8 @@ impl Lots {
         if released.is_err() {
             self.exchange(&lot, Some((*before).clone()));
         }
-        // Its directory, if it has no datafiles; what is not empty stays.
-        if released.is_ok() && self.used_of(&lot) == 0 {
-            let directory = self.directory.join(lot_directory(lot.id));
-            let parts = std::fs::read_dir(&directory).into_iter().flatten().flatten();
-            parts.for_each(|part| drop(std::fs::remove_dir(part.path())));
-            let _ = std::fs::remove_dir(directory);
+        if released.is_ok() {
+            clear_directory(&self.directory, lot.id);
         }
         released
     }
