@@ -189,10 +189,12 @@ impl Keeper {
         }
     }
 
-    /// A lot and what its targets say. That its time is over is never written down: the clock says it.
+    /// A lot and what its targets say. That its time is over is never written down: the clock says it, and none of the targets that
+    /// answered promises it still, which count how much time has passed. (The clock alone may have been set.)
     pub(super) fn report(&self, lot: Lot, uses: Vec<LotUse>) -> LotReport {
+        let is_promised = || uses.iter().any(|used| used.share.lot == lot.id && !used.expired);
         let state = match lot.state {
-            LotState::Active if lot.until_ns <= self.namespace.now_ns() => LotState::Expired,
+            LotState::Active if lot.until_ns <= self.namespace.now_ns() && !is_promised() => LotState::Expired,
             state => state,
         };
         LotReport { lot: Lot { state, ..lot }, uses, directories: Vec::new() }

@@ -249,14 +249,18 @@ fn assess(report: &LotReport, now_ns: i64) -> (Verdict, Vec<String>) {
     let lot = &report.lot;
     let name = &lot.name;
     let left_ns = lot.until_ns.saturating_sub(now_ns);
-    if left_ns <= 0 || lot.state == thalweg_store::protocol::lots::LotState::Expired {
+    if lot.state == thalweg_store::protocol::lots::LotState::Expired {
         let problem =
             format!("its time is over: its files go when somebody needs the room; thalweg lot renew {name} --for TIME promises it again");
         return (Verdict::Expired, vec![problem]);
     }
     let mut warnings = Vec::new();
     let whole_ns = lot.until_ns.saturating_sub(lot.created_ns);
-    if left_ns < SOON_NS || left_ns < whole_ns / 10 {
+    if left_ns <= 0 {
+        warnings.push(format!(
+            "its date is past by this machine's clock, and its targets promise it still: a clock was set; thalweg lot renew {name} --for TIME"
+        ));
+    } else if left_ns < SOON_NS || left_ns < whole_ns / 10 {
         let left = numbers::duration(left_ns as f64 / 1e9);
         warnings.push(format!("it ends in {left}: thalweg lot renew {name} --for TIME"));
     }
@@ -329,8 +333,12 @@ mod tests {
         let mut silent = report(0);
         silent.uses.clear();
         assert!(verdict(&silent, 0).1.contains("1 of its 1 targets did not answer"));
-        let (over, why) = verdict(&report(0), 7 * DAY_NS);
+        let mut ended = report(0);
+        ended.lot.state = LotState::Expired;
+        let (over, why) = verdict(&ended, 7 * DAY_NS);
         assert!(over == Verdict::Expired && why.contains("lot renew run"), "{why}");
+        let (set, why) = verdict(&report(0), 8 * DAY_NS);
+        assert!(set == Verdict::Warning && why.contains("a clock was set"), "this machine's clock ends nothing: {why}");
         let mut short = report(0);
         short.lot.until_ns = SOON_NS / 2;
         assert_eq!(assess(&short, 0).0, Verdict::Warning, "under an hour is little");
