@@ -44,11 +44,17 @@ pub const BACKLOG: i32 = 16_384;
 pub const SERVER_SILENCE: Duration = Duration::from_secs(60);
 /// Silence after which a client gives a server up, unless set otherwise.
 pub const CLIENT_SILENCE: Duration = Duration::from_secs(30);
-/// How often a copy sees to it that the metadata service knows of the file it makes, should the service have been started again.
-pub const DRAFT_KEPT_ALIVE: Duration = Duration::from_secs(1);
-/// For how many times the grace a service that was started again takes the partial copies of before for ones that are being written: a
-/// copy is slower to notice than a program that asks for something, and to remove what it writes cannot be undone.
-pub const DRAFT_GRACES: u32 = 15;
+/// How often a client that has files open looks whether the metadata service knows of them, should it have been started again, and reports what
+/// it has closed since it last asked for something.
+pub const KEPT_ALIVE: Duration = Duration::from_secs(1);
+/// How long a client's attempt to connect again may take that is made for that: longer than two hosts need, and short beside [`RECOVERY`].
+pub const KEPT_ALIVE_TRY: Duration = Duration::from_secs(2);
+/// How long clients of an earlier start of the metadata service have to say what they have open: several times [`KEPT_ALIVE`] and
+/// [`KEPT_ALIVE_TRY`], for machines with much else to do.
+pub const RECOVERY: Duration = Duration::from_secs(8);
+/// For how many times [`RECOVERY`] a service that was started again takes the partial copies of before for ones that are being written: to
+/// remove what a copy writes cannot be undone.
+pub const DRAFT_RECOVERIES: u32 = 4;
 /// How long a refused connection is retried at most.
 pub const REFUSED: Duration = Duration::from_millis(500);
 /// Silence after which one of several metadata services is passed over for the next.
@@ -158,6 +164,14 @@ pub const LOT_MOVE_PART: u64 = 2;
 pub const LOT_GIFTS: u32 = 8;
 /// How long a reclaim waits for the bytes of removed files to go, before it says what there is: shorter than a client is patient.
 pub const LOT_RECLAIM: Duration = Duration::from_secs(20);
+/// How long one who needs room waits for removals that are under way, before it is refused: shorter than [`LOT_PATIENCE`], and longer than
+/// [`RECOVERY`], in which nothing is removed.
+pub const REMOVAL_PATIENCE: Duration = Duration::from_secs(12);
+/// How long it waits while none of them ends, as when a server is away, or when a client has the file open: longer than a client takes to report
+/// what it has closed ([`KEPT_ALIVE`]).
+pub const REMOVAL_STALLED: Duration = Duration::from_millis(1500);
+/// Removals that it waits for at most, before it looks whether there is room: more are asked for again.
+pub const REMOVALS_AWAITED: usize = 4096;
 /// Directories of a lot in its report.
 pub const LOT_DIRECTORIES: usize = 16;
 /// Removals of expired lots that are remembered.

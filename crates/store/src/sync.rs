@@ -70,11 +70,6 @@ impl<T> Fair<T> {
         drop(turns);
         Some(Held { of: self, value: Some(self.value.lock()) })
     }
-
-    /// Without a lock, for who has it alone.
-    pub(crate) fn get_mut(&mut self) -> &mut T {
-        self.value.get_mut()
-    }
 }
 
 /// A [`Fair`] lock, held until this is dropped.

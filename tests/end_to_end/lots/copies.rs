@@ -109,3 +109,19 @@ fn a_lot_that_is_not_there_is_said_before_a_byte_moves() {
     run(["cp", "--lot", "none", &store.path("/f"), text(&here.path().join("out"))]).failed(2, &["--lot", "TO is in none"]);
     assert_eq!(names(&store), "");
 }
+
+#[test]
+fn what_a_removal_gives_back_is_there_for_the_next_copy() {
+    let (store, here) = (Up::start(2), scratch());
+    make(&store, "run", "12Mi");
+    let source = file(here.path(), "f", &content(1, 4 << 20));
+    let copy = |to: &str, more: &[&str]| run([&["cp", "-q", "--lot", "run", text(&source), &store.path(to)], more].concat());
+    copy("/f", &[]).done();
+    // The file, the one before it whose bytes are still to go, and the one that is being written are just what the lot has.
+    (0..8).for_each(|_| _ = copy("/f", &["--force"]).done());
+    copy("/g", &[]).done();
+    for _ in 0..8 {
+        run(["rm", &store.path("/g")]).done();
+        copy("/g", &[]).done();
+    }
+}

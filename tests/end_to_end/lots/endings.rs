@@ -2,7 +2,7 @@
 
 use super::{lot, show, used};
 use crate::bounded::{Bounded, BoundedChild, LIMIT};
-use crate::common::{Said, THALWEG, Up, file, run, scratch, text, thalweg, wait_until};
+use crate::common::{Mounted, Said, Servers, THALWEG, Up, can_mount, file, run, scratch, text, thalweg, wait_until};
 use std::process::{Command, Stdio};
 
 #[test]
@@ -101,4 +101,56 @@ fn a_watcher_ends_no_other_lot_of_the_same_name() {
         !std::fs::read_to_string(format!("/proc/{watcher}/stat")).is_ok_and(|stat| !stat.contains(") Z "))
     });
     lot(&store, &["show", "run"]).done();
+}
+
+#[test]
+fn expired_lots_with_open_files_survive_a_killed_service_however_idle_the_programs_are() {
+    if !can_mount() {
+        return;
+    }
+    let (mut store, here) = (Servers::start(1), scratch());
+    let toml = text(&store.store).to_owned();
+    let in_store = |arguments: &[&str]| run([arguments, &["--store", &toml]].concat());
+    let source = file(here.path(), "f", &[7; 100_000]);
+    let all: Vec<String> = (0..8).map(|n| format!("f{n}")).collect();
+    for name in &all {
+        in_store(&["lot", "create", name, "--size", "4Mi", "--for", "3s"]).done();
+        in_store(&["cp", "-q", "--lot", name, text(&source), &format!("thal:/{name}")]).done();
+    }
+    let at = here.path().join("m");
+    std::fs::create_dir(&at).unwrap();
+    run(["mount", "--store", &toml, text(&at)]).done();
+    let _mounted = Mounted(at.clone());
+    // At the same time, so that a mount asks over all the connections that it has.
+    let together = std::sync::Barrier::new(all.len());
+    let open_one = |name: &String| {
+        together.wait();
+        std::fs::File::open(at.join(name)).unwrap()
+    };
+    let open: Vec<std::fs::File> = std::thread::scope(|scope| {
+        let opening: Vec<_> = all.iter().map(|name| scope.spawn(|| open_one(name))).collect();
+        opening.into_iter().map(|opened| opened.join().unwrap()).collect()
+    });
+    wait_until("their time is over", || all.iter().all(|name| in_store(&["lot", "show", name]).code == Some(4)));
+    // More than any disk has: whatever may go goes for it.
+    let wants_all = || in_store(&["lot", "create", "all", "--size", "900Ti", "--for", "1h"]).failed(1, &["lot `all`"]);
+    let names = || in_store(&["ls", "thal:/"]).done().out.lines().map(str::to_owned).collect::<Vec<_>>();
+    wants_all();
+    assert_eq!(names(), all, "they are open");
+    for _ in 0..2 {
+        store.kill("metadata");
+        store.serve("metadata");
+        wants_all();
+        assert_eq!(names(), all, "they are open still, though nothing was read from them");
+    }
+    for mut file in &open {
+        let mut read = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut read).unwrap();
+        assert!(read == [7; 100_000]);
+    }
+    drop(open);
+    wait_until("they go when they are closed", || {
+        wants_all();
+        names().is_empty()
+    });
 }

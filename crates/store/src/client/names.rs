@@ -61,9 +61,10 @@ pub trait Names: Send + Sync {
         None
     }
 
-    /// Reminds the service that a file which is open for writing is in use still, should it have been started again meanwhile. Called now and
-    /// then while a long copy has nothing else to say; an error is found by who asks next.
-    fn keep_alive(&self, _file: FileId) {}
+    /// How many removed files' bytes are still to go, so that there will be more room than there is.
+    fn removals(&self, _tracer: &mut Tracer) -> u64 {
+        0
+    }
 
     /// The connection that calls go over while `work`'s recording lasts. Where there is none, `work` is not called.
     ///

@@ -1,15 +1,18 @@
 //! Whether there is room for a copy, before its first byte.
 //!
 //! Only what is surely too much is refused: the data that is known before anything is moved, against what is free now. A file system that
-//! compresses may have room for more than it has free, and is not asked. What fills up later is found out by the write that fails.
+//! compresses may have room for more than it has free, and is not asked. A store that is removing files is waited for; where that does not
+//! come to an end, it may yet have room. What fills up later is found out by the write that fails.
 
 use super::ends::{StoreEnd, To};
 use crate::client::Outgoing;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::protocol::io::{IoReply, IoRequest, TargetId, TargetSpace};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
 use thalweg_trace::{Tracer, numbers};
 
 /// File systems that may compress what they store: btrfs, ZFS, bcachefs, F2FS.
@@ -43,8 +46,36 @@ fn check_local(file: impl AsFd, needed_bytes: u64) -> Result<()> {
     Err(Error::new(ErrorKind::NoSpace, format!("needs {needed}, and its file system has {available} free: nothing was copied")))
 }
 
-/// Targets on one file system share what it has.
+/// How long a store that removes files is left alone before it is asked again how much room it has.
+const BETWEEN: Duration = Duration::from_millis(20);
+
+/// Whether there is room at a store's targets, when what is being removed there is gone.
 fn check_targets<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
+    if check_targets_now(tracer, end, data.clone()).is_ok() {
+        return Ok(());
+    }
+    let begun = Instant::now();
+    let (mut least, mut moved) = (u64::MAX, begun);
+    loop {
+        // Asked before the targets are: what is removed in between is free by then.
+        let removals = end.store.names.removals(tracer);
+        let Err(refused) = check_targets_now(tracer, end, data.clone()) else { return Ok(()) };
+        if removals == 0 {
+            return Err(refused);
+        }
+        if removals < least {
+            (least, moved) = (removals, Instant::now());
+        }
+        if moved.elapsed() >= limits::REMOVAL_STALLED || begun.elapsed() >= limits::REMOVAL_PATIENCE {
+            // Not surely too much. A target that meets its end waits for them itself.
+            return Ok(());
+        }
+        std::thread::sleep(BETWEEN);
+    }
+}
+
+/// Targets on one file system share what it has.
+fn check_targets_now<'a>(tracer: &mut Tracer, end: &StoreEnd, data: impl Iterator<Item = &'a Range<u64>> + Clone) -> Result<()> {
     let layout = end.handle.layout();
     let mut needed: BTreeMap<TargetId, u64> = BTreeMap::new();
     for id in end.handle.datafiles() {

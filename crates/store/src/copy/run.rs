@@ -10,7 +10,6 @@ use super::room;
 use super::small::{self, SMALL_BYTES};
 use crate::client::Store;
 use crate::error::{Error, ErrorKind, Result};
-use crate::limits;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
@@ -174,14 +173,7 @@ pub(super) fn large(
     }
     job.control.data_bytes.store(source.size_bytes.unwrap_or(0), Ordering::Relaxed);
     let requests = Requests::new((source, sink), (data, sparse), chosen, &job.control, mode.clone());
-    let reported = std::cell::Cell::new(Instant::now());
     let tick = || {
-        if let Some(end) = to
-            && reported.get().elapsed() >= limits::DRAFT_KEPT_ALIVE
-        {
-            reported.set(Instant::now());
-            end.store.names.keep_alive(end.handle.id());
-        }
         let hole_bytes = job.control.hole_bytes.load(Ordering::Relaxed);
         let data_bytes = source.size_bytes.map(|size_bytes| size_bytes.saturating_sub(hole_bytes));
         [from, to].into_iter().flatten().for_each(StoreEnd::adjust);

@@ -164,10 +164,14 @@ impl Datafile {
         let mut done = work();
         for _ in 0..limits::LOT_TRIES {
             let is_full = done.as_ref().is_err_and(|e| e.raw_os_error() == Some(libc::ENOSPC));
-            if !is_full || !self.home.lots.make_room(self.id.lot, bytes) {
+            if !is_full {
                 break;
             }
+            let has_made_room = self.home.lots.make_room(self.id.lot, bytes);
             done = work();
+            if !has_made_room {
+                break;
+            }
         }
         done
     }

@@ -7,6 +7,7 @@
 //! | `sizes` | when a file's size is known here, and the proof that it is right |
 //! | `namespace` | names and files, and the operations on them, each one transaction |
 //! | `lineage` | which starts there were: whether this metadata is older than its targets |
+//! | `recovery` | the time after a start in which clients say what they have open |
 //! | `witnesses` | the I/O servers that remember how far it has come |
 //! | `io_servers` | how it speaks to the I/O servers |
 //! | `lots` | space that is reserved for an owner |
@@ -27,6 +28,7 @@ pub(crate) mod lineage;
 pub mod locks;
 pub(crate) mod lots;
 pub(crate) mod namespace;
+mod recovery;
 pub(crate) mod service;
 mod sizes;
 mod witnesses;

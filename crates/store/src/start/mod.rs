@@ -30,8 +30,6 @@ use thalweg_trace::machine;
 
 /// The file that says what a store consists of.
 pub const STORE_FILE: &str = "store.toml";
-/// How long clients of an earlier start of the metadata service have to say which files they have open.
-const GRACE: Duration = Duration::from_secs(2);
 /// Silence after which the metadata service gives an I/O server up; it tries again later.
 const PEER_SILENCE: Duration = Duration::from_secs(5);
 /// How long a start of the metadata service waits for I/O servers to say what they have seen.
@@ -474,7 +472,7 @@ impl RunningStore {
                 name: METADATA_NAME.into(),
                 node: node.clone(),
                 directory: database::directory(config),
-                grace: GRACE,
+                recovery: crate::limits::RECOVERY,
                 boot_id: database.boot_id().unwrap_or_else(machine::boot_id),
             };
             self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));

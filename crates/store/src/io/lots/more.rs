@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::limits;
 use crate::protocol::io::{LotId, TargetId};
 use crate::sync::{Condvar, Finally, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What knows the other targets' shares, and which lots are over.
 pub(in crate::io) trait More: Send + Sync {
@@ -14,15 +14,17 @@ pub(in crate::io) trait More: Send + Sync {
     /// When there is none, or the service does not answer.
     fn move_here(&self, lot: LotId, target: TargetId, bytes: u64) -> Result<()>;
 
-    /// Removes lots that are over and have files at this target, until so much is free there.
+    /// Waits for removals that are under way; where there are none, removes lots that are over and have files at this target, until so much is
+    /// free there.
     ///
     /// # Errors
     /// When nothing was removed, or the service does not answer.
     fn reclaim(&self, target: TargetId, bytes: u64) -> Result<()>;
 }
 
-/// A question that one asks at a time: others who have it wait for that answer. One that was refused is not put again at once, so that a
-/// program that goes on writing into a full lot costs the service nothing.
+/// A question that one asks at a time. Others who have it meanwhile wait, and where the answer was a refusal, which may be older than what has made
+/// room since, one of them asks again for all of them. One that was refused is put again only after a moment
+/// ([`limits::LOT_REST`]), so that a program that goes on writing into a full lot costs the service next to nothing.
 #[derive(Default)]
 pub(super) struct Question {
     state: Mutex<State>,
@@ -34,6 +36,8 @@ struct State {
     is_asked: bool,
     /// Answers so far.
     answers: u64,
+    /// Who waits for one.
+    waiting: u64,
     last: Option<(Instant, Result<()>)>,
 }
 
@@ -56,20 +60,26 @@ impl Question {
     }
 
     fn put(&self, mut state: MutexGuard<'_, State>, question: impl FnOnce() -> Result<()>) -> Result<()> {
-        if state.is_asked {
+        // An answer to what was asked before says nothing about what has been removed since.
+        let own = state.answers + if state.is_asked { 2 } else { 1 };
+        while state.is_asked || state.answers >= own {
             let answers = state.answers;
-            while state.answers == answers {
+            state.waiting += 1;
+            while state.is_asked && state.answers == answers {
                 self.answered.wait(&mut state);
             }
-            return state.last.as_ref().map_or(Ok(()), |(_, answer)| answer.clone());
-        }
-        if let Some((at, Err(refused))) = &state.last
-            && at.elapsed() < limits::LOT_REST
-        {
-            return Err(refused.clone());
+            state.waiting -= 1;
+            match &state.last {
+                Some((_, Err(refused))) if state.answers >= own => return Err(refused.clone()),
+                Some((_, Err(_))) => {}
+                _ => return Ok(()),
+            }
         }
         state.is_asked = true;
-        state.last = None;
+        let rest = match &state.last {
+            Some((at, Err(_))) => limits::LOT_REST.saturating_sub(at.elapsed()),
+            _ => Duration::ZERO,
+        };
         drop(state);
         let _answered = Finally(|| {
             let mut state = self.state.lock();
@@ -77,6 +87,7 @@ impl Question {
             state.answers += 1;
             self.answered.notify_all();
         });
+        std::thread::sleep(rest);
         let answer: Result<(), Error> = question();
         self.state.lock().last = Some((Instant::now(), answer.clone()));
         answer
@@ -91,30 +102,31 @@ mod tests {
     use std::sync::mpsc;
 
     #[test]
-    fn those_who_come_while_one_asks_get_its_answer_and_a_refusal_is_not_asked_for_again_at_once() {
+    fn those_who_come_while_one_is_refused_ask_once_for_all_of_them_and_a_refusal_is_not_asked_for_again_at_once() {
+        const OTHERS: u64 = 4;
         let (question, asked) = (Question::default(), AtomicU32::new(0));
         let (answer, wait) = mpsc::channel::<()>();
+        let refuse = || {
+            asked.fetch_add(1, Ordering::SeqCst);
+            Err(Error::new(ErrorKind::Quota, "no more"))
+        };
+        let begun = Instant::now();
         std::thread::scope(|scope| {
-            let first = scope.spawn({
-                let (question, asked) = (&question, &asked);
-                move || {
-                    question.ask(|| {
-                        asked.fetch_add(1, Ordering::SeqCst);
-                        wait.recv().unwrap();
-                        Err(Error::new(ErrorKind::Quota, "no more"))
-                    })
-                }
-            });
-            while asked.load(Ordering::SeqCst) == 0 {
+            let first = scope.spawn(|| question.ask(move || wait.recv().map_or(Ok(()), |()| Err(Error::new(ErrorKind::Quota, "before")))));
+            while !question.state.lock().is_asked {
                 std::thread::yield_now();
             }
-            let others: Vec<_> = (0..4).map(|_| scope.spawn(|| question.ask(|| panic!("it is asked already")))).collect();
+            let others: Vec<_> = (0..OTHERS).map(|_| scope.spawn(|| question.ask(refuse))).collect();
+            while question.state.lock().waiting < OTHERS {
+                std::thread::yield_now();
+            }
             answer.send(()).unwrap();
-            assert!(first.join().unwrap().is_err());
-            assert!(others.into_iter().all(|other| other.join().unwrap().is_err()));
+            assert!(first.join().unwrap().is_err_and(|e| e.message() == "before"));
+            assert!(others.into_iter().all(|other| other.join().unwrap().is_err_and(|e| e.message() == "no more")));
         });
-        assert!(question.ask(|| Ok(())).is_err(), "it was refused a moment ago");
-        assert_eq!(asked.load(Ordering::SeqCst), 1);
+        assert_eq!(asked.load(Ordering::SeqCst), 1, "the first answer is older than what they know");
+        question.ask(|| Ok(())).unwrap();
+        assert!(begun.elapsed() >= 2 * limits::LOT_REST, "a refusal rests for a moment");
     }
 
     #[test]

@@ -79,11 +79,13 @@ impl Lots {
                 break;
             }
         }
-        Err(used_up(lot, needed, refused.as_ref()))
+        // Part of a file whose other servers are away may have gone here while it was asked.
+        let charge = refused.is_some().then(|| lot.take_exactly(needed, || self.look_at_pending(lot))).flatten();
+        charge.inspect(|_| self.ballast_ahead_of(needed)).ok_or_else(|| used_up(lot, needed, refused.as_ref()))
     }
 
-    /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them; whether there was
-    /// something to be done: then it is worth another try.
+    /// A write or a name met a full file system. Makes room for it, of what is held for promises if it is one of them, of what is being removed, and of
+    /// lots whose time is over; whether there was something to be done: then it is worth another try.
     pub(in crate::io) fn make_room(&self, lot: Option<LotId>, bytes: u64) -> bool {
         (lot.and_then(|lot| self.find(lot)).is_some_and(|lot| is_promised(&lot)) && self.give_up_ballast(bytes))
             || self.volume().reclaim(bytes).is_ok()

@@ -189,7 +189,7 @@ impl Volume {
     }
 
     fn admit_slowly<'a>(&'a self, mut underway: Underway<'a>, missing: &dyn Fn() -> u64) -> Result<Underway<'a>> {
-        let mut is_exact = false;
+        let (mut is_exact, mut is_last) = (false, false);
         for _ in 0..limits::LOT_TRIES {
             let gate = self.gate();
             let mut space = self.space()?;
@@ -207,18 +207,20 @@ impl Volume {
                 underway.bytes -= less;
                 continue;
             }
-            if self.reclaim(underway.bytes).is_err() {
+            if is_last {
                 return Err(refused(underway.bytes, space));
             }
+            // A part of what was asked for may have gone all the same.
+            is_last = self.reclaim(underway.bytes).is_err();
         }
         Err(Error::new(ErrorKind::NoSpace, "no space outside lots: others take what is made free"))
     }
 
-    /// Has lots removed whose time is over, of which there must be some, until so much is free.
+    /// Waits for removals that are under way, and has lots removed whose time is over, until so much is free.
     pub(super) fn reclaim(&self, bytes: u64) -> Result<()> {
         let members = self.members();
-        let most = members.iter().max_by_key(|member| member.reclaimable()).filter(|member| member.reclaimable() > 0);
-        let most = most.ok_or_else(|| Error::new(ErrorKind::NoSpace, "no lot here is over"))?;
+        let most = members.iter().max_by_key(|member| member.reclaimable());
+        let most = most.ok_or_else(|| Error::new(ErrorKind::NoSpace, "nothing can be removed here"))?;
         self.reclaim.ask(|| most.reclaim(bytes))
     }
 

@@ -11,17 +11,20 @@
 
 use super::orders::Orders;
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::metadata::claims::Claims;
 use crate::metadata::database::{Unwatched, Watch};
 use crate::metadata::inode::Intent;
 use crate::metadata::io_servers::IoServers;
 use crate::metadata::namespace::Namespace;
+use crate::metadata::recovery::Recovery;
 use crate::protocol::io::DatafileId;
 use crate::protocol::metadata::{Attributes, FileId, FileLayout, LayoutChoice, LotId, ServerEntry, TargetId};
 use crate::sync::Mutex;
 use crate::trust::Identity;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use thalweg_layout::Layout;
 
@@ -42,25 +45,28 @@ struct Shared {
     namespace: Arc<Namespace>,
     servers: Arc<dyn IoServers>,
     open: Mutex<HashMap<FileId, u32>>,
+    /// How often something was opened.
+    openings: AtomicU64,
     claims: Claims<FileId>,
     orders: Orders,
-    /// Removals wait until then: clients that had files open when the service went away say so first.
-    removals_from: Instant,
+    /// Removals wait for its end: clients that had files open when the service went away say so first.
+    recovery: Arc<Recovery>,
 }
 
 impl Intents {
-    /// Begins with what an earlier start left; removals wait for `grace` first.
+    /// Begins with what an earlier start left; removals wait for the end of `recovery` first.
     ///
     /// # Errors
     /// When no thread can be started.
-    pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, grace: Duration) -> Result<Intents> {
+    pub(crate) fn start(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, recovery: Arc<Recovery>) -> Result<Intents> {
         let shared = Arc::new(Shared {
             namespace,
             servers,
             open: Mutex::default(),
+            openings: AtomicU64::new(0),
             claims: Claims::default(),
             orders: Orders::new(),
-            removals_from: Instant::now() + grace,
+            recovery,
         });
         let theirs = Arc::clone(&shared);
         let worker = std::thread::Builder::new()
@@ -78,15 +84,17 @@ impl Intents {
     /// A client has these open: their datafiles stay until it closes them.
     pub(crate) fn opened(&self, id: FileId) {
         *self.shared.open.lock().entry(id).or_insert(0) += 1;
+        self.shared.openings.fetch_add(1, Ordering::Relaxed);
     }
 
     /// The same for a file without names: only while somebody else has it open, or while those who had may still say so,
     /// are its datafiles certainly there. Whether it counts as open now.
     pub(crate) fn opened_orphan(&self, id: FileId) -> bool {
         let mut open = self.shared.open.lock();
-        let there = open.contains_key(&id) || Instant::now() < self.shared.removals_from;
+        let there = open.contains_key(&id) || !self.shared.recovery.is_over();
         if there {
             *open.entry(id).or_insert(0) += 1;
+            self.shared.openings.fetch_add(1, Ordering::Relaxed);
         }
         there
     }
@@ -110,30 +118,65 @@ impl Intents {
         self.shared.open.lock().contains_key(&id)
     }
 
-    /// Returns when clients of an earlier start have had their time to say what they have open.
-    pub(crate) fn wait_for_grace(&self) {
-        self.shared.orders.wait_until(self.shared.removals_from);
+    /// The time in which clients of an earlier start say what they have open.
+    pub(crate) fn recovery(&self) -> &Recovery {
+        &self.shared.recovery
     }
 
-    /// Has what was promised of these files done, until then at most. Whether it all is.
-    pub(crate) fn wait_done(&self, files: &[FileId], deadline: Instant) -> Result<bool> {
-        let mut left = files.to_vec();
+    /// Has what was promised of these files done, until then at most, and while something of it is done once in so long. What is left.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn wait_done(&self, files: Vec<FileId>, deadline: Instant, stalled: Duration) -> Result<Vec<FileId>> {
+        let orders = &self.shared.orders;
+        let mut left = files;
+        let mut patience = None;
         loop {
-            let before = self.shared.orders.ended();
-            while let Some(id) = left.last() {
-                if self.shared.namespace.intent(*id)?.is_some() {
-                    break;
+            let (before, many) = (orders.steps(), left.len());
+            let mut still = Vec::with_capacity(many);
+            for id in left {
+                if self.shared.namespace.intent(id)?.is_some() {
+                    still.push(id);
                 }
-                left.pop();
             }
-            if left.is_empty() {
-                return Ok(true);
+            left = still;
+            if left.is_empty() || patience.is_some_and(|patience| Instant::now() >= patience) {
+                return Ok(left);
             }
-            self.look();
-            if !self.shared.orders.wait_for_round(before, deadline) {
-                return Ok(false);
-            }
+            let patience = match patience {
+                // What is left that only time can mend is tried again by the worker itself, in its own time.
+                Some(patience) if left.len() == many => patience,
+                _ => {
+                    self.look();
+                    *patience.insert(deadline.min(Instant::now() + stalled))
+                }
+            };
+            orders.wait_for_step(before, patience);
         }
+    }
+
+    /// Has removals done that are under way, of files of this lot or of all: one who needs their room waits for them, and is not refused before.
+    /// With `closing`, those too that a client has open, which may have closed them and not said so yet. Whether something was removed.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn finish_removals(&self, of: Option<LotId>, closing: bool) -> Result<bool> {
+        let deadline = Instant::now() + limits::REMOVAL_PATIENCE;
+        let mut pending = self.shared.removals(of)?;
+        if !closing {
+            let open = self.shared.open.lock();
+            pending.retain(|id| !open.contains_key(id));
+        }
+        if pending.is_empty() || !self.shared.recovery.wait(deadline) {
+            return Ok(false);
+        }
+        let many = pending.len();
+        Ok(self.wait_done(pending, deadline, limits::REMOVAL_STALLED)?.len() < many)
+    }
+
+    /// How often something was opened so far.
+    pub(crate) fn openings(&self) -> u64 {
+        self.shared.openings.load(Ordering::Relaxed)
     }
 
     /// Files open at clients.
@@ -188,6 +231,9 @@ impl Intents {
     ) -> Result<Attributes> {
         let shared = &self.shared;
         let names = shared.namespace.called_by(who);
+        if !shared.recovery.wait(Instant::now() + limits::REMOVAL_PATIENCE) {
+            return Err(Error::new(ErrorKind::Busy, "clients of an earlier start have yet to say whether they have it open: try again"));
+        }
         let _claim = shared.claims.claim(id);
         if shared.open.lock().contains_key(&id) {
             return Err(Error::new(ErrorKind::Busy, "somebody has it open: a layout is chosen before a file is opened"));
@@ -247,6 +293,21 @@ impl Shared {
                 }
             }
             left |= !self.remove(removals, resting)?;
+        }
+    }
+
+    /// Files that are being removed, of this lot or of all, as far as anybody waits for them.
+    fn removals(&self, of: Option<LotId>) -> Result<Vec<FileId>> {
+        let (mut found, mut after) = (Vec::new(), None);
+        loop {
+            let page = self.namespace.intents(after, PAGE)?;
+            let Some((last, _)) = page.last() else { return Ok(found) };
+            after = Some(*last);
+            let is_of = |intent: &Intent| matches!(intent, Intent::Remove { lot, .. } if of.is_none() || *lot == of);
+            found.extend(page.iter().filter(|(_, intent)| is_of(intent)).map(|(id, _)| *id));
+            if found.len() >= limits::REMOVALS_AWAITED {
+                return Ok(found);
+            }
         }
     }
 
@@ -324,7 +385,7 @@ impl Shared {
         if files.is_empty() {
             return Ok(true);
         }
-        if Instant::now() < self.removals_from {
+        if !self.recovery.is_over() {
             return Ok(false);
         }
         let files: Vec<_> = {
@@ -347,7 +408,7 @@ impl Shared {
         let mut unfinished: HashSet<FileId> = HashSet::new();
         for (number, datafiles) in by_server {
             let server = &map.servers[number as usize];
-            let batches = datafiles.chunks(crate::limits::BATCH);
+            let batches = datafiles.chunks(limits::BATCH);
             for batch in batches {
                 let rests = resting.contains_key(&server.name) || self.stopping();
                 if rests || self.servers.remove(server, batch).is_err() {
@@ -363,6 +424,7 @@ impl Shared {
         let gone: Vec<_> = gone.map(|(id, targets, lot)| (id, Intent::Remove { targets, lot })).collect();
         if !gone.is_empty() {
             self.namespace.intents_done(&mut Unwatched, &gone)?;
+            self.orders.step();
         }
         Ok(all)
     }

@@ -17,6 +17,8 @@ struct State {
     waiting: usize,
     begun: u64,
     ended: u64,
+    /// Grows with what is done, and with each round's end.
+    steps: u64,
 }
 
 impl Orders {
@@ -41,27 +43,24 @@ impl Orders {
         self.state.lock().stop
     }
 
-    /// Rounds that have ended.
-    pub(crate) fn ended(&self) -> u64 {
-        self.state.lock().ended
+    /// How much was done so far.
+    pub(crate) fn steps(&self) -> u64 {
+        self.state.lock().steps
     }
 
-    /// Waits for the end of a round past so many, until then at most; whether there was one.
-    pub(crate) fn wait_for_round(&self, ended: u64, deadline: Instant) -> bool {
+    /// The worker has done something that others may wait for.
+    pub(crate) fn step(&self) {
+        self.state.lock().steps += 1;
+        self.changed.notify_all();
+    }
+
+    /// Waits until more was done than that, or for the worker's end, until then at most.
+    pub(crate) fn wait_for_step(&self, steps: u64, deadline: Instant) {
         let mut state = self.state.lock();
         state.waiting += 1;
         self.changed.notify_all();
-        while state.ended <= ended && !self.changed.wait_until(&mut state, deadline).timed_out() {}
+        while state.steps <= steps && !state.stop && !self.changed.wait_until(&mut state, deadline).timed_out() {}
         state.waiting -= 1;
-        state.ended > ended
-    }
-
-    /// Waits for that moment, or for the worker's end.
-    pub(crate) fn wait_until(&self, moment: Instant) {
-        let mut state = self.state.lock();
-        while !state.stop && Instant::now() < moment {
-            self.changed.wait_until(&mut state, moment);
-        }
     }
 
     /// Has a round that begins from now on, and returns when it has ended.
@@ -108,7 +107,10 @@ impl Orders {
             state.begun += 1;
             drop(state);
             left = round();
-            self.state.lock().ended += 1;
+            let mut state = self.state.lock();
+            state.ended += 1;
+            state.steps += 1;
+            drop(state);
             self.changed.notify_all();
         }
     }
@@ -156,7 +158,8 @@ mod tests {
         let (orders, _rounds, worker) = at_work(hour);
         orders.look();
         std::thread::sleep(GATHER / 4);
-        assert!(orders.wait_for_round(1, Instant::now() + hour), "a second round");
+        orders.wait_for_step(1, Instant::now() + hour);
+        assert!(orders.steps() > 1, "a second round");
         orders.stop();
         worker.join().unwrap();
     }

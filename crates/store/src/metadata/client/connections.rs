@@ -1,5 +1,6 @@
 //! The connections over which calls go, and what is open on each.
 
+use super::keeping::Keeping;
 use crate::emulate::Emulation;
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -12,7 +13,7 @@ use crate::wire::{Connect, Connection, Kind};
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 use thalweg_trace::Tracer;
 
 /// Connections to the service; calls beyond them wait for one.
@@ -27,7 +28,13 @@ pub(crate) fn nothing_more() -> Operation {
     Operation::Stat { places: vec![Place::of(FileId::ROOT)], sizes: false }
 }
 
+/// What clones of a client and its open files have in common; its end reports what they have closed.
 pub(super) struct Inner {
+    calls: Arc<Calls>,
+}
+
+/// Calls, and the connections that they go over.
+pub(super) struct Calls {
     pub(super) address: String,
     /// The one of several services that was active when this client last connected.
     pub(super) active: Mutex<String>,
@@ -49,6 +56,8 @@ pub(super) struct Inner {
     silence: Silence,
     /// By which the service knows requests that are sent again.
     client: u64,
+    /// The thread that sees to it that the service knows what is open.
+    pub(super) keeping: Keeping,
 }
 
 /// A file that is open on a connection.
@@ -88,6 +97,11 @@ pub(super) struct Uses {
 }
 
 impl Slot {
+    /// Whether its connection is of no more use. Nothing is awaited on an idle one: what can be read is its end.
+    fn has_ended(&mut self) -> bool {
+        self.connection.as_mut().is_some_and(|c| c.is_broken() || c.is_readable())
+    }
+
     pub(super) fn opened(&mut self, id: FileId, write: bool) {
         let uses = self.open.entry(id).or_default();
         *(if write { &mut uses.writing } else { &mut uses.reading }) += 1;
@@ -112,14 +126,25 @@ impl Drop for Inner {
     /// Says what was closed and not reported yet, without waiting for an answer: a writer that has ended well is not to be taken for one
     /// that was lost. What was sent before the end of a connection is read before it.
     fn drop(&mut self) {
-        for slot in &mut self.slots {
-            let slot = slot.get_mut();
+        self.keeping.end();
+        for slot in &self.slots {
+            // One that is in use is being connected anew, and what was closed is no news to that.
+            let Some(mut slot) = slot.try_lock() else { continue };
+            let slot = &mut *slot;
             let Some(connection) = &mut slot.connection else { continue };
             for closed in slot.closed.chunks(limits::CLOSED) {
                 let request = MetadataRequest { closed: closed.to_vec(), directory: None, number: None, operation: nothing_more() };
                 let _ = connection.post(&mut Tracer::off(), None, Kind::Metadata, &request, &[], 0);
             }
         }
+    }
+}
+
+impl std::ops::Deref for Inner {
+    type Target = Calls;
+
+    fn deref(&self) -> &Calls {
+        &self.calls
     }
 }
 
@@ -131,7 +156,7 @@ impl Inner {
         let active = Mutex::new(first.address().to_owned());
         let mut slots = vec![Fair::new(Slot { connection: Some(first), ..Slot::default() })];
         slots.extend((1_u8..).take(CONNECTIONS - 1).map(|line| Fair::new(Slot { line, ..Slot::default() })));
-        Inner {
+        let calls = Calls {
             address: address.to_owned(),
             active,
             service,
@@ -146,9 +171,18 @@ impl Inner {
             kept: Mutex::default(),
             silence: Silence::default(),
             client: random_u64(),
-        }
+            keeping: Keeping::default(),
+        };
+        Inner { calls: Arc::new(calls) }
     }
 
+    /// Something is open from now on.
+    pub(super) fn keep(&self) {
+        self.keeping.begin(&self.calls);
+    }
+}
+
+impl Calls {
     /// The start of the service that this client has met last.
     pub(super) fn service(&self) -> ServiceStart {
         *self.service.lock()
@@ -178,14 +212,20 @@ impl Inner {
         }
     }
 
-    /// Makes the connection again on which a file is open for writing, if it has ended; that says what is open. Nothing where it is in
-    /// use: then somebody else finds out.
-    pub(super) fn keep_alive(&self, file: FileId) {
+    /// Makes connections again on which something is open, if they have ended; that says what is open. And reports what is closed on the others.
+    /// Those in use are left alone: who uses them finds out. An error is found by who asks next.
+    pub(super) fn keep_alive(&self) {
         for slot in &self.slots {
             let Some(mut slot) = slot.try_lock() else { continue };
-            if slot.open.get(&file).is_some_and(|uses| uses.writing > 0) {
-                let _ = self.ready(&mut slot);
-                return;
+            if slot.has_ended() {
+                slot.connection = None;
+            }
+            if slot.connection.is_none() && !slot.open.is_empty() {
+                let options = self.options.lock().clone();
+                let timeout = options.timeout.min(limits::KEPT_ALIVE_TRY);
+                let _ = self.connect(&mut slot, &Connect { timeout, refused: Duration::ZERO, ..options });
+            } else if slot.connection.is_some() && !slot.closed.is_empty() {
+                let _ = self.call_on(&mut slot, &mut Tracer::off(), nothing_more(), true);
             }
         }
     }
@@ -205,16 +245,20 @@ impl Inner {
 
     /// Makes the connection, unless it is there, and says what is open.
     pub(super) fn ready(&self, slot: &mut Slot) -> Result<()> {
-        // Nothing is awaited on an idle connection: what can be read is its end.
-        if slot.connection.as_mut().is_some_and(|c| c.is_broken() || c.is_readable()) {
+        if slot.has_ended() {
             slot.connection = None;
         }
         if slot.connection.is_some() {
             return Ok(());
         }
-        slot.closed.clear();
         let options = self.options.lock().clone();
-        let mut connection = Connection::connect(&self.address, &options)?;
+        self.connect(slot, &options)
+    }
+
+    /// Makes the connection, and says what is open.
+    fn connect(&self, slot: &mut Slot, options: &Connect) -> Result<()> {
+        slot.closed.clear();
+        let mut connection = Connection::connect(&self.address, options)?;
         connection.address().clone_into(&mut self.active.lock());
         *self.service.lock() = connection.hello().service_start;
         let each = |(id, uses): (&FileId, &Uses)| {

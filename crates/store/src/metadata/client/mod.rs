@@ -1,12 +1,13 @@
 //! The client's side: calls on names, over a few connections that are made again when they break.
 //!
 //! While the service is away, calls fail within [`crate::limits::REFUSED`], or wait for another one to take over where there are several;
-//! when it is back, they work again, and the files that are open here are said to be open. A call that changes names or attributes has a number:
+//! when it is back, they work again, and the files that are open here are said to be open, also while nobody calls ([`keeping`]). A call that changes names or attributes has a number:
 //! what breaks after sending is sent again, and the service knows by the number whether it was done. The few others that change
 //! something are never sent twice, and are an error then. Calls that only ask are asked again once.
 
 mod connections;
 mod credentials;
+mod keeping;
 mod lots;
 mod many;
 mod paths;
@@ -452,6 +453,7 @@ impl MetadataClient {
             Ok((layout, l.targets.clone()))
         });
         slot.opened(id, write);
+        self.inner.keep();
         let kept = Kept { id, slot: number, write };
         match laid_out {
             Ok((layout, targets)) => {

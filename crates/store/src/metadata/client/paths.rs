@@ -85,8 +85,8 @@ impl Names for MetadataClient {
         Some(self.inner.service())
     }
 
-    fn keep_alive(&self, file: FileId) {
-        self.inner.keep_alive(file);
+    fn removals(&self, tracer: &mut Tracer) -> u64 {
+        self.status(tracer).map_or(0, |status| status.pending_intents)
     }
 
     fn with_connection(&self, work: &mut dyn FnMut(&mut Connection) -> Result<()>) -> Result<()> {

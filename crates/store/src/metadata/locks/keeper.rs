@@ -11,6 +11,7 @@
 use super::table::{Outcome, SERVICE, Table, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::metadata::database::{Database, DatabaseError, Table as Rows, Unwatched, Watch, read, write};
+use crate::metadata::recovery::Recovery;
 use crate::protocol::locks::{HeldLock, LockKind, LockRange, LockRequest, LockSpace};
 use crate::protocol::metadata::FileId;
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -68,11 +69,11 @@ pub(crate) struct Turn<'a> {
 }
 
 impl Locks {
-    /// Nobody holds anything; those who did in an earlier start have until `grace` to claim it.
+    /// Nobody holds anything; those who did in an earlier start have the time of `recovery` to claim it.
     ///
     /// # Errors
     /// The database's.
-    pub(crate) fn start(database: Arc<dyn Database>, grace: Duration) -> Result<Arc<Locks>> {
+    pub(crate) fn start(database: Arc<dyn Database>, recovery: &Recovery) -> Result<Arc<Locks>> {
         let awaited = read::<_, DatabaseError>(&*database, |view| {
             let mut clients = HashMap::new();
             view.scan(Rows::State, CLIENT, None, &mut |key, of| {
@@ -83,7 +84,7 @@ impl Locks {
             Ok(clients)
         })?;
         let lives = HashMap::from([(SERVICE, Lively { of: CredentialId::default(), life: 0, granted: Vec::new() })]);
-        let state = State { table: Table::default(), lives, awaited, grace_ends: Instant::now() + grace, next: 1, stopping: false };
+        let state = State { table: Table::default(), lives, awaited, grace_ends: recovery.ends_after(1), next: 1, stopping: false };
         Ok(Arc::new(Locks { database, state: Mutex::new(state), changed: Condvar::new() }))
     }
 

@@ -55,9 +55,16 @@ impl Keeper {
         check_size(size_bytes)?;
         let _claim = self.claims.claim(id);
         let old = self.standing(id)?;
-        let uses = self.all_uses(&old)?;
-        let used: Vec<_> = old.shares.iter().map(|(target, _)| (*target, uses.get(target).map_or(0, used_blocks))).collect();
-        let shares = resized(&used, size_bytes).map_err(|e| Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))?;
+        let shares = || {
+            let uses = self.all_uses(&old)?;
+            let used: Vec<_> = old.shares.iter().map(|(target, _)| (*target, uses.get(target).map_or(0, used_blocks))).collect();
+            resized(&used, size_bytes).map_err(|e| Error::new(e.kind(), format!("lot `{}`: {}", old.name, e.message())))
+        };
+        let shares = match shares() {
+            // What was removed of it may not be gone yet.
+            Err(_) if self.intents.finish_removals(Some(id), true)? => shares()?,
+            other => other?,
+        };
         let new = Lot { size_bytes, shares, ..old.clone() };
         // Smaller at the targets, then all in the row, then larger at the targets.
         let had = |target: TargetId| share_at(&old, target);

@@ -97,16 +97,22 @@ impl Keeper {
 
     /// The same; where there is no room, lots whose time is over make some.
     pub(super) fn keep_making_room(&self, lot: &Lot, target: TargetId, share_bytes: u64) -> Result<LotUse> {
-        match self.keep(lot, target, share_bytes) {
-            Err(error) if error.kind() == ErrorKind::NoSpace => {
-                let missing = self.grounds(lot, &[(target, share_bytes)]).ok();
-                let missing = missing.and_then(|grounds| grounds.first().map(|ground| ground.missing_bytes(self.namespace.now_ns())));
-                // As much as it takes, or what there is: the target says whether that was enough.
-                let _ = self.reclaim(target, missing.unwrap_or(share_bytes).max(1));
-                self.keep(lot, target, share_bytes)
+        let mut kept = self.keep(lot, target, share_bytes);
+        // Removals that were under way may not suffice: then lots are removed.
+        for _ in 0..2 {
+            if !kept.as_ref().is_err_and(|error| error.kind() == ErrorKind::NoSpace) {
+                break;
             }
-            other => other,
+            let missing = self.grounds(lot, &[(target, share_bytes)]).ok();
+            let missing = missing.and_then(|grounds| grounds.first().map(|ground| ground.missing_bytes(self.namespace.now_ns())));
+            // As much as it takes, or what there is: the target says whether that was enough.
+            let made = self.reclaim(target, missing.unwrap_or(share_bytes).max(1));
+            kept = self.keep(lot, target, share_bytes);
+            if !made.is_ok_and(|reports| reports.is_empty()) {
+                break;
+            }
         }
+        kept
     }
 
     /// Has a target forget its share.

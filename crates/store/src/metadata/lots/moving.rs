@@ -34,6 +34,20 @@ impl Keeper {
     /// # Errors
     /// [`ErrorKind::Quota`] when it is used up, or its time is over; [`ErrorKind::NoSpace`] when there is no room at the target.
     pub(super) fn move_here(&self, id: LotId, target: TargetId, bytes: u64) -> Result<LotReport> {
+        match self.move_now(id, target, bytes) {
+            // What was removed of it, and is not gone yet, is room here or elsewhere.
+            Err(refused) if is_full(&refused) && self.intents.finish_removals(Some(id), true)? => {
+                let lot = self.standing(id)?;
+                let uses = self.uses(&lot);
+                let here = uses.iter().find(|used| used.target == target && !used.expired);
+                let has_room = here.is_some_and(|used| used.share.share_bytes.saturating_sub(used_blocks(used)) >= bytes.max(1));
+                if has_room { Ok(self.report(lot, uses)) } else { self.move_now(id, target, bytes) }
+            }
+            other => other,
+        }
+    }
+
+    fn move_now(&self, id: LotId, target: TargetId, bytes: u64) -> Result<LotReport> {
         let _claim = self.claims.claim(id);
         let lot = self.standing(id)?;
         if !lot.shares.iter().any(|(of, _)| *of == target) {
@@ -129,6 +143,10 @@ impl Keeper {
         }
         Ok(row.clone())
     }
+}
+
+fn is_full(error: &Error) -> bool {
+    matches!(error.kind(), ErrorKind::Quota | ErrorKind::NoSpace)
 }
 
 /// The refusal of more than there is.

@@ -20,11 +20,17 @@ pub(super) fn in_turn(lots: impl IntoIterator<Item = Lot>, now_ns: i64) -> Vec<L
 }
 
 impl Keeper {
-    /// Frees so many bytes at a target, and answers when they are free; the lots that were removed for it.
+    /// Frees so many bytes at a target, and answers when they are free; the lots that were removed for it. None, where removals that were under
+    /// way have made room, which may be less.
     ///
     /// # Errors
     /// [`ErrorKind::NoSpace`] when there is not as much to free; what there is, is freed then. When the target does not answer.
     pub(super) fn reclaim(&self, target: TargetId, bytes: u64) -> Result<Vec<LotReport>> {
+        let deadline = Instant::now() + limits::LOT_RECLAIM;
+        // What was removed before goes first: it may suffice.
+        if self.intents.finish_removals(None, false)? {
+            return Ok(Vec::new());
+        }
         let server = self.server_of(target)?;
         let uses = self.servers.list_shares(&server).map_err(|e| e.at_server(&server.name))?;
         let used = |lot: &Lot| uses.iter().find(|used: &&LotUse| used.target == target && used.share.lot == lot.id);
@@ -33,9 +39,9 @@ impl Keeper {
         let mut over: Vec<(Lot, LotUse)> = over.into_iter().filter_map(|lot| Some((lot.clone(), used(&lot)?.clone()))).collect();
         // One that has nothing there is left alone: its end would free nothing.
         over.retain(|(_, used)| used.expired && used.used_bytes > 0);
-        if !over.is_empty() {
-            // Clients that had files open when the service went away say so first.
-            self.intents.wait_for_grace();
+        if !over.is_empty() && !self.intents.recovery().wait(deadline) {
+            let problem = "lots whose time is over stay until clients of an earlier start have said what they have open: try again";
+            return Err(Error::new(ErrorKind::NoSpace, problem));
         }
         for (lot, used) in over {
             if freed >= bytes {
@@ -49,8 +55,11 @@ impl Keeper {
             reports.push(report);
         }
         // (A server elsewhere may be away: what it has of them is not awaited longer than that.)
-        let done = self.intents.wait_done(&files, Instant::now() + limits::LOT_RECLAIM)?;
-        if freed >= bytes && done {
+        let done = self.intents.wait_done(files, deadline, limits::LOT_RECLAIM)?.is_empty();
+        if freed >= bytes && done && !reports.is_empty() {
+            return Ok(reports);
+        }
+        if reports.is_empty() && self.intents.finish_removals(None, true)? {
             return Ok(reports);
         }
         let problem = match done {

@@ -6,20 +6,22 @@
 //!
 //! A draft is *being written* as long as the connection of its maker lives, and *abandoned* since that ended. A client whose connection
 //! broke, or whose service was started again, says that it has the file open still, and it is being written again: those of an
-//! earlier start are waited for (the grace) before they count as abandoned.
+//! earlier start are waited for ([`Recovery`]) before they count as abandoned.
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
 use crate::metadata::database::{Table, Unwatched, View, Watch, read, write};
 use crate::metadata::inode::{Entry, Node, decode, encode, id_key};
 use crate::metadata::namespace::caller::Caller;
 use crate::metadata::namespace::draft_rows::{Row, each_row, row};
 use crate::metadata::namespace::tree::inode;
 use crate::metadata::namespace::{Namespace, Removed};
+use crate::metadata::recovery::Recovery;
 use crate::protocol::metadata::{DraftEntry, FileId, Place};
 use crate::sync::Mutex;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Drafts in one page.
 const PAGE: usize = 512;
@@ -41,10 +43,10 @@ pub(crate) struct Drafts {
 
 impl Drafts {
     /// Nobody is back yet.
-    pub(super) fn new(namespace: &Namespace, grace: Duration) -> Drafts {
+    pub(super) fn new(namespace: &Namespace, recovery: &Recovery) -> Drafts {
         Drafts {
             writing: Mutex::default(),
-            awaited_until: Instant::now() + grace,
+            awaited_until: recovery.ends_after(limits::DRAFT_RECOVERIES),
             started_ns: namespace.now_ns(),
             settled: AtomicBool::new(false),
             stopping: AtomicBool::new(false),

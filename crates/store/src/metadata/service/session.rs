@@ -50,6 +50,9 @@ impl Service for MetadataService {
     }
 
     fn stopping(&self) {
+        // Connections end now, and what is open on them is open still.
+        *self.idle.lock() = (self.intents.open_files() == 0 && self.recovery.is_over()).then(|| self.intents.openings());
+        self.recovery.stop();
         self.drafts.stop();
         self.locks.stop();
         self.witnesses.stop();

@@ -4,7 +4,6 @@ use super::clients::Clients;
 use super::drafts::Drafts;
 use super::openings::OpenCounts;
 use crate::error::{Error, Result};
-use crate::limits;
 use crate::metadata::background::intents::Intents;
 use crate::metadata::background::rounds;
 use crate::metadata::background::settler::Settler;
@@ -14,9 +13,11 @@ use crate::metadata::io_servers::IoServers;
 use crate::metadata::locks::keeper::Locks;
 use crate::metadata::lots::Lots;
 use crate::metadata::namespace::Namespace;
+use crate::metadata::recovery::{self, Recovery};
 use crate::metadata::witnesses::Witnesses;
 use crate::protocol::common::BootVerifier;
 use crate::protocol::metadata::Status;
+use crate::sync::Mutex;
 use crate::trust::Gate;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,8 +32,8 @@ pub(crate) struct MetadataOptions {
     pub node: String,
     /// Where its database is.
     pub directory: PathBuf,
-    /// How long clients of an earlier start have to say which files they have open.
-    pub grace: Duration,
+    /// How long clients of an earlier start have to say what they have open.
+    pub recovery: Duration,
     /// Identifies the start of the machine that it is on.
     pub boot_id: String,
     /// What is checked of those who come.
@@ -41,13 +42,13 @@ pub(crate) struct MetadataOptions {
 
 #[cfg(test)]
 impl MetadataOptions {
-    /// Without a grace, in this start of the machine.
+    /// Without a time for clients of before, in this start of the machine.
     pub(crate) fn of_a_test(boot_id: impl Into<String>) -> MetadataOptions {
         MetadataOptions {
             name: "metadata".into(),
             node: "n".into(),
             directory: "/tmp".into(),
-            grace: Duration::ZERO,
+            recovery: Duration::ZERO,
             boot_id: boot_id.into(),
             gate: Arc::new(Gate::of_nobody()),
         }
@@ -67,6 +68,9 @@ pub(crate) struct MetadataService {
     pub(super) drafts: Drafts,
     pub(super) clients: Clients,
     pub(super) open_counts: OpenCounts,
+    pub(super) recovery: Arc<Recovery>,
+    /// How often something had been opened when the service began to stop, if nothing was open then.
+    pub(super) idle: Mutex<Option<u64>>,
     pub(super) witnesses: Arc<Witnesses>,
     pub(super) verifier: BootVerifier,
     pub(super) options: MetadataOptions,
@@ -79,14 +83,15 @@ impl MetadataService {
     /// When no thread can be started, and the database's.
     pub(crate) fn new(namespace: Arc<Namespace>, servers: Arc<dyn IoServers>, options: MetadataOptions) -> Result<MetadataService> {
         namespace.boots.start(&**namespace.database(), &options.boot_id)?;
-        let intents = Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers), options.grace)?);
+        let recovery = Arc::new(Recovery::begin(recovery::length(&namespace, options.recovery)?));
+        let intents = Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&recovery))?);
         let lots = Lots::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&intents))?;
         let settler = Settler::start(Arc::clone(&namespace), Arc::clone(&servers))?;
         let witnesses = Arc::new(Witnesses::default());
         let credentials = Credentials::open(Arc::clone(namespace.database()), Arc::clone(&options.gate), Arc::clone(&witnesses))?;
         let rounds = rounds::Worker::start(Arc::clone(&namespace), Arc::clone(&servers), Arc::clone(&witnesses))?;
-        let locks = Locks::start(Arc::clone(namespace.database()), options.grace)?;
-        let drafts = Drafts::new(&namespace, options.grace.saturating_mul(limits::DRAFT_GRACES));
+        let locks = Locks::start(Arc::clone(namespace.database()), &Recovery::begin(options.recovery))?;
+        let drafts = Drafts::new(&namespace, &recovery);
         witnesses.is_quiet_until(namespace.database().synced());
         let (verifier, clients) = (BootVerifier::random(), Clients::of(&namespace)?);
         Ok(MetadataService {
@@ -101,6 +106,8 @@ impl MetadataService {
             drafts,
             clients,
             open_counts: OpenCounts::default(),
+            recovery,
+            idle: Mutex::default(),
             witnesses,
             verifier,
             options,
@@ -150,6 +157,9 @@ impl MetadataService {
     pub(crate) fn close(&self) -> Result<()> {
         self.rounds.end()?;
         self.namespace.boots.stop(&**self.namespace.database())?;
+        if *self.idle.lock() == Some(self.intents.openings()) {
+            recovery::is_idle(&self.namespace)?;
+        }
         Ok(self.namespace.database().close()?)
     }
 

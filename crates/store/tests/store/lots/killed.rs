@@ -62,7 +62,7 @@ fn act(client: &Client, worker: u64, series: &mut Series, answered: &Mutex<Answe
         }
         _ => {
             let target = TargetId(series.below(SERVERS as u64) as u32);
-            client.ask(LotOperation::Reclaim { target, bytes: series.below(2 * MIB) + 1 })?;
+            client.names.lots(&mut Tracer::off(), LotOperation::Reclaim { target, bytes: series.below(2 * MIB) + 1 })?;
         }
     }
     Ok(())

@@ -104,11 +104,38 @@ fn the_maker_of_a_draft_comes_back_after_a_restart_without_having_anything_to_as
     let expected = [("/f.partial".to_owned(), false), ("/gone.partial".to_owned(), true)];
     assert_eq!(drafts(&names), expected, "whose maker is not known to be gone is waited for");
     assert_eq!(names.remove_draft(&mut off(), id, Duration::ZERO).unwrap_err().kind(), ErrorKind::Busy);
-    eventually(|| {
-        maker.keep_alive(id);
-        names.status(&mut off()).unwrap().open_files == 1
-    });
+    eventually(|| names.status(&mut off()).unwrap().open_files == 1);
     assert_eq!(drafts(&names), expected);
     drop(maker);
     eventually(|| drafts(&names).iter().all(|(_, is_abandoned)| *is_abandoned));
+}
+
+#[test]
+fn a_client_that_asks_for_nothing_says_what_it_has_open_after_a_restart_and_reports_what_it_has_closed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = store_in(directory.path());
+    let (reader, names) = (connect(&store), connect(&store));
+    let made = |path: &str| names.make_file(&mut off(), &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default()).unwrap().id;
+    let id = made("/f");
+    made("/g");
+    let open = reader.open_by_id(&mut off(), id, false).unwrap();
+    MetadataClient::unlink(&names, &mut off(), &Place::at("/f")).unwrap();
+    store.stop().unwrap();
+    let store = store_in(directory.path());
+    let names = connect(&store);
+    let pending = || names.status(&mut off()).unwrap().pending_intents;
+    eventually(|| names.status(&mut off()).unwrap().open_files == 1);
+    assert_eq!(pending(), 1, "its bytes stay");
+    open.ended(thalweg_store::protocol::metadata::End::Read);
+    eventually(|| pending() == 0);
+    // Where nothing was open when the service was stopped, the next start has nobody to wait for.
+    drop(reader);
+    eventually(|| names.status(&mut off()).unwrap().open_files == 0);
+    store.stop().unwrap();
+    let store = store_in(directory.path());
+    let names = connect(&store);
+    let begun = std::time::Instant::now();
+    MetadataClient::unlink(&names, &mut off(), &Place::at("/g")).unwrap();
+    eventually(|| names.status(&mut off()).unwrap().pending_intents == 0);
+    assert!(begun.elapsed() < Duration::from_secs(6), "{:?}", begun.elapsed());
 }

@@ -175,9 +175,9 @@ fn orphans_outlive_a_restart_only_at_those_who_come_back_for_them() {
     stays.unlink(&mut off(), &Place::at("/kept")).unwrap();
     stays.unlink(&mut off(), &Place::at("/left")).unwrap();
     store.stop().unwrap();
+    // Nobody hears of its end.
     let left_id = left.id();
-    std::mem::forget(left);
-    drop(goes);
+    drop((left, goes));
     let _again = up(&options(directory.path())).unwrap();
     assert_eq!(stays.stat(&mut off(), &Place::of(kept.id())).unwrap().links, 0);
     assert_eq!(stays.status(&mut off()).unwrap().open_files, 1, "said again with the new connection");

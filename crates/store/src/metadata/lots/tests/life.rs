@@ -224,12 +224,119 @@ fn expired_lots_make_room_the_oldest_first_and_never_one_with_an_open_file() {
     world.check();
 }
 
+fn unlink(world: &World, path: &str) {
+    let alice = owner("alice");
+    world.namespace.called_by(&alice).unlink(&mut Unwatched, &Place::at(path), None).unwrap();
+}
+
+#[test]
+fn a_removal_under_way_is_waited_for_before_anything_is_refused_for_want_of_room() {
+    let store = Identity::store();
+    let full = || {
+        let world = World::new();
+        let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+        let file = world.file("/f", lot, GI);
+        (world, lot, file)
+    };
+    let more = |world: &World, lot| world.ask(&store, LotOperation::MoveHere { lot, target: TargetId(2), bytes: MI });
+    let reclaim = |world: &World| world.ask(&store, LotOperation::Reclaim { target: TargetId(1), bytes: MI });
+    let smaller = |world: &World| world.ask(&owner("alice"), LotOperation::Resize { name: "run".into(), size_bytes: GI });
+    let (world, lot, _) = full();
+    said(&more(&world, lot).unwrap_err(), ErrorKind::Quota, &["used up"]);
+    said(&reclaim(&world).unwrap_err(), ErrorKind::NoSpace, &["target 1"]);
+    assert!(smaller(&world).is_err());
+    // (Whose bytes go in the background: nobody has told the worker.)
+    unlink(&world, "/f");
+    more(&world, lot).unwrap();
+    assert_eq!(world.disks.lock().used(TargetId(2), Some(lot)), 0);
+    let (world, _, _) = full();
+    unlink(&world, "/f");
+    assert!(reclaim(&world).unwrap().is_empty(), "no lot had to go for it");
+    let (world, _, _) = full();
+    unlink(&world, "/f");
+    smaller(&world).unwrap();
+    // One that a client has open is waited for as long as that may have closed it without a word, and no longer.
+    let (world, lot, file) = full();
+    world.intents.opened(file);
+    unlink(&world, "/f");
+    said(&more(&world, lot).unwrap_err(), ErrorKind::Quota, &["used up"]);
+    std::thread::scope(|scope| {
+        let asks = scope.spawn(|| more(&world, lot));
+        world.intents.closed(file);
+        asks.join().unwrap().unwrap();
+    });
+    // A lot that needs all of a target gets what is being removed there, and what lots have there that are over.
+    let world = World::new();
+    let [over, other] = ["over", "other"].map(|name| world.create(name, CAPACITY * 2, HOUR_NS).unwrap().lot.id);
+    world.file("/over", over, CAPACITY / 2);
+    world.file("/other", other, CAPACITY / 2);
+    ["over", "other"]
+        .into_iter()
+        .for_each(|name| drop(world.ask(&owner("alice"), LotOperation::Renew { name: name.into(), for_ns: 0 }).unwrap()));
+    unlink(&world, "/other");
+    world.create("all", CAPACITY * 4, HOUR_NS).unwrap();
+    world.check();
+}
+
+#[test]
+fn after_a_start_nothing_is_decided_from_what_is_open_until_those_who_had_it_could_say_so() {
+    const HOUR: Duration = Duration::from_secs(3600);
+    let world = World::new();
+    let lot = world.create("run", 4 * GI, HOUR_NS).unwrap().lot.id;
+    let file = world.file("/f", lot, GI);
+    let [unlinked, forgotten] = ["/unlinked", "/forgotten"].map(|path| world.file(path, lot, 0));
+    ["/unlinked", "/forgotten"].into_iter().for_each(|path| {
+        world.intents.opened(if path == "/unlinked" { unlinked } else { forgotten });
+        unlink(&world, path);
+    });
+    world.ask(&owner("alice"), LotOperation::Renew { name: "run".into(), for_ns: 0 }).unwrap();
+    world.namespace.database().sync(&mut Unwatched).unwrap();
+    let world = world.killed_and_awaits(false, HOUR);
+    let there = |id| world.namespace.intent(id).unwrap().is_some();
+    world.intents.look();
+    std::thread::scope(|scope| {
+        let reclaims = scope.spawn(|| world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }));
+        let relayout = scope.spawn(|| {
+            let choice = LayoutChoice::default();
+            world.intents.relayout(&Identity::store(), file, (&choice, "n"), &mut Unwatched).map_err(|e| e.kind())
+        });
+        // It says so late, and is in time.
+        std::thread::sleep(Duration::from_millis(100));
+        assert!(!reclaims.is_finished() && !relayout.is_finished(), "they wait");
+        assert!(there(unlinked) && there(forgotten));
+        world.intents.opened(file);
+        assert!(world.intents.opened_orphan(unlinked));
+        world.intents.recovery().end();
+        assert_eq!(relayout.join().unwrap().unwrap_err(), ErrorKind::Busy);
+        // (What nobody has open any more may go for it.)
+        let _ = reclaims.join().unwrap();
+    });
+    let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
+    said(&refused, ErrorKind::NoSpace, &["target 1"]);
+    assert_eq!(world.namespace.stat(&Place::at("/f")).unwrap().id, file);
+    assert_eq!(world.disks.lock().used(TargetId(1), Some(lot)), GI);
+    assert!(there(unlinked) && !there(forgotten), "what nobody has open goes then");
+    assert!(!world.intents.opened_orphan(forgotten));
+    // Who stops decides nothing.
+    world.intents.closed(file);
+    let world = world.killed_and_awaits(false, HOUR);
+    std::thread::scope(|scope| {
+        let reclaims = scope.spawn(|| world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }));
+        world.intents.recovery().stop();
+        assert!(reclaims.join().unwrap().is_err());
+    });
+    assert!(world.namespace.stat(&Place::at("/f")).is_ok());
+}
+
 #[test]
 fn a_lot_that_only_the_services_clock_takes_for_over_stays_and_its_promise_moves() {
     let world = World::new();
     let lot = world.create("run", 4 * GI, 1).unwrap().lot.id;
     let file = world.file("/f", lot, 100 * MI);
+    let state = || world.ask(&owner("alice"), named("run")).unwrap().remove(0).lot.state;
+    assert_eq!(state(), LotState::Expired);
     world.disks.lock().nothing_is_over = true;
+    assert_eq!(state(), LotState::Active, "what is promised still is not shown as over");
     let refused = world.ask(&Identity::store(), LotOperation::Reclaim { target: TargetId(1), bytes: MI }).unwrap_err();
     assert_eq!(refused.kind(), ErrorKind::NoSpace, "{refused}");
     assert_eq!(world.namespace.stat(&Place::at("/f")).unwrap().id, file);

@@ -10,6 +10,7 @@ use crate::metadata::lots::Lots;
 use crate::metadata::lots::keeper::share_of;
 use crate::metadata::lots::terms::{rest_bytes, whole_bytes};
 use crate::metadata::namespace::Namespace;
+use crate::metadata::recovery::Recovery;
 use crate::protocol::io::{DatafileId, TargetSpace};
 use crate::protocol::lots::{Level, LotOperation, LotReport, LotShare, LotState, LotUse};
 use crate::protocol::metadata::*;
@@ -271,15 +272,16 @@ pub(crate) fn map() -> StoreMap {
 
 impl World {
     pub(crate) fn new() -> World {
-        World::over(Arc::new(InMemory::on_a_machine()), Arc::default())
+        World::over(Arc::new(InMemory::on_a_machine()), Arc::default(), Duration::ZERO)
     }
 
-    fn over(database: Arc<InMemory>, disks: Arc<Mutex<Disks>>) -> World {
+    fn over(database: Arc<InMemory>, disks: Arc<Mutex<Disks>>, recovery: Duration) -> World {
         let fuse = Arc::new(Fuse::endless());
         let servers = Arc::new(Servers { disks: Arc::clone(&disks), fuse: Arc::clone(&fuse) });
         let fused = Arc::new(Fused(Arc::clone(&database), Arc::clone(&fuse)));
         let namespace = Arc::new(Namespace::open(fused, map(), OWNER, &Seen::default()).unwrap());
-        let intents = Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers) as _, Duration::ZERO).unwrap());
+        let intents =
+            Arc::new(Intents::start(Arc::clone(&namespace), Arc::clone(&servers) as _, Arc::new(Recovery::begin(recovery))).unwrap());
         let lots = Some(Lots::start(Arc::clone(&namespace), servers, Arc::clone(&intents)).unwrap());
         let world = World { database, disks, fuse, namespace, intents, lots };
         world.lots().settled();
@@ -292,13 +294,18 @@ impl World {
 
     /// Everything is killed, with the power or without, and starts again.
     pub(crate) fn killed(self, power: bool) -> World {
+        self.killed_and_awaits(power, Duration::ZERO)
+    }
+
+    /// The same; clients have so long to say what they have open.
+    pub(crate) fn killed_and_awaits(self, power: bool, recovery: Duration) -> World {
         self.fuse.light(0);
         let (database, disks) = (Arc::clone(&self.database), Arc::clone(&self.disks));
         drop(self);
         if power {
             database.lose_all_unsynced();
         }
-        World::over(Arc::new(database.start_again()), disks)
+        World::over(Arc::new(database.start_again()), disks, recovery)
     }
 
     pub(crate) fn ask(&self, who: &Identity, operation: LotOperation) -> Result<Vec<LotReport>> {
