@@ -7,19 +7,17 @@
 //!
 //! *Rejected*: to look for anything with much entropy, which cuts hashes, names of objects and half of all paths.
 
+mod line;
 mod names;
-mod shell;
 #[cfg(test)]
 mod tests;
 mod text;
 
 use crate::{Event, Meta, ObjectKind};
-use names::{AT_LOGIN, Has, PROGRAMS, WITH_SLASH, is_secret};
+use line::Line;
+pub use names::MARK;
 use std::borrow::Cow;
 pub use text::cut as cut_text;
-
-/// Stands where something was cut.
-pub const MARK: &str = "[secret]";
 
 /// The attribute of a recording whose words were to be kept as they were given.
 pub const KEPT: &str = "command.kept";
@@ -44,117 +42,7 @@ pub fn cut_command(words: &[String]) -> Vec<String> {
 
 /// The same of a line as a shell reads it.
 pub fn cut_line(line: &str) -> String {
-    shell::cut(line)
-}
-
-/// A command's words, one after the other: what an option's value is depends on the words before it.
-#[derive(Default)]
-pub(super) struct Line {
-    /// Options whose value is a secret; each is looked for until it was found: what `sshpass` runs has its own.
-    options: Vec<(&'static str, Has)>,
-    with_slash: bool,
-    has_login: bool,
-    /// The next word is a secret, from this character on.
-    next: Option<Has>,
-    /// The next word is a shell's line.
-    script: bool,
-    words: usize,
-}
-
-impl Line {
-    pub(super) fn cut(&mut self, word: &str) -> String {
-        self.words += 1;
-        if let Some(has) = self.next.take()
-            && !(word.starts_with('-') && word.len() > 1)
-        {
-            return hidden(word, has);
-        }
-        if std::mem::take(&mut self.script) {
-            return cut_line(word);
-        }
-        self.note(word);
-        if let Some(cut) = self.of_program(word) {
-            return cut;
-        }
-        if let Some((name, value)) = word.split_once('=')
-            && is_name(name)
-            && is_secret(name)
-            && !value.is_empty()
-            && (word.starts_with('-') || !word.contains(char::is_whitespace))
-        {
-            // A query goes on behind its `&`.
-            return if word.starts_with('-') { format!("{name}={MARK}") } else { text::cut(word).into_owned() };
-        }
-        if word.starts_with('-') && is_name(word) && is_secret(word) && !word.starts_with("-pass-") {
-            self.next = Some(Has::Next);
-            return word.to_owned();
-        }
-        // As in `aws configure set aws_secret_access_key VALUE`.
-        if self.words > 2 && is_name(word) && word.contains('_') && is_secret(word) && !word.contains('/') {
-            self.next = Some(Has::Next);
-        }
-        if let Some(cut) = text::header(word) {
-            return cut;
-        }
-        if word.contains(char::is_whitespace) { cut_line(word) } else { text::cut(word).into_owned() }
-    }
-
-    /// What a word says of those that follow.
-    fn note(&mut self, word: &str) {
-        let base = word.rsplit('/').next().unwrap_or_default();
-        if let Some((_, options)) = PROGRAMS.iter().find(|(programs, _)| programs.contains(&base)) {
-            self.options.extend_from_slice(options);
-        }
-        self.with_slash |= WITH_SLASH.contains(&base);
-        self.has_login |= AT_LOGIN.contains(&base);
-        if word == "login" && self.has_login {
-            self.options.push(("-p", Has::Either));
-        }
-        let is_shell_flag = word.starts_with('-') && !word.starts_with("--") && word.ends_with('c') && word.len() <= 4;
-        self.script = is_shell_flag && word.chars().skip(1).all(|c| "ceilxu".contains(c));
-    }
-
-    fn of_program(&mut self, word: &str) -> Option<String> {
-        if self.with_slash
-            && let Some((user, rest)) = word.split_once('/')
-            && let Some((_, at)) = rest.split_once('@')
-            && !user.is_empty()
-        {
-            return Some(format!("{user}/{MARK}@{at}"));
-        }
-        for at in 0..self.options.len() {
-            let (option, has) = self.options[at];
-            if word == option {
-                if has != Has::Attached {
-                    self.options.remove(at);
-                    (self.next, self.script) = (Some(has), false);
-                    return Some(word.to_owned());
-                }
-                continue;
-            }
-            let Some(attached) = word.strip_prefix(option).filter(|_| has != Has::Next) else { continue };
-            let (equals, value) = attached.strip_prefix('=').map_or(("", attached), |value| ("=", value));
-            if !attached.starts_with('-') && (equals == "=" || !option.starts_with("--")) {
-                self.options.remove(at);
-                return Some(format!("{option}{equals}{}", hidden(value, has)));
-            }
-        }
-        None
-    }
-}
-
-/// A value that is a secret, or whose end is.
-fn hidden(value: &str, has: Has) -> String {
-    let Has::After(character) = has else { return MARK.to_owned() };
-    match value.split_once(character) {
-        Some((user, secret)) if !secret.is_empty() => format!("{user}{character}{MARK}"),
-        _ => value.to_owned(),
-    }
-}
-
-/// Whether a word, before its `=`, is a name.
-fn is_name(word: &str) -> bool {
-    !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
+    line::cut(line)
 }
 
 /// Cuts the names of an event.

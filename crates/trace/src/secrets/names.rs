@@ -1,6 +1,9 @@
 //! The tables: names that have a secret as their value, programs with options of one letter for it, and keys that are known by their shape.
 //! To add one is one line here, and one in the cases of `tests.rs`.
 
+/// Stands where something was cut.
+pub const MARK: &str = "[secret]";
+
 /// Endings of names (of options, variables, fields), in small letters and with `-` for `_`, whose value is a secret.
 const SECRET_ENDINGS: &[&str] = &[
     "password",

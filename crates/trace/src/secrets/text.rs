@@ -1,7 +1,6 @@
 //! Secrets in a text that is no command: addresses, queries, headers, connection strings, and keys that are known by their shape.
 
-use super::MARK;
-use super::names::{HEADERS, SHAPES, is_secret};
+use super::names::{HEADERS, MARK, SHAPES, is_secret};
 use std::borrow::Cow;
 use std::ops::Range;
 
