@@ -282,7 +282,8 @@ impl LockClient {
             Wait::No => None,
             Wait::Until(cancel) => Some(cancel),
         };
-        inner.own.lock(request, cancel)?;
+        let is_ended = || cancel.is_some_and(Cancel::is_fired);
+        inner.own.lock(request, cancel.is_some().then_some(&is_ended as &dyn Fn() -> bool))?;
         loop {
             let refused = match inner.ask(tracer, LockOperation::Test { request: *request }) {
                 Ok(LockReply::Held(None)) => return Ok(()),

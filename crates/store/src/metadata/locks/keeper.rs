@@ -377,7 +377,7 @@ mod tests {
     #[test]
     fn another_credential_neither_goes_on_as_a_client_nor_hears_what_it_is_granted_after_a_restart_either() {
         let database: Arc<dyn Database> = Arc::new(InMemory::default());
-        let locks = Locks::start(Arc::clone(&database), Duration::ZERO).unwrap();
+        let locks = Locks::start(Arc::clone(&database), &Recovery::begin(Duration::ZERO)).unwrap();
         let life = locks.hello(5, ANA, &mut Unwatched).unwrap();
         life.lock(&exclusive(), None).unwrap();
         assert_eq!(locks.hello(5, BOB, &mut Unwatched).err().unwrap().kind(), ErrorKind::Access);
@@ -385,7 +385,7 @@ mod tests {
         assert!(locks.hello(6, BOB, &mut Unwatched).unwrap().test(&exclusive()).is_some(), "the lock is held");
         locks.stop();
         drop(life);
-        let again = Locks::start(database, Duration::from_secs(60)).unwrap();
+        let again = Locks::start(database, &Recovery::begin(Duration::from_secs(60))).unwrap();
         assert_eq!(again.hello(5, BOB, &mut Unwatched).err().unwrap().kind(), ErrorKind::Access);
         let life = again.hello(5, ANA, &mut Unwatched).unwrap();
         assert_eq!(life.claim(&[exclusive()], true).unwrap(), []);
@@ -399,7 +399,7 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        let locks = Locks::start(database, Duration::from_secs(60)).unwrap();
+        let locks = Locks::start(database, &Recovery::begin(Duration::from_secs(60))).unwrap();
         let life = locks.hello(5, ANA, &mut Unwatched).unwrap();
         assert_eq!(life.claim(&[exclusive()], true).unwrap(), []);
     }

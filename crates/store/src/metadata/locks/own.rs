@@ -4,7 +4,6 @@
 //! waiting; if they were refused, the programs would not run. So they exclude each other on one mount, as everywhere, and a lock that a writer
 //! elsewhere holds is waited for; but no writer waits for a reader, who may read what is being changed.
 
-use super::client::Cancel;
 use super::table::{Outcome, Table, Ticket};
 use crate::error::{Error, ErrorKind, Result};
 use crate::limits;
@@ -39,24 +38,24 @@ impl State {
 }
 
 impl OwnLocks {
-    /// Asks for a lock; `cancel`: it is waited for, until that is fired.
+    /// Asks for a lock; `is_ended`: it is waited for, until that holds.
     ///
     /// # Errors
     /// As [`Table::lock`]; [`ErrorKind::Cancelled`].
-    pub(super) fn lock(&self, request: &LockRequest, cancel: Option<&Cancel>) -> Result<()> {
+    pub(super) fn lock(&self, request: &LockRequest, is_ended: Option<&dyn Fn() -> bool>) -> Result<()> {
         let (mut state, mut granted) = (self.state.lock(), Vec::new());
         state.next += 1;
         let number = state.next;
-        let outcome = state.table.lock(HERE, request, cancel.map(|_| number), Instant::now(), &mut granted);
+        let outcome = state.table.lock(HERE, request, is_ended.map(|_| number), Instant::now(), &mut granted);
         state.note(granted);
         self.changed.notify_all();
-        let (Some(cancel), Outcome::Queued) = (cancel, outcome?) else { return Ok(()) };
+        let (Some(is_ended), Outcome::Queued) = (is_ended, outcome?) else { return Ok(()) };
         loop {
             if state.granted.remove(&number) {
                 return Ok(());
             }
             let (now, mut granted) = (Instant::now(), Vec::new());
-            if cancel.is_fired() {
+            if is_ended() {
                 state.table.cancel(Ticket { client: HERE, number }, now, &mut granted);
                 state.note(granted);
                 self.changed.notify_all();
@@ -107,12 +106,13 @@ mod tests {
         locks.lock(&asks(2, LockKind::Shared), None).unwrap();
         assert_eq!(locks.lock(&asks(3, LockKind::Exclusive), None).unwrap_err().kind(), ErrorKind::WouldBlock);
         assert!(locks.test(&asks(3, LockKind::Exclusive)).is_some());
-        let cancel = Cancel::new();
+        let ended = std::sync::atomic::AtomicBool::new(false);
+        let is_ended = || ended.load(std::sync::atomic::Ordering::SeqCst);
         std::thread::scope(|scope| {
-            let waits = scope.spawn(|| locks.lock(&asks(3, LockKind::Exclusive), Some(&Cancel::new())));
-            let ended = scope.spawn(|| locks.lock(&asks(4, LockKind::Exclusive), Some(&cancel)));
-            cancel.fire();
-            assert_eq!(ended.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
+            let waits = scope.spawn(|| locks.lock(&asks(3, LockKind::Exclusive), Some(&|| false)));
+            let waiting = scope.spawn(|| locks.lock(&asks(4, LockKind::Exclusive), Some(&is_ended)));
+            ended.store(true, std::sync::atomic::Ordering::SeqCst);
+            assert_eq!(waiting.join().unwrap().unwrap_err().kind(), ErrorKind::Cancelled);
             for owner in [1, 2] {
                 locks.unlock(&asks(owner, LockKind::Shared).range).unwrap();
             }

@@ -17,6 +17,7 @@ mod again;
 mod clients;
 mod cursors;
 mod drafts;
+mod open_counts;
 mod openings;
 mod operations;
 #[cfg(test)]

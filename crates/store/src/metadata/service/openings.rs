@@ -1,4 +1,4 @@
-//! What one client has open, and how much all clients of one credential have.
+//! What one client has open.
 
 use super::MetadataService;
 use crate::error::{Error, ErrorKind, Result};
@@ -7,32 +7,13 @@ use crate::metadata::database::Unwatched;
 use crate::metadata::database::Watch;
 use crate::metadata::namespace::tree::shown_place;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
-use crate::sync::Mutex;
-use crate::trust::{CredentialId, Identity, Rights};
+use crate::trust::{Identity, Rights};
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 /// Files one connection may have open.
 const OPEN_FILES: usize = 1 << 16;
-
-/// How many files are open with each credential.
-#[derive(Default)]
-pub(super) struct OpenCounts(Mutex<HashMap<CredentialId, Weak<AtomicUsize>>>);
-
-impl OpenCounts {
-    /// The count of one credential, for as long as somebody has it.
-    fn of(&self, credential: CredentialId) -> Arc<AtomicUsize> {
-        let mut counts = self.0.lock();
-        if let Some(count) = counts.get(&credential).and_then(Weak::upgrade) {
-            return count;
-        }
-        counts.retain(|_, count| count.strong_count() > 0);
-        let count = Arc::default();
-        counts.insert(credential, Arc::downgrade(&count));
-        count
-    }
-}
 
 /// One client's open files. Dropped with the connection: who was writing then may have sent what has not arrived.
 pub(super) struct Openings {

@@ -2,7 +2,7 @@
 
 use super::clients::Clients;
 use super::drafts::Drafts;
-use super::openings::OpenCounts;
+use super::open_counts::OpenCounts;
 use crate::error::{Error, Result};
 use crate::metadata::background::intents::Intents;
 use crate::metadata::background::rounds;
