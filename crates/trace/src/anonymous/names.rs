@@ -135,7 +135,7 @@ impl Names {
             let end = &word[stem.len()..];
             return format!("{}{end}", self.part(stem));
         }
-        // Threads of a pool, and files of a set, are told to be of one kind by what stands before their numbers.
+        // Threads of a pool, and files of a set, are known to be of one kind by what stands before their numbers.
         let stem = word.trim_end_matches(|c: char| c.is_ascii_digit());
         if !stem.is_empty() && !stem.ends_with('.') && (1..=4).contains(&(word.len() - stem.len())) {
             return format!("{}{}", self.part(stem), &word[stem.len()..]);

@@ -1,6 +1,6 @@
 //! Secrets in the words of commands and in names, which are cut before they are recorded: recordings are made to be shared.
 //!
-//! What is cut is replaced by [`MARK`], so that the option it belongs to can still be read. What looks like a secret is told by three things, all
+//! What is cut is replaced by [`MARK`], so that the option it belongs to can still be read. What looks like a secret is known by three things, all
 //! in one table ([`names`]): the *name* before it (`--password=X`, `PGPASSWORD=X`, `token=X`, `Authorization: X`), the *program* whose option it is
 //! (`mysql -pX`, and not `mkdir -p X`), and its *shape* (keys of providers, `user:X@` in an address). A word with spaces in it is a line of a shell,
 //! and is taken apart as one.
