@@ -138,6 +138,8 @@ fn a_place_that_may_not_be_read_is_passed_over_for_the_others_and_named_where_th
     let number = Credential::read(&copy).unwrap().store;
     fs::rename(&copy, theirs.join(format!("thalweg/{number:016x}.credential"))).unwrap();
     let description = store.directory.path().join("store.toml");
+    // Who runs the store lets others read it.
+    fs::set_permissions(&description, Permissions::from_mode(0o644)).unwrap();
     let ls = |state: &Path| -> Said {
         let mut command = thalweg(["ls", "--store", text(&description), "thal:/"]);
         command.env_clear().env("XDG_STATE_HOME", state).uid(SOMEBODY).gid(SOMEBODY).current_dir("/");

@@ -9,8 +9,8 @@ use crate::metadata::namespace::tree::shown_place;
 use crate::protocol::metadata::{Attributes, Closed, End, FileId, Place};
 use crate::trust::{Identity, Rights};
 use std::collections::{HashMap, HashSet};
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Files one connection may have open.
 const OPEN_FILES: usize = 1 << 16;
