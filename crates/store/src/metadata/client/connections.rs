@@ -57,7 +57,7 @@ pub(super) struct Calls {
     /// By which the service knows requests that are sent again.
     client: u64,
     /// The thread that sees to it that the service knows what is open.
-    pub(super) keeping: Keeping,
+    keeping: Keeping,
 }
 
 /// A file that is open on a connection.
@@ -178,7 +178,7 @@ impl Inner {
 
     /// Something is open from now on.
     pub(super) fn keep(&self) {
-        self.keeping.begin(&self.calls);
+        self.keeping.begin(&self.calls, |calls| &calls.keeping, Calls::keep_alive);
     }
 }
 

@@ -5,7 +5,6 @@
 //! taken it for closed by then ([`limits::RECOVERY`]). One thread for a client sleeps nearly all of the time; to be woken by
 //! the end of a connection instead would take one for each connection, or a second way to wait for all that is sent on them.
 
-use super::connections::Calls;
 use crate::limits;
 use crate::sync::{Condvar, Mutex};
 use std::sync::Arc;
@@ -27,16 +26,17 @@ enum State {
 }
 
 impl Keeping {
-    /// Begins, unless it runs already. Where no thread can be started, the next that opens something tries again.
-    pub(super) fn begin(&self, calls: &Arc<Calls>) {
+    /// Begins to call `keep` once in a while for what `keeping` is a part of, unless that goes on already. Where no thread can be started, the next that
+    /// opens something tries again.
+    pub(super) fn begin<T: Send + Sync + 'static>(&self, of: &Arc<T>, keeping: fn(&T) -> &Keeping, keep: fn(&T)) {
         let mut state = self.state.lock();
         if *state != State::Idle {
             return;
         }
-        let theirs = Arc::clone(calls);
+        let theirs = Arc::clone(of);
         let run = move || {
-            while theirs.keeping.waits() {
-                theirs.keep_alive();
+            while keeping(&theirs).waits() {
+                keep(&theirs);
             }
         };
         if std::thread::Builder::new().name("metadata client".into()).spawn(run).is_ok() {
