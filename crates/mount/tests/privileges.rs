@@ -31,7 +31,7 @@ fn filled(m: &Mounted) {
     }
 }
 
-/// What a program in a mount is told its user is, when nobody runs it.
+/// The effective user of a copy of `id` when user 65534 runs it.
 fn effective_user(program: &Path) -> u32 {
     let run = Command::new(program).arg("-u").uid(NOBODY).gid(NOBODY).output().unwrap();
     String::from_utf8(run.stdout).unwrap().trim().parse().unwrap()

@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use thalweg_layout::Layout;
 
-/// Every file system of a target has room for so many bytes in a file.
+/// A file of this size fits on every file system that a target can be on.
 const SURE_BYTES: u64 = 1 << 40;
 /// How far below a power of two a bound may lie.
 const BELOW_BYTES: u64 = 64 << 10;

@@ -20,6 +20,7 @@ use super::identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights};
 use super::secret::Secret;
 use crate::durable;
 use crate::error::{Error, ErrorKind, Result};
+use crate::private;
 use crate::protocol::names::is_label;
 use crate::random;
 use serde::{Deserialize, Serialize};
@@ -231,7 +232,7 @@ impl Credential {
             hex::to_hex(&random::bytes::<8>())
         ));
         let written = || -> std::io::Result<()> {
-            let mut file = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&draft)?;
+            let mut file = private::files().write(true).create_new(true).open(&draft)?;
             file.write_all(text.as_bytes()).and_then(|()| publish(&file, &draft)).inspect_err(|_| drop(std::fs::remove_file(&draft)))
         };
         written().map_err(|e| Error::system(format!("credential {}", path.display()), e))

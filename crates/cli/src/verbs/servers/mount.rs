@@ -35,10 +35,10 @@ pub(crate) struct Arguments {
     /// Let other users use it, as far as modes allow (always so for root's mounts)
     #[arg(long)]
     allow_other: bool,
-    /// Honour set-user and set-group bits and capabilities of the store's files on this machine. For root; otherwise nobody's are
+    /// Honour set-user and set-group bits and capabilities of the store's files on this machine (root only; otherwise they are ignored)
     #[arg(long)]
     allow_suid: bool,
-    /// Honour the store's device nodes on this machine. For root; otherwise none can be opened
+    /// Honour the store's device nodes on this machine (root only; otherwise none can be opened)
     #[arg(long)]
     allow_dev: bool,
     /// Report the space of files as if they had no holes, where the metadata service knows their sizes: listings then ask no I/O server

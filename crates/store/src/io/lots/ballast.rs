@@ -6,6 +6,7 @@
 
 use crate::error::{Error, Result};
 use crate::limits;
+use crate::private;
 use crate::sync::Mutex;
 use std::fs::File;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -97,8 +98,7 @@ impl Ballast {
         let open = match &mut *file {
             Some(open) => open,
             empty => {
-                let made =
-                    File::options().write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&self.path);
+                let made = private::files().write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW).open(&self.path);
                 empty.insert(made.map_err(failed)?)
             }
         };
