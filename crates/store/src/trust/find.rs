@@ -97,8 +97,12 @@ impl Credentials {
         };
         let mut looked_for = Vec::new();
         for place in &places {
-            if is_left_behind(place) {
+            let is_left = is_left_behind(place);
+            if is_left {
                 place.parent().into_iter().for_each(remove_left_behind);
+            }
+            // (One that was just being published when it was probed is still there.)
+            if is_left && !place.exists() {
                 looked_for.push(format!("{}, which a store that was killed had left there: removed", place.display()));
                 continue;
             }
@@ -156,7 +160,7 @@ fn directory_of(variable: &str) -> Option<PathBuf> {
 
 /// A store's own credential among those of the user who runs it; taken away again when this is dropped.
 ///
-/// The file is locked as long as it is held, so that one that a killed process left behind is known: on the machine that it says it is of, no process has it
+/// The file is locked as long as it is held, so that one that a killed process left behind is known: on the machine that it names, no process has it
 /// locked. (Rejected: the process's number, which another may have by now, and which means nothing in another container.)
 #[derive(Debug)]
 pub struct Published {
@@ -165,7 +169,7 @@ pub struct Published {
     _locked: File,
 }
 
-/// In front of what a published file says of its machine: its name, and which start of it.
+/// In front of the name of a published file's machine.
 const PUBLISHED: &str = "Published by a running store on ";
 
 impl Published {
@@ -191,10 +195,10 @@ impl Published {
     /// Writes the file, and locks it before anybody can look whether it is.
     fn write(credential: &Credential, directory: &Path, path: &Path) -> Result<File> {
         let _directory = lock_directory(directory)?;
-        credential.write_with(&format!("{PUBLISHED}{}, {}", machine::host_name(), machine::boot_id()), path)?;
+        credential.write_with(&format!("{PUBLISHED}{}", machine::host_name()), path)?;
         let file = File::open(path).map_err(|e| Error::system(path.display(), e))?;
-        // Where a file system has no locks, the file is never taken for one that was left behind.
-        let _ = flock(&file, FlockOperation::NonBlockingLockShared);
+        // Who probes a file has it locked for a moment. Where a file system has no locks, no file is taken for one that was left behind.
+        let _ = flock(&file, FlockOperation::LockShared);
         Ok(file)
     }
 }
@@ -215,16 +219,13 @@ fn lock_directory(directory: &Path) -> Result<File> {
     Ok(opened)
 }
 
-/// Whether a file is one that a killed process published on this machine. Of another machine's, as in a home directory that several have, nothing is known.
+/// Whether a file is one that a killed process published on this machine: nobody has it locked. Of another machine's, as in a home directory that several
+/// have, nothing is known.
 fn is_left_behind(path: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(path) else { return false };
-    let first = text.lines().next().and_then(|line| line.strip_prefix("# ")?.strip_prefix(PUBLISHED)?.rsplit_once(", "));
-    let Some((host, boot)) = first else { return false };
-    if host != machine::host_name() {
-        return false;
-    }
-    let is_locked = || File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err());
-    boot != machine::boot_id() || !is_locked()
+    let host = text.lines().next().and_then(|line| line.strip_prefix("# ")?.strip_prefix(PUBLISHED));
+    let is_free = || File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok());
+    host.is_some_and(|host| host == machine::host_name()) && is_free()
 }
 
 /// Takes away what stores that were killed left in a user's directory.
@@ -264,12 +265,12 @@ mod tests {
         let locked = Published::write(&credential, directory.path(), &held).unwrap();
         drop(Published::write(&credential, directory.path(), &left).unwrap());
         credential.write(&plain).unwrap();
-        credential.write_with(&format!("{PUBLISHED}another-host, {}", machine::boot_id()), &elsewhere).unwrap();
+        credential.write_with(&format!("{PUBLISHED}another-host"), &elsewhere).unwrap();
         assert_eq!([&held, &left, &plain, &elsewhere].map(|path| is_left_behind(path)), [false, true, false, false]);
         remove_left_behind(directory.path());
         assert_eq!([&held, &left, &plain, &elsewhere].map(|path| path.exists()), [true, false, true, true]);
         drop(locked);
-        credential.write_with(&format!("{PUBLISHED}{}, an-earlier-start", machine::host_name()), &elsewhere).unwrap();
+        credential.write_with(&format!("{PUBLISHED}{}", machine::host_name()), &elsewhere).unwrap();
         remove_left_behind(directory.path());
         assert_eq!([&held, &elsewhere].map(|path| path.exists()), [false, false]);
         assert_eq!(*Credentials::file(&plain).for_store(0xabc).unwrap(), credential);
