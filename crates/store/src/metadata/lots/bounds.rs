@@ -1,6 +1,6 @@
 //! How much an owner may have reserved, and for how long: what the credential says, and where it says nothing, so much that others find room.
 //!
-//! An owner's lots that last count together, at all targets, whoever made them. With bounds in the credential that is all. Without, they may
+//! An owner's lots that last count together, at all targets, also those that the store made for the owner. With bounds in the credential that is all. Without, they may
 //! come to a half of the store; and no lot is made that leaves less than a quarter of it to those who have none. The store's own credential is not bound.
 
 use super::keeper::Keeper;
