@@ -21,6 +21,12 @@ impl Input {
         Input { from, buffer: vec![0; READ_BYTES * 2], start: 0, end: 0, position: 0 }
     }
 
+    /// All that is left of it, as a stream.
+    pub(crate) fn into_reader(self) -> Box<dyn Read + Send> {
+        let there = self.buffer[self.start..self.end].to_vec();
+        Box::new(io::Cursor::new(there).chain(self.from))
+    }
+
     /// Where in the file the window begins.
     pub(crate) fn position(&self) -> u64 {
         self.position

@@ -1,14 +1,16 @@
 //! Packets out of a capture file: pcap (micro- and nanoseconds, both byte orders) and pcapng (sections, several
-//! interfaces, any resolution, unknown blocks).
+//! interfaces, any resolution, unknown blocks), either of them also packed by gzip or zstd.
 //!
 //! A file that ends in the middle of a packet, or goes wrong somewhere, gives what stands before; the problem is kept
 //! as a sentence. Only a file that is no capture at all is an error.
 
 mod input;
+mod packed;
 mod packet;
 mod pcapng;
 
 use input::Input;
+use packed::{Ended, Packing, unpacked};
 use packet::{Found, MOST_PACKET_BYTES, Next, Order, cut_short, instant};
 use pcapng::Sections;
 use std::io;
@@ -41,6 +43,8 @@ pub(crate) struct Packets {
     first: Option<Found>,
     /// Why it ended before its end.
     pub problem: Option<String>,
+    /// Why it could not be unpacked to its end.
+    unpacking: Option<Ended>,
     ended: bool,
 }
 
@@ -60,8 +64,19 @@ impl Packets {
     /// Reads the head of the file.
     pub(crate) fn open(from: Box<dyn io::Read + Send>) -> Result<Packets, NotACapture> {
         let mut input = Input::new(from);
+        let Some(packing) = Packing::of(input.peek(4)?) else { return Packets::unpacked(input, None) };
+        let (from, ended) = unpacked(packing, input.into_reader())?;
+        let mut input = Input::new(from);
+        if Packing::of(input.peek(4)?).is_some() {
+            return Err(NotACapture::Problem("is compressed twice; unpack it once first (gunzip, zstd -d)".to_owned()));
+        }
+        Packets::unpacked(input, Some(ended))
+    }
+
+    fn unpacked(mut input: Input, unpacking: Option<Ended>) -> Result<Packets, NotACapture> {
         let head = input.peek(24)?.to_vec();
-        let problem = |text: &str| Err(NotACapture::Problem(text.to_owned()));
+        let why = unpacking.as_ref().and_then(|ended| ended.lock().clone());
+        let problem = |text: &str| Err(NotACapture::Problem(why.clone().unwrap_or_else(|| text.to_owned())));
         if head.is_empty() {
             return problem("is empty; expected a capture (pcap or pcapng)");
         }
@@ -75,18 +90,10 @@ impl Packets {
             0xa1b2_3c4d => (true, true),
             0x4d3c_b2a1 => (false, true),
             0x0a0d_0d0a => {
-                return Ok(Packets {
-                    input,
-                    format: Format::Pcapng(Sections::default()),
-                    pending: 0,
-                    first: None,
-                    problem: None,
-                    ended: false,
-                });
+                let format = Format::Pcapng(Sections::default());
+                return Ok(Packets { input, format, pending: 0, first: None, problem: None, unpacking, ended: false });
             }
-            0x1f8b_0000..=0x1f8b_ffff => return problem("is compressed (gzip); unpack it first: gunzip -c FILE | thalweg rpcstat -"),
-            0x28b5_2ffd => return problem("is compressed (zstd); unpack it first: zstdcat FILE | thalweg rpcstat -"),
-            _ => return problem("is no capture: it begins neither like pcap nor like pcapng"),
+            _ => return problem("is no capture: it begins neither like pcap nor like pcapng (a recording is a directory, NAME.thw)"),
         };
         if head.len() < 24 {
             return problem("ends within the head of a pcap file");
@@ -95,7 +102,8 @@ impl Packets {
         // The upper bits say how long the frame check sequence is; the rest is the link type.
         let link = order.u32(&head, 20) & 0x0fff_ffff;
         input.consume(24);
-        Ok(Packets { input, format: Format::Pcap { order, nanoseconds, link }, pending: 0, first: None, problem: None, ended: false })
+        let format = Format::Pcap { order, nanoseconds, link };
+        Ok(Packets { input, format, pending: 0, first: None, problem: None, unpacking, ended: false })
     }
 
     /// Where in the file one is.
@@ -143,7 +151,7 @@ impl Packets {
             Next::Packet(found) => Ok(Some(found)),
             Next::End(problem) => {
                 self.ended = true;
-                self.problem = problem;
+                self.problem = self.unpacking.as_ref().and_then(|ended| ended.lock().clone()).or(problem);
                 Ok(None)
             }
         }
