@@ -36,7 +36,8 @@ RuleId = Literal[
     "accept.other-work", "accept.dropped", "connect.lost", "connect.accept-queue", "connect.round-trip", "tcp.timeout", "tcp.retransmit",
     "tcp.sndbuf", "tcp.rwnd", "tcp.recovering", "tcp.cwnd", "tcp.queue", "tcp.latency", "tcp.bandwidth", "transit", "far-end.tcp",
     "far-end.round-trip", "far-end", "not-the-network", "each-other", "metadata.rpc", "metadata.samples", "nothing-left", "packets.moving",
-    "packets.window", "packets.loss", "packets.server", "packets.client"
+    "packets.window", "packets.loss", "packets.server", "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss",
+    "turns.window", "packets.unanswered", "packets.client"
 ]
 
 # What a charge rests on.
@@ -110,6 +111,8 @@ class Explanation:
     """What each thread did, busiest first; at most 256."""
     round_trips: RoundTrips | None = None
     """What was asked and waited for, in a run that is about answers and not about data (a walk of a directory, say)."""
+    connections: Connections | None = None
+    """What TCP shows of connections that carry no RPC known here, in a recording of packets."""
     what_if: list[WhatIf]
     """What a change would give, best first; at most 5. Empty when the model does not hold."""
     advice: list[Advice] = field(default_factory=list)
@@ -662,3 +665,83 @@ class Model:
     """|replayed − observed| / observed."""
     reason: str | None = None
     """Why there is no prediction, when there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connections:
+    """Connections that carry no RPC known here, as far as TCP shows."""
+
+    count: int
+    """How many."""
+    failed: int
+    """Connections that were asked for and did not come about: refused, or unanswered."""
+    sent_bytes: int
+    """Bytes from clients, each counted once however often it was sent."""
+    received_bytes: int
+    """Bytes to clients."""
+    round_trips: int
+    """How often a client spoke and then its server: requests and their answers, where a protocol has such."""
+    answer_median_s: float | None = None
+    """From the client's last byte to the server's first, seen where the packets were captured: the median."""
+    answer_max_s: float | None = None
+    """... the longest."""
+    tcp_retransmissions: int
+    """Segments sent again."""
+    tcp_timeouts: int
+    """Times that a sender's TCP waited for its timer."""
+    zero_windows: int
+    """Times that a receiver closed its window."""
+    listed: list[Conversation]
+    """Each by itself, most bytes first; at most 64."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conversation:
+    """One connection."""
+
+    name: str
+    """`CLIENT:PORT > SERVER:PORT`."""
+    protocol: str | None = None
+    """What it carries, as its first bytes or its server's port say."""
+    protocol_from: str | None = None
+    """`content` or `port`: what says so."""
+    start_s: float
+    """When it began."""
+    end_s: float
+    """When its last byte passed."""
+    sent_bytes: int
+    """Bytes from the client."""
+    received_bytes: int
+    """Bytes to the client."""
+    handshake_s: float | None = None
+    """From SYN to SYN and ACK; absent where the connection's beginning was not captured."""
+    failed: bool
+    """Whether it did not come about."""
+    round_trips: int
+    """How often the client spoke and then the server."""
+    answer_median_s: float | None = None
+    """From the client's last byte to the server's first: the median."""
+    answer_max_s: float | None = None
+    """... the longest."""
+    server_s: float
+    """Time in which this connection waited for its server, beyond the round trip."""
+    client_s: float
+    """Time in which it waited for its client, beyond the round trip."""
+    round_trip_s: float
+    """Time in which it waited for messages and acknowledgements on their way."""
+    loss_s: float
+    """Time in which it waited for TCP to send again."""
+    window_s: float
+    """Time in which a sender waited for a window to open."""
+    sent_again: int
+    """Segments that the client sent again."""
+    received_again: int
+    """Segments that the server sent again."""
+    server_zero_windows: int
+    """Times that the server closed its window, so that the client had to wait."""
+    client_zero_windows: int
+    """Times that the client closed its window."""
+    server_window_bytes: int | None = None
+    """The least window that the server offered; absent where the window's scale was not captured."""
+    client_window_bytes: int | None = None
+    """The least window that the client offered."""

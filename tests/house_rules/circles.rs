@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 const ALLOWED: &str = "tests/house_rules/circles.txt";
 
 /// Files in the circles of that list. Lower it with the list.
-const MOST_FILES: usize = 33;
+const MOST_FILES: usize = 31;
 
 /// A module's path within its crate, from the root.
 type ModulePath = Vec<String>;

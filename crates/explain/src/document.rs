@@ -81,6 +81,9 @@ pub struct Explanation {
     /// What was asked and waited for, in a run that is about answers and not about data (a walk of a directory, say).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub round_trips: Option<RoundTrips>,
+    /// What TCP shows of connections that carry no RPC known here, in a recording of packets.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub connections: Option<crate::connections::document::Connections>,
     /// What a change would give, best first; at most [`MAX_WHAT_IFS`]. Empty when the model does not hold.
     pub what_if: Vec<WhatIf>,
     /// What else is known to help against what was charged, without a prediction of how much: at most [`MAX_ADVICE`].

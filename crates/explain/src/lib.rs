@@ -14,9 +14,11 @@
 mod assemble;
 mod cause;
 mod condition;
+pub mod connections;
 pub mod diff;
 pub mod document;
 mod error;
+mod interval;
 mod limits;
 mod observe;
 mod path;
@@ -25,6 +27,7 @@ mod replay;
 
 pub mod rpcstat;
 pub mod rule;
+pub mod runs;
 mod title;
 mod waits;
 
@@ -36,6 +39,7 @@ pub use error::ExplainError;
 pub use title::title;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
+use interval::interval;
 use observe::{feed, holes, index, lives, observation, on_wire, roles, tables, wire};
 use thalweg_trace::Source;
 
@@ -62,6 +66,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
         let problem =
             "the recording is a profile and holds no waits: `thalweg profile RECORDING` shows it; `thalweg record --profile` records both";
         return Err(ExplainError::Nothing(problem.to_owned()));
+    }
+    if let Some(run) = runs::longest(source) {
+        return explain(&run.within(source)?, options);
     }
     let mut tables = tables::Tables::of(source);
     if tables.main == index::NONE {
@@ -100,22 +107,6 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     explanation.summary.tuning = assemble::tuning::story(source)?;
     Ok(explanation)
-}
-
-/// The interval to explain: the command's, or of what there is.
-fn interval(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
-    let meta = source.meta();
-    let start = meta.start.ns();
-    let end = match meta.end {
-        Some(end) => end.ns(),
-        // Never finished: up to the last span.
-        None => source.spans_backward().next().transpose()?.and_then(|b| b.end_ns.first().copied()).unwrap_or(start),
-    };
-    if end <= start {
-        let problem = "the recording covers no time, so there is nothing to explain: it was cut short, or its command never ran";
-        return Err(ExplainError::Nothing(problem.to_owned()));
-    }
-    Ok((start, end))
 }
 
 fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {
@@ -168,6 +159,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         throughput: parts.throughput(),
         tracks: parts.tracks(),
         round_trips,
+        connections: None,
         what_if: prediction.what_if,
         advice,
         model: prediction.model,

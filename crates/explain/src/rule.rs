@@ -115,6 +115,13 @@ rules! {
     PacketsWindow = "packets.window", "the same, and the window offered was in flight", "the packets' windows";
     PacketsLoss = "packets.loss", "segments were sent again, or a message paused for that", "the packets' sequence numbers";
     PacketsServer = "packets.server", "nothing was on its way, and calls were pending", "calls without replies";
+    TurnsMoving = "turns.moving", "bytes of a connection without RPCs were on their way", "the packets";
+    TurnsServer = "turns.server", "nothing was on its way on any connection, and a server spoke next", "who spoke when";
+    TurnsClient = "turns.client", "nothing was on its way on any connection, and a client spoke next, or nobody", "who spoke when";
+    TurnsRoundTrip = "turns.round-trip", "the same, for a round trip's time; or a sender went on when its acknowledgements came", "handshakes and acknowledgements";
+    TurnsLoss = "turns.loss", "the same, and it ended with segments sent again", "the packets' sequence numbers";
+    TurnsWindow = "turns.window", "the same, and the window offered was closed or in flight", "the packets' windows";
+    PacketsUnanswered = "packets.unanswered", "nothing was on its way, and only calls in datagrams were pending that nobody ever answered", "calls without replies";
     PacketsClient = "packets.client", "nothing was on its way, and the client was to call next", "calls and replies";
 }
 

@@ -18,6 +18,7 @@ mod predicted;
 mod profile;
 mod repeated;
 mod rpcstat;
+mod runs;
 mod short;
 mod style;
 pub mod sweep;
@@ -33,8 +34,9 @@ pub use picture::{PictureOptions, svg};
 pub use predicted::{Prediction, predicted_against_achieved};
 pub use profile::{MAX_COLUMNS, ProfileColumn, profile, profile_page};
 pub use rpcstat::{
-    live_heads, live_line, rpcstat, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture, rpcstat_short,
-    rpcstat_to_draw,
+    live_heads, live_line, rpcstat, rpcstat_about, rpcstat_page, rpcstat_pair, rpcstat_pair_page, rpcstat_pair_picture, rpcstat_picture,
+    rpcstat_short, rpcstat_to_draw,
 };
+pub use runs::{RunSummary, runs};
 pub use short::{MAX_LINES, short};
 pub use text::text;

@@ -10,6 +10,7 @@ mod file_counts;
 mod gaps;
 pub(crate) mod hottest;
 pub(crate) mod notes;
+pub(crate) mod of_packets;
 pub(crate) mod parts;
 pub(crate) mod phase;
 pub(crate) mod round_trips;

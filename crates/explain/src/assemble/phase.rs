@@ -67,6 +67,7 @@ pub(crate) fn explanation(
         throughput: None,
         tracks: Vec::new(),
         round_trips: None,
+        connections: None,
         what_if: Vec::new(),
         advice: Vec::new(),
         repeated: None,

@@ -72,6 +72,12 @@ pub(crate) const FEWEST_ENTRIES: u64 = 8;
 /// What nearly all calls take. Instead: the client's own limit.
 pub(crate) const NEARLY_ALL_CALLS: f64 = 0.9;
 
+// ../runs.rs
+
+/// A silence shorter than this is within a run. An NFS client drops a connection that is idle for 5 min, and connects again within 5 min to a server
+/// that was away. Instead: when the captures began and ended.
+pub(crate) const RUN_SILENCE_NS: i64 = 600_000_000_000;
+
 // over_time.rs
 
 /// Bound: bins of what the analysis needs; a whole number of them is one of the document's.

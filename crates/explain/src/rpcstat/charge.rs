@@ -7,11 +7,12 @@
 
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
-use crate::ExplainError;
+use crate::assemble::of_packets::{channels, throughput};
 use crate::assemble::summary;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
 use crate::document::*;
+use crate::error::ExplainError;
 use crate::limits::rpcstat as limits;
 use crate::observe::curve::phases;
 use crate::rule::{Applied, RuleId};
@@ -26,15 +27,16 @@ enum Part {
     Loss,
     Window,
     Moving,
+    Unanswered,
 }
 
-const PARTS: [Part; 5] = [Part::Server, Part::Client, Part::Loss, Part::Window, Part::Moving];
+const PARTS: [Part; 6] = [Part::Server, Part::Client, Part::Loss, Part::Window, Part::Moving, Part::Unanswered];
 
 impl Part {
     fn cause(self) -> Cause {
         match self {
             Part::Server => Cause::ServerUnknown,
-            Part::Client => Cause::Unknown,
+            Part::Client | Part::Unanswered => Cause::Unknown,
             Part::Loss => Cause::NetworkLoss,
             Part::Window => Cause::NetworkRwnd,
             Part::Moving => Cause::NetworkBandwidth,
@@ -48,6 +50,7 @@ impl Part {
             Part::Loss => RuleId::PacketsLoss,
             Part::Window => RuleId::PacketsWindow,
             Part::Moving => RuleId::PacketsMoving,
+            Part::Unanswered => RuleId::PacketsUnanswered,
         }
     }
 }
@@ -58,10 +61,14 @@ pub(crate) fn explanation(source: &dyn Source, why: bool) -> Result<Option<Expla
         return Ok(None);
     }
     match read(source) {
+        Ok((document, _)) if !document.has_length() => {
+            Err(ExplainError::Nothing(format!("{} All of it is at one instant: there is no time to charge", document.sentence)))
+        }
         Ok((document, times)) => Ok(Some(explained(source, &document, &times, why))),
-        Err(ExplainError::Nothing(_)) => Err(ExplainError::Nothing(
-            "the recording holds connections without RPCs, and no threads: there is nobody to charge time to; record a command".to_owned(),
-        )),
+        Err(ExplainError::Nothing(problem)) => match crate::connections::explanation(source, why)? {
+            Some(explanation) => Ok(Some(explanation)),
+            None => Err(ExplainError::Nothing(problem)),
+        },
         Err(error) => Err(error),
     }
 }
@@ -83,7 +90,14 @@ fn bins(times: &Times) -> Vec<[f64; PARTS.len()]> {
             _ => (0.0, 0.0, moving),
         };
         let whose = &times.whose;
-        let all = [whose.server.bins[index], whose.client.bins[index], whose.network.bins[index] + loss, window, rest];
+        let all = [
+            whose.server.bins[index],
+            whose.client.bins[index],
+            whose.network.bins[index] + loss,
+            window,
+            rest,
+            whose.unanswered.bins[index],
+        ];
         all.map(|ns| ns.clamp(0.0, bin_ns))
     };
     (0..times.moving.bins.len()).map(of).collect()
@@ -95,7 +109,7 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
     let charges = charges(document, &bins, why);
     let (sent, received) = (document.sent_bytes.unwrap_or(0), document.received_bytes.unwrap_or(0));
     let size_bytes = Some(sent.max(received)).filter(|b| *b > 0);
-    let rate_bytes_per_s = size_bytes.map(|b| b as f64 / document.wall_s);
+    let rate_bytes_per_s = document.rate_bytes_per_s().filter(|rate| *rate > 0.0);
     let reason = "packets show no program whose work could be replayed; record the command".to_owned();
     let mut notes = document.notes.clone();
     notes.push(
@@ -121,14 +135,15 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
         emulated: None,
         summary: summary::of_packets(&meta.command, about, &charges, &verdict, remark),
         verdict,
-        path: path(&charges, &bins, times.moving.bin_s(), document.wall_s),
+        path: path(document, &charges, &bins, times.moving.bin_s()),
         transfers: transfers(document, sent, received),
         unlisted_transfers: None,
         phases: phases_of(times, received > sent),
-        channels: channels(times, document.wall_s),
-        throughput: Some(throughput(times, received > sent)),
+        channels: channels(&[("all to servers", &times.sent), ("all from servers", &times.received)], document.wall_s),
+        throughput: Some(throughput(if received > sent { &times.over_time.received } else { &times.over_time.sent })),
         tracks: Vec::new(),
         round_trips: document.round_trips.clone(),
+        connections: None,
         what_if: Vec::new(),
         advice: Vec::new(),
         model: Model { replayed_wall_s: None, error: None, reason: Some(reason) },
@@ -182,7 +197,7 @@ fn place(part: Part, document: &RpcStat) -> String {
     match part {
         Part::Server => format!("server {server}"),
         Part::Client => format!("client {client}"),
-        Part::Loss | Part::Window | Part::Moving => format!("{client} > {server}"),
+        Part::Loss | Part::Window | Part::Moving | Part::Unanswered => format!("{client} > {server}"),
     }
 }
 
@@ -211,13 +226,15 @@ fn evidence(part: Part, document: &RpcStat) -> String {
             stalled(Who::Network)
         ),
         Part::Window => "in flight stood at the window that the receiver offered".to_owned(),
-        Part::Moving => format!("{} calls and their replies on their way", document.calls),
+        Part::Moving => format!("{} and their replies on their way", super::sentence::calls(document.calls)),
+        Part::Unanswered => format!("{} pending that nobody answered: lost, or not served", super::sentence::calls(document.unanswered)),
     }
 }
 
-fn path(charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64, wall_s: f64) -> Vec<Segment> {
+fn path(document: &RpcStat, charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64) -> Vec<Segment> {
+    let wall_s = document.wall_s;
     let mut segments: Vec<Segment> = Vec::new();
-    let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause());
+    let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause() && c.place == place(part, document));
     for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
         let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
         if start_s >= wall_s {
@@ -255,46 +272,4 @@ fn phases_of(times: &Times, receives: bool) -> Vec<Phase> {
         Some((first, last)) => phases(curve, times.start_ns, times.end_ns, first, last),
         None => Vec::new(),
     }
-}
-
-fn throughput(times: &Times, receives: bool) -> Throughput {
-    let curve = if receives { &times.over_time.received } else { &times.over_time.sent };
-    let step = curve.bins.len().div_ceil(MAX_BINS);
-    let bin_s = curve.bin_s() * step as f64;
-    Throughput { bin_s, bytes_per_s: curve.bins.chunks(step).map(|bins| bins.iter().sum::<f64>() / bin_s).collect() }
-}
-
-fn channels(times: &Times, wall_s: f64) -> Vec<Channel> {
-    let all = [("all to servers", &times.sent), ("all from servers", &times.received)];
-    let mut channels: Vec<Channel> = all
-        .iter()
-        .filter(|(_, gatherer)| gatherer.bytes > 0)
-        .map(|(name, gatherer)| {
-            let gathered = gatherer.finish();
-            let mut lengths: Vec<u64> = gathered.gaps.iter().map(|g| (g.end - g.start) as u64).collect();
-            lengths.sort_unstable();
-            let quantile = |part| crate::observe::quantile::of_sorted(&lengths, part).map(|ns| ns as f64 / 1e9);
-            let burst_s = gathered.burst_ns as f64 / 1e9;
-            Channel {
-                name: (*name).to_owned(),
-                aggregate: true,
-                object: None,
-                basis: ChannelBasis::Received,
-                size_bytes: gathered.bytes,
-                sends: gathered.sends,
-                bursts: lengths.len() as u64 + 1,
-                burst_bytes_per_s: (burst_s > 0.0).then(|| gathered.bytes as f64 / burst_s),
-                busy_share: (gathered.busy_ns as f64 / 1e9 / wall_s).clamp(0.0, 1.0),
-                gaps: Gaps {
-                    count: lengths.len() as u64,
-                    total_s: lengths.iter().sum::<u64>() as f64 / 1e9,
-                    median_s: quantile(0.5),
-                    p99_s: quantile(0.99),
-                    ..Gaps::default()
-                },
-            }
-        })
-        .collect();
-    channels.sort_by_key(|c| std::cmp::Reverse(c.size_bytes));
-    channels
 }

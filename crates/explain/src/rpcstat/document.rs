@@ -208,6 +208,9 @@ pub struct Quiet {
     pub within_messages_s: f64,
     /// TCP was recovering what the network had lost.
     pub network_s: f64,
+    /// Only calls in datagrams were pending that nobody ever answered: who lost them is not known.
+    #[serde(default)]
+    pub unanswered_s: f64,
 }
 
 /// The stalls.
@@ -515,6 +518,18 @@ impl RpcStat {
     pub fn most_bytes(&self) -> (u64, bool) {
         let (sent, received) = (self.sent_bytes.unwrap_or(0), self.received_bytes.unwrap_or(0));
         (sent.max(received), sent >= received)
+    }
+
+    /// Whether it has a length: of messages at one instant no time can be charged, and no rate said.
+    pub fn has_length(&self) -> bool {
+        // An instant is one nanosecond long, so that it can be drawn.
+        self.wall_s > 1.5e-9
+    }
+
+    /// Bytes per second of the direction that carried more; none of calls at one instant, or of which none was answered.
+    pub fn rate_bytes_per_s(&self) -> Option<f64> {
+        let is_answered = self.calls > self.unanswered;
+        (self.has_length() && is_answered).then(|| self.most_bytes().0 as f64 / self.wall_s)
     }
 
     /// The document as JSON, indented.

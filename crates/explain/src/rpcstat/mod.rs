@@ -24,9 +24,9 @@ mod waits;
 pub use document::RpcStat;
 pub use live::Interval;
 
-use crate::ExplainError;
 use crate::assemble::round_trips::round_trips_of_calls;
 use crate::document::{Answerer, RoundTrips};
+use crate::error::ExplainError;
 use crate::limits::rpcstat as limits;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::{Curve, phases};
@@ -121,13 +121,20 @@ impl Watcher for Gathered {
     }
 }
 
-/// What the RPCs of a recording say.
+/// What the RPCs of a recording say; of several runs, those of the longest.
 pub fn rpcstat(source: &dyn Source) -> Result<RpcStat, ExplainError> {
     rpcstat_in_bins(source, |_| document::MAX_BINS)
 }
 
 /// The same with as many bins in its series as `bins` says for so many calls: the largest power of two up to that, and at most 1,024.
 pub fn rpcstat_in_bins(source: &dyn Source, bins: impl FnOnce(u64) -> usize) -> Result<RpcStat, ExplainError> {
+    match crate::runs::longest(source) {
+        Some(run) => of_one_run(&run.within(source)?, bins),
+        None => of_one_run(source, bins),
+    }
+}
+
+fn of_one_run(source: &dyn Source, bins: impl FnOnce(u64) -> usize) -> Result<RpcStat, ExplainError> {
     let (mut document, times) = read(source)?;
     document.series = times.over_time.series(bins(document.calls));
     let two_parts = times.two_parts;
@@ -221,7 +228,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
         round_trips: None,
         connections,
         recorded: recorded(source),
-        notes: notes(source),
+        notes: crate::assemble::of_packets::notes(source),
     };
     document.sentence = sentence::sentence(&document);
     document.round_trips = round_trips(&document, &seen.asking);
@@ -231,7 +238,7 @@ fn read(source: &dyn Source) -> Result<(RpcStat, Times), ExplainError> {
 
 /// From when to when. Of packets, RPCs say it: what else was captured began and ended anyhow.
 fn axis(source: &dyn Source) -> Result<(i64, i64), ExplainError> {
-    let whole = crate::interval(source)?;
+    let whole = crate::interval::interval(source)?;
     let meta = source.meta();
     let said = |wanted: &str| meta.attributes.iter().find(|(name, _)| name == wanted).and_then(|(_, value)| value.parse::<i64>().ok());
     Ok(match (said("rpc.first_ns"), said("rpc.last_ns")) {
@@ -398,14 +405,4 @@ fn slow_start(over_time: &OverTime, sent: &Gatherer, received: &Gatherer, start_
 fn recorded(source: &dyn Source) -> Vec<(String, String)> {
     let attributes = source.meta().attributes.iter();
     attributes.filter_map(|(n, v)| n.strip_prefix("capture.").map(|n| (n.to_owned(), v.clone()))).collect()
-}
-
-fn notes(source: &dyn Source) -> Vec<String> {
-    let meta = source.meta();
-    let notes = meta.attributes.iter().filter(|(name, _)| name == "notes");
-    let mut notes: Vec<String> = notes.flat_map(|(_, text)| text.lines().map(str::to_owned)).collect();
-    if meta.dropped_events > 0 {
-        notes.push(format!("{} events were lost while recording.", meta.dropped_events));
-    }
-    notes
 }

@@ -90,7 +90,7 @@ impl OverTime {
             let bin = &mut self.bins[index];
             bin.pending_ns += part_ns * state.pending as f64;
             bin.pending_max = bin.pending_max.max(state.pending);
-            bin.empty_ns += if state.pending == 0 { part_ns } else { 0.0 };
+            bin.empty_ns += if state.pending + state.in_vain == 0 { part_ns } else { 0.0 };
         }
     }
 

@@ -21,6 +21,8 @@ struct Interval {
     from_ns: i64,
     to_ns: i64,
     pending: u64,
+    /// Whether nothing else was pending than calls that are never answered.
+    in_vain: bool,
     ended_by: EndedBy,
     /// The RPC whose message comes next.
     request: u64,
@@ -48,6 +50,7 @@ pub(super) struct QuietIntervals {
     rest_empty_ns: u64,
     rest_reply_ns: u64,
     rest_call_ns: u64,
+    rest_in_vain_ns: u64,
     /// Whose all of it was, over time.
     pub whose: Whose,
     waits: Waits,
@@ -68,11 +71,14 @@ pub(super) struct Whose {
     pub server: Curve,
     pub client: Curve,
     pub network: Curve,
+    /// Nobody's that is known: calls were pending that nobody answered.
+    pub unanswered: Curve,
 }
 
 impl Whose {
     fn spread(&mut self, who: Who, interval: &Interval) {
         let curve = match who {
+            _ if interval.in_vain => &mut self.unanswered,
             Who::Server => &mut self.server,
             Who::Client => &mut self.client,
             Who::Network => &mut self.network,
@@ -95,7 +101,8 @@ impl QuietIntervals {
             rest_empty_ns: 0,
             rest_reply_ns: 0,
             rest_call_ns: 0,
-            whose: Whose { server: curve(), client: curve(), network: curve() },
+            rest_in_vain_ns: 0,
+            whose: Whose { server: curve(), client: curve(), network: curve(), unanswered: curve() },
             waits: Waits::new(start_ns, end_ns),
         }
     }
@@ -112,12 +119,13 @@ impl QuietIntervals {
             }
             return;
         }
+        let in_vain = state.pending == 0 && state.in_vain > 0;
         match &mut self.open {
-            Some(open) if open.from_ns == to_ns && open.pending == state.pending => open.from_ns = from_ns,
+            Some(open) if open.from_ns == to_ns && open.pending == state.pending && open.in_vain == in_vain => open.from_ns = from_ns,
             _ => {
                 self.close();
                 let (ended_by, request) = self.next;
-                self.open = Some(Interval { from_ns, to_ns, pending: state.pending, ended_by, request, within_message: false });
+                self.open = Some(Interval { from_ns, to_ns, pending: state.pending, in_vain, ended_by, request, within_message: false });
             }
         }
     }
@@ -128,6 +136,8 @@ impl QuietIntervals {
         match edge {
             Edge::Replied if known => drop(self.pending.insert(request)),
             Edge::Posted => drop(self.pending.remove(&request)),
+            // What is given up is no message: what comes next stays what it was.
+            Edge::GivenUp | Edge::PostedInVain => return,
             // Sent while it is pending: sent again.
             Edge::SendEnds if self.pending.contains(&request) => {
                 self.again.insert(request);
@@ -164,6 +174,10 @@ impl QuietIntervals {
 
     fn sum_up(&mut self, interval: Interval) {
         let (sum, who, queue) = match (interval.pending, interval.ended_by) {
+            _ if interval.in_vain => {
+                self.rest_in_vain_ns += interval.ns();
+                return self.whose.spread(Who::Client, &interval);
+            }
             (0, _) => (&mut self.rest_empty_ns, Who::Client, Queue::Empty),
             (_, EndedBy::Call) => (&mut self.rest_call_ns, Who::Client, Queue::Between),
             _ => (&mut self.rest_reply_ns, Who::Server, Queue::Between),
@@ -184,6 +198,7 @@ impl QuietIntervals {
             between_then_call_s: self.rest_call_ns as f64 / 1e9,
             within_messages_s: 0.0,
             network_s: 0.0,
+            unanswered_s: self.rest_in_vain_ns as f64 / 1e9,
         };
         let least_ns = self.least_stall_ns();
         let mut stalls = Vec::new();
@@ -195,6 +210,11 @@ impl QuietIntervals {
                 _ => Queue::Between,
             };
             let seconds = interval.ns() as f64 / 1e9;
+            if interval.in_vain {
+                quiet.unanswered_s += seconds;
+                self.whose.spread(Who::Client, interval);
+                continue;
+            }
             let stall = stall(interval, queue, window, start_ns, marks);
             match (queue, interval.ended_by) {
                 _ if stall.who == Who::Network => quiet.network_s += seconds,
@@ -231,8 +251,8 @@ fn is_full(pending: u64, window: u64) -> bool {
 /// Whose message an event belongs to.
 fn by(edge: Edge) -> EndedBy {
     match edge {
-        Edge::Replied | Edge::ReceiveBegins | Edge::ReceiveEnds => EndedBy::Reply,
-        Edge::SendBegins | Edge::SendEnds | Edge::Posted => EndedBy::Call,
+        Edge::Replied | Edge::GivenUp | Edge::ReceiveBegins | Edge::ReceiveEnds => EndedBy::Reply,
+        Edge::SendBegins | Edge::SendEnds | Edge::Posted | Edge::PostedInVain => EndedBy::Call,
     }
 }
 

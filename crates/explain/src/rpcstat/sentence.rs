@@ -1,6 +1,6 @@
 //! The one plain sentence.
 
-use super::document::{RpcStat, Who};
+use super::document::{Procedure, RpcStat, Who};
 use crate::limits::rpcstat as limits;
 use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
 
@@ -12,10 +12,11 @@ pub(super) fn sentence(d: &RpcStat) -> String {
         (quiet.full_s + quiet.between_then_reply_s, "waited for the server"),
         (quiet.empty_s + quiet.between_then_call_s, "waited for the client"),
         (quiet.network_s, "waited for TCP to send again what the network had lost"),
+        (quiet.unanswered_s, "waited for an answer that never came"),
     ];
     let said: Vec<String> = whose
         .iter()
-        .filter(|(seconds, _)| *seconds >= limits::NAMED_PART * d.wall_s)
+        .filter(|(seconds, _)| d.has_length() && *seconds >= limits::NAMED_PART * d.wall_s)
         .map(|(seconds, whom)| format!("for {} of the time nothing moved and everything {whom}", whole_percent(seconds / d.wall_s)))
         .collect();
     if !said.is_empty() {
@@ -35,12 +36,15 @@ pub(super) fn sentence(d: &RpcStat) -> String {
         parts.push(format!("{} {} sent again.", calls(d.retransmissions), was(d.retransmissions)));
     }
     if d.unanswered > 0 {
-        parts.push(format!("{} {} unanswered when the recording ended.", calls(d.unanswered), was(d.unanswered)));
+        parts.push(match d.calls == d.unanswered {
+            true => "No answer was recorded.".to_owned(),
+            false => format!("{} {} never answered.", calls(d.unanswered), was(d.unanswered)),
+        });
     }
     parts.join(" ")
 }
 
-fn calls(many: u64) -> String {
+pub(super) fn calls(many: u64) -> String {
     if many == 1 { "1 call".to_owned() } else { format!("{} calls", count(many)) }
 }
 
@@ -49,13 +53,28 @@ fn was(many: u64) -> &'static str {
 }
 
 fn first(d: &RpcStat) -> String {
-    let main = d.procedures.iter().max_by_key(|p| p.bytes).map_or("", |p| p.name.as_str());
     let (bytes, is_sent) = d.most_bytes();
     let way = if is_sent { "to" } else { "from" };
-    let all = count(d.calls);
-    match bytes {
-        0 => format!("{all} calls, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),
-        _ => format!("{all} calls ({main} most), {} {way} the server.", bit_rate(bytes as f64 / d.wall_s)),
+    let all = format!("{}{}", calls(d.calls), most(d));
+    match (bytes, d.rate_bytes_per_s()) {
+        (0, _) if d.has_length() => format!("{all}, {} per second.", count((d.calls as f64 / d.wall_s).round() as u64)),
+        (0, _) | (_, None) => format!("{all}."),
+        (_, Some(rate)) => format!("{all}, {} {way} the server.", bit_rate(rate)),
+    }
+}
+
+/// Which procedure has most calls, and which takes most time, where that is another.
+fn most(d: &RpcStat) -> String {
+    let made = |p: &&Procedure| p.answered + p.unanswered + p.not_captured;
+    let called: Vec<&Procedure> = d.procedures.iter().filter(|p| !p.callback).collect();
+    let by_calls = called.iter().max_by_key(|p| (made(p), p.bytes));
+    let by_time = called.iter().max_by(|a, b| a.total_s.total_cmp(&b.total_s)).filter(|p| p.total_s > 0.0);
+    match (by_calls, by_time) {
+        (Some(only), _) if called.len() == 1 => format!(" ({})", only.name),
+        (Some(calls), Some(time)) if calls.name == time.name => format!(" ({} most calls and most time)", calls.name),
+        (Some(calls), Some(time)) => format!(" ({} most calls, {} most time)", calls.name, time.name),
+        (Some(calls), None) => format!(" ({} most calls)", calls.name),
+        (None, _) => String::new(),
     }
 }
 

@@ -3,15 +3,19 @@
 //! Spans come by descending end. A span's end is an event at once; its start is kept until no later end can come. So all
 //! events pass in descending order of time, in memory for what is pending only.
 
+use super::document::Outcome;
+use super::responses::outcome;
 use crate::limits::rpcstat as limits;
 use std::collections::{BinaryHeap, HashSet};
-use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind};
+use thalweg_trace::{ABSENT, Role, Source, SourceError, SpanBatch, SpanKind, TrackKind};
 
 /// What happens at an instant, in the order of time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Edge {
     /// A reply's last byte: a call is pending no more.
     Replied,
+    /// A call in a datagram that was never answered is waited for no more.
+    GivenUp,
     /// A reply's first byte.
     ReceiveBegins,
     /// ... its last.
@@ -22,6 +26,8 @@ pub(super) enum Edge {
     SendEnds,
     /// A call is pending from here on.
     Posted,
+    /// ... one that is never answered.
+    PostedInVain,
 }
 
 /// What is under way between two events.
@@ -29,6 +35,8 @@ pub(super) enum Edge {
 pub(super) struct State {
     /// Calls sent and unanswered.
     pub pending: u64,
+    /// Calls in datagrams that are never answered: either way lost, or never served.
+    pub in_vain: u64,
     /// Calls on their way.
     pub sending: u64,
     /// Replies on their way.
@@ -61,6 +69,8 @@ pub(super) struct Passing {
     pub bytes: u64,
     /// Whether the server calls, and the client answers: nobody of the pending queue.
     pub callback: bool,
+    /// Whether it was a call in a datagram that was never answered.
+    pub in_vain: bool,
     /// What it returned; absent is [`thalweg_trace::ABSENT_RESULT`].
     pub result: i64,
 }
@@ -96,13 +106,16 @@ pub(super) fn sweep<W: Watcher>(source: &dyn Source, start_ns: i64, end_ns: i64,
     let is_callback = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, _)| name == "callback");
     let callbacks: HashSet<u64> = source.objects().iter().filter(is_callback).map(|o| o.object.number()).collect();
     let has_messages = has_messages(source, &servers)?;
+    let datagrams = datagram_tracks(source);
     let mut sweep = Sweep { watcher, coming: BinaryHeap::new(), state: State::default(), now_ns: end_ns };
     for batch in source.spans_backward() {
         let batch = batch?;
         for row in 0..batch.len() {
             if let Some(span) = passing(&batch, row, &servers) {
                 let callback = span.kind == SpanKind::RpcCall && callbacks.contains(&span.object);
-                sweep.take(&Passing { callback, ..span }, has_messages);
+                let unanswered = span.kind == SpanKind::RpcCall && outcome(span.result) == Outcome::Unanswered;
+                let in_vain = unanswered && datagrams.contains(&span.track);
+                sweep.take(&Passing { callback, in_vain, ..span }, has_messages);
             }
         }
     }
@@ -116,6 +129,14 @@ pub(super) fn server_tracks(source: &dyn Source) -> Vec<u64> {
     let mut servers: Vec<u64> = source.tracks().iter().filter(|t| t.role == Role::Server).map(|t| t.track.number()).collect();
     servers.sort_unstable();
     servers
+}
+
+/// The tracks of connections whose calls are datagrams: what the network loses of them nobody but the client sends again.
+fn datagram_tracks(source: &dyn Source) -> HashSet<u64> {
+    let is_datagrams = |o: &&thalweg_trace::Object| o.attributes.iter().any(|(name, value)| name == "protocol" && value == "udp");
+    let names: HashSet<&str> = source.objects().iter().filter(is_datagrams).map(|o| o.name.as_str()).collect();
+    let of_these = source.tracks().iter().filter(|t| t.kind == TrackKind::Connection && names.contains(t.name.as_str()));
+    of_these.map(|t| t.track.number()).collect()
 }
 
 /// Whether messages' ways over the wire are recorded beside the calls; looked for among the last ones.
@@ -156,6 +177,7 @@ pub(super) fn passing(batch: &SpanBatch, row: usize, servers: &[u64]) -> Option<
         end_ns: batch.end_ns[row],
         bytes: if batch.size_bytes[row] == ABSENT { 0 } else { batch.size_bytes[row] },
         callback: false,
+        in_vain: false,
         result: batch.result[row],
     })
 }
@@ -170,6 +192,7 @@ impl<W: Watcher> Sweep<'_, W> {
         let (ends, begins) = match span.kind {
             SpanKind::NetSend => (Edge::SendEnds, Edge::SendBegins),
             SpanKind::NetReceive => (Edge::ReceiveEnds, Edge::ReceiveBegins),
+            _ if span.in_vain => (Edge::GivenUp, Edge::PostedInVain),
             _ => (Edge::Replied, Edge::Posted),
         };
         self.pass(span.end_ns, ends, span.request);
@@ -202,12 +225,13 @@ impl<W: Watcher> Sweep<'_, W> {
         self.watcher.edge(self.now_ns, edge, request, self.state);
         let count = match edge {
             Edge::Replied | Edge::Posted => &mut self.state.pending,
+            Edge::GivenUp | Edge::PostedInVain => &mut self.state.in_vain,
             Edge::SendBegins | Edge::SendEnds => &mut self.state.sending,
             Edge::ReceiveBegins | Edge::ReceiveEnds => &mut self.state.receiving,
         };
         match edge {
-            Edge::Replied | Edge::SendEnds | Edge::ReceiveEnds => *count += 1,
-            Edge::Posted | Edge::SendBegins | Edge::ReceiveBegins => *count = count.saturating_sub(1),
+            Edge::Replied | Edge::GivenUp | Edge::SendEnds | Edge::ReceiveEnds => *count += 1,
+            Edge::Posted | Edge::PostedInVain | Edge::SendBegins | Edge::ReceiveBegins => *count = count.saturating_sub(1),
         }
     }
 }

@@ -515,3 +515,80 @@ fn the_congestion_window_is_the_clients_and_an_estimated_rpc_window_is_left_out(
     assert!(series.window.iter().all(Option::is_none), "packets show no window");
     assert!(series.response_median_s.iter().flatten().any(|&s| near(s, 0.0008, 0.06)), "{:?}", series.response_median_s);
 }
+
+/// Makes the client's connection one of datagrams.
+fn by_datagrams(client: &mut Client) {
+    for event in &mut client.events {
+        if let Event::Object(object) = event
+            && object.kind == ObjectKind::Connection
+        {
+            object.attributes.push(("protocol".to_owned(), "udp".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn one_call_without_an_answer_has_no_rate_and_is_no_ends_time() {
+    let mut client = Client::new();
+    by_datagrams(&mut client);
+    client.span(SpanKind::NetSend, 5 * MS, 5 * MS, 1, 80, None);
+    client.span(SpanKind::RpcCall, 5 * MS, 5 * MS, 1, 80, Some(-110));
+    client.attributes = vec![("rpc.first_ns".to_owned(), (5 * MS).to_string()), ("rpc.last_ns".to_owned(), (5 * MS).to_string())];
+    client.end_ns = 5 * MS + 1;
+    let stat = rpcstat(&client.source()).unwrap();
+    assert_eq!((stat.has_length(), stat.rate_bytes_per_s()), (false, None));
+    assert_eq!(stat.sentence, "1 call (WRITE). No answer was recorded.");
+    let error = explain(&client.source(), &Options::default()).expect_err("there is no time to charge").to_string();
+    assert!(error.contains("1 call (WRITE)") && error.contains("no time to charge"), "{error}");
+}
+
+#[test]
+fn time_with_nothing_but_unanswered_datagrams_is_neither_ends() {
+    let mut client = Client::new();
+    by_datagrams(&mut client);
+    client.call(MS, 2 * MS);
+    // Sent again after 300 ms, and given up 700 ms later.
+    client.span(SpanKind::NetSend, 3 * MS, 3 * MS, 9, 80, None);
+    client.span(SpanKind::NetSend, 303 * MS, 303 * MS, 9, 80, None);
+    client.span(SpanKind::RpcCall, 3 * MS, 1003 * MS, 9, 160, Some(-110));
+    client.call(1005 * MS, 1006 * MS);
+    let stat = rpcstat(&client.source()).unwrap();
+    let quiet = &stat.quiet;
+    assert!((quiet.unanswered_s - 1.0).abs() < 0.001, "{quiet:?}");
+    assert!(quiet.full_s + quiet.between_then_reply_s + quiet.empty_s < 0.01, "{quiet:?}");
+    assert!(
+        stat.sentence.contains("everything waited for an answer that never came") && stat.sentence.contains("1 call was never answered"),
+        "{}",
+        stat.sentence
+    );
+    assert_eq!(stat.stalls.count, 0, "{:?}", stat.stalls);
+    let explained = explain(&client.source(), &Options { why: true, ..Options::default() }).unwrap();
+    let charge = &explained.critical_path[0];
+    assert!(charge.cause.name() == "unknown" && charge.share > 0.95 && charge.evidence.contains("nobody answered"), "{charge:?}");
+    assert_eq!(charge.rules[0].rule.name(), "packets.unanswered");
+}
+
+#[test]
+fn the_procedures_with_most_calls_and_with_most_time_are_said_apart() {
+    let mut client = Client::new();
+    const GETATTR: u64 = 12;
+    let procedure = [("program", "nfs"), ("version", "3"), ("procedure", "GETATTR")].map(|(n, v)| (n.to_owned(), v.to_owned()));
+    client.events.push(Event::Object(Object {
+        object: ObjectId::new(GETATTR).unwrap(),
+        host: HostId(0),
+        kind: ObjectKind::Server,
+        name: "10.0.0.2:2049".to_owned(),
+        attributes: procedure.to_vec(),
+    }));
+    client.call(MS, 500 * MS);
+    for n in 0..3 {
+        client.call(600 * MS + n * 10 * MS, 601 * MS + n * 10 * MS);
+        let call = client.events.iter_mut().rev().find_map(|e| match e {
+            Event::Span(span) if span.kind == SpanKind::RpcCall => Some(span),
+            _ => None,
+        });
+        call.unwrap().object = ObjectId::new(GETATTR);
+    }
+    let stat = rpcstat(&client.source()).unwrap();
+    assert!(stat.sentence.starts_with("4 calls (GETATTR most calls, WRITE most time), "), "{}", stat.sentence);
+}

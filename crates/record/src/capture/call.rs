@@ -26,8 +26,9 @@ pub(super) struct Call {
     pub doubted_ns: Option<i64>,
     /// Calls posted after that which were answered before it.
     pub overtaken: u32,
-    /// When its connection was closed, where it was.
-    pub closed_ns: Option<i64>,
+    /// Until when it can be waited for at the longest: of a datagram for a while after it was last sent; on a connection until that is closed, or
+    /// nothing is heard of it.
+    pub until_ns: i64,
 }
 
 impl Call {
@@ -35,7 +36,7 @@ impl Call {
     pub(super) fn without_answer(&self, counts: &mut Counts, out: &mut Out, end_ns: i64) {
         let (count, result, end_ns) = match self.doubted_ns {
             Some(doubted_ns) => (&mut counts.replies_not_captured, NOT_CAPTURED, doubted_ns),
-            None => (&mut counts.unanswered, UNANSWERED, self.closed_ns.unwrap_or(end_ns)),
+            None => (&mut counts.unanswered, UNANSWERED, self.until_ns.min(end_ns)),
         };
         *count += 1;
         counts.rpc(self.posted_ns, end_ns.max(self.posted_ns));

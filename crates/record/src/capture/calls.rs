@@ -14,6 +14,9 @@ const MOST_PENDING: usize = 1 << 16;
 /// Numbers of answered calls that are remembered, to know a second answer.
 const ANSWERED: usize = 256;
 
+/// A call in a datagram is waited for so long after it was last sent: no client's timer for sending again is longer (RPC_MAX_UDP_TIMEOUT is 60 s).
+const DATAGRAM_NS: i64 = 60_000_000_000;
+
 /// `result` of a call that the server's RPC layer refused: −EPROTO.
 const REFUSED: i64 = -71;
 
@@ -29,6 +32,8 @@ pub(super) struct Place {
     pub server: End,
     /// Whether the message went from the client to the server.
     pub outward: bool,
+    /// Whether it came as a datagram: what is lost nobody sends again but the client.
+    pub datagram: bool,
     /// Whether the message is of a call that the connection's server makes, and its client answers.
     pub callback: bool,
     /// Until when calls passed whose heads the capture lacks.
@@ -42,6 +47,8 @@ pub(super) struct Place {
 pub(super) struct Calls {
     pending: HashMap<u32, Call>,
     answered: VecDeque<u32>,
+    /// No pending call is over before this instant.
+    over_ns: Option<i64>,
     /// Pending calls that are doubted.
     doubted: usize,
     window: Window,
@@ -113,6 +120,20 @@ impl Calls {
         }
     }
 
+    /// Ends calls that nobody waits for any more.
+    fn end_those_over(&mut self, now_ns: i64, shared: &mut Shared) {
+        if self.over_ns.is_none_or(|over_ns| now_ns <= over_ns) {
+            return;
+        }
+        let is_over = |call: &Call| call.until_ns < now_ns;
+        let mut ended: Vec<Call> = self.pending.values().filter(|call| is_over(call)).copied().collect();
+        ended.sort_by_key(|call| (call.posted_ns, call.request));
+        self.pending.retain(|_, call| !is_over(call));
+        self.over_ns = self.pending.values().map(|call| call.until_ns).min();
+        self.count_doubted();
+        ended.iter().for_each(|call| call.without_answer(&mut shared.counts, &mut shared.out, now_ns));
+    }
+
     /// Whether a reply with this number is waited for.
     pub(super) fn is_pending(&self, xid: u32) -> bool {
         self.pending.contains_key(&xid)
@@ -121,10 +142,12 @@ impl Calls {
     /// A call was seen whole.
     pub(super) fn call(&mut self, message: &Message, xid: u32, procedure: Procedure, place: Place, shared: &mut Shared) {
         shared.counts.calls += 1;
+        self.end_those_over(message.last_ns, shared);
+        let until_ns = if place.datagram { message.last_ns.saturating_add(DATAGRAM_NS) } else { i64::MAX };
         let known = match self.pending.get(&xid) {
             Some(call) if call.procedure == procedure => Some((*call, true)),
             // Another connection's, which broke: its client sends it again here.
-            _ => shared.orphan(place.client_ip, place.server, xid, procedure).map(|call| (call, false)),
+            _ => shared.orphan(place.client_ip, place.server, (xid, procedure), message.last_ns).map(|call| (call, false)),
         };
         let call = match known {
             Some((call, same_connection)) => {
@@ -134,14 +157,7 @@ impl Calls {
                 if same_connection {
                     shared.out.mark(place.track, MarkKind::RpcTimeout, message.last_ns, call.object, Some(waited_ns));
                 }
-                Call {
-                    sent_ns: message.last_ns,
-                    bytes: call.bytes + message.bytes,
-                    doubted_ns: None,
-                    overtaken: 0,
-                    closed_ns: None,
-                    ..call
-                }
+                Call { sent_ns: message.last_ns, bytes: call.bytes + message.bytes, doubted_ns: None, overtaken: 0, until_ns, ..call }
             }
             None => Call {
                 request: shared.out.request(),
@@ -153,9 +169,12 @@ impl Calls {
                 bytes: message.bytes,
                 doubted_ns: None,
                 overtaken: 0,
-                closed_ns: None,
+                until_ns,
             },
         };
+        if place.datagram {
+            self.over_ns = Some(self.over_ns.map_or(until_ns, |over_ns| over_ns.min(until_ns)));
+        }
         moved(message, place, call.request, &mut shared.out);
         if self.pending.len() >= MOST_PENDING {
             self.forget_oldest(message.last_ns, shared);
@@ -175,6 +194,7 @@ impl Calls {
     /// A reply was seen whole.
     pub(super) fn reply(&mut self, message: &Message, xid: u32, outcome: Outcome, place: Place, shared: &mut Shared) {
         shared.counts.replies += 1;
+        self.end_those_over(message.last_ns, shared);
         let Some(call) = self.pending.remove(&xid) else {
             let again = self.answered.contains(&xid);
             self.remember(xid);

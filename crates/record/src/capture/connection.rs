@@ -6,6 +6,7 @@ use super::emit::About;
 use super::frame::{ACK, End, FIN, RST, SYN, Segment, Tcp};
 use super::rpc::{Heading, Message, Records};
 use super::shared::Shared;
+use super::sniff::protocol;
 use super::stream::{Piece, Stream, Verdict};
 use thalweg_trace::{CounterName, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId};
 
@@ -17,6 +18,15 @@ const BURST_NS: i64 = 1_000_000;
 
 /// The same packet, captured again within so long, is one packet.
 const TWICE_NS: i64 = 10_000_000;
+
+/// An open connection of which nothing is heard for so long has nobody who waits on it: NFS clients ask with a keepalive after 60 s.
+const UNHEARD_NS: i64 = 120_000_000_000;
+
+/// `result` of a connection that was refused: −ECONNREFUSED.
+const REFUSED: i64 = -111;
+
+/// ... that nobody answered: −ETIMEDOUT.
+const UNANSWERED: i64 = -110;
 
 /// Ports that are a server's, whichever end spoke first.
 const WELL_KNOWN: [u16; 4] = [2049, 111, 20048, 4045];
@@ -37,6 +47,19 @@ struct Burst {
     offset: u64,
     bytes: u64,
     segments: u32,
+    /// What was in flight after its last segment, and the window for it.
+    in_flight: u64,
+    window: Option<u64>,
+}
+
+/// When its ends shook hands.
+#[derive(Clone, Copy, Debug, Default)]
+struct Handshake {
+    asked_ns: Option<i64>,
+    answered_ns: Option<i64>,
+    /// When the client acknowledged the answer.
+    done_ns: Option<i64>,
+    refused_ns: Option<i64>,
 }
 
 /// What counters were last last.
@@ -52,6 +75,27 @@ impl Default for Counters {
     fn default() -> Counters {
         // Far enough back that the first value is recorded, near enough to subtract.
         Counters { at_ns: i64::MIN / 4, in_flight: u64::MAX, window: None, srtt_us: -1 }
+    }
+}
+
+impl Handshake {
+    /// A segment, of the client where that is known.
+    fn see(&mut self, at_ns: i64, of_client: Option<bool>, flags: u8) {
+        match (of_client, flags & (SYN | ACK | RST)) {
+            (Some(true), SYN) => {
+                self.asked_ns.get_or_insert(at_ns);
+            }
+            (Some(false), both) if both == SYN | ACK => {
+                self.answered_ns.get_or_insert(at_ns);
+            }
+            (Some(true), ACK) if self.answered_ns.is_some() => {
+                self.done_ns.get_or_insert(at_ns);
+            }
+            (Some(false), flags) if flags & RST != 0 && self.answered_ns.is_none() => {
+                self.refused_ns.get_or_insert(at_ns);
+            }
+            _ => {}
+        }
     }
 }
 
@@ -73,6 +117,9 @@ pub(super) struct Connection {
     bursts: [Burst; 2],
     last_counters: [Counters; 2],
     last_segment: [(u64, u32, u64, i64); 2],
+    handshake: Handshake,
+    /// What its first bytes are, where they say.
+    application: Option<&'static str>,
     ids: Option<Ids>,
     messages: Vec<(usize, Message)>,
     /// When a packet of it was first seen, and last.
@@ -101,6 +148,8 @@ impl Connection {
             bursts: Default::default(),
             last_counters: Default::default(),
             last_segment: Default::default(),
+            handshake: Handshake::default(),
+            application: None,
             ids: None,
             messages: Vec::new(),
             first_ns: i64::MAX,
@@ -117,6 +166,16 @@ impl Connection {
         let stream = &self.streams[self.direction(segment.from)];
         let first = tcp.flags & (SYN | ACK) == SYN;
         first && (self.streams.iter().any(|s| s.finished) || (stream.highest > 0 && tcp.sequence != self.first_sequence(segment.from)))
+    }
+
+    /// Whether this segment, after a long time without one, goes on where the connection was: its numbers are near those that came last. Another
+    /// connection between the same ports, or another capture of them, begins anywhere.
+    pub(super) fn is_continued_by(&self, segment: &Segment<'_>, tcp: &Tcp) -> bool {
+        let direction = self.direction(segment.from);
+        let (own, other) = (&self.streams[direction], &self.streams[1 - direction]);
+        let own = own.is_near(tcp.sequence);
+        let other = if tcp.flags & ACK != 0 { other.is_near(tcp.acknowledgement) } else { None };
+        own.unwrap_or(true) && other.unwrap_or(true) && (own.is_some() || other.is_some())
     }
 
     fn first_sequence(&self, from: End) -> u32 {
@@ -137,6 +196,11 @@ impl Connection {
         if tcp.flags & SYN != 0 {
             self.synchronise(direction, tcp);
         }
+        self.handshake.see(at_ns, self.client.map(|client| client == direction), tcp.flags);
+        if self.application.is_none() && self.streams[direction].highest == 0 {
+            self.application = protocol(segment.payload);
+        }
+        let highest_before = self.streams[direction].highest;
         self.acknowledge(at_ns, direction, tcp, shared);
         let verdict = self.payload(at_ns, direction, segment, tcp, shared.room(held_before));
         self.doubt(at_ns);
@@ -148,7 +212,7 @@ impl Connection {
             self.streams[direction].finished = true;
         }
         self.judge(at_ns, direction, verdict, segment.payload_bytes, shared);
-        self.burst(at_ns, direction, segment.payload_bytes, shared);
+        self.burst(at_ns, direction, self.streams[direction].highest.saturating_sub(highest_before), shared);
         self.match_messages(shared);
         self.loose_bytes(false, shared);
         self.counters(at_ns, 0, shared);
@@ -269,14 +333,18 @@ impl Connection {
         if bytes == 0 {
             return;
         }
+        // The other end spoke: what it had said before is said.
+        self.end_burst(1 - direction, shared);
         let burst = self.bursts[direction];
         if burst.bytes > 0 && at_ns - burst.last_ns > BURST_NS {
             self.end_burst(direction, shared);
         }
         let end = self.streams[direction].highest;
+        let (in_flight, window) = (self.streams[direction].in_flight_bytes(), self.streams[1 - direction].window_bytes);
         let burst = &mut self.bursts[direction];
+        (burst.in_flight, burst.window) = (in_flight, window);
         if burst.segments == 0 {
-            *burst = Burst { first_ns: at_ns, offset: end.saturating_sub(bytes), ..Burst::default() };
+            *burst = Burst { first_ns: at_ns, offset: end.saturating_sub(bytes), ..*burst };
         }
         burst.last_ns = at_ns;
         burst.bytes = end.saturating_sub(burst.offset);
@@ -299,6 +367,32 @@ impl Connection {
             ..About::default()
         };
         shared.out.span(ids.track, kind, burst.first_ns, burst.last_ns, about);
+        shared.out.counter(ids.objects[direction], CounterName::TcpInFlightBytes, burst.last_ns, burst.in_flight as i64);
+        if let Some(window) = burst.window {
+            shared.out.counter(ids.objects[direction], CounterName::TcpReceiveWindowBytes, burst.last_ns, window as i64);
+        }
+    }
+
+    /// How the connection came about, or that it did not: of one without RPCs, which has nothing else to show the path's round trip.
+    fn end_handshake(&mut self, shared: &mut Shared) {
+        let Handshake { asked_ns, answered_ns, done_ns, refused_ns } = self.handshake;
+        let Some(asked_ns) = asked_ns else { return };
+        let ids = self.ids(shared);
+        let client = self.client_end();
+        let (end_ns, result) = match (answered_ns, refused_ns) {
+            (Some(answered_ns), _) => (answered_ns, None),
+            (None, Some(refused_ns)) => (refused_ns, Some(REFUSED)),
+            (None, None) => (self.last_ns, Some(UNANSWERED)),
+        };
+        let about = About { object: Some(ids.objects[client]), result, ..About::default() };
+        shared.out.span(ids.track, SpanKind::NetConnect, asked_ns, end_ns.max(asked_ns), about);
+        // The path beyond the capture, on its server's and on its client's side.
+        let halves = [(client, Some(asked_ns), answered_ns), (1 - client, answered_ns, done_ns)];
+        for (end, from_ns, to_ns) in halves {
+            if let (Some(from_ns), Some(to_ns)) = (from_ns, to_ns) {
+                shared.out.counter(ids.objects[end], CounterName::TcpSrttUs, to_ns, (to_ns - from_ns).max(0) / 1000);
+            }
+        }
     }
 
     /// A datagram.
@@ -329,6 +423,7 @@ impl Connection {
                 client_ip: self.ends[caller].ip,
                 server: self.ends[1 - caller],
                 callback: caller != client,
+                datagram: self.udp,
                 outward: direction == client,
                 calls_missed_ns: self.calls_missed_ns(caller, &message),
                 offset: if self.udp { None } else { self.streams[direction].position(message.offset) },
@@ -396,8 +491,12 @@ impl Connection {
         self.client = Some(client);
         let name = format!("{} > {}", self.ends[client], self.ends[1 - client]);
         let protocol = if self.udp { "udp" } else { "tcp" }.to_owned();
-        let mut object =
-            |end: &str| shared.out.object(ObjectKind::Connection, name.clone(), &[("end", end.to_owned()), ("protocol", protocol.clone())]);
+        let application = self.application.map(|application| ("application", application.to_owned()));
+        let mut object = |end: &str| {
+            let attributes = [("end", end.to_owned()), ("protocol", protocol.clone())];
+            let attributes: Vec<(&str, String)> = attributes.into_iter().chain(application.clone()).collect();
+            shared.out.object(ObjectKind::Connection, name.clone(), &attributes)
+        };
         let (of_client, of_server) = (object("client"), object("server"));
         let mut objects = [of_client; 2];
         objects[1 - client] = of_server;
@@ -413,10 +512,13 @@ impl Connection {
     /// Calls without an answer on a connection that has ended: they may be sent again on another.
     fn orphan_calls(&mut self, shared: &mut Shared) {
         // Nobody answers on a connection that is closed; on one that is open somebody might have.
-        let closed_ns = self.streams.iter().any(|s| s.finished).then_some(self.last_ns);
+        let closed = self.streams.iter().any(|s| s.finished);
+        let until_ns = if closed { self.last_ns } else { self.last_ns.saturating_add(UNHEARD_NS) };
         for (caller, calls) in self.calls.iter_mut().enumerate() {
             let (client_ip, server) = (self.ends[caller].ip, self.ends[1 - caller]);
-            calls.drain().for_each(|(xid, call)| shared.keep_orphan(client_ip, server, xid, Call { closed_ns, ..call }));
+            calls
+                .drain()
+                .for_each(|(xid, call)| shared.keep_orphan(client_ip, server, xid, Call { until_ns: call.until_ns.min(until_ns), ..call }));
         }
     }
 
@@ -442,6 +544,7 @@ impl Connection {
             self.end_burst(direction, shared);
         }
         if !self.carries_rpc() {
+            self.end_handshake(shared);
             shared.counts.other_segments += self.segments;
         }
         self.orphan_calls(shared);

@@ -11,6 +11,8 @@ pub struct Counts {
     pub wire_bytes: u64,
     /// Packets of which not all was captured.
     pub cut_packets: u64,
+    /// The most bytes that were captured of such a packet.
+    pub longest_cut_bytes: u64,
     pub tcp_segments: u64,
     pub udp_datagrams: u64,
     /// Packets that are neither TCP over IP nor RPC over UDP.
@@ -65,7 +67,10 @@ impl Counts {
         self.packets += 1;
         self.captured_bytes += captured_bytes;
         self.wire_bytes += wire_bytes;
-        self.cut_packets += u64::from(captured_bytes < wire_bytes);
+        if captured_bytes < wire_bytes {
+            self.cut_packets += 1;
+            self.longest_cut_bytes = self.longest_cut_bytes.max(captured_bytes);
+        }
         self.first_ns = Some(self.first_ns.map_or(at_ns, |first| first.min(at_ns)));
         self.last_ns = self.last_ns.max(at_ns);
     }
@@ -95,6 +100,7 @@ impl Counts {
             ("captured_bytes", self.captured_bytes),
             ("wire_bytes", self.wire_bytes),
             ("cut_packets", self.cut_packets),
+            ("longest_cut_bytes", self.longest_cut_bytes),
             ("tcp_segments", self.tcp_segments),
             ("udp_datagrams", self.udp_datagrams),
             ("other_packets", self.other_packets),

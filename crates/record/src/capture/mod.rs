@@ -19,6 +19,8 @@ mod live;
 mod options;
 mod rpc;
 mod shared;
+mod silences;
+mod sniff;
 mod stream;
 mod table;
 
@@ -114,15 +116,19 @@ impl Capture {
         }
         table.finish();
         let problem = self.packets.problem.take().map(|p| format!("{} {p}.", self.path.display()));
-        Ok(summary(table.shared.counts, self.packets.dropped(), self.start, problem))
+        Ok(summary(table.shared.counts, &table.silences.all(), self.packets.dropped(), self.start, problem))
     }
 }
 
-fn summary(counts: Counts, dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {
+fn summary(counts: Counts, silences: &[(i64, i64)], dropped_packets: u64, start: Time, problem: Option<String>) -> Summary {
     let start = counts.first_ns.map_or(start, Time::from_monotonic_ns);
     let mut attributes = counts.attributes();
     if let Some((first_ns, last_ns)) = counts.rpc_ns {
         attributes.extend([("rpc.first_ns", first_ns), ("rpc.last_ns", last_ns)].map(|(name, ns)| (name.to_owned(), ns.to_string())));
+    }
+    let silences: Vec<String> = silences.iter().map(|(from_ns, to_ns)| format!("{from_ns}-{to_ns}")).collect();
+    if !silences.is_empty() {
+        attributes.push(("packets.silences".to_owned(), silences.join(" ")));
     }
     if dropped_packets > 0 {
         attributes.push(("capture.dropped_packets".to_owned(), dropped_packets.to_string()));
@@ -172,10 +178,14 @@ fn incomplete(counts: &Counts) -> Vec<String> {
     let mut notes = Vec::new();
     if counts.cut_packets > 0 {
         let cut = format!("{} of {} packets were captured only in part", count(counts.cut_packets), count(counts.packets));
-        notes.push(match (counts.connections, counts.resynchronised + counts.headless) {
-            (0, _) => format!("{cut}, and no RPC's head is in what was. Capture whole packets (tcpdump -s 0)."),
-            (_, 0) => format!("{cut}: bytes and calls are complete all the same."),
-            _ => {
+        let longest = size(counts.longest_cut_bytes);
+        notes.push(match (counts.rpc_ns.is_some(), counts.resynchronised + counts.headless) {
+            (false, _) => format!(
+                "{cut}, {longest} of each at most: no head of an RPC is in what was, so whether there were RPCs is not known. TCP's headers are \
+                 there: bytes, round trips and what was sent again are known. Capture whole packets (tcpdump -s 0)."
+            ),
+            (true, 0) => format!("{cut}: bytes are complete all the same, and so are the calls of which a head or a reply was captured."),
+            (true, _) => {
                 format!(
                     "{cut}: bytes are complete (TCP's headers count them), heads of RPCs are not. Capture whole packets (tcpdump -s 0)."
                 )

@@ -12,6 +12,9 @@ use thalweg_trace::{ObjectId, ObjectKind};
 /// Calls of ended connections that are remembered.
 const MOST_ORPHANS: usize = 1 << 16;
 
+/// A call that was sent longer ago is no other's: clients whose connection broke connect again every 5 min at the latest.
+const ORPHAN_NS: i64 = 900_000_000_000;
+
 /// Bytes beyond holes that all connections together keep.
 const MOST_HELD_BYTES: usize = 128 << 20;
 
@@ -63,9 +66,9 @@ impl Shared {
     }
 
     /// A call that another connection between the same two was not answered.
-    pub(super) fn orphan(&mut self, client_ip: u128, server: End, xid: u32, procedure: Procedure) -> Option<Call> {
+    pub(super) fn orphan(&mut self, client_ip: u128, server: End, (xid, procedure): (u32, Procedure), at_ns: i64) -> Option<Call> {
         let key = (client_ip, server, xid);
-        self.orphans.get(&key).filter(|call| call.procedure == procedure)?;
+        self.orphans.get(&key).filter(|call| call.procedure == procedure && at_ns.saturating_sub(call.sent_ns) <= ORPHAN_NS)?;
         self.orphans.remove(&key)
     }
 

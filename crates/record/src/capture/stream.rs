@@ -12,6 +12,9 @@ const HELD_BYTES: usize = 1 << 20;
 /// Segments beyond a hole that one direction keeps.
 const HELD_SEGMENTS: usize = 512;
 
+/// What goes on where a stream was is so near to it: about a window. Of numbers that have nothing to do with it one in 2,000 is.
+const NEAR_BYTES: u64 = 1 << 20;
+
 /// A hole that is filled later than this was filled by sending again, not by coming late.
 const REORDERED_NS: i64 = 3_000_000;
 
@@ -93,6 +96,11 @@ impl Stream {
     /// The sequence number of its SYN; of no use where that was not seen.
     pub(super) fn first_sequence(&self) -> u32 {
         self.first_sequence
+    }
+
+    /// Whether a sequence number is about where the stream is; `None` where nothing of it was seen.
+    pub(super) fn is_near(&self, sequence: u32) -> Option<bool> {
+        self.started.then(|| self.offset(sequence).abs_diff(self.highest as i64) <= NEAR_BYTES)
     }
 
     /// Where in the stream a sequence number is; negative: before anything that was seen.

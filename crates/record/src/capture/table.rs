@@ -6,6 +6,7 @@ use super::frame::{self, End, Segment, Transport, Unused};
 use super::options::Options;
 use super::rpc::{Heading, datagram};
 use super::shared::Shared;
+use super::silences::{SILENCE_NS, Silences};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -47,11 +48,12 @@ pub(super) struct Table {
     connections: HashMap<Key, Box<Connection>, BuildHasherDefault<Fold>>,
     ports: Vec<u16>,
     pub shared: Shared,
+    pub silences: Silences,
 }
 
 impl Table {
     pub(super) fn new(out: Out, options: &Options) -> Table {
-        Table { connections: HashMap::default(), ports: options.ports.clone(), shared: Shared::new(out) }
+        Table { connections: HashMap::default(), ports: options.ports.clone(), shared: Shared::new(out), silences: Silences::default() }
     }
 
     /// A captured packet.
@@ -70,7 +72,14 @@ impl Table {
             Transport::Tcp(tcp) => {
                 counts.tcp_segments += 1;
                 let key = key(&segment, false);
-                if self.connections.get(&key).is_some_and(|c| c.is_reused_by(&segment, &tcp))
+                self.silences.packet(at_ns);
+                let known = self.connections.get(&key);
+                let idle = known.filter(|c| at_ns.saturating_sub(c.last_ns).saturating_abs() >= SILENCE_NS);
+                let goes_on = idle.is_none_or(|c| c.is_continued_by(&segment, &tcp));
+                if let Some(idle) = idle.filter(|_| goes_on) {
+                    self.silences.outlived(idle.last_ns, at_ns);
+                }
+                if (!goes_on || known.is_some_and(|c| c.is_reused_by(&segment, &tcp)))
                     && let Some(mut ended) = self.connections.remove(&key)
                 {
                     ended.finish(&mut self.shared);
@@ -81,7 +90,10 @@ impl Table {
                 connection.tcp(at_ns, &segment, &tcp, &mut self.shared);
             }
             Transport::Udp => match datagram(segment.payload) {
-                Some(heading) => self.datagram(at_ns, &segment, heading),
+                Some(heading) => {
+                    self.silences.packet(at_ns);
+                    self.datagram(at_ns, &segment, heading);
+                }
                 None => counts.unused(Unused::Other, link),
             },
         }

@@ -19,5 +19,21 @@ pub use page::{rpcstat_page, rpcstat_pair_page};
 pub use pair::rpcstat_pair;
 pub use picture::{rpcstat_pair_picture, rpcstat_picture, rpcstat_to_draw};
 pub(crate) use section::rpcstat_sections;
-pub use short::rpcstat_short;
+pub use short::{rpcstat_about, rpcstat_short};
 pub use text::{live_heads, live_line, rpcstat};
+
+use thalweg_explain::rpcstat::RpcStat;
+use thalweg_trace::numbers::{count, duration};
+
+/// `1 call`, `2,002 calls`.
+fn calls(many: u64) -> String {
+    if many == 1 { "1 call".to_owned() } else { format!("{} calls", count(many)) }
+}
+
+/// `37.2 s; 2,002 calls`.
+fn how_long(d: &RpcStat) -> String {
+    match d.has_length() {
+        true => format!("{}; {}", duration(d.wall_s), calls(d.calls)),
+        false => format!("{} at one instant", calls(d.calls)),
+    }
+}

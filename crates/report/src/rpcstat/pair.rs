@@ -38,7 +38,10 @@ pub(super) fn rows(documents: [&RpcStat; 2]) -> Vec<Row> {
 fn rate(d: &RpcStat) -> String {
     match d.most_bytes() {
         (0, _) => format!("{} calls/s", count((d.calls as f64 / d.wall_s).round() as u64)),
-        (bytes, is_sent) => format!("{} {}", bit_rate(bytes as f64 / d.wall_s), if is_sent { "sent" } else { "received" }),
+        (_, is_sent) => match d.rate_bytes_per_s() {
+            Some(rate) => format!("{} {}", bit_rate(rate), if is_sent { "sent" } else { "received" }),
+            None => "none".to_owned(),
+        },
     }
 }
 

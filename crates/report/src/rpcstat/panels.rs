@@ -184,7 +184,7 @@ fn calls(d: &RpcStat, scales: &Scales) -> Panel {
     let per_s = |values: &[u64]| values.iter().map(|n| *n as f64 / s.bin_s.max(1e-12)).collect::<Vec<f64>>();
     let (sent, completed) = (per_s(&s.calls), per_s(&s.replies));
     let said = |name: &str, values: &[f64]| format!("{name}: {} at most", count(most_of(values).round() as u64));
-    let hint = format!("Calls sent and completed in each {}; {} calls", duration(s.bin_s), count(d.calls));
+    let hint = format!("Calls sent and completed in each {}; {}", duration(s.bin_s), super::calls(d.calls));
     let curves = vec![
         Curve { stroke: 2.4, ..Curve::line(said("sent", &sent), "#6CC5A8", sent, Fold::Mean) },
         Curve { stroke: 1.0, ..Curve::line(said("completed", &completed), BACK, completed, Fold::Mean) },

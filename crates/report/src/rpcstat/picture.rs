@@ -14,7 +14,7 @@ use crate::picture::canvas::{Canvas, FAINT, Lettering, fitted};
 use thalweg_explain::ExplainError;
 use thalweg_explain::rpcstat::{RpcStat, rpcstat_in_bins};
 use thalweg_trace::Source;
-use thalweg_trace::numbers::{bit_rate, count, duration, size};
+use thalweg_trace::numbers::{bit_rate, duration, size};
 
 /// A document that is to be drawn has at most so many bins: one for each pixel or two.
 const MOST_BINS: u64 = 512;
@@ -145,10 +145,11 @@ fn whole(canvas: &mut Canvas, d: &RpcStat, axes: &Axes, name: &str, top: f64) ->
 
 /// How long, how much, by which recorder.
 fn subtitle(d: &RpcStat) -> String {
-    let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
+    let mut said = super::how_long(d);
+    let rate = |bytes: u64| d.rate_bytes_per_s().map_or_else(String::new, |_| format!(" ({})", bit_rate(bytes as f64 / d.wall_s)));
     for (name, bytes) in [("sent", d.sent_bytes), ("received", d.received_bytes)] {
         if let Some(bytes) = bytes {
-            said += &format!("; {name} {} ({})", size(bytes), bit_rate(bytes as f64 / d.wall_s));
+            said += &format!("; {name} {}{}", size(bytes), rate(bytes));
         }
     }
     if d.retransmissions + d.tcp_retransmissions == 0 {

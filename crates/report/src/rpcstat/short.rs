@@ -1,6 +1,7 @@
 //! What the RPCs of a recording say, in at most [`MAX_LINES`] lines of 80 columns: how long and how fast, one sentence, who was waited for with
 //! the one figure that matters, what is not the limit, and what a reader must know besides.
 
+use super::calls;
 use crate::changes::SMALL_SHARE;
 use crate::columns::{clean, cut_end, left, right, width, wrap};
 use crate::page::Line;
@@ -21,7 +22,7 @@ pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> S
     let options = TextOptions { width: options.width.min(COLUMNS), ..*options };
     let mut page = Page::new(&options);
     let columns = page.width;
-    page.line(&cut_end(&clean(&heading(document)), columns), Ink::Bold);
+    page.line(&cut_end(&clean(&rpcstat_about(document)), columns), Ink::Bold);
     let mut sentence = wrap(&clean(&document.sentence), columns);
     let last = (cut_end(&clean(&format!("  more: {more}")), columns), Ink::Dim);
     let mut rows = rows(document, columns);
@@ -46,13 +47,16 @@ pub fn rpcstat_short(document: &RpcStat, options: &TextOptions, more: &str) -> S
 }
 
 /// `2,002 calls in 37.2 s: 1.95 GiB sent, 451 Mb/s; server 127.0.0.1:2049`.
-fn heading(d: &RpcStat) -> String {
-    let calls = format!("{} calls in {}", count(d.calls), duration(d.wall_s));
+pub fn rpcstat_about(d: &RpcStat) -> String {
+    let calls = match d.has_length() {
+        true => format!("{} in {}", calls(d.calls), duration(d.wall_s)),
+        false => format!("{} at one instant", calls(d.calls)),
+    };
     let rate = match d.most_bytes() {
         (0, _) => String::new(),
         (bytes, is_sent) => {
             let way = if is_sent { "sent" } else { "received" };
-            format!(": {} {way}, {}", size(bytes), bit_rate(bytes as f64 / d.wall_s))
+            format!(": {} {way}{}", size(bytes), rate(d))
         }
     };
     let mut servers: Vec<&str> = d.procedures.iter().filter(|p| !p.callback).map(|p| p.server.as_str()).filter(|s| !s.is_empty()).collect();
@@ -65,13 +69,22 @@ fn heading(d: &RpcStat) -> String {
     }
 }
 
+/// The rate behind a number of bytes, where there is one.
+fn rate(d: &RpcStat) -> String {
+    d.rate_bytes_per_s().map_or_else(String::new, |rate| format!(", {}", bit_rate(rate)))
+}
+
 /// Who was waited for, most first, each with its share and one figure; then the time in which bytes moved.
 fn rows(d: &RpcStat, columns: usize) -> Vec<Line> {
+    if !d.has_length() {
+        return Vec::new();
+    }
     let mut waits = [
         (waited(d, Who::Server), "waiting for the server", figure(d, Who::Server)),
         (waited(d, Who::Client), "waiting for the client", figure(d, Who::Client)),
         (waited(d, Who::Network), "waiting for the network", figure(d, Who::Network)),
         (d.quiet.within_messages_s / d.wall_s, "a message paused", String::new()),
+        (d.quiet.unanswered_s / d.wall_s, "waiting for no answer", format!("{} never answered", calls(d.unanswered))),
     ];
     waits.sort_by(|a, b| b.0.total_cmp(&a.0));
     let moving = (1.0 - waits.iter().map(|wait| wait.0).sum::<f64>()).clamp(0.0, 1.0);
@@ -115,6 +128,9 @@ fn figure(d: &RpcStat, who: Who) -> String {
 /// What is not the limit, each with its figure.
 fn innocent(d: &RpcStat) -> Vec<(&'static str, String)> {
     let mut innocent = Vec::new();
+    if d.rate_bytes_per_s().is_none() {
+        return innocent;
+    }
     if d.retransmissions + d.tcp_retransmissions == 0 {
         innocent.push(("the network", "nothing sent again".to_owned()));
     }

@@ -2,6 +2,7 @@
 //! waited for, and the stalls. It fits 80 columns and any width from 60.
 
 use super::bins::{Fold, bins_within, folded};
+use super::calls;
 use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
@@ -38,12 +39,13 @@ pub fn rpcstat(document: &RpcStat, options: &TextOptions) -> String {
 impl Page {
     fn overview(&mut self, d: &RpcStat) {
         self.gap();
-        let mut said = format!("{}; {} calls", duration(d.wall_s), count(d.calls));
+        let mut said = super::how_long(d);
+        let rate = |bytes: u64| d.rate_bytes_per_s().map_or_else(String::new, |_| format!(" ({})", bit_rate(bytes as f64 / d.wall_s)));
         if let Some(sent) = d.sent_bytes {
-            let _ = write!(said, "; sent {} ({})", size(sent), bit_rate(sent as f64 / d.wall_s));
+            let _ = write!(said, "; sent {}{}", size(sent), rate(sent));
         }
         if let Some(received) = d.received_bytes {
-            let _ = write!(said, "; received {} ({})", size(received), bit_rate(received as f64 / d.wall_s));
+            let _ = write!(said, "; received {}{}", size(received), rate(received));
         }
         let _ = write!(said, "; recorder: {}", d.recorder);
         self.wrapped(&said);
@@ -85,7 +87,7 @@ impl Page {
         }
         for connection in d.connections.iter().take(MAX_CONNECTIONS) {
             let rtt = connection.srtt_s.map_or_else(String::new, |s| format!(", round trip {}", duration(s)));
-            self.wrapped(&format!("{}: {} calls, {}{rtt}", connection.name, count(connection.calls), size(connection.bytes)));
+            self.wrapped(&format!("{}: {}, {}{rtt}", connection.name, calls(connection.calls), size(connection.bytes)));
         }
         if let Some(more) = d.connections.len().checked_sub(MAX_CONNECTIONS).filter(|n| *n > 0) {
             self.plain(&format!("and {more} more connections"));
@@ -118,7 +120,7 @@ impl Page {
                 odd.push(format!("{} answered with an error", count(p.errors)));
             }
             if p.unanswered > 0 {
-                odd.push(format!("{} unanswered at the end", count(p.unanswered)));
+                odd.push(format!("{} never answered", count(p.unanswered)));
             }
             if p.not_captured > 0 && p.program.is_some() {
                 odd.push(format!("of {} the reply was not captured", count(p.not_captured)));
@@ -170,6 +172,9 @@ impl Page {
     }
 
     fn waiting(&mut self, d: &RpcStat) {
+        if !d.has_length() {
+            return;
+        }
         let q = &d.quiet;
         let rows = [
             ("queue full: the server", q.full_s),
@@ -178,6 +183,7 @@ impl Page {
             ("between, a call came next: the client", q.between_then_call_s),
             ("a message paused on its way", q.within_messages_s),
             ("TCP sent again: the network", q.network_s),
+            ("calls that nobody ever answered", q.unanswered_s),
         ];
         let all: f64 = rows.iter().map(|(_, s)| s).sum();
         self.heading(&format!("Nothing on its way for {} ({} of the time)", duration(all), percent(all / d.wall_s)));

@@ -68,7 +68,7 @@ pub fn plain() -> RpcStat {
         start_ns: 0,
         wall_s: 20.0,
         sentence:
-            "64,016 calls (WRITE most), 820 Mb/s to the server. For 56 % of the time nothing moved and everything waited for the server."
+            "64,016 calls (WRITE most calls and most time), 820 Mb/s to the server. For 56 % of the time nothing moved and everything waited for the server."
                 .into(),
         calls: 64_016,
         unanswered: 0,
@@ -90,6 +90,7 @@ pub fn plain() -> RpcStat {
             between_then_call_s: 0.9,
             within_messages_s: 0.1,
             network_s: 0.3,
+            unanswered_s: 0.0,
         },
         stalls: Stalls {
             least_s: 0.01,

@@ -217,7 +217,7 @@ impl Live {
             return Err(RecordError::Failed(format!("{}: ended before it began", self.interface)));
         };
         table.finish();
-        let mut summary = summary(table.shared.counts, self.dropped_packets, self.start, None);
+        let mut summary = summary(table.shared.counts, &table.silences.all(), self.dropped_packets, self.start, None);
         (summary.start, summary.end) = (self.start, end.max(summary.end));
         summary.attributes.push(("capture.interface".to_owned(), self.interface.clone()));
         Ok(summary)

@@ -472,3 +472,67 @@ fn what_is_no_capture_or_only_part_of_one_is_said_in_a_sentence() {
     let odd = [&odd[..20], &147_u32.to_le_bytes(), &odd[24..]].concat();
     assert!(try_read(&odd, &[]).unwrap().summary.notes[0].contains("link type 147"));
 }
+
+#[test]
+fn a_datagram_that_nobody_answers_is_waited_for_a_minute_at_the_longest() {
+    const MINUTE: u64 = 60_000_000_000;
+    let mut talk = Talk::new(false, 700);
+    talk.datagram(CLIENT, &call(1, 1, 40));
+    talk.wait(2_000_000_000);
+    talk.datagram(CLIENT, &call(1, 1, 40));
+    talk.wait(25 * 60_000_000_000);
+    // Its number is used again for the same procedure, and so late that this is another call.
+    talk.datagram(CLIENT, &call(1, 1, 40));
+    talk.datagram(SERVER, &reply(1, 0, 60));
+    talk.datagram(CLIENT, &call(2, 1, 40));
+    talk.wait(25 * 60_000_000_000);
+    talk.datagram(SERVER, &reply(2, 0, 60));
+    let read = read(&talk.packets);
+    let calls: Vec<(u64, Option<i64>)> = read.calls().iter().map(|c| (c.1, c.3)).collect();
+    assert_eq!(calls, [(2_000_010_000 + MINUTE, Some(-110)), (10_000, Some(0)), (MINUTE, Some(-110))]);
+    assert_eq!((read.summary.counts.unanswered, read.summary.counts.unmatched_replies), (2, 1));
+}
+
+impl Read {
+    fn attribute(&self, name: &str) -> Option<&str> {
+        self.summary.attributes.iter().find(|(n, _)| n == name).map(|(_, value)| value.as_str())
+    }
+}
+
+const YEAR_NS: i64 = 31_536_000_000_000_000;
+
+#[test]
+fn a_silence_is_noted_unless_a_connection_outlived_it() {
+    let first = copy(false).packets;
+    // Other numbers, as of another connection between the same ports.
+    let later = |packet: &Packet| {
+        let mut packet = Packet { at_ns: packet.at_ns + 19 * YEAR_NS, ..packet.clone() };
+        packet.ip[24] ^= 0x55;
+        packet.ip[28] ^= 0x55;
+        packet
+    };
+    // Two captures of one pair of ports, 19 years apart, in either order; of the later one the beginning is missing.
+    let second: Vec<Packet> = first[10..].iter().map(later).collect();
+    let silence = format!("{}-{}", first[first.len() - 1].at_ns, second[0].at_ns);
+    for both in [[first.clone(), second.clone()].concat(), [second, first.clone()].concat()] {
+        let read = read(&both);
+        assert_eq!(read.attribute("packets.silences"), Some(silence.as_str()));
+        assert_eq!(read.calls().iter().map(|c| c.1).max(), Some(5_020_000), "no call lasts for years");
+    }
+    // One connection that does nothing for a day is one.
+    let mut talk = copy(false);
+    talk.wait(24 * 3_600_000_000_000);
+    talk.send(CLIENT, &record(call(12, 1, 40)));
+    talk.send(SERVER, &record(reply(12, 0, 40)));
+    assert_eq!(read(&talk.packets).attribute("packets.silences"), None);
+}
+
+#[test]
+fn of_packets_cut_before_any_head_nothing_is_claimed_about_calls() {
+    let cut =
+        try_read(&write(&copy(false).packets, Format::Pcap { big: false, nanoseconds: true }, Link::Ethernet, 60), &[]).expect("a capture");
+    let notes = cut.summary.notes.join(" ");
+    assert_eq!(cut.summary.counts.calls, 0);
+    assert!(notes.contains("whether there were RPCs is not known") && notes.contains("60 B of each"), "{notes}");
+    assert!(!notes.contains("complete"), "{notes}");
+}

@@ -337,6 +337,7 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         throughput: Some(throughput(sends, wall_s)),
         tracks: vec![],
         round_trips: None,
+        connections: None,
         what_if: vec![
             WhatIf {
                 id: "requests".into(),
