@@ -1,6 +1,7 @@
 //! What is recorded and explained: commands, copies, servers, RPCs.
 
 mod both_ends;
+mod captures;
 mod command;
 mod confined;
 mod copies;

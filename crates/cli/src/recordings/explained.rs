@@ -1,5 +1,6 @@
 //! Recordings opened, merged and explained, and explanations printed.
 
+use super::captured::{Opened, is_capture, opened};
 use super::memory;
 use crate::{failure::Failure, output};
 use std::path::{Path, PathBuf};
@@ -8,22 +9,22 @@ use thalweg_report::TextOptions;
 use thalweg_trace::merge::{Merged, Part, merge};
 use thalweg_trace::{Recording, Source};
 
-/// Opens a recording and explains it.
-pub(crate) fn explained(path: &Path) -> Result<(Recording, Explanation), Failure> {
+/// Opens a recording, or reads a capture, and explains it.
+pub(crate) fn explained(path: &Path) -> Result<(Opened, Explanation), Failure> {
     explained_as(path, &Options::default())
 }
 
 /// The same, with what is to be said.
-pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Recording, Explanation), Failure> {
+pub(crate) fn explained_as(path: &Path, options: &Options) -> Result<(Opened, Explanation), Failure> {
     memory::keep_freed();
-    let recording = Recording::open(path).map_err(Failure::failed)?;
-    let explanation = thalweg_explain::explain(&recording, options).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
+    let recording = opened(path, "explain")?;
+    let explanation = thalweg_explain::explain(&*recording, options).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
     Ok((recording, explanation))
 }
 
 /// The explanation of a run: of a recording, or as JSON in a file.
 pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
-    if path.is_dir() {
+    if path.is_dir() || (is_capture(path) && !is_text(path)) {
         return explained(path).map(|(_, explanation)| explanation);
     }
     let expected = "expected a recording, or an explanation as JSON (explain --json --to NAME.json)";
@@ -31,18 +32,28 @@ pub(crate) fn explanation_of(path: &Path) -> Result<Explanation, Failure> {
     serde_json::from_str(&text).map_err(|e| Failure::failed(format!("{}: no explanation: {e}; {expected}", path.display())))
 }
 
-/// Merges recordings into one at `output`.
+/// Whether a file begins as JSON does.
+fn is_text(path: &Path) -> bool {
+    use std::io::Read;
+    let mut first = [0; 1];
+    path == Path::new("-")
+        || std::fs::File::open(path).and_then(|mut file| file.read_exact(&mut first)).is_err()
+        || b" \t\r\n{".contains(&first[0])
+}
+
+/// Merges recordings, and captures, into one at `output`.
 pub(crate) fn merged(recordings: &[PathBuf], output: &Path) -> Result<Merged, Failure> {
     memory::keep_freed();
-    let opened: Vec<Recording> = recordings.iter().map(|path| Recording::open(path)).collect::<Result<_, _>>().map_err(Failure::failed)?;
+    let opened: Vec<Opened> = recordings.iter().map(|path| opened(path, "merge")).collect::<Result<_, _>>()?;
     refuse_one_twice(recordings, &opened)?;
+    refuse_several_runs(recordings, &opened)?;
     let name = |path: &Path| path.display().to_string();
-    let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source }).collect();
+    let parts: Vec<Part<'_>> = recordings.iter().zip(&opened).map(|(path, source)| Part { name: name(path), source: &**source }).collect();
     merge(&parts, output).map_err(Failure::failed)
 }
 
 /// A recording and itself, or a copy of it, are not the two ends of anything.
-fn refuse_one_twice(paths: &[PathBuf], opened: &[Recording]) -> Result<(), Failure> {
+fn refuse_one_twice(paths: &[PathBuf], opened: &[Opened]) -> Result<(), Failure> {
     let identity = |recording: &Recording| {
         let meta = recording.meta();
         (meta.start, meta.end, meta.recorder.clone(), meta.command.clone(), recording.hosts().to_vec())
@@ -51,6 +62,19 @@ fn refuse_one_twice(paths: &[PathBuf], opened: &[Recording]) -> Result<(), Failu
         if let Some(first) = opened[..number].iter().position(|earlier| identity(earlier) == identity(later)) {
             let (first, later) = (paths[first].display(), paths[number].display());
             return Err(Failure::usage(format!("{first} and {later} are the same recording: give recordings of the two ends")));
+        }
+    }
+    Ok(())
+}
+
+/// A capture of several runs has no one run to be an end of.
+fn refuse_several_runs(paths: &[PathBuf], opened: &[Opened]) -> Result<(), Failure> {
+    for (path, recording) in paths.iter().zip(opened) {
+        let runs = thalweg_explain::runs::runs(&**recording);
+        if !runs.is_empty() {
+            let name = path.display();
+            let how = "cut out the one to merge (editcap -A START -B END)";
+            return Err(Failure::usage(format!("{name} holds {} runs with nothing between them: {how}", runs.len())));
         }
     }
     Ok(())

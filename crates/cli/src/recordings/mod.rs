@@ -1,8 +1,10 @@
 //! Recordings that verbs make and explain.
 
 pub(crate) mod around;
+pub(crate) mod captured;
 pub(crate) mod explained;
 pub(crate) mod memory;
 pub(crate) mod record_flags;
+pub(crate) mod runs;
 pub(crate) mod symbols;
 pub(crate) mod temporary;

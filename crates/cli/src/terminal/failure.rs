@@ -45,6 +45,14 @@ impl Failure {
     pub(crate) fn usage(message: impl std::fmt::Display) -> Failure {
         Failure::Usage(message.to_string())
     }
+
+    /// What it says, where it stands among other results.
+    pub(crate) fn message(&self) -> &str {
+        match self {
+            Failure::Usage(message) | Failure::Failed(message) | Failure::Interrupted(message) | Failure::NotRun(message, _) => message,
+            Failure::Ended(_) | Failure::Reported | Failure::Verdict(_) | Failure::NobodyReads => "not done",
+        }
+    }
 }
 
 impl From<thalweg_record::RecordError> for Failure {

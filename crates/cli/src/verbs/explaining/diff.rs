@@ -65,5 +65,5 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// The picture of a recording.
 fn picture(path: &Path) -> Result<String, Failure> {
     let (recording, explanation) = explained(path)?;
-    thalweg_report::svg(&recording, &explanation, &PictureOptions::default()).map_err(Failure::failed)
+    thalweg_report::svg(&*recording, &explanation, &PictureOptions::default()).map_err(Failure::failed)
 }

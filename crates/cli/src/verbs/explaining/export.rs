@@ -48,17 +48,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(to) = arguments.to else {
         return thalweg_trace::anonymous::export(&arguments.recording, &arguments.output).map_err(Failure::failed);
     };
-    let recording = Recording::open(&arguments.recording).map_err(Failure::failed)?;
-    if to.is_of_stacks() && thalweg_trace::Source::stacks(&recording).map_err(Failure::failed)?.is_empty() {
+    let opened = crate::recordings::captured::opened(&arguments.recording, "export")?;
+    let recording: &Recording = &opened;
+    if to.is_of_stacks() && thalweg_trace::Source::stacks(recording).map_err(Failure::failed)?.is_empty() {
         let name = arguments.recording.display();
         return Err(Failure::failed(format!("{name}: holds no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
     }
     let done = match to {
-        Format::Perfetto => export::perfetto::export(&recording, &arguments.output),
-        Format::Csv => export::csv::export(&recording, &arguments.output),
-        Format::Folded => export::folded::export(&recording, &arguments.output),
-        Format::Speedscope => export::speedscope::export(&recording, &arguments.output),
-        Format::Pprof => export::pprof::export(&recording, &arguments.output),
+        Format::Perfetto => export::perfetto::export(recording, &arguments.output),
+        Format::Csv => export::csv::export(recording, &arguments.output),
+        Format::Folded => export::folded::export(recording, &arguments.output),
+        Format::Speedscope => export::speedscope::export(recording, &arguments.output),
+        Format::Pprof => export::pprof::export(recording, &arguments.output),
     };
     done.map_err(Failure::failed)
 }

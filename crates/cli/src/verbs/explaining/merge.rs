@@ -13,11 +13,12 @@ use thalweg_trace::numbers::duration;
 #[command(
     after_help = "The first recording is the one to explain, and its clock is the axis. The others are aligned by the bytes that both ends of their \
 connections saw, so record both ends of one run at the same time. `thalweg explain CLIENT SERVER` merges and explains at once.\n\
+A capture of the same run (pcap, pcapng, also .gz) may stand for a recording: thalweg merge run.thw packets.pcap -o both.thw.\n\
 Recordings of different runs are refused: `thalweg diff BEFORE AFTER` compares those."
 )]
 pub(crate) struct Arguments {
-    /// The recordings: the client's first, then the servers'
-    #[arg(required = true, num_args = 2.., value_name = "NAME.thw")]
+    /// The recordings, or captures of packets (pcap, pcapng): the client's first, then the servers'
+    #[arg(required = true, num_args = 2.., value_name = "NAME.thw|CAPTURE")]
     recordings: Vec<PathBuf>,
     /// The merged recording: a directory that does not exist yet
     #[arg(short, long, value_name = "NAME.thw")]

@@ -62,11 +62,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let options = arguments.options(explanation.wall_s)?;
     // A part of the time is drawn by threads and connections. A recording without RPCs is no error here.
     let wanted = options.window.is_none() && (kind == "html" || recording.meta().recorder == "capture");
-    let rpcs = if wanted { thalweg_report::rpcstat_to_draw(&recording).ok() } else { None };
+    let rpcs = if wanted { thalweg_report::rpcstat_to_draw(&*recording).ok() } else { None };
     let drawn = match (kind, &rpcs) {
         ("svg", Some(rpcs)) => Ok(thalweg_report::rpcstat_picture(rpcs)),
-        ("svg", _) => thalweg_report::svg(&recording, &explanation, &options),
-        _ => thalweg_report::html(&recording, &explanation, &options, rpcs.as_ref()),
+        ("svg", _) => thalweg_report::svg(&*recording, &explanation, &options),
+        _ => thalweg_report::html(&*recording, &explanation, &options, rpcs.as_ref()),
     };
     write_whole(&arguments.output, &drawn.map_err(Failure::failed)?)
 }

@@ -2,16 +2,19 @@
 
 use super::report::write_whole;
 use crate::interrupt::Interrupt;
-use crate::recordings::temporary::Temporary;
+use crate::recordings::captured::{self, Kept, is_capture};
+use crate::recordings::explained::{Form, more_of as more_of_explained};
+use crate::recordings::runs::{OfRun, each, title};
 use crate::{failure::Failure, output};
 use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use thalweg_explain::rpcstat::{Interval, RpcStat};
-use thalweg_record::capture::{Capture, Live, LiveOptions, Options, Summary};
-use thalweg_report::TextOptions;
-use thalweg_trace::{Ending, Event, FORMAT_VERSION, Meta, Recording, RecordingWriter, Sink, Time};
+use thalweg_explain::{ExplainError, Explanation};
+use thalweg_record::capture::{Live, LiveOptions, Options};
+use thalweg_report::{RunSummary, TextOptions};
+use thalweg_trace::{Event, Recording, RecordingWriter, Sink, Source};
 
 /// Between two lines of the live table.
 const LINE_EVERY: Duration = Duration::from_secs(1);
@@ -22,7 +25,7 @@ const LINES_PER_HEAD: u64 = 20;
 /// Arguments of `thalweg rpcstat`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
-    /// A capture (pcap or pcapng; - for standard input), or a recording, a directory NAME.thw; two are compared
+    /// A capture (pcap or pcapng, also compressed; - for standard input), or a recording, a directory NAME.thw; two are compared
     #[arg(value_name = "CAPTURE|RECORDING", num_args = 0..=2, conflicts_with = "interface")]
     files: Vec<PathBuf>,
     /// Capture from this interface and print a line each second (needs root or CAP_NET_RAW)
@@ -41,8 +44,11 @@ pub(crate) struct Arguments {
     #[arg(long)]
     json: bool,
     /// Print all that is known: procedures, everything over time, each long stall
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long)]
     verbose: bool,
+    /// Of a capture that holds several runs, this one alone (1 is the first)
+    #[arg(long, value_name = "N", conflicts_with = "interface")]
+    run: Option<usize>,
     /// Draw everything over time (FILE.svg, FILE.html), or keep a capture's recording (NAME.thw). May be repeated
     #[arg(short, long, value_name = "FILE.svg|FILE.html|NAME.thw")]
     output: Vec<PathBuf>,
@@ -111,29 +117,126 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     match &arguments.files[..] {
         [] => Err(Failure::usage("expected a capture (pcap or pcapng), a recording, or --interface IF")),
-        [file] => {
-            let document = document(arguments, &outputs, file)?;
-            hand_over(&document, &outputs, arguments, file)
-        }
+        [file] => one(arguments, &outputs, file),
         [a, b, ..] => pair(arguments, &outputs, [a, b]),
     }
 }
 
-/// What a capture or a recording says.
-fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<RpcStat, Failure> {
-    if file.join("meta.json").exists() {
+/// What a capture or a recording says: of RPCs, or, where packets show none known here, of connections.
+enum Said {
+    Rpcs(Box<RpcStat>),
+    Connections(Box<Explanation>),
+}
+
+impl Said {
+    fn summary(&self, title: String) -> RunSummary {
+        match self {
+            Said::Rpcs(d) => RunSummary { title, about: thalweg_report::rpcstat_about(d), sentence: d.sentence.clone() },
+            Said::Connections(e) => RunSummary { title, about: e.summary.about.clone(), sentence: e.summary.sentence.clone() },
+        }
+    }
+
+    fn json(&self) -> serde_json::Value {
+        let value = match self {
+            Said::Rpcs(document) => serde_json::to_value(document),
+            Said::Connections(explanation) => serde_json::to_value(explanation),
+        };
+        value.unwrap_or_default()
+    }
+}
+
+/// Prints what one file says: all of it, or each run, or the run that was asked for.
+fn one(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<(), Failure> {
+    let opened = opened(arguments, outputs, file)?;
+    let mut all = each(&opened, file, arguments.run, |source| analysed(source, file, &opened.notes, outputs))?;
+    if all.len() > 1 {
+        return several(&all, &opened, outputs, arguments, file);
+    }
+    match all.pop().map(|(_, said)| said).transpose()? {
+        Some(Said::Rpcs(document)) => hand_over(&document, outputs, arguments, file),
+        Some(Said::Connections(explanation)) => hand_over_connections(&explanation, outputs, arguments, file),
+        None => Err(Failure::failed(format!("{}: holds no run", file.display()))),
+    }
+}
+
+/// Prints several runs, each in a few lines, or in full.
+fn several(all: &[OfRun<Said>], recording: &Recording, outputs: &Outputs<'_>, arguments: &Arguments, file: &Path) -> Result<(), Failure> {
+    if !outputs.pictures.is_empty() || !outputs.pages.is_empty() {
+        return Err(Failure::usage(format!("{} holds {} runs: give --run N for the one to draw", file.display(), all.len())));
+    }
+    if arguments.json {
+        let runs: Vec<serde_json::Value> = all
+            .iter()
+            .map(|(_, said)| said.as_ref().map_or_else(|failure| serde_json::json!({ "problem": failure.message() }), Said::json))
+            .collect();
+        return output::json(&serde_json::json!({ "schema": "thalweg.rpcstat-runs/1", "runs": runs }));
+    }
+    let options = TextOptions::for_stdout();
+    let titles = all.iter().map(|(run, _)| run.as_ref().map_or_else(String::new, |run| title(run, recording)));
+    if arguments.verbose {
+        let text = |(title, (_, said)): (String, &OfRun<Said>)| match said {
+            Ok(Said::Rpcs(document)) => format!("{title}\n\n{}", thalweg_report::rpcstat(document, &options)),
+            Ok(Said::Connections(explanation)) => format!("{title}\n\n{}", Form::Full.write(explanation, &options)),
+            Err(failure) => format!("{title}\n\n{}\n", failure.message()),
+        };
+        return output::result(&titles.zip(all).map(text).collect::<Vec<_>>().join("\n"));
+    }
+    let summaries: Vec<RunSummary> = titles
+        .zip(all)
+        .map(|(title, (_, said))| match said {
+            Ok(said) => said.summary(title),
+            Err(failure) => RunSummary { title, about: "not explained".to_owned(), sentence: failure.message().to_owned() },
+        })
+        .collect();
+    let name = file.file_name().map_or_else(|| "standard input".into(), std::ffi::OsStr::to_string_lossy);
+    output::result(&thalweg_report::runs(&name, &summaries, &options, "rpcstat --run N FILE"))
+}
+
+/// Prints what TCP shows, in the words of `explain`.
+fn hand_over_connections(explanation: &Explanation, outputs: &Outputs<'_>, arguments: &Arguments, file: &Path) -> Result<(), Failure> {
+    if let Some(picture) = outputs.pictures.iter().chain(&outputs.pages).next() {
+        let how = "keep the recording (-o NAME.thw) and draw that: thalweg report NAME.thw";
+        return Err(Failure::usage(format!("{}: there are no RPCs to draw; {how}", picture.display())));
+    }
+    let more = more_of_explained(file);
+    let form = match (arguments.json, arguments.verbose) {
+        (true, _) => Form::Json,
+        (false, true) => Form::Full,
+        (false, false) => Form::Short { more: &more },
+    };
+    crate::recordings::explained::print(explanation, form)
+}
+
+/// Opens a recording, or reads a capture.
+fn opened(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<captured::Opened, Failure> {
+    if !is_capture(file) && file.is_dir() {
         if outputs.recording.is_some() || !arguments.port.is_empty() {
             return Err(Failure::usage(format!("{}: is a recording; --port and --output NAME.thw are for captures", file.display())));
         }
-        let recording = Recording::open(file).map_err(Failure::failed)?;
-        return analysed(&recording, file, &[], outputs);
+        if !file.join("meta.json").exists() {
+            let expected = "is a directory; expected a capture (pcap or pcapng) or a recording NAME.thw";
+            return Err(Failure::failed(format!("{}: {expected}", file.display())));
+        }
+        return captured::opened(file, "rpcstat");
     }
-    let capture = Capture::open(file)?;
-    let kept = Kept::at(outputs.recording, &["rpcstat".to_owned(), file.display().to_string()], capture.start())?;
     let options = Options { ports: arguments.port.clone(), ..Options::default() };
-    let sink: Arc<dyn Sink> = Arc::clone(&kept.writer) as Arc<dyn Sink>;
-    let summary = capture.read(&options, &sink).map_err(Failure::failed)?;
-    analysed(&kept.finish(&summary)?, file, &summary.notes, outputs)
+    captured::read(file, "rpcstat", &options, outputs.recording)
+}
+
+/// What the RPCs of a capture or a recording say; of several runs, those of the one asked for, or of the longest.
+fn document(arguments: &Arguments, outputs: &Outputs<'_>, file: &Path) -> Result<RpcStat, Failure> {
+    let opened = opened(arguments, outputs, file)?;
+    let said = match arguments.run {
+        Some(_) => each(&opened, file, arguments.run, |source| analysed(source, file, &opened.notes, outputs))?.pop().map(|(_, said)| said),
+        None => Some(analysed(&*opened, file, &opened.notes, outputs)),
+    };
+    match said.transpose()? {
+        Some(Said::Rpcs(document)) => Ok(*document),
+        _ => Err(Failure::failed(format!(
+            "{}: holds no RPCs, which two are compared by; thalweg diff compares explanations",
+            file.display()
+        ))),
+    }
 }
 
 /// Draws and prints one.
@@ -190,50 +293,23 @@ fn names(files: [&PathBuf; 2]) -> [String; 2] {
     if own[0] == own[1] { files.map(|file| file.display().to_string()) } else { own }
 }
 
-fn analysed(recording: &Recording, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<RpcStat, Failure> {
-    let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
+fn analysed(source: &dyn Source, of: &Path, notes: &[String], outputs: &Outputs<'_>) -> Result<Said, Failure> {
     let document = match outputs.pictures.len() + outputs.pages.len() {
-        0 => thalweg_explain::rpcstat::rpcstat(recording),
-        _ => thalweg_report::rpcstat_to_draw(recording),
+        0 => thalweg_explain::rpcstat::rpcstat(source),
+        _ => thalweg_report::rpcstat_to_draw(source),
     };
-    document.map_err(|e| Failure::failed(format!("{}: {e}.{notes}", of.display())))
-}
-
-/// The recording that is made: where it was asked for, or in a temporary directory that goes with it.
-struct Kept {
-    path: PathBuf,
-    writer: Arc<RecordingWriter>,
-    _temporary: Option<Temporary>,
-}
-
-impl Kept {
-    fn at(output: Option<&Path>, command: &[String], start: Time) -> Result<Kept, Failure> {
-        let temporary = if output.is_some() { None } else { Some(Temporary::new()?) };
-        let path = output.map(Path::to_owned).or_else(|| temporary.as_ref().map(|t| t.recording("capture.thw"))).unwrap_or_default();
-        let meta = Meta {
-            format: FORMAT_VERSION,
-            command: std::iter::once("thalweg".to_owned()).chain(command.iter().cloned()).collect(),
-            recorder: "capture".to_owned(),
-            start,
-            end: None,
-            exit_code: None,
-            dropped_events: 0,
-            attributes: Vec::new(),
-        };
-        let writer = RecordingWriter::create(&path, meta).map_err(Failure::failed)?;
-        Ok(Kept { path, writer, _temporary: temporary })
+    let problem = match document {
+        Ok(document) => return Ok(Said::Rpcs(Box::new(document))),
+        Err(ExplainError::Nothing(problem)) => problem,
+        Err(error) => return Err(Failure::failed(format!("{}: {error}", of.display()))),
+    };
+    if let Ok(explanation) = thalweg_explain::explain(source, &thalweg_explain::Options::default())
+        && explanation.connections.is_some()
+    {
+        return Ok(Said::Connections(Box::new(explanation)));
     }
-
-    fn finish(&self, summary: &Summary) -> Result<Recording, Failure> {
-        let mut attributes = summary.attributes.clone();
-        if !summary.notes.is_empty() {
-            attributes.push(("notes".to_owned(), summary.notes.join("\n")));
-        }
-        // One nanosecond more, so that a capture of a single instant has a length.
-        let ending = Ending { attributes, dropped_events: 0, ..Ending::at(summary.end.plus_ns(1)) };
-        self.writer.finish(ending).map_err(Failure::failed)?;
-        Recording::open(&self.path).map_err(Failure::failed)
-    }
+    let notes = if notes.is_empty() { String::new() } else { format!(" {}", notes.join(" ")) };
+    Err(Failure::failed(format!("{}: {problem}.{notes}", of.display())))
 }
 
 /// Looks at events on their way to the recording.
@@ -275,7 +351,11 @@ fn live(arguments: &Arguments, outputs: &Outputs<'_>, interface: &str) -> Result
     }
     let summary = live.finish().map_err(Failure::failed)?;
     let of = Path::new(interface);
-    let document = analysed(&kept.finish(&summary)?, of, &summary.notes, outputs)?;
     // Nobody can capture the same again: what shows more is the recording, where one was kept.
-    hand_over(&document, outputs, arguments, outputs.recording.unwrap_or(Path::new("NAME.thw")))
+    let more = outputs.recording.unwrap_or(Path::new("NAME.thw"));
+    let opened = kept.finish(&summary)?;
+    match analysed(&*opened, of, &summary.notes, outputs)? {
+        Said::Rpcs(document) => hand_over(&document, outputs, arguments, more),
+        Said::Connections(explanation) => hand_over_connections(&explanation, outputs, arguments, more),
+    }
 }

@@ -6,6 +6,7 @@
 //! file that `--to` names. JSON was asked for by a program, so it goes to standard output after all the command wrote, unless `--to`
 //! names a file.
 
+mod captured;
 mod fail_if;
 mod recorded;
 mod runs;
@@ -13,6 +14,7 @@ mod trying;
 
 use crate::failure::Failure;
 use crate::output;
+use crate::recordings::captured::is_capture;
 use crate::recordings::explained::{Form, explained_as, merged, more_of, note, print};
 use crate::recordings::record_flags::{RECORDING_FLAGS, RecordFlags};
 use crate::recordings::temporary::Temporary;
@@ -26,7 +28,7 @@ use thalweg_report::TextOptions;
 
 /// Arguments of `thalweg explain`.
 #[derive(clap::Args)]
-#[command(override_usage = "thalweg explain [OPTIONS] RECORDING...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
+#[command(override_usage = "thalweg explain [OPTIONS] RECORDING|CAPTURE...\n       thalweg explain [OPTIONS] -- COMMAND [ARGUMENTS]...")]
 #[command(
     after_help = "With a command, it exits with the command's exit code or by the signal that ended it; 127: not found, 126: not executable. \
 The explanation goes to standard error or to the file that --to names; with --json to standard output, after what the command wrote.
@@ -35,12 +37,13 @@ A condition of --fail-if is one of: 'rate < 500MiB/s', 'wall > 3s', 'share(serve
 'slower than EARLIER by 5%', where EARLIER is a recording or an explanation as JSON. Where one holds, the exit code is 3, and one line on \
 standard error says why; a command that failed keeps its own exit code and is not judged.
 
+  thalweg explain packets.pcapng
   thalweg explain -n 5 --prepare 'rm -f copy' -- cp big copy
   thalweg explain --fail-if 'rate < 500MiB/s' --fail-if 'slower than baseline.json by 5%' -- cp big /mnt/copy"
 )]
 pub(crate) struct Arguments {
-    /// The recording, a directory NAME.thw. Several are merged: the client's first, then the servers'
-    #[arg(value_name = "RECORDING", required_unless_present = "command", conflicts_with = "command")]
+    /// The recording, a directory NAME.thw, or a capture of packets (pcap or pcapng, also compressed; - for standard input). Several are merged: the client's first, then the servers'
+    #[arg(value_name = "RECORDING|CAPTURE", required_unless_present = "command", conflicts_with = "command")]
     recordings: Vec<PathBuf>,
     /// Print the explanation as JSON (thalweg.explain/1)
     #[arg(long)]
@@ -49,11 +52,14 @@ pub(crate) struct Arguments {
     #[arg(long)]
     why: bool,
     /// Print all that is known: every charge with its evidence, gaps, phases, up to five changes with how to make them
-    #[arg(short, long, conflicts_with = "json")]
+    #[arg(short, long)]
     verbose: bool,
     /// Write the explanation to this file
     #[arg(long, value_name = "FILE")]
     to: Option<PathBuf>,
+    /// Of a capture that holds several runs, explain this one alone (1 is the first)
+    #[arg(long, value_name = "N", conflicts_with_all = ["command", "phase"])]
+    run: Option<usize>,
     /// Explain this phase of the transfer alone: set-up (before the first byte), ramp, steady, drain (at its end), tear-down (after the last byte)
     #[arg(long, value_name = "NAME", value_parser = PhaseName::parse, conflicts_with = "fail_if")]
     phase: Option<PhaseName>,
@@ -119,6 +125,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let conditions = fail_if::read(&arguments.fail_if)?;
     let explanation = match arguments.recordings.as_slice() {
         [recording] => {
+            if is_capture(recording) && arguments.phase.is_none() {
+                return explain_captured(arguments, recording, &conditions);
+            }
             if let Some(output) = &arguments.output {
                 return Err(Failure::usage(format!("-o {}: a single recording is kept anyway; leave -o out", output.display())));
             }
@@ -133,6 +142,26 @@ fn explain_one(arguments: &Arguments, path: &Path) -> Result<Explanation, Failur
     let (_, explanation) = explained_as(path, &arguments.options())?;
     hand_over(&explanation, arguments, &more_of(path), false)?;
     Ok(explanation)
+}
+
+/// Explains a capture of packets: each of its runs, or the one that is asked for.
+fn explain_captured(arguments: &Arguments, path: &Path, conditions: &[fail_if::Judged]) -> Result<(), Failure> {
+    let kept = arguments.output.as_deref();
+    let (opened, mut all) = captured::explained(path, kept, arguments.run, &arguments.options())?;
+    if all.len() > 1 {
+        let how = captured::How { json: arguments.json, full: arguments.verbose || arguments.why, to: arguments.to.as_deref() };
+        captured::print(&all, &opened, &how, path)?;
+        return all
+            .iter()
+            .filter_map(|(_, explained)| explained.as_ref().ok())
+            .try_for_each(|explained| fail_if::judge(conditions, explained));
+    }
+    let explanation = match all.pop() {
+        Some((_, explained)) => explained?,
+        None => return Ok(()),
+    };
+    hand_over(&explanation, arguments, &more_of(kept.unwrap_or(path)), false)?;
+    fail_if::judge(conditions, &explanation)
 }
 
 /// Merges the recordings of several ends, and explains them as one.
