@@ -235,6 +235,50 @@ fn a_full_disk_on_one_server_is_named_and_nothing_is_half_made() {
     assert_eq!(stat["size_bytes"], 4 << 20);
 }
 
+/// Takes all room that a disk has.
+fn fill(filler: &std::path::Path) {
+    let mut file = std::fs::File::options().create(true).append(true).open(filler).expect("a file can be made");
+    for size in [1 << 16, 4096, 1] {
+        while std::io::Write::write_all(&mut file, &vec![1; size]).is_ok() {}
+    }
+}
+
+#[test]
+fn starting_the_metadata_service_on_a_full_disk_consumes_nothing() {
+    if !is_root() {
+        return skipped("a file system of limited size needs root");
+    }
+    let mut servers = Servers::describe(1, |directory, _| vec![directory.join("io0")]);
+    let at = servers.directory().join("metadata");
+    let Some(_disk) = SmallDisk::mount(&at, "8m") else {
+        return skipped("a tmpfs cannot be mounted here");
+    };
+    servers.serve("metadata");
+    servers.serve("io0");
+    let store = servers.store.clone();
+    for name in ["thal:/kept", "thal:/removed"] {
+        run(["cp", "--quiet", "--store", text(&store), "--source", "memory:1Mi", name]).done();
+    }
+    let reserve = || std::fs::metadata(at.join("reserve")).expect("the reserve is there").len();
+    let mut left = Vec::new();
+    for start in 0..32 {
+        // Half of the starts are ended in good order.
+        servers.process("metadata").signal(if start % 2 == 0 { libc::SIGKILL } else { libc::SIGTERM });
+        servers.process("metadata").wait();
+        fill(&at.join("filler"));
+        servers.serve("metadata");
+        fill(&at.join("filler"));
+        assert_eq!(run(["ls", "--store", text(&store), "/"]).done().out, "kept\nremoved\n", "after start {start}");
+        left.push(reserve());
+    }
+    assert_eq!(left[31], left[3], "{left:?}");
+    run(["cp", "--quiet", "--store", text(&store), "--source", "memory:1Mi", "thal:/new"]).failed(1, &["disk is full"]);
+    run(["rm", "--store", text(&store), "/removed"]).done();
+    std::fs::remove_file(at.join("filler")).expect("the filler is there");
+    run(["cp", "--quiet", "--force", "--store", text(&store), "--source", "memory:1Mi", "thal:/new"]).done();
+    assert_eq!(run(["ls", "--store", text(&store), "/"]).done().out, "kept\nnew\n");
+}
+
 #[test]
 fn a_source_that_shrinks_in_the_middle_is_an_error_and_one_that_is_unlinked_is_whole_or_nothing() {
     for unlink in [false, true] {

@@ -22,7 +22,7 @@ use super::group::{Syncs, Turn, Writer};
 use super::layers::{Layer, Stack, Working};
 use super::log::{self, DATABASE_FILE, Segment};
 use super::redb_file::{self, Redb, Snapshot, guarded, put_into, redb_error};
-use super::replay::{clear_away, refuse_a_log_without_its_database, replay};
+use super::replay::{clear_away, outcome_of, refuse_a_log_without_its_database, replay};
 use super::reserve::{Reserve, STEP_BYTES, makes_something};
 use super::{Batch, Ordered};
 use crate::metadata::database::{Database, DatabaseError, Stage, Transaction, Verdict, View, Watch};
@@ -65,7 +65,7 @@ pub(crate) struct Embedded {
 
 struct Shared {
     directory: PathBuf,
-    reserve: Reserve,
+    reserve: Arc<Reserve>,
     redb: Redb,
     identity: u64,
     options: Options,
@@ -126,15 +126,20 @@ impl Embedded {
     }
 
     /// Opens the database in `directory`, or makes one there. Answers when everything that was
-    /// returned before a kill, or synced before a power loss, is there again and is in the redb file. On a full disk the reserve is given
-    /// up for that, and what there is no room for in the redb file stays in the log.
+    /// returned before a kill, or synced before a power loss, is there again and is in the redb file. On a full disk what there is no room for
+    /// in the redb file stays in the log, and what is taken of the reserve for the start is taken back after it.
     pub(crate) fn open(directory: &Path, options: Options) -> Result<Embedded, DatabaseError> {
         private::make_directory(directory).map_err(|e| DatabaseError::io(directory, "cannot create", &e))?;
-        let reserve = Reserve::of(directory);
+        let reserve = Arc::new(Reserve::of(directory));
+        let before = reserve.bytes();
         let mut opened = Embedded::open_in(directory, options, &reserve, false);
+        if opened.as_ref().is_err_and(|error| error.full) {
+            opened = Embedded::open_in(directory, options, &reserve, true);
+        }
         while opened.as_ref().is_err_and(|error| error.full) && reserve.give_up() {
             opened = Embedded::open_in(directory, options, &reserve, true);
         }
+        reserve.take_back(before);
         let embedded = opened.map_err(|error| match error.full {
             true => {
                 let problem = format!("{}: the disk is full, and there is no reserve to start with: free 1 MiB on it", error.problem);
@@ -142,11 +147,11 @@ impl Embedded {
             }
             false => error,
         })?;
-        embedded.shared.reserve.hold();
+        reserve.hold();
         Ok(embedded)
     }
 
-    fn open_in(directory: &Path, options: Options, reserve: &Reserve, is_full: bool) -> Result<Embedded, DatabaseError> {
+    fn open_in(directory: &Path, options: Options, reserve: &Arc<Reserve>, is_full: bool) -> Result<Embedded, DatabaseError> {
         let path = directory.join(DATABASE_FILE);
         refuse_a_log_without_its_database(directory, &path)?;
         let (redb, identity, applied) = redb_file::open(&path, options.cache_bytes)?;
@@ -159,21 +164,15 @@ impl Embedded {
             guarded(&path, || put_into(&redb, &layer, found.last).map_err(|e| redb_error(&path, &e)))?;
             layer = Layer::default();
         }
-        let mut segments: Vec<Segment> = Vec::new();
-        if !layer.is_empty() {
-            segments = std::mem::take(&mut found.applied).into_iter().map(Segment::reopen).collect::<Result<_, _>>()?;
-            segments.iter().try_for_each(Segment::sync)?;
-        }
-        let segment = Segment::create(directory, identity, found.last + 1)?;
+        let stays = if layer.is_empty() { Vec::new() } else { std::mem::take(&mut found.applied) };
         let reached = found.last;
-        segments.retain(|old| old.path != segment.path);
-        let recovery = clear_away(directory, found, &segment)?;
-        segments.push(segment);
+        let segments = live_segments(directory, identity, stays, reached, is_full.then_some(reserve))?;
+        let recovery = clear_away(directory, found, segments.last().expect("there is always a segment"))?;
         let base = guarded(&path, || Snapshot::of(&redb, &path).map_err(|e| redb_error(&path, &e)))?;
         let base = Arc::new(base);
         let shared = Arc::new(Shared {
             directory: directory.to_owned(),
-            reserve: Reserve::of(directory),
+            reserve: Arc::clone(reserve),
             redb,
             identity,
             options,
@@ -233,6 +232,32 @@ impl Embedded {
             }
         }
     }
+}
+
+/// The segments of a database that is opened: those whose records stay in the log, and the one that is written. On a full disk the last one
+/// becomes a short one that is written further, so that the log does not grow with each start.
+fn live_segments(
+    directory: &Path,
+    identity: u64,
+    stays: Vec<PathBuf>,
+    reached: u64,
+    lends: Option<&Arc<Reserve>>,
+) -> Result<Vec<Segment>, DatabaseError> {
+    let mut segments: Vec<Segment> = stays.into_iter().map(Segment::reopen).collect::<Result<_, _>>()?;
+    segments.iter().try_for_each(Segment::sync)?;
+    let mut live = None;
+    if let (Some(reserve), Some(last)) = (lends, segments.last().filter(|last| last.bytes <= STEP_BYTES))
+        && let Some((first, layer)) = outcome_of(&last.path, identity)?
+    {
+        live = Segment::join(directory, identity, (first, reached), &layer, reserve)?;
+    }
+    let live = match live {
+        Some(joined) => joined,
+        None => Segment::create(directory, identity, reached + 1, lends.map(|reserve| &**reserve))?,
+    };
+    segments.retain(|old| old.path != live.path);
+    segments.push(live);
+    Ok(segments)
 }
 
 impl Drop for Embedded {
@@ -323,7 +348,7 @@ impl Writer for Shared {
             let mut written = segment.append(&records);
             while let Err(failure) = &written {
                 // From here on there is room for what removes.
-                let has_given = failure.error.full && failure.cut_back && self.reserve.give_up();
+                let has_given = failure.error.full && failure.cut_back && self.reserve.lend(&segment.file, segment.bytes);
                 if !has_given || makes {
                     break;
                 }

@@ -4,9 +4,9 @@
 //! segment  log-<first sequence number, 20 digits>
 //!   0  8  magic "THALWLOG"
 //!   8  4  version (1), little endian as everything here
-//!  12  4  reserved, 0
+//!  12  4  how many numbers are passed over before the first record's: it joins the records of that many transactions and its own
 //!  16  8  identity of the database
-//!  24  8  sequence number of the first record
+//!  24  8  sequence number of the first record, or of the first that the first record joins
 //!  32  4  CRC-32C of the bytes 0..32
 //!  36  4  reserved, 0
 //!  40     records
@@ -18,7 +18,8 @@
 //! ```
 //!
 //! A record is a transaction's *outcome*, not its operation, so that replaying it twice is replaying it
-//! once. A killed process leaves at most one record cut short at the end. Power loss leaves any state
+//! once, and those of several can be joined: a start on a full disk makes one record of the last segment's ([`Segment::join`]), so that the
+//! log is not longer after any number of starts. A killed process leaves at most one record cut short at the end. Power loss leaves any state
 //! of the bytes after the last `fdatasync`. [`super::replay`] reads what is left.
 //!
 //! What must stay true, so that it can distinguish what power loss leaves from damage: a segment has its name only once its
@@ -27,6 +28,7 @@
 
 use super::DatabaseError;
 use super::layers::Layer;
+use super::reserve::Reserve;
 use crate::durable;
 use crate::private;
 use std::fs::File;
@@ -65,30 +67,51 @@ pub(super) fn is_of_database(name: &str) -> bool {
 
 impl Segment {
     /// Makes a new segment in `directory`, and makes sure that it survives power loss. One that cannot be begun, as on a
-    /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again.
-    pub(super) fn create(directory: &Path, identity: u64, first_sequence: u64) -> Result<Segment, DatabaseError> {
+    /// full disk, leaves nothing in the log; at worst a segment without records, which says nothing and may be begun again. On a full disk
+    /// `reserve` lends it room.
+    pub(super) fn create(
+        directory: &Path,
+        identity: u64,
+        first_sequence: u64,
+        reserve: Option<&Reserve>,
+    ) -> Result<Segment, DatabaseError> {
+        Segment::publish(directory, first_sequence, &header(identity, first_sequence, 0), reserve)
+    }
+
+    /// Puts a segment in the place of one: a single record of its transactions, from `first_sequence` to `last`, whose changes are
+    /// `layer`. `None`: they are too many to be joined into one record.
+    pub(super) fn join(
+        directory: &Path,
+        identity: u64,
+        (first_sequence, last): (u64, u64),
+        layer: &Layer,
+        reserve: &Reserve,
+    ) -> Result<Option<Segment>, DatabaseError> {
+        let Ok(passed) = u32::try_from(last - first_sequence) else { return Ok(None) };
+        let mut bytes = header(identity, first_sequence, passed);
+        encode(&mut bytes, last, layer);
+        Segment::publish(directory, first_sequence, &bytes, Some(reserve)).map(Some)
+    }
+
+    /// Writes a segment and gives it its name, which another may have had.
+    fn publish(directory: &Path, first_sequence: u64, bytes: &[u8], reserve: Option<&Reserve>) -> Result<Segment, DatabaseError> {
         let path = directory.join(format!("{SEGMENT}{first_sequence:020}"));
         let begun = directory.join(BEGUN);
         let make = || -> std::io::Result<File> {
             let _ = std::fs::remove_file(&begun);
             let mut file = private::files().append(true).read(true).create_new(true).open(&begun)?;
-            let mut header = [0_u8; HEADER_BYTES];
-            header[..8].copy_from_slice(MAGIC);
-            header[8..12].copy_from_slice(&VERSION.to_le_bytes());
-            header[16..24].copy_from_slice(&identity.to_le_bytes());
-            header[24..32].copy_from_slice(&first_sequence.to_le_bytes());
-            let crc = crc32c(&header[..32]);
-            header[32..36].copy_from_slice(&crc.to_le_bytes());
-            file.write_all(&header)?;
-            // One that had the name before has no records either.
-            durable::publish(&file, &begun, &path).inspect_err(|_| drop(std::fs::remove_file(&path)))?;
+            if let Some(reserve) = reserve {
+                reserve.lend(&file, 0);
+            }
+            file.write_all(bytes)?;
+            durable::publish(&file, &begun, &path)?;
             Ok(file)
         };
         let file = make().map_err(|e| {
             let _ = std::fs::remove_file(&begun);
             DatabaseError::io(&path, "cannot create a log segment", &e)
         })?;
-        Ok(Segment { path, file: Arc::new(file), bytes: HEADER_BYTES as u64 })
+        Ok(Segment { path, file: Arc::new(file), bytes: bytes.len() as u64 })
     }
 
     /// One that is there, whose records are in memory but not yet in the redb file.
@@ -139,8 +162,22 @@ pub(crate) fn encode(out: &mut Vec<u8>, sequence: u64, changes: &Layer) -> u64 {
     (out.len() - start) as u64
 }
 
-/// The sequence number that a segment's header says its records begin with; `None` if the header is torn.
-pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result<Option<u64>, DatabaseError> {
+/// A segment's header.
+fn header(identity: u64, first_sequence: u64, passed: u32) -> Vec<u8> {
+    let mut header = Vec::with_capacity(HEADER_BYTES);
+    header.extend_from_slice(MAGIC);
+    header.extend_from_slice(&VERSION.to_le_bytes());
+    header.extend_from_slice(&passed.to_le_bytes());
+    header.extend_from_slice(&identity.to_le_bytes());
+    header.extend_from_slice(&first_sequence.to_le_bytes());
+    let crc = crc32c(&header);
+    header.extend_from_slice(&crc.to_le_bytes());
+    header.resize(HEADER_BYTES, 0);
+    header
+}
+
+/// What a segment's header says: the sequence number that its name must have, and its first record's. `None` if the header is torn.
+pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result<Option<(u64, u64)>, DatabaseError> {
     let Some(header) = bytes.get(..HEADER_BYTES) else { return Ok(None) };
     if crc32c(&header[..32]) != u32_at(header, 32) || &header[..8] != MAGIC {
         return Ok(None);
@@ -161,7 +198,8 @@ pub(super) fn first_sequence(path: &Path, identity: u64, bytes: &[u8]) -> Result
             ),
         ));
     }
-    Ok(Some(u64_at(header, 24)))
+    let first = u64_at(header, 24);
+    Ok(Some((first, first.saturating_add(u32_at(header, 12).into()))))
 }
 
 /// The first record of `bytes`: sequence number, payload, what follows. `None` at a torn one.

@@ -126,7 +126,7 @@ impl Scan {
     fn segment(&mut self, number: u64, path: &Path, identity: u64, bytes: &[u8], onto: &mut Layer) -> Result<(), DatabaseError> {
         let header = log::first_sequence(path, identity, bytes)?;
         let mut at = 0;
-        if let Some(first) = header {
+        if let Some((first, at_first)) = header {
             if first != number {
                 return Err(DatabaseError::new(
                     path,
@@ -138,7 +138,7 @@ impl Scan {
                 self.damage.get_or_insert_with(|| Damage::at(path, missing));
             }
             if self.damage.is_none() {
-                at = HEADER_BYTES + self.records(path, first, &bytes[HEADER_BYTES..], onto)?;
+                at = HEADER_BYTES + self.records(path, (first, at_first), &bytes[HEADER_BYTES..], onto)?;
             }
             self.found.last = self.found.last.max(first - 1);
         }
@@ -161,15 +161,17 @@ impl Scan {
         Ok(())
     }
 
-    /// Applies the records of a segment that have not been; answers how many bytes of it are records in sequence.
-    fn records(&mut self, path: &Path, first: u64, bytes: &[u8], onto: &mut Layer) -> Result<usize, DatabaseError> {
-        let mut expected = first;
+    /// Applies the records of a segment that have not been; answers how many bytes of it are records in sequence. The first is the outcome of
+    /// those from `first` to `joined`.
+    fn records(&mut self, path: &Path, (first, joined): (u64, u64), bytes: &[u8], onto: &mut Layer) -> Result<usize, DatabaseError> {
+        let mut expected = joined;
         let mut rest = bytes;
         while let Some((sequence, payload, after)) = log::next_record(rest) {
             if sequence != expected {
                 break;
             }
-            if sequence == self.reached + 1 {
+            let follows = sequence == self.reached + 1 || sequence == joined && sequence > self.reached && first <= self.reached + 1;
+            if follows {
                 apply(path, payload, onto)?;
                 self.reached = sequence;
                 self.found.last = self.found.last.max(sequence);
@@ -207,6 +209,19 @@ pub(super) fn apply(path: &Path, payload: &[u8], onto: &mut Layer) -> Result<(),
         onto.set(table, key.to_vec(), value.map(<[u8]>::to_vec));
     }
     Ok(())
+}
+
+/// What a whole segment's records come to, and the number of the first of them; `None`: it has none.
+pub(super) fn outcome_of(path: &Path, identity: u64) -> Result<Option<(u64, Layer)>, DatabaseError> {
+    let bytes = std::fs::read(path).map_err(|e| DatabaseError::io(path, "cannot read the log", &e))?;
+    let Some((first, _)) = log::first_sequence(path, identity, &bytes)? else { return Ok(None) };
+    let mut layer = Layer::default();
+    let mut rest = &bytes[HEADER_BYTES..];
+    while let Some((_, payload, after)) = log::next_record(rest) {
+        apply(path, payload, &mut layer)?;
+        rest = after;
+    }
+    Ok((!layer.is_empty()).then_some((first, layer)))
 }
 
 /// Without its file a new database would begin here, and the log would be another's.

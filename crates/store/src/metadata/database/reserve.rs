@@ -1,9 +1,9 @@
 //! Room that is kept for the day on which the disk is full: a file in the metadata directory whose space is given up then.
 //!
 //! A start writes (the log's next segment, the epoch), and so does removing, which is the way out. The reserve is given up in steps, as they are
-//! needed: a program that fills the disk takes what is free, and is not to have all of it at once. While some of it is given up, transactions that make
-//! something are refused, so that what it gave is there for those that remove. It is taken again, before anything else is
-//! written, as soon as there is room for it and as much again.
+//! needed, and a step goes to the file that needs it in the same moment: a program that fills the disk takes what is free. While the disk is full,
+//! transactions that make something are refused, so that the reserve is there for those that remove. It is taken again, before anything else is
+//! written, as soon as there is room for it and as much again; and a start, which leaves the log no longer than it was, takes back what it used.
 
 use super::layers::Layer;
 use crate::metadata::database::{DatabaseError, Table};
@@ -32,17 +32,23 @@ impl Reserve {
     /// The one that is there, or not.
     pub(super) fn of(directory: &Path) -> Reserve {
         let path = directory.join(RESERVE_FILE);
-        let is_held = std::fs::metadata(&path).is_ok_and(|found| found.len() >= RESERVE_BYTES);
-        Reserve { path, is_held: Mutex::new(is_held) }
+        let reserve = Reserve { path, is_held: Mutex::new(false) };
+        *reserve.is_held.lock() = reserve.bytes() >= RESERVE_BYTES;
+        reserve
     }
 
     /// Whether it is there, or could be taken just now.
     pub(super) fn hold(&self) -> bool {
         let mut is_held = self.is_held.lock();
         if !*is_held {
-            *is_held = self.has_room() && self.take().is_ok();
+            *is_held = self.has_room() && self.extend_to(RESERVE_BYTES).is_ok();
         }
         *is_held
+    }
+
+    /// Its bytes that have not been given up.
+    pub(super) fn bytes(&self) -> u64 {
+        std::fs::metadata(&self.path).map_or(0, |found| found.len())
     }
 
     /// Gives a step of it up; whether there was one.
@@ -54,6 +60,22 @@ impl Reserve {
             file.set_len(left.saturating_sub(STEP_BYTES)).map(|()| left > 0)
         });
         shorter.unwrap_or(false)
+    }
+
+    /// Gives a step of it up for what is written to `file` past `at`; whether there was one.
+    pub(super) fn lend(&self, file: &File, at: u64) -> bool {
+        // Where a file system allocates nothing beforehand, the step is free until it is written to.
+        self.give_up()
+            && fallocate(file, FallocateFlags::KEEP_SIZE, at, STEP_BYTES).map_or_else(|e| e != rustix::io::Errno::NOSPC, |()| true)
+    }
+
+    /// Takes back what was given up since it had `bytes`, as far as there is room. The disk is as full as it was.
+    pub(super) fn take_back(&self, bytes: u64) {
+        let _held = self.is_held.lock();
+        let mut back = bytes;
+        while back > self.bytes() && self.extend_to(back).is_err() {
+            back -= STEP_BYTES.min(back);
+        }
     }
 
     fn directory(&self) -> &Path {
@@ -81,12 +103,15 @@ impl Reserve {
         }
     }
 
-    fn take(&self) -> std::io::Result<()> {
+    /// Makes it `bytes` long. Without room for that it is as long as it was.
+    fn extend_to(&self, bytes: u64) -> std::io::Result<()> {
         let file = private::files().write(true).create(true).truncate(false).open(&self.path)?;
-        match fallocate(&file, FallocateFlags::empty(), 0, RESERVE_BYTES) {
-            Err(rustix::io::Errno::OPNOTSUPP) => file.write_all_at(&vec![0; RESERVE_BYTES as usize], 0),
-            done => Ok(done?),
-        }
+        let before = file.metadata()?.len();
+        let done = match fallocate(&file, FallocateFlags::empty(), 0, bytes) {
+            Err(rustix::io::Errno::OPNOTSUPP) => file.write_all_at(&vec![0; bytes as usize], 0),
+            done => done.map_err(Into::into),
+        };
+        done.inspect_err(|_| drop(file.set_len(before)))
     }
 
     /// Why nothing is made while it is given up.

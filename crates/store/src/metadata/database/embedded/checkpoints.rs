@@ -26,7 +26,7 @@ impl Shared {
             return Err(e);
         }
         let last = self.logged.load(Ordering::Acquire);
-        let next = Segment::create(&self.directory, self.identity, last + 1)?;
+        let next = Segment::create(&self.directory, self.identity, last + 1, None)?;
         let mut state = self.write_state();
         state.segments.push(next);
         state.frozen = Some((Arc::new(std::mem::take(&mut state.logged)), last));

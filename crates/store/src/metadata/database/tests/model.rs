@@ -248,6 +248,10 @@ fn a_full_disk_is_an_error_and_nothing_else_until_there_is_room() {
     assert_eq!(rows(&database, Table::Entries, b"", None, 9).len(), 2);
 }
 
+fn name(i: u64) -> Vec<u8> {
+    format!("kept {i:04}").into_bytes()
+}
+
 /// Takes all room that a disk has.
 fn fill(filler: &std::path::Path) {
     let mut file = std::fs::File::options().create(true).append(true).open(filler).unwrap();
@@ -263,7 +267,6 @@ fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_the
         return;
     };
     let (directory, filler) = (mounted.path.join("database"), mounted.path.join("filler"));
-    let name = |i: u64| format!("kept {i:04}").into_bytes();
     let database = Embedded::open(&directory, LARGE).unwrap();
     assert_eq!(database.full_disk(), None);
     // More than the reserve has room for in the database's file.
@@ -308,6 +311,50 @@ fn a_database_on_a_full_disk_opens_for_reading_and_removing_and_goes_on_when_the
     fill(&filler);
     let error = Embedded::open(&directory, LARGE).unwrap_err();
     assert!(error.full && error.to_string().contains("the disk is full") && error.to_string().contains("free 1 MiB"), "{error}");
+}
+
+#[test]
+fn starting_on_a_full_disk_uses_nothing_up_however_often() {
+    // A log of little, and one that the reserve has no room for in the database's file.
+    for kept in [1, 100] {
+        let Some(mounted) = SmallDisk::mount(6 << 20) else {
+            println!("SKIPPED: mounting a small file system needs root");
+            return;
+        };
+        let (directory, filler) = (mounted.path.join("database"), mounted.path.join("filler"));
+        let database = Embedded::open(&directory, LARGE).unwrap();
+        for i in 0..kept {
+            commit(&database, |t| t.put(Table::Entries, &name(i), vec![b'x'; 10_000]));
+        }
+        drop(database);
+        let reserve = || std::fs::metadata(directory.join("reserve")).unwrap().len();
+        let mut left = Vec::new();
+        for start in 0..60_u64 {
+            fill(&filler);
+            let database = Embedded::open(&directory, LARGE).unwrap_or_else(|e| panic!("start {start} of {kept}: {e}"));
+            fill(&filler);
+            // A start says that it began, as the service's does.
+            commit(&database, |t| t.put(Table::State, b"starts", vec![start as u8; 5000]));
+            assert_eq!(rows(&database, Table::Entries, b"kept", None, 200).len() as u64, kept);
+            if start % 2 == 1 {
+                fill(&filler);
+                database.close().unwrap();
+            }
+            drop(database);
+            left.push(reserve());
+        }
+        assert!(left[0] >= 400 << 10, "{left:?}");
+        assert_eq!(left[59], left[2], "{left:?}");
+        // So that there is room for the way out.
+        let database = Embedded::open(&directory, LARGE).unwrap();
+        (0..kept).for_each(|i| commit(&database, |t| t.delete(Table::Entries, &name(i))));
+        std::fs::remove_file(&filler).unwrap();
+        drop(database);
+        let database = Embedded::open(&directory, LARGE).unwrap();
+        assert_eq!(rows(&database, Table::State, b"starts", None, 1), [(b"starts".to_vec(), vec![59; 5000])]);
+        assert!(rows(&database, Table::Entries, b"kept", None, 200).is_empty());
+        assert_eq!(database.full_disk(), None);
+    }
 }
 
 #[test]
