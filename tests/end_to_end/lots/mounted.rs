@@ -1,8 +1,8 @@
 //! Ordinary programs in lots, on a mount.
 
-use super::{credential_of, make, used};
+use super::{credential_of, make, run_as, used};
 use crate::bounded::Bounded;
-use crate::common::{Mounted, Up, can_mount, content, run, scratch, text, wait_until};
+use crate::common::{Mounted, Up, can_mount, content, file, run, scratch, text, wait_until};
 use rustix::fs::{XattrFlags, getxattr, listxattr, removexattr, setxattr, statvfs};
 use rustix::io::Errno;
 use std::path::Path;
@@ -115,21 +115,59 @@ fn df_inside_a_lot_is_the_lots() {
 }
 
 #[test]
-fn root_of_a_mount_with_another_owners_credential_is_kept_out_of_a_lot() {
+fn root_of_a_mount_with_another_owners_credential_is_kept_out_of_a_lot_and_of_nothing_else() {
     if !can_mount() {
         return;
     }
     let (store, here) = (Up::start(1), scratch());
     make(&store, "run", "4Mi");
     run(["mkdir", "--lot", "run", &store.path("/d")]).done();
+    run(["cp", "-q", text(&file(here.path(), "source", b"the store's")), &store.path("/d/in")]).done();
     let bob = credential_of(&store, "bob");
     let mount = Mounted::new(&store, &here.path().join("m"), &["--credential", text(&bob)]);
-    // The directory's lot is for its owner's files: another's are made outside of it, and not refused.
+    // What he makes there is in no lot; what is in it is not his to read, write or remove.
     std::fs::write(mount.at("d/f"), "x").unwrap();
-    assert_ne!(get(&mount.at("d/f"), LOT).as_deref(), Ok("#1"));
+    assert_eq!(get(&mount.at("d/f"), LOT), Err(Errno::NODATA));
+    for refused in
+        [std::fs::read(mount.at("d/in")).map(drop), std::fs::write(mount.at("d/in"), "x"), std::fs::remove_file(mount.at("d/in"))]
+    {
+        assert_eq!(refused.unwrap_err().raw_os_error(), Some(libc::EACCES));
+    }
+    std::fs::remove_file(mount.at("d/f")).unwrap();
     std::fs::create_dir(mount.at("e")).unwrap();
     assert_eq!(set(&mount.at("e"), "run"), Err(Errno::ACCESS));
     assert!(get(&mount.at("e"), "user.thalweg.error").unwrap().contains("lot `run` is `store`'s"));
     assert_eq!(get(&mount.at("d"), LOT).as_deref(), Ok("#1"));
     mount.umount().done();
+}
+
+#[test]
+fn an_owner_puts_no_lot_on_the_root_or_on_anothers_directory_and_undoes_what_stands_on_their_own() {
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let (ana, bob) = (credential_of(&store, "ana"), credential_of(&store, "bob"));
+    run_as(&store, &ana, &["lot", "create", "mine", "--size", "4Mi", "--for", "1h"]).done();
+    let [of_ana, of_bob] =
+        [("a", &ana), ("b", &bob)].map(|(name, who)| Mounted::new(&store, &here.path().join(name), &["--credential", text(who)]));
+    std::fs::create_dir(of_bob.at("bobs")).unwrap();
+    for (path, whose) in [(".", "the store's own credential"), ("bobs", "`bob`")] {
+        assert_eq!(set(&of_ana.at(path), "mine"), Err(Errno::ACCESS), "{path}");
+        assert!(get(&of_ana.at(path), "user.thalweg.error").unwrap().contains(whose), "{path}");
+    }
+    std::fs::create_dir(of_ana.at("anas")).unwrap();
+    set(&of_ana.at("anas"), "mine").unwrap();
+    std::fs::write(of_ana.at("anas/f"), "x").unwrap();
+    assert_eq!(get(&of_ana.at("anas/f"), LOT).as_deref(), Ok("mine"));
+    std::fs::write(of_bob.at("anas/f2"), "x").unwrap();
+    // The store may put any lot on any directory: whose that is takes it off.
+    let own = Mounted::new(&store, &here.path().join("s"), &[]);
+    set(&own.at("bobs"), "mine").unwrap();
+    std::fs::write(of_bob.at("bobs/f"), "x").unwrap();
+    rustix::fs::removexattr(of_bob.at("bobs"), LOT).unwrap();
+    assert_eq!(get(&own.at("bobs"), LOT), Err(Errno::NODATA));
+    for mount in [of_ana, of_bob, own] {
+        mount.umount().done();
+    }
 }

@@ -144,3 +144,31 @@ fn a_mount_of_who_may_only_read_reads_and_refuses_every_change() {
     run(["umount", text(&at)]).done();
     assert_eq!(run(["ls", &store.path("/")]).done().out, "d\nf\n");
 }
+
+#[test]
+fn locks_on_a_mount_of_who_may_only_read_keep_no_writer_waiting_and_programs_that_lock_what_they_read_run() {
+    use rustix::fs::{FlockOperation, flock};
+    if !can_mount() {
+        return;
+    }
+    let (store, here) = (Up::start(1), scratch());
+    let at = ["reads", "writes"].map(|name| here.path().join(name));
+    at.iter().for_each(|at| fs::create_dir(at).unwrap());
+    run(["mount", "--credential", text(&store.read_only()), &store.address, text(&at[0])]).done();
+    let _reads = Mounted(at[0].clone());
+    run(["mount", &store.address, text(&at[1])]).done();
+    let _writes = Mounted(at[1].clone());
+    fs::write(at[1].join("f"), "one\n").unwrap();
+    let open = |at: &PathBuf| fs::File::open(at.join("f")).unwrap();
+    let (reader, other, writer) = (open(&at[0]), open(&at[0]), open(&at[1]));
+    flock(&reader, FlockOperation::NonBlockingLockExclusive).unwrap();
+    assert!(flock(&other, FlockOperation::NonBlockingLockShared).is_err(), "programs of one mount exclude each other");
+    flock(&writer, FlockOperation::NonBlockingLockExclusive).expect("no reader is in its way");
+    let mut appended = fs::File::options().append(true).open(at[1].join("f")).unwrap();
+    std::io::Write::write_all(&mut appended, b"two\n").unwrap();
+    flock(&reader, FlockOperation::Unlock).unwrap();
+    assert!(flock(&other, FlockOperation::NonBlockingLockShared).is_err(), "a writer is in a reader's way");
+    flock(&writer, FlockOperation::Unlock).unwrap();
+    flock(&other, FlockOperation::NonBlockingLockShared).unwrap();
+    drop((reader, other, writer, appended));
+}

@@ -68,7 +68,12 @@ impl FileSystem {
             return Ok(Answer::Done);
         }
         let set = SetAttributes { default_layout: Some(after), ..SetAttributes::default() };
-        let attributes = self.names.set_attributes(&mut w.tracer, &place, &set).map_err(|e| Refusal::from(e).of_known_file())?;
+        let attributes = self.names.set_attributes(&mut w.tracer, &place, &set).map_err(|error| {
+            // Whose the directory is, EACCES does not say.
+            let cause = (error.kind() == ErrorKind::Access).then(|| error.clone());
+            let refusal = Refusal::from(error).of_known_file();
+            Refusal { cause: cause.or(refusal.cause), ..refusal }
+        })?;
         inode.changed_here(&attributes);
         Ok(Answer::Done)
     }

@@ -10,8 +10,8 @@
 //! the owners in the way of what it waits for, and so on; if that leads back to who asks, it is refused. Locks of whole
 //! files are not looked at: `flock` has never promised that, and an owner there is an open file, not a process.
 //!
-//! **Turns** to append end: one that has lasted [`crate::limits::APPEND_TURN`] is taken from its holder as soon as another client asks. The holder is
-//! told when it gives the turn back, which is refused then: its bytes may overlap another's. (The service's own turns end by themselves.)
+//! **Turns** to append end: one that has lasted [`crate::limits::APPEND_TURN`] is taken from its holder as soon as another client asks. Its holder learns of
+//! it when it gives the turn back, which is refused then: its bytes may overlap another's. (The service's own turns end by themselves.)
 //!
 //! A `flock` that changes its kind and has to wait gives up what it had first, as everywhere.
 
