@@ -1,19 +1,25 @@
 //! The store over all hosts, and where its description is kept while somebody may need it.
 //!
 //! The description, the credential and the hosts stand in `launch/STORE` below the user's directory for state, from the start until the store's
-//! data is removed: a store whose data was kept is started again from there, with other ports.
+//! data is removed: a store whose data was kept is started again from there, with other ports. What a job that was killed has left there of a store whose
+//! data went with it is removed by the next job: the job has its file of hosts locked as long as it lives.
 
 use crate::error::{LaunchError, Result};
 use crate::hosts::Host;
 use crate::words::{Listens, Serve};
+use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::Write;
 use std::net::SocketAddr;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use thalweg_store::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreConfig};
+use thalweg_store::private;
 use thalweg_store::protocol::common::random_u64;
 use thalweg_store::protocol::metadata::TargetId;
 use thalweg_store::trust::{Credential, state_directory};
+use thalweg_trace::machine;
 
 const STORE: &str = "store.toml";
 const CREDENTIAL: &str = "store.credential";
@@ -27,27 +33,35 @@ pub struct Kept {
     pub hosts: Vec<String>,
     store: u64,
     again: bool,
+    /// The file of hosts, locked.
+    _locked: Option<Arc<File>>,
 }
 
 #[derive(Serialize, Deserialize)]
 struct Hosts {
     hosts: Vec<String>,
+    /// The machine of a job with which the data goes, however it ends; `None`: the data may be needed again.
+    #[serde(default)]
+    goes_with: Option<String>,
 }
 
 impl Kept {
-    /// Of a new store.
-    pub(crate) fn new(hosts: &[Host]) -> Result<Kept> {
+    /// Of a new store, whose data goes with the job however that ends, or not.
+    pub(crate) fn new(hosts: &[Host], goes: bool) -> Result<Kept> {
         let state = state_directory()
             .ok_or_else(|| LaunchError::failed("neither XDG_STATE_HOME nor HOME is set: expected one, for the store's credential"))?;
         let store = random_u64() | 1;
-        let directory = state.join("launch").join(format!("{store:016x}"));
+        let all = state.join("launch");
+        remove_left_behind(&all);
+        let directory = all.join(format!("{store:016x}"));
         let failed = |e: std::io::Error| LaunchError::failed(format!("{}: {e}", directory.display()));
-        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&directory).map_err(failed)?;
+        private::make_directory(&directory).map_err(failed)?;
         let hosts: Vec<String> = hosts.iter().map(|host| host.name.clone()).collect();
-        let text = serde_json::to_string(&Hosts { hosts: hosts.clone() }).map_err(LaunchError::failed)?;
-        std::fs::write(directory.join(HOSTS), text).map_err(failed)?;
+        let goes_with = goes.then(machine::host_name);
+        let text = serde_json::to_string(&Hosts { hosts: hosts.clone(), goes_with }).map_err(LaunchError::failed)?;
+        let locked = write_locked(&text, &directory.join(HOSTS)).map_err(failed)?;
         Credential::new_store(store).write_new(&directory.join(CREDENTIAL))?;
-        Ok(Kept { directory, hosts, store, again: false })
+        Ok(Kept { directory, hosts, store, again: false, _locked: Some(Arc::new(locked)) })
     }
 
     /// Of a store that was kept: by its number, or its directory.
@@ -61,12 +75,12 @@ impl Kept {
             LaunchError::usage(format!("--again {text}: {problem}: expected the store that `thalweg launch` has said it kept"))
         };
         let read = std::fs::read_to_string(directory.join(HOSTS)).map_err(|e| wrong(&e))?;
-        let Hosts { hosts } = serde_json::from_str(&read).map_err(|e| wrong(&e))?;
+        let Hosts { hosts, .. } = serde_json::from_str(&read).map_err(|e| wrong(&e))?;
         let config = StoreConfig::read(&directory.join(STORE)).map_err(|e| wrong(&e))?;
         if hosts.len() != config.servers.len() {
             return Err(wrong(&format!("{} hosts for {} servers", hosts.len(), config.servers.len())));
         }
-        Ok(Kept { directory, hosts, store: config.store, again: true })
+        Ok(Kept { directory, hosts, store: config.store, again: true, _locked: None })
     }
 
     /// Whether the store was there before this job.
@@ -151,6 +165,30 @@ impl Kept {
         let home = home_of(&config.servers[i].targets).ok_or_else(|| LaunchError::failed("a server without targets"))?;
         let (store, credential) = (read(&config.path)?, read(&self.credential())?);
         Ok(Serve { names, home: home.to_owned(), store, credential, again: self.again, publishes, removes })
+    }
+}
+
+/// Makes a file that is locked before there is anything in it.
+fn write_locked(text: &str, path: &Path) -> std::io::Result<File> {
+    let mut file = private::files().write(true).create_new(true).open(path)?;
+    // Where a file system has no locks, nothing is taken for left behind.
+    let _ = flock(&file, FlockOperation::NonBlockingLockExclusive);
+    file.write_all(text.as_bytes())?;
+    Ok(file)
+}
+
+/// Removes what jobs of this machine that were killed have left of stores whose data went with them.
+fn remove_left_behind(all: &Path) {
+    for directory in std::fs::read_dir(all).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        let path = directory.join(HOSTS);
+        let Ok(hosts) = std::fs::read_to_string(&path).map_err(drop).and_then(|text| serde_json::from_str::<Hosts>(&text).map_err(drop))
+        else {
+            continue;
+        };
+        let went = hosts.goes_with.is_some_and(|host| host == machine::host_name());
+        if went && File::open(&path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockShared).is_ok()) {
+            let _ = std::fs::remove_dir_all(&directory);
+        }
     }
 }
 

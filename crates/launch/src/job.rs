@@ -69,6 +69,13 @@ pub struct Job {
     pub note: fn(&str),
 }
 
+impl Job {
+    /// Whether the data of a new store goes with the job, however that ends.
+    fn data_goes(&self) -> bool {
+        !self.keep && self.stage_out.is_empty()
+    }
+}
+
 /// Runs a job; how its program ended.
 ///
 /// # Errors
@@ -82,7 +89,7 @@ pub fn run(job: &Job) -> Result<ExitStatus> {
         raise_descriptors();
     }
     let starters = choose(&hosts, job.source, job.starter.as_ref(), &is_in_path)?;
-    let kept = job.again.clone().map_or_else(|| Kept::new(&hosts), Ok)?;
+    let kept = job.again.clone().map_or_else(|| Kept::new(&hosts, job.data_goes()), Ok)?;
     let program = job.program_there.clone().map_or_else(child::this_program, Ok)?;
     let mut running =
         Running { job, hosts, kept, parts, address: String::new(), published: None, mounting: None, mounted: Vec::new(), signal: None };
@@ -162,7 +169,7 @@ impl Running<'_> {
 
     /// Whether the data goes if this process is gone without a word.
     fn removes_by_itself(&self) -> bool {
-        !self.job.keep && self.job.stage_out.is_empty() && !self.kept.is_again()
+        self.job.data_goes() && !self.kept.is_again()
     }
 
     /// Every server can be reached from here, and is the store's.

@@ -9,10 +9,10 @@ use crate::words::{Begin, Listens, Serve, ToJob, ToPart, heard, say};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use std::io::{BufReader, Write};
 use std::net::TcpListener;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use thalweg_store::config::{METADATA_NAME, StoreConfig};
+use thalweg_store::private;
 use thalweg_store::start::{RunningStore, StartOptions, serve_listening};
 use thalweg_store::wire::raise_descriptors;
 use thalweg_trace::machine;
@@ -210,14 +210,13 @@ pub(crate) fn this_machine() -> String {
 }
 
 fn private_directory(directory: &Path) -> Result<()> {
-    let made = std::fs::DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.map_err(|e| {
+    private::make_directory(directory).map_err(|e| {
         LaunchError::failed(format!("{}: {e}: expected a directory that servers can write to (--targets)", directory.display()))
     })
 }
 
 fn write_private(path: &Path, text: &str) -> Result<()> {
-    let opened = std::fs::File::options().create(true).write(true).truncate(true).mode(0o600).open(path);
+    let opened = private::files().create(true).write(true).truncate(true).open(path);
     let written = opened.and_then(|mut file| file.write_all(text.as_bytes()));
     written.map_err(|e| LaunchError::failed(format!("{}: {e}", path.display())))
 }

@@ -36,7 +36,7 @@ mod error;
 mod io;
 pub mod limits;
 pub mod metadata;
-mod private;
+pub mod private;
 pub mod protocol;
 mod random;
 #[cfg(test)]

@@ -14,14 +14,18 @@ use std::path::Path;
 const OTHERS: u32 = 0o077;
 
 /// How files are opened that are made where they are not there.
-pub(crate) fn files() -> OpenOptions {
+#[must_use]
+pub fn files() -> OpenOptions {
     let mut options = OpenOptions::new();
     options.mode(0o600);
     options
 }
 
 /// Makes a directory and those above it that are not there.
-pub(crate) fn make_directory(path: &Path) -> Result<()> {
+///
+/// # Errors
+/// The file system's.
+pub fn make_directory(path: &Path) -> Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
 }
 

@@ -106,6 +106,18 @@ fn a_job_that_is_killed_outright_leaves_no_process_and_no_mount() {
     place.nobody_is_left();
     assert!(listed(&place.here("mnt")).is_none());
     assert_eq!(below(&place.targets()), Vec::<std::path::PathBuf>::new(), "nothing was to be copied out, so nothing stays");
+    // Its credential goes with the next job, which takes nothing that is needed: what was kept, and what a job that runs has.
+    let kept = place.directory.path().join("state/thalweg/launch");
+    let left = below(&kept);
+    assert_eq!(left.len(), 1);
+    place.run(&["--keep", "--hosts", "localhost", "--", "true"]).done();
+    let (mut running, _) = begun(&place, &[], "exec sleep 60");
+    let there = below(&kept);
+    assert!(!there.contains(&left[0]) && there.len() == 2, "{left:?}, {there:?}");
+    place.run(&["--hosts", "localhost", "--", "true"]).done();
+    assert_eq!(below(&kept), there);
+    running.signal(libc::SIGTERM);
+    running.wait();
 }
 
 #[test]

@@ -195,14 +195,37 @@ impl StoreConfig {
         Checker { path, text }.check(file)
     }
 
-    /// What is to be said where the file on disk has the password of the metadata's database in it.
+    /// What is to be said where the file on disk has the password of the metadata's database in it, or this process its arguments.
     pub(crate) fn says_password(&self) -> Option<String> {
-        let written = StoreConfig::read(&self.path).ok()?;
-        password::split(written.metadata.database.as_deref()?)?;
+        let has_password = |config: &StoreConfig| config.metadata.database.as_deref().is_some_and(password::is_in);
         let shown = self.path.display();
-        Some(format!(
-            "{shown} has the password of the metadata's database in it: `thalweg credential password {shown}` moves it into a file of mode 600"
-        ))
+        if StoreConfig::read(&self.path).is_ok_and(|written| has_password(&written)) {
+            return Some(format!(
+                "{shown} has the password of the metadata's database in it: `thalweg credential password {shown}` moves it into a file of mode 600"
+            ));
+        }
+        let beside = password::file_beside(&self.path);
+        has_password(self).then(|| {
+            format!(
+                "every user of this machine can read the password of the metadata's database in this command's arguments: give the address \
+                 without it, and the password in {} (mode 600), PGPASSWORD or ~/.pgpass",
+                beside.display()
+            )
+        })
+    }
+
+    /// The address of the metadata's database as it is written, without its password, which is written to a file of its own before.
+    fn database_without_password(&self) -> Result<Option<String>> {
+        let Some(address) = self.metadata.database.as_deref().filter(|address| password::is_in(address)) else {
+            return Ok(self.metadata.database.clone());
+        };
+        let (address, secret) = password::split(address).ok_or_else(|| {
+            let problem = "the address of the metadata's database has a password that cannot be taken out of it: expected postgresql://USER:PASSWORD@HOST/DATABASE";
+            Error::new(ErrorKind::Invalid, format!("{}: {problem}", self.path.display()))
+        })?;
+        let path = password::file_beside(&self.path);
+        durable::replace(&format!("{secret}\n"), &path).map_err(|e| Error::system(path.display(), e))?;
+        Ok(Some(address))
     }
 
     /// Moves the password of the metadata's database out of the file, into one beside it that its user alone may read; where it is then. `None`: the file
@@ -211,7 +234,7 @@ impl StoreConfig {
     /// # Errors
     /// The file system's; then the password is in one of the two files still, or in both.
     pub fn move_password(&self) -> Result<Option<PathBuf>> {
-        if self.metadata.database.as_deref().and_then(password::split).is_none() {
+        if !self.metadata.database.as_deref().is_some_and(password::is_in) {
             return Ok(None);
         }
         self.write()?;
@@ -239,12 +262,7 @@ impl StoreConfig {
         };
         let (directory, credential) = (short(&self.metadata.directory), short(&self.credential));
         // The password first: it must not be in neither file.
-        let parted = self.metadata.database.as_deref().and_then(password::split);
-        if let Some((_, secret)) = &parted {
-            let path = password::file_beside(&self.path);
-            durable::replace(&format!("{secret}\n"), &path).map_err(|e| Error::system(path.display(), e))?;
-        }
-        let database = parted.as_ref().map(|(address, _)| address.as_str()).or(self.metadata.database.as_deref());
+        let database = self.database_without_password()?;
         let key = |key: &Option<Fingerprint>| key.map(|key| key.to_string());
         let targets: Vec<Vec<PathBuf>> = self.servers.iter().map(|s| s.targets.iter().map(|(_, d)| short(d)).collect()).collect();
         let written = Written {
@@ -254,7 +272,7 @@ impl StoreConfig {
             metadata: WrittenMetadata {
                 address: &self.metadata.address,
                 directory: &directory,
-                database,
+                database: database.as_deref(),
                 standby: &self.metadata.standby,
                 node: self.metadata.node.as_deref(),
                 key: key(&self.metadata.key),

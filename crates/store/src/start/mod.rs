@@ -230,11 +230,13 @@ fn can_be_emulated(config: &StoreConfig, start: StartOptions) -> Result<()> {
 pub fn up(options: &UpOptions) -> Result<RunningStore> {
     let planned = plan(options)?;
     let path = planned.path.clone();
-    let mut start = options.start;
+    let (mut start, mut moved) = (options.start, None);
     let mut config = if path.exists() {
         let config = StoreConfig::read(&path)?;
         same_parts(&config, &planned)?;
-        config
+        // What `up` writes it mends.
+        moved = config.move_password()?;
+        if moved.is_some() { StoreConfig::read(&path)? } else { config }
     } else {
         let foreign =
             planned.servers.iter().flat_map(|s| &s.targets).find(|(_, d)| matches!(TargetIdentity::read(d), Ok(Some(_)) | Err(_)));
@@ -272,6 +274,9 @@ pub fn up(options: &UpOptions) -> Result<RunningStore> {
     }
     config.plain = start.plain;
     let mut store = RunningStore::of(&config, true, |_| true)?;
+    store.notes.extend(
+        moved.map(|to| format!("the password of the metadata's database is no longer in {}, but in {}", path.display(), to.display())),
+    );
     store.publish();
     for (server, listener) in config.servers.iter().zip(listeners) {
         store.start_io(server, listener, start)?;

@@ -1,10 +1,12 @@
 //! A directory that is gone when nobody needs it any more.
 
 use crate::TraceError;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A directory in `TMPDIR`, removed with all that is in it when this is dropped.
+/// A directory in `TMPDIR` that other users cannot enter, removed with all that is in it when this is dropped.
 pub(crate) struct TemporaryDirectory(PathBuf);
 
 impl TemporaryDirectory {
@@ -14,7 +16,8 @@ impl TemporaryDirectory {
         loop {
             let name = format!("thalweg-{}-{}.thw", std::process::id(), NUMBER.fetch_add(1, Ordering::Relaxed));
             let path = std::env::temp_dir().join(name);
-            match std::fs::create_dir(&path) {
+            // What is recorded is its user's alone, whatever the umask.
+            match DirBuilder::new().mode(0o700).create(&path) {
                 // Of a process that had our number, or has it in another namespace.
                 Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
                 Err(error) => return Err(TraceError::new(&path, format!("cannot be made, to sort in: {error}"))),

@@ -28,6 +28,7 @@ pub(crate) struct Arguments {
 
 /// Starts the server, says that it serves, and stops it when asked to.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    starting::close_to_others();
     let interrupt = Interrupt::listen()?;
     let mut config = StoreConfig::read(&arguments.store).map_err(Failure::failed)?;
     if arguments.metadata_database.is_some() {

@@ -28,6 +28,12 @@ pub(super) struct StartFlags {
     drop_damaged_log: bool,
 }
 
+/// Keeps what this process makes from other users, whatever the umask. (The store gives its files their modes when it makes them; this is for what a
+/// library makes beneath it.)
+pub(super) fn close_to_others() {
+    rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+}
+
 impl StartFlags {
     /// As options of a start.
     pub(super) fn options(&self) -> StartOptions {

@@ -49,6 +49,7 @@ pub(crate) struct Arguments {
 
 /// Starts the store, says where it is, and stops it when asked to.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    starting::close_to_others();
     let interrupt = Interrupt::listen()?;
     let options = UpOptions {
         servers: arguments.servers.map(|n| n as usize),

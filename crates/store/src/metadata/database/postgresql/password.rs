@@ -112,20 +112,31 @@ fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// An address without its password, and the password; `None`: it has none.
+/// The password that an address means, however it is written there.
+fn of_address(address: &str) -> Option<String> {
+    Some(String::from_utf8_lossy(address.parse::<Config>().ok()?.get_password()?).into_owned())
+}
+
+/// Whether an address has a password in it.
+pub(crate) fn is_in(address: &str) -> bool {
+    of_address(address).is_some()
+}
+
+/// An address without its password, and the password; `None`: it has none, or one that this cannot part from it.
 pub(crate) fn split(address: &str) -> Option<(String, String)> {
-    let password = address.parse::<Config>().ok()?.get_password().map(|password| String::from_utf8_lossy(password).into_owned())?;
+    let password = of_address(address)?;
     let (scheme, rest) = address.split_once("://")?;
     let (location, query) = rest.split_once('?').map_or((rest, None), |(location, query)| (location, Some(query)));
     let location = match location.split_once('@') {
         Some((user, host)) => format!("{}@{host}", user.split_once(':').map_or(user, |(name, _)| name)),
         None => location.to_owned(),
     };
-    let kept: Vec<&str> = query.into_iter().flat_map(|query| query.split('&')).filter(|part| !part.starts_with("password=")).collect();
+    // What is a password is for the parser to say: `%70assword=` is one too.
+    let kept: Vec<&str> =
+        query.into_iter().flat_map(|query| query.split('&')).filter(|part| !is_in(&format!("{scheme}:///?{part}"))).collect();
     let query = if kept.is_empty() { String::new() } else { format!("?{}", kept.join("&")) };
     let without = format!("{scheme}://{location}{query}");
-    let is_out = without.parse::<Config>().is_ok_and(|config| config.get_password().is_none());
-    is_out.then_some((without, password))
+    (!is_in(&without)).then_some((without, password))
 }
 
 #[cfg(test)]
@@ -139,6 +150,7 @@ mod tests {
             ("postgresql://me@db/names?password=x&user=me", "postgresql://me@db/names?user=me", "x"),
             ("postgresql:///names?host=/run/pg&password=x", "postgresql:///names?host=/run/pg", "x"),
             ("postgres://me:a@one,two/names?password=b", "postgres://me@one,two/names", "b"),
+            ("postgresql://me@db/names?%70assw%6Frd=x&port=5433", "postgresql://me@db/names?port=5433", "x"),
         ] {
             assert_eq!(split(address), Some((without.to_owned(), password.to_owned())), "{address}");
         }

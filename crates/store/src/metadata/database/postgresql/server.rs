@@ -71,8 +71,12 @@ impl Server {
         let parsed = if is_address { address.parse::<Config>().map_err(|e| reason(&e)) } else { Err("another scheme".to_owned()) };
         let mut config = parsed.map_err(|problem| {
             let expected = "expected postgresql://USER@HOST:PORT/DATABASE, or postgresql:///DATABASE?host=/DIRECTORY for a socket";
-            DatabaseError::new(Path::new(&without_password(address)), format!("this is no address of one ({problem}): {expected}"))
+            DatabaseError::new(Path::new(presentable(address)), format!("this is no address of one ({problem}): {expected}"))
         })?;
+        if config.get_user().is_some_and(|user| user.contains(['/', '?'])) {
+            let problem = "an `@` after the host is not written %40, so that what is before it would be the user: write it so";
+            return Err(DatabaseError::new(Path::new(presentable(address)), problem));
+        }
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host_path("/var/run/postgresql");
         }
@@ -188,12 +192,9 @@ fn reason(error: &postgres::Error) -> String {
     text
 }
 
-/// An address that may not be one, without what may be its password.
-fn without_password(address: &str) -> String {
-    match (address.split_once("://"), address.rsplit_once('@')) {
-        (Some((scheme, _)), Some((_, rest))) => format!("{scheme}://{rest}"),
-        _ => address.to_owned(),
-    }
+/// What may be shown of an address that is none: where its password is, or whether it has one, is not known.
+fn presentable(address: &str) -> &'static str {
+    if address.starts_with("postgres") { "postgresql://..." } else { "the database's address" }
 }
 
 fn shown(config: &Config) -> String {
@@ -222,9 +223,19 @@ mod tests {
         assert_eq!(server.config.get_target_session_attrs(), TargetSessionAttrs::ReadWrite, "of several, the one that takes changes");
         let socket = Server::parse("postgresql:///names?host=/run/pg&user=me").unwrap();
         assert_eq!(socket.shown(), Path::new("postgresql://me@/run/pg/names"));
-        for wrong in ["mysql://me:secret@host/names", "names", "postgresql://me:secret@host:port/names"] {
+        for wrong in [
+            "mysql://me:secret@host/names",
+            "names",
+            "postgresql://me:secret@host:port/names",
+            "postgresql://host:port/names?password=secret",
+            "postgresql://me:secret/names",
+            "postgresql://me@host/names?passwd=secret",
+            "host=db user=me password=secret",
+        ] {
             let error = Server::parse(wrong).unwrap_err().to_string();
             assert!(error.contains("expected postgresql://") && !error.contains("secret"), "{error}");
         }
+        let error = Server::parse("postgresql://host/names?password=secret@x").unwrap_err().to_string();
+        assert!(error.contains("%40") && !error.contains("secret"), "{error}");
     }
 }
