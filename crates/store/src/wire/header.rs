@@ -192,6 +192,12 @@ mod tests {
     }
 
     #[test]
+    fn the_page_that_draws_messages_says_which_version_it_draws() {
+        let page = include_str!("../../PROTOCOL.md");
+        assert!(page.contains(&format!("\nVersion {VERSION}. ")) && page.contains(&format!("| of the protocol, {VERSION} |")));
+    }
+
+    #[test]
     fn what_is_encoded_is_decoded() {
         let message = encoded(&example(), b"abc");
         let bytes: &[u8; HEADER_BYTES] = message[..HEADER_BYTES].try_into().unwrap();
