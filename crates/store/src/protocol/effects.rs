@@ -184,46 +184,16 @@ impl CommonRequest {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::io::{Allocate, DatafileId, Durability, FileId, Seek, TargetId};
-    use crate::protocol::lots::ShareRequest;
+    use crate::protocol::examples;
+    use crate::protocol::io::{DatafileId, FileId, TargetId};
     use crate::trust::{CredentialId, Rights};
-
-    /// An example of each request; one that is added does not compile until it has one.
-    fn each_io_request() -> Vec<IoRequest> {
-        let datafile = DatafileId { file: FileId(1), index: 0, target: TargetId(0), lot: None };
-        let (datafiles, durability) = (vec![datafile], Durability::Returned);
-        macro_rules! each {
-            ($($pattern:pat => $example:expr),+ $(,)?) => {{
-                let stands_here = |request: &IoRequest| match request { $($pattern => {}),+ };
-                let all = vec![$($example),+];
-                all.iter().for_each(stands_here);
-                all
-            }};
-        }
-        each! {
-            IoRequest::Targets => IoRequest::Targets,
-            IoRequest::Write { .. } => IoRequest::Write { datafile, offset: 0, durability },
-            IoRequest::Read { .. } => IoRequest::Read { datafile, offset: 0, length: 1 },
-            IoRequest::Sync { .. } => IoRequest::Sync { datafiles: datafiles.clone() },
-            IoRequest::Glimpse { .. } => IoRequest::Glimpse { datafiles: datafiles.clone() },
-            IoRequest::Truncate { .. } => IoRequest::Truncate { datafiles: vec![(datafile, 0)] },
-            IoRequest::Remove { .. } => IoRequest::Remove { datafiles },
-            IoRequest::Statfs => IoRequest::Statfs,
-            IoRequest::Allocate { .. } => IoRequest::Allocate { datafiles: vec![(datafile, 0, 1)], how: Allocate::Extend },
-            IoRequest::Seek { .. } => IoRequest::Seek { datafiles: vec![(datafile, 0)], what: Seek::Data },
-            IoRequest::WriteMany { .. } => IoRequest::WriteMany { writes: vec![(datafile, 0, 1)], durability },
-            IoRequest::ReadMany { .. } => IoRequest::ReadMany { reads: vec![(datafile, 0, 1)] },
-            IoRequest::SyncAll => IoRequest::SyncAll,
-            IoRequest::DataMap { .. } => IoRequest::DataMap { datafiles: vec![(datafile, 0, 1)] },
-            IoRequest::Share(_) => IoRequest::Share(ShareRequest::List),
-        }
-    }
 
     #[test]
     fn whatever_is_sent_to_an_io_server_only_reading_is_open_to_a_reading_credential() {
         let of = |rights| Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights, until_s: None, lots: Default::default() };
         let (mut reads, mut changes, mut serves) = (0, 0, 0);
-        for request in each_io_request() {
+        let datafile = DatafileId { file: FileId(1), index: 0, target: TargetId(0), lot: None };
+        for request in examples::io_requests(datafile) {
             let effect = request.effect();
             let may = |who: &Identity| effect.allow(who).is_ok();
             let counted = match effect {

@@ -6,6 +6,7 @@ pub mod common;
 pub mod credentials;
 mod datafiles;
 pub(crate) mod effects;
+pub mod examples;
 mod files;
 pub mod io;
 mod layout_text;
