@@ -42,6 +42,11 @@ impl Up {
         format!("{}{path}", self.address)
     }
 
+    /// The file that describes it.
+    pub fn description(&self) -> PathBuf {
+        self.directory.path().join("store.toml")
+    }
+
     /// The file with the store's own credential.
     pub fn credential(&self) -> PathBuf {
         self.directory.path().join("store.credential")

@@ -1,5 +1,6 @@
 //! Who may: a store opens to its credentials alone, its secret is nowhere but in their files, and beyond loopback nothing is in clear.
 
+mod campaign;
 mod clear;
 mod closed;
 mod ending;
@@ -10,6 +11,8 @@ mod secrets;
 mod strangers;
 
 use std::path::{Path, PathBuf};
+use thalweg_store::trust::{Credential, Credentials, Rights};
+use thalweg_store::wire::{Connect, Connection};
 
 /// Something that is looked for, and what it is.
 struct Needle {
@@ -59,8 +62,25 @@ fn files(directory: &Path) -> Vec<PathBuf> {
 
 /// Another credential of the store whose own is in this file.
 fn derived(own: &Path, owner: &str, until_s: Option<u64>, to: PathBuf) -> PathBuf {
-    use thalweg_store::trust::{Credential, Rights};
-    let credential = Credential::read(own).expect("the store's own").derive(owner, Rights::Write, until_s);
+    derived_with(own, (owner, Rights::Write), until_s, to)
+}
+
+/// The same, with these rights.
+fn derived_with(own: &Path, (owner, rights): (&str, Rights), until_s: Option<u64>, to: PathBuf) -> PathBuf {
+    let credential = Credential::read(own).expect("the store's own").derive(owner, rights, until_s);
     credential.and_then(|credential| credential.write(&to)).expect("a credential can be made");
     to
+}
+
+/// Where the server listens whose address is the `number`th in this `store.toml`: the metadata service's is the first.
+fn address(description: &Path, number: usize) -> String {
+    let description = std::fs::read_to_string(description).expect("a store's description");
+    let mut all = description.lines().filter_map(|line| line.strip_prefix("address = "));
+    all.nth(number).expect("so many servers").trim_matches('"').to_owned()
+}
+
+/// A connection to that server, with the credential in this file.
+fn connection(description: &Path, number: usize, credential: &Path) -> thalweg_store::Result<Connection> {
+    let options = Connect { credentials: Credentials::file(credential), ..Connect::default() };
+    Connection::connect(&address(description, number), &options)
 }

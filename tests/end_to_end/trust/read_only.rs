@@ -1,5 +1,6 @@
 //! The credential for reading only.
 
+use super::connection;
 use crate::common::{Mounted, Up, can_mount, content, file, run, scratch, text};
 use std::fs;
 use std::io::{Error, ErrorKind};
@@ -7,8 +8,7 @@ use std::path::PathBuf;
 use thalweg_store::protocol::common::Witnessed;
 use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
 use thalweg_store::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::{Connect, Connection, Kind};
+use thalweg_store::wire::Kind;
 use thalweg_trace::Tracer;
 
 #[test]
@@ -70,7 +70,7 @@ fn an_io_server_refuses_every_change_of_who_may_only_read() {
     for how in [Allocate::Extend, Allocate::KeepSize, Allocate::PunchHole, Allocate::ZeroRange, Allocate::ZeroRangeKeepSize] {
         changes.push((IoRequest::Allocate { datafiles: vec![(datafile, 0, 9)], how }, &[]));
     }
-    let mut reader = connection(&store, 1, store.read_only());
+    let mut reader = connection(&store.description(), 1, &store.read_only()).unwrap();
     for (request, payload) in &changes {
         let error = reader.call_with::<_, IoReply>(off, Kind::Io, request, payload).expect_err("a change");
         assert_eq!(error.kind(), thalweg_store::ErrorKind::Access, "{request:?}: {error}");
@@ -80,25 +80,18 @@ fn an_io_server_refuses_every_change_of_who_may_only_read() {
     let read = IoRequest::Read { datafile, offset, length: 20_000 };
     assert!(reader.call_with::<_, IoReply>(off, Kind::Io, &read, &[]).unwrap().1 == bytes);
     // They are changes that the store's own credential may make.
-    let mut writer = connection(&store, 1, store.credential());
+    let mut writer = connection(&store.description(), 1, &store.credential()).unwrap();
     for (request, payload) in &changes {
         writer.call_with::<_, IoReply>(off, Kind::Io, request, payload).unwrap();
     }
-}
-
-/// A connection to the server whose address is the `number`th in the store's description, with this credential.
-fn connection(store: &Up, number: usize, credential: PathBuf) -> Connection {
-    let description = fs::read_to_string(store.directory.path().join("store.toml")).unwrap();
-    let address = description.lines().filter_map(|line| line.strip_prefix("address = ")).nth(number).unwrap().trim_matches('"').to_owned();
-    Connection::connect(&address, &Connect { credentials: Credentials::file(credential), ..Connect::default() }).unwrap()
 }
 
 #[test]
 fn only_servers_are_believed_to_have_witnessed_changes() {
     let (store, here) = (Up::start(1), scratch());
     let writer = super::derived(&store.credential(), "ana", None, here.path().join("ana"));
-    let ask = |credential| -> thalweg_store::Result<MetadataReply> {
-        let mut connection = connection(&store, 0, credential);
+    let ask = |credential: PathBuf| -> thalweg_store::Result<MetadataReply> {
+        let mut connection = connection(&store.description(), 0, &credential).unwrap();
         let seen = Witnessed { start: connection.hello().service_start, change: 0 };
         let request = MetadataRequest::of(Operation::Witness { server: "io0".into(), seen, revision: 0 });
         connection.call(&mut Tracer::off(), Kind::Metadata, &request)

@@ -1,0 +1,72 @@
+//! What keeps others waiting.
+
+use super::super::asking::Known;
+use super::Outcome::{Failed, HoldsUp, Outside, Refused};
+use super::{Asker, Attempts, Outcome, Row, Who, World, all};
+use thalweg_store::ErrorKind;
+use thalweg_store::limits;
+use thalweg_store::protocol::common::random_u64;
+use thalweg_store::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
+use thalweg_store::protocol::metadata::{MetadataReply, Operation};
+
+pub(super) const LOCKS: Row = Row { name: "hold up others: locks", says: of_locks, attempt: locks };
+
+fn of_locks(cell: &str, who: Who) -> Option<Vec<Outcome>> {
+    let but_theirs = [HoldsUp, HoldsUp, Refused, HoldsUp, HoldsUp, Refused];
+    match (cell, who) {
+        ("yes", _) => all(HoldsUp, 6),
+        ("yes, but at files in others' lots", _) => Some(but_theirs.to_vec()),
+        ("no: programs of one mount lock among themselves", _) => all(Refused, 6),
+        ("no", Who::Nobody) => all(Outside, 6),
+        _ => None,
+    }
+}
+
+fn locks(world: &World, asker: &mut Asker) -> Attempts {
+    let files = world.three_files();
+    let said = say_hello(asker);
+    let mut outcomes = Vec::new();
+    for space in [LockSpace::Flock, LockSpace::Record] {
+        let each = files.each_ref().map(|file| said.unwrap_or_else(|| locked(world, asker, file, space)));
+        outcomes.extend(["a file in no lot", "one in the owner's lot", "one in another's lot"].into_iter().zip(each));
+    }
+    outcomes
+}
+
+pub(super) const TURNS: Row = Row { name: "hold up others: append turns", says: of_turns, attempt: turns };
+
+fn of_turns(cell: &str, who: Who) -> Option<Vec<Outcome>> {
+    let not_for_ever = format!("yes, for {} s at most while one waits", limits::APPEND_TURN.as_secs());
+    match (cell, who) {
+        (cell, _) if cell == not_for_ever => all(HoldsUp, 3),
+        ("the same, but at files in others' lots", _) => Some(vec![HoldsUp, HoldsUp, Refused]),
+        ("no", Who::Nobody) => all(Outside, 3),
+        ("no", _) => all(Refused, 3),
+        _ => None,
+    }
+}
+
+fn turns(world: &World, asker: &mut Asker) -> Attempts {
+    let said = say_hello(asker);
+    let each = world.three_files().map(|file| said.unwrap_or_else(|| locked(world, asker, &file, LockSpace::Append)));
+    ["a file in no lot", "one in the owner's lot", "one in another's lot"].into_iter().zip(each).collect()
+}
+
+/// Begins a client that locks; `Some`: it may not be one.
+fn say_hello(asker: &mut Asker) -> Option<Outcome> {
+    asker.ask(Operation::Lock(LockOperation::Hello { client: random_u64() })).err()
+}
+
+/// Locks a whole file, and sees whether another client has to wait.
+fn locked(world: &World, asker: &mut Asker, file: &Known, space: LockSpace) -> Outcome {
+    let request = LockRequest { range: LockRange::whole(file.datafile.file, space, 1), kind: LockKind::Exclusive, pid: 1 };
+    let lock = Operation::Lock(LockOperation::Lock { request, ticket: None });
+    match asker.ask(lock.clone()) {
+        Ok(reply) => assert_eq!(reply, MetadataReply::Lock(LockReply::Done)),
+        Err(outcome) => return outcome,
+    }
+    let mut other = world.as_store();
+    assert_eq!(say_hello(&mut other), None);
+    assert_eq!(other.try_to(lock), Failed(ErrorKind::WouldBlock), "another client has to wait");
+    HoldsUp
+}
