@@ -137,6 +137,11 @@ impl Servers {
         self.directory().join("store.credential")
     }
 
+    /// The file with the credential for reading only.
+    pub fn read_only(&self) -> PathBuf {
+        self.directory().join("read-only.credential")
+    }
+
     /// Where everything is kept.
     pub fn directory(&self) -> &Path {
         self.directory.path()

@@ -1,7 +1,7 @@
 //! Who asks, and what comes of it.
 
 use super::super::{connection, derived, derived_with};
-use crate::common::{Up, scratch};
+use crate::common::{Servers, scratch};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_store::protocol::common::{CommonReply, CommonRequest};
@@ -81,7 +81,7 @@ pub(super) type Attempts = Vec<(&'static str, Outcome)>;
 
 /// A store of one I/O server, and credentials of every kind: `ana` is the owner whose are tried, `bob` is another.
 pub(super) struct World {
-    pub store: Up,
+    pub store: Servers,
     pub ana: PathBuf,
     pub bob: PathBuf,
     anas_reading: PathBuf,
@@ -130,7 +130,7 @@ fn directory_of(lot: Option<LotId>) -> String {
 
 impl World {
     pub(super) fn new() -> World {
-        let (store, here) = (Up::start(1), scratch());
+        let (store, here) = (Servers::start(1), scratch());
         let own = store.credential();
         let at = |name: &str| here.path().join(name);
         let foreign = at("foreign");
@@ -179,7 +179,7 @@ impl World {
         Asker::new(self, Who::Store)
     }
 
-    fn credential(&self, who: Who) -> PathBuf {
+    pub(super) fn credential(&self, who: Who) -> PathBuf {
         match who {
             Who::Store => self.store.credential(),
             Who::Owner => self.ana.clone(),
@@ -189,14 +189,19 @@ impl World {
         }
     }
 
-    /// A connection for whoever has this file, to the service of names (0) or of bytes (1).
+    /// A connection for who has this file, to the service of names (0) or of bytes (1).
     pub(super) fn connect(&self, number: usize, credential: &std::path::Path) -> Result<Connection> {
-        connection(&self.store.description(), number, credential)
+        connection(&self.store.store, number, credential)
     }
 
     /// A new file with bytes, in this lot or in none.
     pub(super) fn file(&self, lot: Option<LotId>) -> Known {
-        let (mut store, path) = (self.as_store(), format!("{}{}", directory_of(lot), new_name()));
+        self.file_at(format!("{}{}", directory_of(lot), new_name()), lot)
+    }
+
+    /// The same, under this name.
+    pub(super) fn file_at(&self, path: String, lot: Option<LotId>) -> Known {
+        let mut store = self.as_store();
         let made = store.attributes(make(&path, USER, lot)).expect("the store makes it");
         let target = made.layout.expect("a file has one").targets[0];
         let datafile = DatafileId { file: made.id, index: 0, target, lot };

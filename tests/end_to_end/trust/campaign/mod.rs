@@ -5,7 +5,12 @@
 //! probe is a failure, and so is a probe without a row, or a wording that no probe knows: the table says nothing that is not tried.
 
 mod asking;
+mod messages;
+#[path = "../../../../fuzz/src/mutate.rs"]
+mod mutate;
 mod rows;
+mod sending;
+mod state;
 mod table;
 
 use asking::{Asker, Who, World};

@@ -1,0 +1,103 @@
+//! All that a store has, as its own credential sees it.
+
+use super::asking::{Asker, World};
+use std::collections::BTreeMap;
+use thalweg_store::protocol::credentials::CredentialOperation;
+use thalweg_store::protocol::io::{DatafileId, IoRequest};
+use thalweg_store::protocol::lots::{Lot, LotOperation};
+use thalweg_store::protocol::metadata::*;
+
+/// What is compared of a store before and after.
+#[derive(Debug, PartialEq)]
+pub(super) struct State {
+    /// Each path, and what it stands for.
+    pub names: BTreeMap<String, u64>,
+    pub things: BTreeMap<u64, Thing>,
+    pub lots: Vec<(Lot, Vec<Vec<u8>>)>,
+    pub credentials: Vec<String>,
+}
+
+/// A file or directory.
+#[derive(Debug, PartialEq)]
+pub(super) struct Thing {
+    /// Without what the service finds out by itself, when it comes to it.
+    attributes: Attributes,
+    extended: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    bytes: Vec<u8>,
+}
+
+impl State {
+    pub(super) fn of(world: &World) -> State {
+        let mut store = world.as_store();
+        let mut state =
+            State { names: BTreeMap::new(), things: BTreeMap::new(), lots: lots(&mut store), credentials: credentials(&mut store) };
+        state.add_directory(&mut store, "");
+        state
+    }
+
+    /// What an owner may not change who is not this lot's: it, its files, and the directories that have it.
+    pub(super) fn of_lot(mut self, lot: LotId) -> State {
+        self.things.retain(|_, thing| thing.lot() == Some(lot));
+        for directory in self.things.values_mut().filter(|thing| thing.attributes.kind == FileKind::Directory) {
+            // What others make in it is in no lot.
+            let about = &mut directory.attributes;
+            (about.modified_ns, about.changed_ns, about.change, about.links) = (0, 0, 0, 0);
+        }
+        self.names.retain(|_, id| self.things.contains_key(id));
+        self.lots.retain(|(of, _)| of.id == lot);
+        self
+    }
+
+    fn add_directory(&mut self, store: &mut Asker, path: &str) {
+        let place = Place::at(if path.is_empty() { "/" } else { path });
+        let list = Operation::List { place, after: After::Nothing, most: 4096, detail: Detail::Attributes, walk: 0 };
+        let Ok(MetadataReply::Page { entries, more: false }) = store.ask(list) else { panic!("the store lists {path}") };
+        for entry in entries {
+            let path = format!("{path}/{}", String::from_utf8_lossy(entry.name.as_bytes()));
+            if entry.kind == FileKind::Directory {
+                self.add_directory(store, &path);
+            }
+            self.names.insert(path, entry.id.0);
+            self.things.insert(entry.id.0, Thing::of(store, entry.attributes.expect("they were asked for")));
+        }
+    }
+}
+
+impl Thing {
+    fn of(store: &mut Asker, attributes: Attributes) -> Thing {
+        let place = || Place::of(attributes.id);
+        let Ok(MetadataReply::ExtendedNames(names)) = store.ask(Operation::ListExtended { place: place() }) else { panic!("names") };
+        let value = |name: Vec<u8>| match store.ask(Operation::GetExtended { place: place(), name: name.clone() }) {
+            Ok(MetadataReply::Value(value)) => (name, value),
+            other => panic!("{other:?}"),
+        };
+        let extended = names.into_iter().map(value).collect();
+        let mut bytes = Vec::new();
+        if let Some(layout) = &attributes.layout {
+            for (index, target) in (0..).zip(&layout.targets) {
+                let datafile = DatafileId { file: attributes.id, index, target: *target, lot: layout.lot };
+                bytes.extend(store.io_with(&IoRequest::Read { datafile, offset: 0, length: 1 << 20 }, &[]).expect("it is read").1);
+            }
+        }
+        Thing { attributes: Attributes { size_bytes: None, settled: None, ..attributes }, extended, bytes }
+    }
+
+    fn lot(&self) -> Option<LotId> {
+        let of_directory = || self.attributes.default_layout.as_ref().and_then(|choice| choice.lot);
+        self.attributes.layout.as_ref().map_or_else(of_directory, |layout| layout.lot)
+    }
+}
+
+fn lots(store: &mut Asker) -> Vec<(Lot, Vec<Vec<u8>>)> {
+    match store.ask(Operation::Lot(LotOperation::Show { name: None })) {
+        Ok(MetadataReply::Lots(reports)) => reports.into_iter().map(|report| (report.lot, report.directories)).collect(),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn credentials(store: &mut Asker) -> Vec<String> {
+    match store.ask(Operation::Credential(CredentialOperation::List)) {
+        Ok(MetadataReply::Credentials(book)) => book.entries.iter().map(|entry| format!("{entry:?}")).collect(),
+        other => panic!("{other:?}"),
+    }
+}
