@@ -1,14 +1,22 @@
 //! What servers make is closed to the other users of the machine, whatever the umask.
 
-use crate::common::{Running, THALWEG, file, run, scratch, text, wait_until};
+use crate::bounded::Bounded;
+use crate::common::{Running, Said, THALWEG, file, is_root, run, scratch, text, thalweg, wait_until};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+/// The command with this umask.
+fn under(umask: &str, words: &[&str]) -> Command {
+    let mut command = Command::new("sh");
+    command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", THALWEG]).args(words);
+    command
+}
+
 /// A store that is started with this umask, its credentials among those of a user with this state directory.
 fn up(store: &Path, state: &Path, umask: &str) -> (Running, String) {
-    let mut command = Command::new("sh");
-    command.args(["-c", &format!("umask {umask}; exec \"$@\""), "sh", THALWEG, "up", "--print-address", "--servers", "2", text(store)]);
+    let mut command = under(umask, &["up", "--print-address", "--servers", "2", text(store)]);
     command.env_remove("XDG_RUNTIME_DIR").env("XDG_STATE_HOME", state);
     let mut running = Running::start(command);
     let address = running.line();
@@ -44,6 +52,63 @@ fn work(address: &str, credential: &str, here: &Path) {
     std::fs::remove_file(output).unwrap();
 }
 
+/// A copy that is recorded at both ends, its recording in this directory; and a password that is taken out of a `store.toml` there.
+fn of_clients(store: &Path, address: &str, here: &Path, umask: &str) {
+    let credential = store.join("store.credential");
+    let (source, recording, other) = (file(here, "recorded", &[8; 300_000]), here.join("copy.thw"), here.join("store.toml"));
+    let to = format!("{address}/recorded");
+    let copy = ["cp", "--quiet", "--record", text(&recording), "--credential", text(&credential), text(&source), &to];
+    Said::from(under(umask, &copy).output_in_time().unwrap()).done();
+    let described = std::fs::read_to_string(store.join("store.toml")).unwrap();
+    let with_password = described.replace("[metadata]\n", "[metadata]\ndatabase = \"postgresql://ana:beech@127.0.0.1/names\"\n");
+    std::fs::write(&other, with_password).unwrap();
+    std::fs::set_permissions(&other, PermissionsExt::from_mode(0o600)).unwrap();
+    Said::from(under(umask, &["credential", "password", text(&other)]).output_in_time().unwrap()).done();
+    assert_eq!(std::fs::read_to_string(here.join("database.password")).unwrap().trim(), "beech");
+    for made in [&recording, &other, &here.join("database.password")] {
+        assert_eq!(reached(open_to_others(made)), [], "umask {umask}");
+    }
+}
+
+/// Without what is below a directory that others do not enter.
+fn reached(mut found: Vec<(PathBuf, u32)>) -> Vec<(PathBuf, u32)> {
+    let is_closed = |path: &Path| path.ancestors().skip(1).any(|above| above.metadata().is_ok_and(|about| about.mode() & 0o077 == 0));
+    found.retain(|(path, _)| !is_closed(path));
+    found
+}
+
+/// What another user of the machine opens of a store, whose directory all may enter; and the store's answer to that user.
+fn another_user_gets_nothing(store: &Path, address: &str) {
+    const SOMEBODY: u32 = 65_534;
+    if !is_root() {
+        return;
+    }
+    // (A temporary directory is its user's alone, and nobody would come as far as the store.)
+    for directory in [store, store.parent().expect("it is in one")] {
+        std::fs::set_permissions(directory, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    let all = everything(store);
+    assert!(all.len() > 20, "{all:?}");
+    let mut find = Command::new("find");
+    find.args(&all).args(["-maxdepth", "0", "(", "-readable", "-o", "-writable", ")", "-print"]);
+    let opened = find.uid(SOMEBODY).gid(SOMEBODY).current_dir("/").output_in_time().unwrap();
+    assert_eq!(String::from_utf8_lossy(&opened.stdout), "", "user {SOMEBODY} may open these");
+    let mut ls = thalweg(["ls", &format!("{address}/")]);
+    ls.env_clear().uid(SOMEBODY).gid(SOMEBODY).current_dir("/");
+    Said::from(ls.output_in_time().unwrap()).failed(1, &["no credential for store"]);
+    std::fs::set_permissions(store, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+/// All that is below a directory.
+fn everything(directory: &Path) -> Vec<PathBuf> {
+    let mut all = Vec::new();
+    for path in std::fs::read_dir(directory).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        all.extend(if path.is_dir() { everything(&path) } else { Vec::new() });
+        all.push(path);
+    }
+    all
+}
+
 #[test]
 fn what_servers_make_is_closed_to_other_users_whatever_the_umask() {
     for umask in ["000", "077"] {
@@ -51,8 +116,11 @@ fn what_servers_make_is_closed_to_other_users_whatever_the_umask() {
         let (store, state) = (scratch.path().join("store"), scratch.path().join("state"));
         let (mut running, address) = up(&store, &state, umask);
         work(&address, text(&store.join("store.credential")), here.path());
+        std::fs::set_permissions(here.path(), PermissionsExt::from_mode(0o755)).unwrap();
+        of_clients(&store, &address, here.path(), umask);
         assert_eq!(open_to_others(&store), [], "umask {umask}");
         assert_eq!(open_to_others(&state.join("thalweg")), [], "umask {umask}");
+        another_user_gets_nothing(&store, &address);
         running.signal(libc::SIGTERM);
         running.wait();
         let (mut running, _) = up(&store, &state, umask);

@@ -9,6 +9,7 @@ use super::reader::{Recording, read_meta};
 use super::segment::segment_paths;
 use super::small_tables::{Placed, Table};
 use super::tables::{TablesWriter, parts, read_all};
+use super::writer::make_directory;
 use super::{SEGMENTS, TemporaryDirectory, span_table, write_meta};
 use crate::{Clock, Counter, Host, HostId, Mark, Meta, Object, Sample, Stack, Time, TraceError, Track};
 use std::path::Path;
@@ -31,7 +32,7 @@ pub(crate) trait Rewriting {
 pub(crate) fn rewrite(from: &Path, to: &Path, how: &mut dyn Rewriting) -> Result<(), TraceError> {
     let mut meta = read_meta(from)?;
     let existed = to.exists();
-    std::fs::create_dir_all(to).map_err(|e| TraceError::new(to, format!("cannot be made: {e}")))?;
+    make_directory(to)?;
     if std::fs::read_dir(to).map_err(|e| TraceError::new(to, format!("cannot be read: {e}")))?.next().is_some() {
         return Err(TraceError::new(to, "exists and is not empty; choose another name, or remove it"));
     }

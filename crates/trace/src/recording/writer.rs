@@ -6,6 +6,8 @@ use super::segment::{SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
 use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError, secrets};
 use parking_lot::{Mutex, MutexGuard};
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -61,6 +63,19 @@ impl std::fmt::Debug for RecordingWriter {
     }
 }
 
+/// Makes a recording's directory, and those above it. Command lines, names of files and errors of programs are in it: it is its user's alone, whatever
+/// the umask. One that is there already keeps its mode, by which its user may share it.
+pub(super) fn make_directory(path: &Path) -> Result<(), TraceError> {
+    let failed = |e: std::io::Error| TraceError::new(path, format!("cannot be made: {e}"));
+    if let Some(above) = path.parent() {
+        std::fs::create_dir_all(above).map_err(failed)?;
+    }
+    match DirBuilder::new().mode(0o700).create(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && path.is_dir() => Ok(()),
+        made => made.map_err(failed),
+    }
+}
+
 impl RecordingWriter {
     /// Begins a recording at `path`, which must not exist or be an empty directory. What looks like a secret in its command, its attributes and its
     /// names is cut, unless the attribute [`secrets::KEPT`] is there.
@@ -70,7 +85,7 @@ impl RecordingWriter {
 
     /// The same; what would make its segments larger than `limit_bytes` is counted as lost.
     pub fn create_bounded(path: &Path, meta: Meta, limit_bytes: u64) -> Result<Arc<RecordingWriter>, TraceError> {
-        std::fs::create_dir_all(path).map_err(|e| TraceError::new(path, format!("cannot be made: {e}")))?;
+        make_directory(path)?;
         let mut entries = std::fs::read_dir(path).map_err(|e| TraceError::new(path, format!("cannot be read: {e}")))?;
         if entries.next().is_some() {
             return Err(TraceError::new(path, "exists and is not empty; choose another name for the recording, or remove it"));
