@@ -11,7 +11,7 @@ use thalweg_store::protocol::metadata::*;
 #[derive(Debug, PartialEq)]
 pub(super) struct State {
     /// Each path, and what it stands for.
-    pub names: BTreeMap<String, u64>,
+    pub names: BTreeMap<Vec<u8>, u64>,
     pub things: BTreeMap<u64, Thing>,
     pub lots: Vec<(Lot, Vec<Vec<u8>>)>,
     pub credentials: Vec<String>,
@@ -31,7 +31,7 @@ impl State {
         let mut store = world.as_store();
         let mut state =
             State { names: BTreeMap::new(), things: BTreeMap::new(), lots: lots(&mut store), credentials: credentials(&mut store) };
-        state.add_directory(&mut store, "");
+        state.add_directory(&mut store, FileId::ROOT, b"");
         state
     }
 
@@ -48,17 +48,31 @@ impl State {
         self
     }
 
-    fn add_directory(&mut self, store: &mut Asker, path: &str) {
-        let place = Place::at(if path.is_empty() { "/" } else { path });
-        let list = Operation::List { place, after: After::Nothing, most: 4096, detail: Detail::Attributes, walk: 0 };
-        let Ok(MetadataReply::Page { entries, more: false }) = store.ask(list) else { panic!("the store lists {path}") };
-        for entry in entries {
-            let path = format!("{path}/{}", String::from_utf8_lossy(entry.name.as_bytes()));
+    fn add_directory(&mut self, store: &mut Asker, id: FileId, path: &[u8]) {
+        for entry in entries(store, id) {
+            let path = [path, b"/", entry.name.as_bytes()].concat();
             if entry.kind == FileKind::Directory {
-                self.add_directory(store, &path);
+                self.add_directory(store, entry.id, &path);
             }
             self.names.insert(path, entry.id.0);
             self.things.insert(entry.id.0, Thing::of(store, entry.attributes.expect("they were asked for")));
+        }
+    }
+}
+
+/// All of a directory.
+fn entries(store: &mut Asker, id: FileId) -> Vec<DirectoryEntry> {
+    let mut all: Vec<DirectoryEntry> = Vec::new();
+    loop {
+        let after = After::name(all.last().map(|entry| entry.name.as_bytes()));
+        match store.ask(Operation::List { place: Place::of(id), after, most: 4096, detail: Detail::Attributes, walk: 0 }) {
+            Ok(MetadataReply::Page { entries, more }) => {
+                all.extend(entries);
+                if !more {
+                    return all;
+                }
+            }
+            other => panic!("{other:?}"),
         }
     }
 }
