@@ -2,6 +2,7 @@
 
 use super::super::{connection, derived, derived_with};
 use crate::common::{Servers, scratch};
+use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use thalweg_store::protocol::common::{CommonReply, CommonRequest};
@@ -89,6 +90,7 @@ pub(super) struct World {
     foreign: PathBuf,
     pub anas_lot: LotId,
     pub bobs_lot: LotId,
+    own: RefCell<Option<Asker>>,
     _here: tempfile::TempDir,
 }
 
@@ -143,6 +145,7 @@ impl World {
             anas_lot: LotId(0),
             bobs_lot: LotId(0),
             store,
+            own: RefCell::default(),
             _here: here,
         };
         world.anas_lot = world.lot("ana");
@@ -179,6 +182,11 @@ impl World {
         Asker::new(self, Who::Store)
     }
 
+    /// Has the store's own credential do something, on connections that are kept for that.
+    pub(super) fn with_store<T>(&self, work: impl FnOnce(&mut Asker) -> T) -> T {
+        work(self.own.borrow_mut().get_or_insert_with(|| self.as_store()))
+    }
+
     pub(super) fn credential(&self, who: Who) -> PathBuf {
         match who {
             Who::Store => self.store.credential(),
@@ -201,13 +209,15 @@ impl World {
 
     /// The same, under this name.
     pub(super) fn file_at(&self, path: String, lot: Option<LotId>) -> Known {
-        let mut store = self.as_store();
-        let made = store.attributes(make(&path, USER, lot)).expect("the store makes it");
-        let target = made.layout.expect("a file has one").targets[0];
-        let datafile = DatafileId { file: made.id, index: 0, target, lot };
-        let write = IoRequest::Write { datafile, offset: 0, durability: Durability::Returned };
-        store.io_with(&write, Known::BYTES).expect("the store writes it");
-        store.ask(Operation::Written { file: made.id, size_bytes: Known::BYTES.len() as u64 }).expect("it is written");
+        let datafile = self.with_store(|store| {
+            let made = store.attributes(make(&path, USER, lot)).expect("the store makes it");
+            let target = made.layout.expect("a file has one").targets[0];
+            let datafile = DatafileId { file: made.id, index: 0, target, lot };
+            let write = IoRequest::Write { datafile, offset: 0, durability: Durability::Returned };
+            store.io_with(&write, Known::BYTES).expect("the store writes it");
+            store.ask(Operation::Written { file: made.id, size_bytes: Known::BYTES.len() as u64 }).expect("it is written");
+            datafile
+        });
         Known { path, datafile }
     }
 

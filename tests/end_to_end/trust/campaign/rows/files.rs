@@ -100,10 +100,10 @@ pub(super) const CHANGES: Row = Row { name: "change files, names, attributes", s
 
 fn of_changes(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     match (cell, who) {
-        ("all", _) => all(Done, 4),
-        ("all that is in no other's lot", _) => Some(vec![Done, Done, Refused, Done]),
-        ("refused", Who::Nobody) => all(Outside, 4),
-        ("refused", _) => all(Refused, 4),
+        ("all", _) => all(Done, 5),
+        ("all that is in no other's lot", _) => Some(vec![Done, Done, Refused, Refused, Done]),
+        ("refused", Who::Nobody) => all(Outside, 5),
+        ("refused", _) => all(Refused, 5),
         _ => None,
     }
 }
@@ -116,16 +116,22 @@ fn change(world: &World, asker: &mut Asker) -> Attempts {
         Operation::MakeNode { place: Place::at(new_name()), node: NewNode::Fifo, owner: USER },
     ]
     .map(|operation| asker.try_to(operation));
-    vec![("a file in no lot", plain), ("one in the owner's lot", own), ("one in another's lot", theirs), ("new names", the_one(names))]
+    vec![
+        ("a file in no lot", plain),
+        ("one in the owner's lot", own),
+        ("one in another's lot", theirs),
+        ("a new file in another's lot", asker.try_to(make(&new_name(), USER, Some(world.bobs_lot)))),
+        ("new names", the_one(names)),
+    ]
 }
 
 /// The one outcome of all ways to change a file: each gets one of its own, which is as it was where the way is refused.
 fn changes(world: &World, asker: &mut Asker, lot: Option<LotId>) -> Outcome {
-    let many = ways(&world.file(lot)).len();
+    let many = ways(&world.file(lot), &world.file(lot)).len();
     the_one((0..many).map(|number| {
-        let file = world.file(lot);
+        let (file, other) = (world.file(lot), world.file(lot));
         let before = as_it_is(world, &file);
-        let outcome = match ways(&file).swap_remove(number) {
+        let outcome = match ways(&file, &other).swap_remove(number) {
             Way::Metadata(operation) => asker.ask(operation).map_or_else(|outcome| outcome, |reply| of_each(&reply)),
             Way::Io(request, payload) => asker.io_with(&request, payload).map_or_else(|outcome| outcome, |(reply, _)| of_writes(&reply)),
         };
@@ -138,11 +144,13 @@ fn changes(world: &World, asker: &mut Asker, lot: Option<LotId>) -> Outcome {
 
 /// Attributes and bytes.
 fn as_it_is(world: &World, file: &Known) -> (Attributes, Vec<u8>) {
-    let (mut store, datafile) = (world.as_store(), file.datafile);
     let stat = Operation::Stat { places: vec![file.place()], sizes: false };
-    let Ok(MetadataReply::Many(mut found)) = store.ask(stat) else { panic!("the store sees {}", file.path) };
-    let bytes = store.io_with(&IoRequest::Read { datafile, offset: 0, length: 99 }, &[]).expect("the store reads it").1;
-    (found.remove(0).expect("it has its name"), bytes)
+    let read = IoRequest::Read { datafile: file.datafile, offset: 0, length: 99 };
+    world.with_store(|store| {
+        let Ok(MetadataReply::Many(mut found)) = store.ask(stat) else { panic!("the store sees {}", file.path) };
+        let bytes = store.io_with(&read, &[]).expect("the store reads it").1;
+        (found.remove(0).expect("it has its name"), bytes)
+    })
 }
 
 enum Way {
@@ -150,12 +158,15 @@ enum Way {
     Io(IoRequest, &'static [u8]),
 }
 
-fn ways(file: &Known) -> Vec<Way> {
+/// Each way to change a file; some take another one of the same lot for it.
+fn ways(file: &Known, other: &Known) -> Vec<Way> {
     let (id, place) = (file.datafile, || file.place());
     let (only, set) = (None, SetAttributes { mode: Some(0o600), ..SetAttributes::default() });
     let (datafiles, durability) = (vec![id], Durability::Returned);
     let rename = |from, to| Operation::Rename { from, only, to, replace: true, set: SetAttributes::default() };
     let many = |one| Operation::Many { operations: vec![one] };
+    let (existing, layout) = (Existing::Replace, LayoutChoice::default());
+    let replace = NewFile { place: place(), owner: USER, existing, layout: layout.clone(), node: String::new() };
     let mut all = vec![
         Way::Io(IoRequest::Write { datafile: id, offset: 0, durability }, b"x"),
         Way::Io(IoRequest::WriteMany { writes: vec![(id, 0, 1)], durability }, b"x"),
@@ -177,6 +188,11 @@ fn ways(file: &Known) -> Vec<Way> {
         Operation::Unlink { place: place(), only },
         Operation::Written { file: id.file, size_bytes: 1 },
         Operation::Lost { file: id.file, lost: Lost::default(), mended: Lost::default() },
+        rename(other.place(), place()),
+        Operation::Exchange { one: place(), other: other.place() },
+        Operation::Create { place: place(), owner: USER, existing, layout, node: String::new() },
+        many(Small::Create(replace.clone())),
+        many(Small::MakeFile(replace)),
         many(Small::Unlink { place: place(), only }),
         many(Small::SetAttributes { place: place(), set }),
         many(Small::Written { file: id.file, size_bytes: 1 }),

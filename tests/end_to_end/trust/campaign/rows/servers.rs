@@ -15,7 +15,7 @@ use thalweg_trace::{HostId, IdSpace};
 pub(super) const RECORDINGS: Row = Row { name: "recordings at servers", says: of_recordings, attempt: recordings };
 
 fn of_recordings(cell: &str, who: Who) -> Option<Vec<Outcome>> {
-    let its_own = format!("{} of each server's {}; its own alone", limits::SESSIONS_OF_CREDENTIAL, limits::SESSIONS);
+    let its_own = format!("up to {} of each server's {}; its own alone", limits::SESSIONS_OF_CREDENTIAL, limits::SESSIONS);
     match (cell, who) {
         (cell, _) if cell == its_own => Some(vec![Many(limits::SESSIONS_OF_CREDENTIAL), Failed(ErrorKind::NotFound), Done]),
         ("no", Who::Nobody) => all(Outside, 3),
