@@ -1,20 +1,23 @@
 //! All that a store has, as its own credential sees it.
 
 use super::asking::{Asker, World};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use thalweg_store::protocol::credentials::CredentialOperation;
 use thalweg_store::protocol::io::{DatafileId, IoRequest};
 use thalweg_store::protocol::lots::{Lot, LotOperation};
 use thalweg_store::protocol::metadata::*;
 
 /// What is compared of a store before and after.
-#[derive(Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) struct State {
     /// Each path, and what it stands for.
     pub names: BTreeMap<Vec<u8>, u64>,
     pub things: BTreeMap<u64, Thing>,
     pub lots: Vec<(Lot, Vec<Vec<u8>>)>,
     pub credentials: Vec<String>,
+    /// Each datafile on the target, and its length: also those that belong to no file.
+    pub datafiles: BTreeMap<PathBuf, u64>,
 }
 
 /// A file or directory.
@@ -29,8 +32,13 @@ pub(super) struct Thing {
 impl State {
     pub(super) fn of(world: &World) -> State {
         let mut store = world.as_store();
-        let mut state =
-            State { names: BTreeMap::new(), things: BTreeMap::new(), lots: lots(&mut store), credentials: credentials(&mut store) };
+        let mut state = State {
+            names: BTreeMap::new(),
+            things: BTreeMap::new(),
+            lots: lots(&mut store),
+            credentials: credentials(&mut store),
+            datafiles: datafiles(world),
+        };
         state.add_directory(&mut store, FileId::ROOT, b"");
         state
     }
@@ -45,7 +53,24 @@ impl State {
         }
         self.names.retain(|_, id| self.things.contains_key(id));
         self.lots.retain(|(of, _)| of.id == lot);
+        self.datafiles.clear();
         self
+    }
+
+    /// What is otherwise than it was.
+    pub(super) fn changes_since(&self, before: &State) -> Vec<String> {
+        let mut all = Vec::new();
+        let ids: BTreeSet<u64> = self.things.keys().chain(before.things.keys()).copied().collect();
+        for id in ids {
+            let (was, is) = (before.things.get(&id), self.things.get(&id));
+            all.extend((was != is).then(|| format!("{was:?} is {is:?}")));
+        }
+        all.extend((self.names != before.names).then(|| format!("names {:?} are {:?}", before.names, self.names)));
+        all.extend((self.lots != before.lots).then(|| format!("lots {:?} are {:?}", before.lots, self.lots)));
+        let credentials = self.credentials != before.credentials;
+        all.extend(credentials.then(|| format!("credentials {:?} are {:?}", before.credentials, self.credentials)));
+        all.extend((self.datafiles != before.datafiles).then(|| format!("datafiles {:?} are {:?}", before.datafiles, self.datafiles)));
+        all
     }
 
     fn add_directory(&mut self, store: &mut Asker, id: FileId, path: &[u8]) {
@@ -100,6 +125,12 @@ impl Thing {
         let of_directory = || self.attributes.default_layout.as_ref().and_then(|choice| choice.lot);
         self.attributes.layout.as_ref().map_or_else(of_directory, |layout| layout.lot)
     }
+}
+
+fn datafiles(world: &World) -> BTreeMap<PathBuf, u64> {
+    let all = super::super::files(&world.store.directory().join("io0"));
+    let is_datafile = |path: &PathBuf| path.components().any(|part| part.as_os_str() == "datafiles" || part.as_os_str() == "lots");
+    all.into_iter().filter(is_datafile).map(|path| (path.clone(), path.metadata().map_or(0, |about| about.len()))).collect()
 }
 
 fn lots(store: &mut Asker) -> Vec<(Lot, Vec<Vec<u8>>)> {
