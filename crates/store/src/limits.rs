@@ -65,6 +65,8 @@ pub const BETWEEN_SEVERAL: Duration = Duration::from_millis(100);
 pub const SESSIONS: usize = 32;
 /// Of those, with one credential.
 pub const SESSIONS_OF_CREDENTIAL: usize = 16;
+/// Of those, with all credentials but the store's own.
+pub const SESSIONS_OF_OTHERS: usize = 24;
 /// Events that one server keeps for one session; past it they are counted as lost.
 pub const SESSION_EVENTS: usize = 1 << 20;
 /// Memory for the events of all sessions of all servers of a process; past it they are counted as lost.

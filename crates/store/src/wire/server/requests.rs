@@ -4,7 +4,7 @@ use super::newcomers::Client;
 use super::service::{Session, Shared};
 use crate::error::{Error, ErrorKind, Result};
 use crate::protocol::common::{CommonReply, CommonRequest, Hello};
-use crate::trust::{CredentialId, Identity};
+use crate::trust::{CredentialId, Identity, Rights};
 use crate::wire::descriptors::Shares;
 use crate::wire::exchange::{Exchange, decode};
 use crate::wire::header::{Header, Kind, VERSION, VERSION_MIN, version_error};
@@ -109,7 +109,8 @@ impl Parts<'_> {
                 exchange.reply(&CommonReply::Hello(reply))
             }
             CommonRequest::RecordStart { host, space } => {
-                let session = self.shared.sessions.start(self.credential()?, host, space)?;
+                let is_stores = self.who.is_some_and(|who| who.rights == Rights::Store);
+                let session = self.shared.sessions.start((self.credential()?, is_stores), host, space)?;
                 self.started.push(session);
                 let host = Host::here(host, &self.shared.options.node);
                 exchange.reply(&CommonReply::RecordStarted { session, host })

@@ -4,7 +4,7 @@
 //! slow the data path down or fill a disk. A session lives as long as the connection that asked for it.
 //!
 //! A session is its maker's: its number is random, and means something only on connections of the credential that began it. Each credential has
-//! a bounded number of them, fewer than there can be, so that none takes all.
+//! a bounded number of them, fewer than there can be, so that none takes all; and some are left to the store's own, however many others there are.
 //!
 //! All sessions share one budget of memory. Half of it is set aside, in equal parts for as many sessions as there can be, so that each
 //! can keep something, whatever the others do. Of the other half each may have as much as is left to others.
@@ -104,6 +104,8 @@ pub(crate) struct RecordingSession {
     kept: Arc<Kept>,
     /// Whose it is.
     of: CredentialId,
+    /// Whether that is the store's own credential.
+    is_stores: bool,
     pub mode: TraceHandle,
     pub begun: Time,
     /// Requests being worked on.
@@ -205,7 +207,7 @@ impl Sessions {
     ///
     /// # Errors
     /// [`ErrorKind::TooMany`].
-    pub(super) fn start(&self, of: CredentialId, host: HostId, space: IdSpace) -> Result<u32> {
+    pub(super) fn start(&self, (of, is_stores): (CredentialId, bool), host: HostId, space: IdSpace) -> Result<u32> {
         let mut inner = self.inner.lock();
         let theirs = inner.by_number.values().filter(|session| session.of == of).count();
         let too_many = |most: usize, whose: &str| {
@@ -215,12 +217,16 @@ impl Sessions {
         if theirs >= limits::SESSIONS_OF_CREDENTIAL {
             return too_many(limits::SESSIONS_OF_CREDENTIAL, "with this credential");
         }
+        let others = inner.by_number.values().filter(|session| !session.is_stores).count();
+        if !is_stores && others >= limits::SESSIONS_OF_OTHERS {
+            return too_many(limits::SESSIONS_OF_OTHERS, "with credentials like this one");
+        }
         if inner.by_number.len() >= limits::SESSIONS {
             return too_many(limits::SESSIONS, "of all");
         }
         let kept = Arc::new(Kept { budget: Arc::clone(&self.budget), events: Mutex::default() });
         let mode = TraceHandle::on(kept.clone(), host, Role::Server, space);
-        let session = RecordingSession { kept, of, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
+        let session = RecordingSession { kept, of, is_stores, mode, begun: Time::now(), busy: Mutex::new(0), idle: Condvar::new() };
         let number = loop {
             let number = u32::from_le_bytes(random::bytes());
             if number != 0 && !inner.by_number.contains_key(&number) {
@@ -303,8 +309,11 @@ mod tests {
         Sessions::new(Arc::new(Budget::new(1 << 20)))
     }
 
+    /// Whose number is this has the store's own credential.
+    const STORES: u8 = 9;
+
     fn begin(sessions: &Sessions, of: u8) -> Result<u32> {
-        sessions.start(CredentialId([of; 16]), HostId(1), IdSpace(1))
+        sessions.start((CredentialId([of; 16]), of == STORES), HostId(1), IdSpace(1))
     }
 
     #[test]
@@ -332,5 +341,15 @@ mod tests {
         let refused = begin(&sessions, 1).unwrap_err();
         assert!(refused.kind() == ErrorKind::TooMany && refused.message().contains("with this credential"), "{refused}");
         begin(&sessions, 2).unwrap();
+    }
+
+    #[test]
+    fn other_credentials_together_leave_sessions_to_the_stores_own() {
+        let sessions = sessions();
+        let others = (1..STORES).flat_map(|of| [of; limits::SESSIONS_OF_CREDENTIAL]);
+        let begun = others.filter(|of| begin(&sessions, *of).is_ok()).count();
+        assert_eq!(begun, limits::SESSIONS_OF_OTHERS);
+        assert!((begun..limits::SESSIONS).all(|_| begin(&sessions, STORES).is_ok()));
+        assert_eq!(begin(&sessions, STORES).unwrap_err().kind(), ErrorKind::TooMany);
     }
 }

@@ -12,7 +12,8 @@ use thalweg_store::protocol::metadata::{Operation, TargetId};
 use thalweg_store::trust::{Credential, Rights};
 use thalweg_trace::{HostId, IdSpace};
 
-pub(super) const RECORDINGS: Row = Row { name: "recordings at servers", says: of_recordings, attempt: recordings };
+pub(super) const RECORDINGS: Row =
+    Row { name: "recordings at servers (8 of each server's places are left to the store's own)", says: of_recordings, attempt: recordings };
 
 fn of_recordings(cell: &str, who: Who) -> Option<Vec<Outcome>> {
     let its_own = format!("up to {} of each server's {}; its own alone", limits::SESSIONS_OF_CREDENTIAL, limits::SESSIONS);
