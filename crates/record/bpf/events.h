@@ -22,6 +22,7 @@ enum record_kind {
 	RECORD_PEER = 13,	/* to whom a socket without connections sends, or that it was sent something first */
 	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 	RECORD_NAMES = 15,	/* how many files and names a thread dealt with so far */
+	RECORD_ASK = 17,	/* how a request of HTTP begins */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -285,6 +286,16 @@ struct record_look {
 	__u32 pad;
 	struct fd_object file;	/* of a call on a descriptor */
 	char path[LOOK_BYTES];
+};
+
+#define ASK_BYTES 512
+
+struct record_ask {
+	struct head head;	/* at_ns: when it was sent */
+	__u64 connection;
+	__u32 used;	/* bytes of `text` in use */
+	__u32 pad;
+	char text[ASK_BYTES];
 };
 
 /* Flags of RECORD_PEER. */

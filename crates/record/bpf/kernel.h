@@ -282,6 +282,10 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(regs) ((regs)->r10)
 #define CALL_ARGUMENT4(regs) ((regs)->r8)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
+#define SYS_write 1
+#define SYS_writev 20
+#define SYS_sendto 44
+#define SYS_sendmsg 46
 #define SYS_wait4 61
 #define SYS_kill 62
 #define SYS_fcntl 72
@@ -304,6 +308,10 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(r) ((r)->regs[3])
 #define CALL_ARGUMENT4(r) ((r)->regs[4])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
+#define SYS_write 64
+#define SYS_writev 66
+#define SYS_sendto 206
+#define SYS_sendmsg 211
 #define SYS_wait4 260
 #define SYS_kill 129
 #define SYS_fcntl 25

@@ -268,8 +268,11 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	} else {
 		end = sent_position(tcp);
 	}
-	if (result > 0 && !(task->flags & PF_KTHREAD))
+	if (result > 0 && !(task->flags & PF_KTHREAD)) {
 		note_accounted(task, thread, result, direction);
+		if (!direction)
+			note_sent(connection, result);
+	}
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;
 	/* The end of a stream is counted as a byte too, and taken together with the last bytes. */
@@ -281,6 +284,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 		end = next;
 	connection->next_bytes[direction & 1] = end;
 	struct net_run *run = &thread->runs[which];
+	thread->in_net = 1;
+	barrier();
 	if (run->count && (run->connection != connection->cookie || now - run->first_ns >= settings.merge_ns))
 		emit_net_run(thread, run, direction);
 	if (!run->count) {
@@ -293,6 +298,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	run->end_bytes = end;
 	if (result > 0)
 		run->bytes += result;
+	barrier();
+	thread->in_net = 0;
 	emit_tcp_in_turn(tcp, sk, connection, now);
 	return 0;
 }

@@ -14,6 +14,7 @@
 #include "follow.bpf.h"
 #include "looks.bpf.h"
 #include "polls.bpf.h"
+#include "asks.bpf.h"
 #include "net.bpf.h"
 #include "sched.bpf.h"
 #include "walks.bpf.h"

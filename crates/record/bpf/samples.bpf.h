@@ -17,6 +17,9 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!is_recorded(thread) || !thread)
 		return 0;
+	/* What the thread had moved by now is known before what it did after: a sample ends the part of a run that the reader has. */
+	if (!thread->in_net)
+		emit_net_runs(thread);
 	struct record_sample record = {};
 	__u64 now = bpf_ktime_get_ns();
 	record.head.kind = RECORD_SAMPLE;

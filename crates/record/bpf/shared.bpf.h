@@ -58,6 +58,8 @@ struct connection {
 	__u64 next_bytes[2];	/* position after the last call: sent, received */
 	__u32 zero_window;
 	__u32 in_loss;
+	__u32 carries;		/* CARRIES_* */
+	__u32 pad;
 };
 
 /* Who ran on a processor, from when to when. */

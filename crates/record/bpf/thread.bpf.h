@@ -79,7 +79,7 @@ struct thread {
 	struct names names;
 	__u64 looks_ns;		/* since when its looks are counted */
 	__u32 looks;
-	__u32 pad;
+	__u32 in_net;		/* one of `runs` is being changed */
 	/* Tier `syscall`. */
 	__u64 call_start_ns;
 	__u32 call_now;		/* number + 1; 0: none */

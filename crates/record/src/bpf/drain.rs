@@ -219,7 +219,8 @@ impl Work {
                 more = self.drain()?;
             }
             if ending {
-                self.both.borrow_mut().translator.end();
+                let Both { translator, system } = &mut *self.both.borrow_mut();
+                translator.end(system);
             }
             let now = Instant::now();
             if ending || now - polled >= self.poll_every() {
@@ -326,6 +327,9 @@ impl Work {
             say("looks.recorded_ns", self.looks.recorded().as_nanos().to_string());
             say("looks.count", translator.looks.to_string());
             say("looks.in_part", self.looks.in_part.to_string());
+        }
+        for (name, value) in translator.asks.attributes() {
+            say(&name, value);
         }
         let mut not_seen = Vec::new();
         if self.programs.gave_up_reads {

@@ -76,6 +76,7 @@ plain! {
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }
     /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
     Names { head: Head, count: [u64; NAME_COUNTS] }
+    AskHead { head: Head, connection: u64, used: u32, pad: u32 }
     LookHead {
         head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
         file: FdObject,
@@ -214,6 +215,8 @@ pub(crate) enum Record<'a> {
     Names(Names),
     /// With its path.
     Look(LookHead, &'a [u8]),
+    /// With the request's beginning.
+    Ask(AskHead, &'a [u8]),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -249,6 +252,11 @@ impl Record<'_> {
                 let look: LookHead = read(bytes)?;
                 let path = &bytes[size_of::<LookHead>()..];
                 Record::Look(look, &path[..path.len().min(look.used as usize)])
+            }
+            17 => {
+                let ask: AskHead = read(bytes)?;
+                let text = &bytes[size_of::<AskHead>()..];
+                Record::Ask(ask, &text[..text.len().min(ask.used as usize)])
             }
             _ => return None,
         })
@@ -302,6 +310,7 @@ mod tests {
         }
         assert_eq!(size_in_c(header, "record_file") - 1280, size_of::<FileHead>());
         assert_eq!(size_in_c(header, "record_look") - 256, size_of::<LookHead>());
+        assert_eq!(size_in_c(header, "record_ask") - 512, size_of::<AskHead>());
     }
 
     /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
@@ -325,6 +334,7 @@ mod tests {
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
             Some((_, n)) if n.starts_with("LOOK_BYTES") => 256,
+            Some((_, n)) if n.starts_with("ASK_BYTES") => 512,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),

@@ -163,6 +163,17 @@ impl Facts for System {
         self.mapped.entry(key).or_insert_with(look).clone()
     }
 
+    fn file_size(&mut self, device: u32, inode: u64, path: &str) -> Option<u64> {
+        use std::os::unix::fs::MetadataExt;
+        let system = self.file_system(device);
+        if system.disk_number == 0 && !matches!(system.kind.as_str(), "tmpfs" | "ramfs") {
+            return None;
+        }
+        let found = fs::symlink_metadata(path).ok()?;
+        let number = packed((rustix::fs::major(found.dev()), rustix::fs::minor(found.dev())));
+        (found.ino() == inode && number == device).then(|| found.len())
+    }
+
     fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {
         let text = fs::read_to_string(format!("/proc/sysvipc/{file}")).unwrap_or_default();
         match key_of(&text, identifier) {

@@ -41,7 +41,7 @@ const OPEN_NAMES: &[&str] = &[
 ];
 
 /// Parts of names of attributes, between their dots, that stay.
-const KNOWN_PARTS: &str = "anonymous attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
+const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
     count counted cpu cpu_ns cpu_quota cpus cut data_path datafile datafiles datafiles_per_request depth device direct direction distribution \
     dropped_packets emulated end end_ns entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept kind knob \
     last_ns launcher library look_ns looks loss lost made mode mpi names no_samples notes not_seen opened other own packets page_names period_ns pid procedure \
@@ -140,6 +140,9 @@ impl Anonymous {
         if key.starts_with("class.") && value.split('.').all(is_plain) && value.len() <= 24 {
             return value.to_owned();
         }
+        if let Some((said, (server, path))) = of_asked(key, value) {
+            return format!("{said} server={} path={}", self.names.text(server), self.names.text(path));
+        }
         if let Some(description) = value.starts_with('{').then(|| serde_json::from_str::<MountDescription>(value).ok()).flatten() {
             return self.mount(description);
         }
@@ -165,6 +168,13 @@ impl Anonymous {
             *key = self.key(key);
         }
     }
+}
+
+/// What was asked of a server again and again: the numbers, and whose they are.
+fn of_asked<'a>(key: &str, value: &'a str) -> Option<(&'a str, (&'a str, &'a str))> {
+    let (said, of) = value.split_once(" server=").filter(|_| key.starts_with("asked.again."))?;
+    let is_said = |word: &str| word.split_once('=').is_some_and(|(name, value)| is_plain(name) && is_plain(&value.to_ascii_lowercase()));
+    said.split(' ').all(is_said).then_some((said, of.split_once(" path=")?))
 }
 
 /// A word of a closed set: small letters, digits, and a line between.

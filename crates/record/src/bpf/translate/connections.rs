@@ -6,7 +6,7 @@
 use super::facts::Facts;
 use super::output::{NewSpan, Output};
 use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, ObjectId, ObjectKind, Role, SpanKind, TrackId, TrackKind};
 
@@ -22,6 +22,9 @@ const COUNTERS: usize = 12;
 /// Which end was seen to come about: the caller's, the listener's.
 const CALLED: u16 = 1;
 const ACCEPTED: u16 = 2;
+
+/// How many instants at which bytes came are remembered of each.
+const REMEMBERED: usize = 32;
 
 /// The mark of a connection that did not come about.
 const FAILED: u32 = 8;
@@ -39,6 +42,8 @@ struct Known {
     user: Option<TrackId>,
     own_track: Option<TrackId>,
     last: [Option<u64>; COUNTERS],
+    /// When bytes last came after a pause, latest last.
+    came_ns: VecDeque<u64>,
     /// Until when it is recorded how far its directions came: acknowledged, arrived.
     wire_emitted_ns: [u64; 2],
 }
@@ -74,6 +79,7 @@ pub(crate) struct Connections {
     unanswered: HashMap<String, Unanswered>,
     by_id: HashMap<u64, usize>,
     by_inode: HashMap<u64, usize>,
+    by_object: HashMap<ObjectId, usize>,
     /// Microseconds of the kernel's tick.
     tick_us: u64,
 }
@@ -105,7 +111,14 @@ fn end_of(connection: &Connection, facts: &mut dyn Facts) -> End {
 impl Connections {
     /// None yet. `tick_us`: how long the kernel's tick is.
     pub(crate) fn new(tick_us: u64) -> Connections {
-        Connections { all: Vec::new(), unanswered: HashMap::new(), by_id: HashMap::new(), by_inode: HashMap::new(), tick_us }
+        Connections {
+            all: Vec::new(),
+            unanswered: HashMap::new(),
+            by_id: HashMap::new(),
+            by_inode: HashMap::new(),
+            by_object: HashMap::new(),
+            tick_us,
+        }
     }
 
     /// The kernel said who is at the ends.
@@ -123,13 +136,23 @@ impl Connections {
             self.all.clear();
             self.by_id.clear();
             self.by_inode.clear();
+            self.by_object.clear();
         }
         if connection.end == CALLED && self.unanswered.len() < MOST_UNANSWERED {
             let (id, namespace, asked_ns) = (connection.connection, connection.namespace, connection.head.at_ns);
             self.unanswered.insert(name.clone(), Unanswered { id, namespace, local, remote, asked_ns });
         }
         let at = self.all.len();
-        self.all.push(Known { name, end, object: None, user: None, own_track: None, last: [None; COUNTERS], wire_emitted_ns: [0; 2] });
+        self.all.push(Known {
+            name,
+            end,
+            object: None,
+            user: None,
+            own_track: None,
+            last: [None; COUNTERS],
+            came_ns: VecDeque::new(),
+            wire_emitted_ns: [0; 2],
+        });
         self.by_id.insert(connection.connection, at);
         if connection.inode != 0 {
             self.by_inode.insert(connection.inode, at);
@@ -152,6 +175,7 @@ impl Connections {
         let end = if known.end == End::Client { "client" } else { "server" };
         output.object(object, ObjectKind::Connection, &known.name, &[("end", end)]);
         known.object = Some(object);
+        self.by_object.insert(object, at);
         object
     }
 
@@ -247,6 +271,13 @@ impl Connections {
         if wire.head.at_ns > wire.from_ns {
             output.counter(object, name, wire.head.at_ns, wire.bytes);
         }
+        if wire.direction != 0 {
+            let came = &mut self.all[at].came_ns;
+            came.push_back(wire.head.at_ns);
+            if came.len() > REMEMBERED {
+                came.pop_front();
+            }
+        }
         if wire.left_ns != 0 {
             let in_flight = wire.bytes.saturating_sub(wire.from_bytes);
             if wire.from_ns != 0 {
@@ -256,6 +287,17 @@ impl Connections {
             output.counter(object, CounterName::TcpInFlightBytes, wire.left_ns, in_flight);
             self.all[at].last[IN_FLIGHT] = Some(in_flight);
         }
+    }
+
+    /// The address of who was called.
+    pub(crate) fn server_of(&self, id: u64) -> Option<&str> {
+        Some(self.all[self.at(id)?].name.split_once(" > ")?.1)
+    }
+
+    /// When bytes last came to this end of a connection, by an instant; `None`: not known.
+    pub(crate) fn came_ns(&self, object: ObjectId, by_ns: u64) -> Option<u64> {
+        let at = *self.by_object.get(&object)?;
+        self.all[at].came_ns.iter().rev().copied().find(|at_ns| *at_ns <= by_ns)
     }
 
     /// No connection came about: for who asked for it, an instant with the reason.

@@ -31,6 +31,11 @@ pub(crate) trait Facts {
     fn mapped_file(&mut self, _pid: u32, _address: u64) -> Option<String> {
         None
     }
+    /// How many bytes a file has, by the device of its file system, its inode and its path; `None` where that is another file by now, or where asking might
+    /// not be answered.
+    fn file_size(&mut self, _device: u32, _inode: u64, _path: &str) -> Option<u64> {
+        None
+    }
     /// The name of a System V semaphore set or message queue (`semaphore set`, `message queue`), by its file in /proc/sysvipc and its identifier.
     fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {
         let _ = file;

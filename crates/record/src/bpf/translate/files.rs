@@ -8,6 +8,8 @@ use thalweg_trace::{ObjectId, ObjectKind};
 
 /// Files that are remembered; past it the oldest half of those met are forgotten and would be recorded anew.
 const MOST_FILES: usize = 200_000;
+/// Bound: written files whose size at the end is asked of the system, one call each.
+const MOST_SIZES: usize = 4_096;
 
 #[derive(Clone, Debug)]
 struct File {
@@ -15,6 +17,8 @@ struct File {
     path: Option<String>,
     mode: u32,
     access: u32,
+    /// The largest size that the file was seen to have.
+    size_bytes: Option<u64>,
     /// The access with which the object was recorded.
     emitted: Option<u32>,
 }
@@ -50,7 +54,7 @@ impl Files {
                 kept % 2 == 0
             });
         }
-        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, emitted: None })
+        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, size_bytes: None, emitted: None })
     }
 
     /// The kernel said where a file is.
@@ -63,7 +67,32 @@ impl Files {
             }
             path.insert_str(0, facts.file_system(file.device).mounted_on.trim_end_matches('/'));
         }
+        if file.mode & MODE_KIND == MODE_FILE {
+            let known = self.entry(file.device, file.inode, file.mode);
+            // (Of another path it is another file, see `named`.)
+            let before = known.size_bytes.filter(|_| known.path.as_ref() == Some(&path));
+            known.size_bytes = Some(before.unwrap_or(0).max(file.size_bytes));
+        }
         self.named(file.device, file.inode, file.mode, file.access, path, facts, output);
+    }
+
+    /// Records the sizes that written files have grown to. Files on file systems that another program or machine serves are not asked: the answer might
+    /// not come.
+    pub(crate) fn end(&mut self, facts: &mut dyn Facts, output: &mut Output) {
+        let written =
+            self.known.iter().filter(|(_, file)| file.object.is_some() && file.access & 2 != 0 && file.mode & MODE_KIND == MODE_FILE);
+        let mut written: Vec<(u32, u64)> = written.map(|(&key, _)| key).collect();
+        written.sort_unstable();
+        for (device, inode) in written.into_iter().take(MOST_SIZES) {
+            let Some(path) = self.path_at(device, inode) else { continue };
+            let Some(size) = facts.file_size(device, inode, path) else { continue };
+            let file = self.entry(device, inode, MODE_FILE);
+            if file.size_bytes.is_none_or(|known| known < size) {
+                file.size_bytes = Some(size);
+                file.emitted = None;
+                self.object(device, inode, facts, output);
+            }
+        }
     }
 
     /// A file's path is known, and how it is opened (bit 0 read, 1 write).
@@ -103,12 +132,14 @@ impl Files {
             let opened = ["", "read", "write", "both"][file.access as usize & 3];
             let name = file.path.clone().unwrap_or_else(|| format!("inode {inode}"));
             let regular = file.mode & MODE_KIND == MODE_FILE;
+            let size = file.size_bytes.filter(|_| regular).map(|bytes| bytes.to_string()).unwrap_or_default();
             let system = facts.file_system(device);
             if system.disk_number != 0 && !self.new_disks.contains(&system.disk_number) {
                 self.new_disks.push(system.disk_number);
             }
             let disk = if regular { system.disk.as_str() } else { "" };
-            output.object(object, ObjectKind::File, &name, &[("device", disk), ("filesystem", &system.kind), ("opened", opened)]);
+            let attributes = [("device", disk), ("filesystem", &system.kind), ("opened", opened), ("file_bytes", &size)];
+            output.object(object, ObjectKind::File, &name, &attributes);
         }
         object
     }

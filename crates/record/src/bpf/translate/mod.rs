@@ -4,6 +4,8 @@
 //! One record of an interval off the processor holds two things: what the thread did in the run before (with the sends and
 //! receives since), and what it then waited for. Everything else is a row for itself.
 
+mod asks;
+mod calls;
 mod connections;
 mod counts;
 mod devices;
@@ -15,6 +17,7 @@ mod output;
 mod pauses;
 mod samples;
 mod sites;
+mod spins;
 mod syscalls;
 #[cfg(test)]
 mod tests;
@@ -23,6 +26,7 @@ mod threads;
 mod waits;
 
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
+use asks::Asks;
 use connections::Connections;
 pub(crate) use connections::Unanswered;
 use devices::Devices;
@@ -67,6 +71,8 @@ pub(crate) struct Translator {
     pub connections: Connections,
     devices: Devices,
     things: Things,
+    /// What was asked for in clear.
+    pub asks: Asks,
     /// How recorded threads sleep by choice.
     pub pauses: Pauses,
     /// Looks that are recorded.
@@ -128,6 +134,16 @@ fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, l
     found
 }
 
+/// A stretch in which a thread asked again and again for bytes of a connection that had not come.
+fn busy_wait(track: TrackId, (from_ns, to_ns): (u64, u64), object: ObjectId) -> NewSpan {
+    let mut span = NewSpan::new(track, SpanKind::NetReceive, from_ns, to_ns);
+    span.object = Some(object);
+    span.size_bytes = Some(0);
+    span.result = Some(-i64::from(libc::EAGAIN));
+    span.cpu_ns = Some(to_ns.saturating_sub(from_ns));
+    span
+}
+
 impl Translator {
     /// Nothing met yet. `tick_us`: how long the kernel's tick is.
     pub(crate) fn new(host: HostId, space: IdSpace, tick_us: u64, traces_calls: bool) -> Translator {
@@ -138,6 +154,7 @@ impl Translator {
             connections: Connections::new(tick_us),
             devices: Devices::default(),
             things: Things::default(),
+            asks: Asks::default(),
             pauses: Pauses::default(),
             looks: 0,
             samples: 0,
@@ -174,6 +191,11 @@ impl Translator {
             Some(Record::Site(site)) => self.site(&site, facts),
             Some(Record::Names(names)) => self.names(&names),
             Some(Record::Look(look, path)) => self.look(&look, path, facts),
+            Some(Record::Ask(ask, text)) => {
+                if let Some(server) = self.connections.server_of(ask.connection) {
+                    self.asks.asked(server, text);
+                }
+            }
         }
     }
 
@@ -221,6 +243,7 @@ impl Translator {
             offset_bytes: (!fruitless).then(|| end.saturating_sub(net.bytes)),
             result: fruitless.then(|| i64::from(net.result)),
             want_ns: 0,
+            begun_ns: Some(net.first_ns),
             ended_ns: Some(net.head.at_ns),
         };
         // More than a run has as a rule: what comes is added to the last of its kind.
@@ -245,6 +268,13 @@ impl Translator {
         let start_ns = std::mem::replace(&mut thread.run_ns, end_ns).min(end_ns);
         let mut pieces = std::mem::take(&mut thread.pieces);
         let file_work = if self.traces_calls { Vec::new() } else { file_work(thread, guesses, io, last) };
+        let (connections, moved_files) = (&self.connections, !file_work.is_empty());
+        let (before, within) =
+            thread.spins.ran((start_ns, end_ns), &pieces, moved_files, |object, by_ns| connections.came_ns(object, by_ns));
+        pieces.extend(within);
+        for (from_ns, to_ns, object) in before {
+            self.output.span(busy_wait(track, (from_ns, to_ns), object));
+        }
         for (work, seen, (calls, bytes)) in file_work {
             match work {
                 Work::Read => thread.accounted(io).account_read(io),
@@ -265,6 +295,7 @@ impl Translator {
                 offset_bytes: None,
                 result: None,
                 want_ns: 0,
+                begun_ns: None,
                 ended_ns: None,
             });
         }
@@ -279,7 +310,9 @@ impl Translator {
                 SpanKind::NetSend => Work::Send,
                 _ => Work::Receive,
             };
-            piece.want_ns = if piece.bytes == 0 && piece.ended_ns.is_none() {
+            piece.want_ns = if piece.want_ns != 0 {
+                continue;
+            } else if piece.bytes == 0 && piece.ended_ns.is_none() {
                 sampled_ns[work as usize]
             } else {
                 thread.prices.cost_ns(&self.prices, work, piece.calls, piece.bytes)
@@ -294,6 +327,8 @@ impl Translator {
             span.size_bytes = Some(piece.bytes);
             span.result = piece.result;
             span.cpu_ns = Some(placed.end_ns - placed.start_ns);
+            // What a wait at full speed was for has come.
+            span.waker_context = piece.ends_wait().then_some(WakerContext::Softirq);
             self.output.span(span);
         }
         pieces.clear();
@@ -330,7 +365,11 @@ impl Translator {
             self.saw_call(serial, off.call, &off.file);
             self.run(serial, out_ns, &off.io, false, facts);
         }
-        self.threads.get(serial, &mut self.output).run_ns = in_ns;
+        let thread = self.threads.get(serial, &mut self.output);
+        thread.run_ns = in_ns;
+        if off.state != 0 {
+            thread.spins.slept(in_ns);
+        }
         let holder = self.threads.track(off.holder, &mut self.output);
         if off.state == 0 || off.flags & raw::OFF_NEW != 0 {
             if in_ns > out_ns {
@@ -431,6 +470,7 @@ impl Translator {
         self.saw_call(serial, sample.call, &sample.file);
         let (class, work) = self.class_of(sample);
         self.samples += 1;
+        self.threads.get(serial, &mut self.output).spins.sampled(class == Class::Poll);
         if let Some(work) = work {
             let thread = self.threads.get(serial, &mut self.output);
             thread.prices.sampled(work, sample.period_ns);
@@ -476,6 +516,7 @@ impl Translator {
                 Call::Stat => (Class::Stat, None),
                 Call::List => (Class::List, None),
                 Call::Close | Call::FileOther => (Class::Names, None),
+                Call::Poll | Call::Yield => (Class::Poll, None),
                 _ => (Class::Other, None),
             }
         };
@@ -514,80 +555,12 @@ impl Translator {
         }
     }
 
-    /// Nothing more is recorded: calls whose return was not seen end where their threads were last seen.
-    pub(crate) fn end(&mut self) {
+    /// Nothing more is recorded: calls whose return was not seen end where their threads were last seen, and written files have the size that they have.
+    pub(crate) fn end(&mut self, facts: &mut dyn Facts) {
+        self.files.end(facts, &mut self.output);
         for (serial, track, seen_ns) in self.threads.in_calls() {
             self.cut_call(serial, track, seen_ns);
         }
         self.threads.end(&mut self.output);
-    }
-
-    /// Merged system calls, where each is traced.
-    fn call(&mut self, call: &raw::Call, facts: &mut dyn Facts) {
-        let serial = call.head.thread;
-        let Some(track) = self.threads.track(serial, &mut self.output) else { return };
-        let parent = self.threads.get(serial, &mut self.output).call.take_if(|_| call.blocked != 0);
-        let Some(kind) = self.kind_of_call(call.call, &call.file).or(parent.as_ref().map(|blocked| blocked.kind)) else { return };
-        let (start_ns, end_ns) = self.place_of(call);
-        let mut span = NewSpan::new(track, kind, start_ns, end_ns);
-        span.count = call.count;
-        span.result = Some(call.result);
-        span.object = if raw::socket_is_tcp(&call.file[0]) {
-            self.connections.object(call.file[0].id, &mut self.output)
-        } else {
-            self.files.of(&call.file[0], facts, &mut self.output)
-        };
-        if matches!(kind, SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive) {
-            span.size_bytes = Some(call.bytes);
-            span.offset_bytes = (call.offset_bytes != u64::MAX).then_some(call.offset_bytes);
-        }
-        span.cpu_ns = (call.blocked == 0).then_some(call.busy_ns);
-        match parent {
-            Some(blocked) => {
-                span.cpu_ns = Some(call.busy_ns.saturating_sub(blocked.off_ns));
-                self.output.span_with(blocked.span, span);
-            }
-            None => drop(self.output.span(span)),
-        }
-    }
-
-    /// When a call was; of a run of calls that took turns with others: a stretch as long as they took, after that of the run before.
-    fn place_of(&mut self, call: &raw::Call) -> (u64, u64) {
-        let end_ns = call.head.at_ns;
-        if call.count == 1 || call.blocked != 0 {
-            return (call.start_ns, end_ns);
-        }
-        let laid = &mut self.threads.get(call.head.thread, &mut self.output).laid_until_ns;
-        let latest = end_ns.saturating_sub(call.busy_ns).max(call.start_ns);
-        let start_ns = call.start_ns.max(*laid).min(latest);
-        *laid = (start_ns + call.busy_ns).min(end_ns);
-        (start_ns, *laid)
-    }
-
-    /// What a traced call's span is; `None`: it has none.
-    fn kind_of_call(&self, call: i32, files: &[FdObject; 2]) -> Option<SpanKind> {
-        let tcp = raw::socket_is_tcp(&files[0]);
-        let file = is_file(&files[0]);
-        Some(match self.calls.of(call) {
-            Call::Read if tcp => SpanKind::NetReceive,
-            Call::Write if tcp => SpanKind::NetSend,
-            Call::Read if file => SpanKind::FileRead,
-            Call::Write if file => SpanKind::FileWrite,
-            Call::SendFile if tcp => SpanKind::NetSend,
-            Call::SendFile => SpanKind::FileWrite,
-            Call::Between if raw::socket_is_tcp(&files[1]) => SpanKind::NetSend,
-            Call::Between if tcp => SpanKind::NetReceive,
-            Call::Between if file => SpanKind::FileWrite,
-            Call::Sync | Call::MapSync => SpanKind::FileSync,
-            Call::Open => SpanKind::FileOpen,
-            Call::Stat => SpanKind::FileStat,
-            Call::List => SpanKind::FileList,
-            Call::Close if file => SpanKind::FileClose,
-            Call::FileOther => SpanKind::FileOther,
-            Call::Receive if tcp => SpanKind::NetReceive,
-            Call::Send if tcp => SpanKind::NetSend,
-            Call::Connect => SpanKind::NetConnect,
-            _ => return None,
-        })
     }
 }

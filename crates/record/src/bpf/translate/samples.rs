@@ -28,11 +28,13 @@ pub(crate) enum Class {
     Names,
     /// A write to a file whose writes are durable before they return.
     SyncedWrite,
+    /// Asks whether something has come (poll, select, epoll), or gives the processor away for nothing.
+    Poll,
 }
 
 impl Class {
     /// In the order of their numbers.
-    pub(crate) const NAMES: [&'static str; 14] = [
+    pub(crate) const NAMES: [&'static str; 15] = [
         "user",
         "read",
         "write",
@@ -47,6 +49,7 @@ impl Class {
         "metadata.list",
         "metadata.other",
         "sync.write",
+        "poll",
     ];
 }
 
@@ -112,8 +115,17 @@ pub(crate) struct Piece {
     pub offset_bytes: Option<u64>,
     pub result: Option<i64>,
     pub want_ns: u64,
+    /// When its first call ended.
+    pub begun_ns: Option<u64>,
     /// When its last call ended; `None`: somewhere in the run.
     pub ended_ns: Option<u64>,
+}
+
+impl Piece {
+    /// Whether it is a wait at full speed whose bytes have come.
+    pub(crate) fn ends_wait(&self) -> bool {
+        self.bytes == 0 && self.begun_ns.is_none() && self.ended_ns.is_some()
+    }
 }
 
 /// A piece with its place.
@@ -242,7 +254,7 @@ mod tests {
 
     fn piece(want_ns: u64, ended_ns: Option<u64>, calls: u64, bytes: u64) -> Piece {
         let kind = if ended_ns.is_some() { SpanKind::NetSend } else { SpanKind::FileRead };
-        Piece { kind, object: None, calls, bytes, offset_bytes: None, result: None, want_ns, ended_ns }
+        Piece { kind, object: None, calls, bytes, offset_bytes: None, result: None, want_ns, begun_ns: None, ended_ns }
     }
 
     proptest! {

@@ -24,6 +24,8 @@ pub(crate) enum Call {
     Accept,
     /// poll, select, epoll.
     Poll,
+    /// Gives the processor to others.
+    Yield,
     Sleep,
     /// Waits for another thread or process.
     Lock,
@@ -85,6 +87,7 @@ const IO_PGETEVENTS: c::c_long = 333;
 const IO_PGETEVENTS: c::c_long = 292;
 
 const TABLE: &[(c::c_long, Call, u16)] = &[
+    (c::SYS_sched_yield, Call::Yield, 0),
     (c::SYS_read, Call::Read, FD0 | READS),
     (c::SYS_pread64, Call::Read, FD0 | READS | POSITIONED),
     (c::SYS_readv, Call::Read, FD0 | READS),

@@ -384,7 +384,7 @@ fn a_life_begins_once_and_ends_where_its_end_was_seen_to_begin_if_no_more_is_rec
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "sh");
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "true");
     bench.emit(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
-    bench.translator.end();
+    bench.translator.end(&mut Still);
     bench.events.append(&mut bench.translator.output.events);
     let marks: Vec<MarkKind> = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m.kind) } else { None }).collect();
     assert_eq!(marks, [MarkKind::ThreadStart, MarkKind::ThreadExit]);
@@ -419,7 +419,7 @@ fn a_wait_s_call_is_recorded_also_if_its_return_is_not_seen() {
         if let Some(returned) = &returned {
             bench.emit(returned);
         }
-        bench.translator.end();
+        bench.translator.end(&mut Still);
         bench.events.append(&mut bench.translator.output.events);
         let spans = bench.spans();
         let parent = spans.iter().find_map(|span| span.parent).expect("a wait in a call");
@@ -436,7 +436,7 @@ fn whose_end_has_begun_lives_as_long_as_it_wakes_others() {
     bench.thread(6, 10, 10, raw::ROLE_CLIENT, "main");
     bench.emit(&Exit { head: head(9, 5, 600), flags: raw::OFF_EXITING, ..Exit::default() });
     bench.emit(&Off { waker: 5, context: raw::CONTEXT_TASK, ..off(6, libc::SYS_futex, 900, 905) });
-    bench.translator.end();
+    bench.translator.end(&mut Still);
     bench.events.append(&mut bench.translator.output.events);
     let ends = bench.events.iter().filter_map(|e| if let Event::Mark(m) = e { Some(m) } else { None });
     let ends: Vec<i64> = ends.filter(|m| m.kind == MarkKind::ThreadExit).map(|m| m.at.ns()).collect();

@@ -6,6 +6,7 @@
 use super::output::Output;
 use super::samples::{Accounted, Piece, Prices};
 use super::sites::Site;
+use super::spins::Spins;
 use crate::bpf::raw::{self, FdObject, Totals};
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Role, SpanId, SpanKind, TrackId, TrackKind};
@@ -69,6 +70,8 @@ pub(crate) struct Thread {
     pub waits_at: Option<(u64, String)>,
     /// Processors that it may use, where that was said.
     pub allowed: Option<u32>,
+    /// Where it waits at full speed.
+    pub spins: Spins,
     /// By what its process can be called, as far as that was recorded of this thread.
     called: i64,
 }
@@ -99,6 +102,7 @@ impl Thread {
             site: None,
             waits_at: None,
             allowed: None,
+            spins: Spins::default(),
             called: 0,
         }
     }

@@ -183,8 +183,8 @@ pub(crate) fn classify(off: &Off, calls: &Calls) -> Wait {
         Call::IoUring | Call::Aio => by_ender(off, SpanKind::WaitOther),
         Call::Memory if off.context == raw::CONTEXT_TASK => (SpanKind::WaitLock, On::Nothing),
         Call::Memory => (SpanKind::WaitMemory, On::Nothing),
-        Call::Other if off.context == raw::CONTEXT_TASK && !uninterruptible => (SpanKind::WaitLock, On::Nothing),
-        Call::Other => by_ender(off, SpanKind::WaitOther),
+        Call::Yield | Call::Other if off.context == raw::CONTEXT_TASK && !uninterruptible => (SpanKind::WaitLock, On::Nothing),
+        Call::Yield | Call::Other => by_ender(off, SpanKind::WaitOther),
     }
 }
 
