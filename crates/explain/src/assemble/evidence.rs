@@ -180,6 +180,7 @@ fn doing(class: &str) -> String {
         "receive" => "receiving from connections".to_owned(),
         "sync" => "in fsync(2)".to_owned(),
         "sync.write" => "in writes that are durable before they return".to_owned(),
+        "poll" => "asking whether something had come".to_owned(),
         "softirq" => "in the kernel's network and block interrupts".to_owned(),
         "fault" => "faulting pages in".to_owned(),
         "other" => "elsewhere in the kernel".to_owned(),

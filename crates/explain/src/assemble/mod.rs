@@ -1,5 +1,6 @@
 //! From what was gathered and charged to the document.
 
+pub(crate) mod again;
 pub(crate) mod behind;
 mod carried;
 pub(crate) mod ceiling;

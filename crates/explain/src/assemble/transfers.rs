@@ -70,6 +70,7 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     if alone {
         (sources, sinks) = (piles(parts, End::Server, 0), piles(parts, End::Server, 1));
     }
+    leave_out_programs(&mut sources, &meta.command);
     let moved = |piles: &[Pile]| piles.iter().map(|p| p.moved.bytes).max().unwrap_or(0);
     let most = moved(&sources).max(moved(&sinks));
     for piles in [&mut sources, &mut sinks] {
@@ -96,6 +97,31 @@ fn by_bytes(parts: &Parts<'_>, meta: &Meta) -> (Vec<Transfer>, Option<Unlisted>)
     pairs.sort_by_key(|(from, to)| std::cmp::Reverse(size(from, to)));
     let listed = pairs.iter().take(MAX_TRANSFERS).map(|(from, to)| transfer(parts, meta, from.as_ref(), to.as_ref()));
     (listed.collect(), beyond(pairs.iter().map(|(from, to)| size(from, to))))
+}
+
+/// What programs are made of (libraries, an interpreter's modules) is no data, where the command does not name where it lies. A program that makes what it sends,
+/// or gets it through a pipe, has read nothing else.
+fn leave_out_programs(sources: &mut Vec<Pile>, command: &[String]) {
+    let is_whole = |word: &&String| word.as_str() == "." || word.ends_with("/.");
+    if command.iter().any(|word| is_whole(&word)) {
+        return;
+    }
+    let is_named = |path: &str| {
+        let named = |word: &String| {
+            let word = word.trim_matches('/');
+            !word.is_empty() && (path.trim_start_matches('/').starts_with(word) || path.split('/').any(|part| part == word))
+        };
+        command.iter().skip(1).any(named)
+    };
+    sources.retain(|pile| !pile.file || !is_of_programs(&pile.name) || is_named(&pile.name));
+}
+
+/// Whether a file is a part of programs, by its name.
+fn is_of_programs(path: &str) -> bool {
+    const DIRECTORIES: [&str; 6] = ["/__pycache__/", "/site-packages/", "/dist-packages/", "/node_modules/", "/lib-dynload/", "/locale/"];
+    let name = path.rsplit('/').next().unwrap_or(path);
+    let is_library = name.ends_with(".so") || name.contains(".so.");
+    is_library || [".pyc", ".pyo"].iter().any(|end| name.ends_with(end)) || DIRECTORIES.iter().any(|directory| path.contains(directory))
 }
 
 /// What is too small to be what was transferred is headers, libraries, configuration, logs, and goes. Where all of it together is more than anything
@@ -230,5 +256,27 @@ fn name_what_servers_moved(parts: &Parts<'_>, piles: &mut [Pile], way: usize) {
         if let (Some((file, _)), None) = (alike.next(), alike.next()) {
             pile.name = format!("{}: {}", pile.name, file.name);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn left(names: &[&str], command: &str) -> Vec<String> {
+        let pile = |name: &&str| Pile { name: (*name).to_owned(), moved: Moved::default(), file: true };
+        let mut piles: Vec<Pile> = names.iter().map(pile).collect();
+        leave_out_programs(&mut piles, &command.split(' ').map(str::to_owned).collect::<Vec<_>>());
+        piles.into_iter().map(|pile| pile.name).collect()
+    }
+
+    #[test]
+    fn what_an_interpreter_is_made_of_is_no_data_unless_the_command_names_it() {
+        let of_python = "/usr/lib/python3.11/__pycache__/typing.cpython-311.pyc";
+        let (library, data) = ("/usr/lib/x86_64-linux-gnu/libz.so.1.2", "/data/in.so-called");
+        assert_eq!(left(&[of_python, library, data], "python3 send.py"), [data]);
+        assert_eq!(left(&[of_python], "tar c /usr/lib"), [of_python]);
+        assert_eq!(left(&["/work/app/node_modules/x/index.js"], "cp -r node_modules /backup"), ["/work/app/node_modules/x/index.js"]);
+        assert_eq!(left(&[of_python], "tar c ."), [of_python]);
     }
 }

@@ -45,6 +45,8 @@ pub enum NumberKind {
     SyncsPerItem,
     /// A process for each of many.
     ProcessPerItem,
+    /// How many times over the bytes of a file were read or written.
+    TimesOver,
     /// Calls that move few bytes each.
     CallSize,
     /// Requests to a disk, of which each was made when the last was done.

@@ -9,6 +9,19 @@ pub(crate) const NEARLY_WHOLE: f64 = 0.1;
 /// Two counts this near are of the same things. Instead: which calls were for which item.
 pub(crate) const AS_MANY: f64 = 0.9;
 
+// amount.rs
+
+/// Bytes that are so many times the size of their file were moved again. Instead: positions of all calls.
+pub(crate) const TIMES_OVER: f64 = 2.0 - NEARLY_WHOLE;
+/// From so many times over, no part of one is worth saying. Instead: nothing; it is wording.
+pub(crate) const WHOLE_TIMES: f64 = 10.0;
+/// A file with this part of all bytes that were read or written is what the run was about. Instead: which call moved which bytes.
+pub(crate) const MOST_OF_ALL: f64 = 0.6;
+/// Files that were opened and not seen to move bytes are taken to have so many each, which then did not come again. Instead: the bytes of each file.
+pub(crate) const UNSEEN_FILE_BYTES: u64 = 256 << 10;
+/// Fewer bytes that came again explain nothing. Instead: nothing; it is wording.
+pub(crate) const LEAST_AGAIN_BYTES: u64 = 4 << 20;
+
 // round_trips.rs
 
 /// Of fewer turns nothing is concluded. Instead: nothing; a median of fewer says nothing.
@@ -65,6 +78,18 @@ pub(crate) const SMALL_CALL: u64 = 4 << 10;
 pub(crate) const MANY_CALLS: u64 = 20_000;
 /// Calls that take this part of the computing, by samples, explain it. Instead: the time of each call.
 pub(crate) const IN_CALLS: f64 = 0.4;
+
+// pool.rs
+
+/// With the same number under way for this part of the time it is one that something holds to. Beginning, ending and what goes between questions are the
+/// rest. Instead: the program's own limit.
+pub(crate) const HELD: f64 = 0.7;
+/// With more under way for a larger part of the time than this, it is no limit. Instead: the program's own limit.
+pub(crate) const BEYOND: f64 = 0.05;
+/// Questions that were under way for this part of the run are what it waited for. Instead: nothing; it is wording.
+pub(crate) const ASKED_PART: f64 = 0.5;
+/// Servers that ask so many times for each question of the command ask several times for each. Instead: which question was for which.
+pub(crate) const ASKS_ON: f64 = 1.9;
 
 // disks.rs
 

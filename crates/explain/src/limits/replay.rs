@@ -188,3 +188,8 @@ pub(crate) const MISSED_OTHERS: f64 = 0.25;
 /// The same of a processor quota that goes away (7 of them): how a program runs without it, its run with it shows least. Instead: more runs
 /// than one.
 pub(crate) const MISSED_QUOTA: f64 = 0.7;
+
+/// How many times as many requests at a time are proposed. Instead: how many a server takes.
+pub(crate) const MORE_REQUESTS: usize = 4;
+/// Servers that slept for this part of the run slept for their answers. Instead: what they wait for.
+pub(crate) const SLEPT_FOR: f64 = 0.25;

@@ -119,3 +119,6 @@ pub(crate) const SERVED_LONG_NS: i64 = 200_000;
 pub(crate) const LONGEST_CHAIN: usize = 16;
 /// Who came to an end within an eighth of a pause was not what the pause was for. Instead: what a poll reads.
 pub(crate) const EARLY_PART: i64 = 8;
+
+/// Stretches of a wait at full speed that are no further apart are one wait: the way back from a preemption, and what a sample left over. Instead: every call.
+pub(crate) const BETWEEN_STRETCHES_NS: i64 = 100_000;

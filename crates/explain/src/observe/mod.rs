@@ -13,6 +13,7 @@ pub(crate) mod observation;
 pub(crate) mod on_wire;
 pub(crate) mod overlap;
 pub(crate) mod quantile;
+pub(crate) mod questions;
 pub(crate) mod ranks;
 pub(crate) mod roles;
 pub(crate) mod served;

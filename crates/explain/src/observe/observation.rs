@@ -10,6 +10,7 @@ use crate::observe::curve::Curve;
 use crate::observe::exchanges::Exchanges;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
+use crate::observe::questions::Questions;
 use crate::observe::served::{Request, Requests};
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
@@ -95,6 +96,8 @@ pub(crate) struct Did {
     pub first_start: i64,
     pub last_end: i64,
     pub uncovered_ns: u64,
+    /// How long it asked at full speed for bytes that had not come.
+    pub asked_ns: u64,
     /// Where what the thread did next begins.
     pub next_start: i64,
 }
@@ -198,6 +201,8 @@ pub(crate) struct Observation {
     pub asking: Asking,
     /// What connections had unanswered.
     pub exchanges: Exchanges,
+    /// Questions that the command and servers asked, and when.
+    pub questions: Questions,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -220,6 +225,7 @@ impl Observation {
             asked: HashMap::new(),
             asking: Asking::default(),
             exchanges: Exchanges::new(round_trips),
+            questions: Questions::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             interval: (start, end),
@@ -321,6 +327,9 @@ impl Observation {
             return;
         }
         let all = span.duration_ns();
+        if span.is_fruitless() {
+            did.asked_ns += all;
+        }
         let (cpu, runqueue, blocked) = span.division().unwrap_or((0, 0, all));
         did.cpu_ns += cpu;
         let runqueue = if span.kind == SpanKind::WaitRunqueue { all } else { runqueue };
@@ -417,8 +426,10 @@ impl Observer for Observation {
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive => {
                 self.exchanges.note(tables, span);
+                self.questions.note(tables, span);
                 self.bytes_moved(tables, span);
             }
+            SpanKind::WaitLock => self.questions.note(tables, span),
             SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => {

@@ -34,10 +34,12 @@ pub(crate) mod timeline;
 
 use crate::ExplainError;
 use crate::assemble::Parts;
+use crate::assemble::again::{Again, Fetched};
 use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use crate::limits::replay as limits;
 use crate::observe::observation::Way;
+use crate::observe::questions::UnderWay;
 use changes::aimed_at;
 use changes::proposal::{By, Proposal, Run};
 use changes::walk::Walk;
@@ -163,6 +165,11 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         support,
         others_busy: others_busy(parts, meta),
         tables: parts.tables,
+        pool: [End::Server, End::Client].into_iter().find_map(|by| held(parts, by)),
+        read_again: Again::find(parts, false),
+        written_again: Again::find(parts, true),
+        fetched_again: Fetched::find(meta),
+        asked: parts.seen.questions.under_way(End::Client).filter(|asked| asked.explains(parts.end - parts.start)),
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
@@ -174,6 +181,12 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
         note,
     }
+}
+
+/// Questions of one end, where the run waited for them and something holds the number under way.
+fn held(parts: &Parts<'_>, by: End) -> Option<UnderWay> {
+    let asked = parts.seen.questions.under_way(by)?;
+    (asked.is_held() && asked.explains(parts.end - parts.start)).then_some(asked)
 }
 
 /// Of a copy by requests, the edit that leaves it as it was: where that is not the run again, with the queueing that is kept or without it (edits
@@ -277,6 +290,14 @@ fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     all.truncate(MAX_WHAT_IFS);
     // What can only be bounded stands below what was replayed, however much it may give.
     all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    // What risks nothing and costs nothing is tried before what gives something up.
+    let is_unsafe = |w: &WhatIf| w.id == "no_sync" || w.gives_up.is_some();
+    let is_safe = |w: &WhatIf| is_aimed(w) && !w.is_bought() && !w.id.ends_with(".x2") && !is_unsafe(w);
+    if all.first().is_some_and(is_unsafe)
+        && let Some(safe) = all.iter().position(|w| is_safe(w) && w.basis == all[0].basis)
+    {
+        all[..=safe].rotate_right(1);
+    }
     all
 }
 

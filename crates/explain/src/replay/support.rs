@@ -27,6 +27,11 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     let about: (&[Cause], &[Cause]) = match id {
         "device.read.x2" => (&[C::ClientRead, C::ServerRead], &[]),
         "device.write.x2" => (&[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory], &[]),
+        "write_once" => (
+            &[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory],
+            &[C::ClientCpu, C::ServerCpu],
+        ),
+        "read_once" => (&[C::ClientRead, C::ClientCpu, C::ClientMemory, C::NetworkBandwidth], &[C::ServerRead, C::ServerCpu]),
         "no_disk_hog" => (AT_DEVICES, &[]),
         "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
@@ -126,7 +131,8 @@ impl Support {
         Support { shares, lists: rows.lists || parts.seen.asking.delivered > 0 || asks_server || named }
     }
 
-    fn share(&self, causes: &[Cause]) -> f64 {
+    /// Which part of the wall time was charged to these causes.
+    pub(crate) fn share(&self, causes: &[Cause]) -> f64 {
         causes.iter().map(|&cause| self.shares[cause as usize]).sum()
     }
 

@@ -24,11 +24,12 @@ impl View<'_, '_, '_> {
         if send.end >= self.at || self.circling {
             return self.meet(blocked, sender);
         }
-        if send.end >= blocked.span.start {
+        let since = self.asks_since(&blocked.span, send.end)?;
+        if send.end >= since {
             self.note_call(&blocked.span);
         }
         // Sent before the wait began: it was under way, or lay there, for all of it.
-        let from = send.end.max(blocked.span.start).max(self.start);
+        let from = send.end.max(since).max(self.start);
         let bytes = if self.waits_for_room(sender, blocked.span.connection) {
             MANY_BYTES
         } else {
@@ -55,12 +56,29 @@ impl View<'_, '_, '_> {
             self.charge_transit(&way, sender, false);
         }
         let edge = Edge::Bytes { sent: send, connection, by };
-        if send.end >= blocked.span.start {
+        if send.end >= since {
             self.go(edge)
         } else {
             self.acts.push(Act::Along(edge))
         }
         Ok(())
+    }
+
+    /// Since when a wait goes on, looked at as far back as `instant`. Of one at full speed the stretches between losses of the processor are one wait.
+    fn asks_since(&self, span: &LiveSpan, instant: i64) -> Answer<i64> {
+        let mut since = span.start;
+        if !span.is_fruitless() || instant >= since {
+            return Ok(since);
+        }
+        self.ensure(instant)?;
+        for before in self.lane().ahead.iter().filter(|before| before.is_activity()) {
+            let goes_on = before.kind == SpanKind::WaitRunqueue || before.is_fruitless() && before.connection == span.connection;
+            if !goes_on || before.end < since - limits::BETWEEN_STRETCHES_NS || since <= instant {
+                break;
+            }
+            since = since.min(before.start);
+        }
+        Ok(since)
     }
 
     /// Whether a thread has more to send at the walk's instant, and waits until it fits.

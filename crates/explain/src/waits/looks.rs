@@ -77,7 +77,7 @@ impl View<'_, '_, '_> {
             None => self.tried_in_vain(pause, pauser, window)?,
         };
         let Some(look) = look else {
-            if self.tables.looks_in_part && length >= limits::LOOKED_BETWEEN_NS {
+            if self.tables.looks_in_part && length >= limits::LOOKED_BETWEEN_NS && !self.was_asked_before() {
                 // Not all looks were recorded.
                 self.infer(pause.start);
             }
@@ -88,6 +88,12 @@ impl View<'_, '_, '_> {
             self.infer(pause.start);
         }
         self.charge_look(pause, &look, pauser)
+    }
+
+    /// Whether a thread was sent something since it last slept: it sleeps because it was asked, and not again because it had looked in vain.
+    fn was_asked_before(&self) -> bool {
+        let since = self.lane().ahead.iter().take_while(|span| span.kind != SpanKind::WaitTimer);
+        since.into_iter().any(|span| span.kind == SpanKind::NetReceive && span.bytes() > 0)
     }
 
     /// If this thread was made only to pause (`sleep`), by a process that does so again and again: when, and by whom.

@@ -72,7 +72,10 @@ pub(crate) fn grain_ns(span: &LiveSpan) -> u64 {
 pub(crate) fn wait_parts(span: &LiveSpan) -> (i64, i64) {
     match span.division() {
         None => (span.end, span.end),
-        Some((_, runqueue, blocked)) if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock => {
+        // (The last stretch of a wait at full speed may be short: what it was for came then.)
+        Some((_, runqueue, blocked))
+            if blocked <= grain_ns(span) && span.kind != SpanKind::WaitLock && !(span.is_fruitless() && span.is_by_packet()) =>
+        {
             (span.start, span.start + runqueue as i64)
         }
         Some((cpu, runqueue, _)) => (span.end - (cpu + runqueue) as i64, span.end - cpu as i64),

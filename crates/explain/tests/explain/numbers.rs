@@ -157,3 +157,85 @@ fn a_disk_that_is_used_by_the_way_is_no_number() {
     assert_eq!(opening(9), [NumberKind::DiskOneAtATime]);
     assert_eq!(opening(1), []);
 }
+
+/// Programs that do the same work many times, or ask for one thing at a time: the number behind each, and the change that follows from it.
+#[test]
+fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
+    for (name, kind, count, says, change, factor) in [
+        ("written-twice", NumberKind::TimesOver, 2, "was written twice: 240 MiB written to a file of 120 MiB.", "write_once", 1.6..2.2),
+        (
+            "same-range-again",
+            NumberKind::TimesOver,
+            150,
+            "fetched 150 times over: 1.76 GiB in 300 requests for 2 ranges of 12 MiB.",
+            "fetch_once",
+            1.5..99.0,
+        ),
+        ("pool-of-three", NumberKind::OneAtATime, 180, "3 requests at a time, never more: 180 × 1", "requests.x4", 2.0..4.0),
+        (
+            "daemon-asks",
+            NumberKind::RoundTripsPerItem,
+            560,
+            "7 requests to 127.0.0.1:7415 for each of 80 of the command's, one after the other: 560 × 4.",
+            "requests.x4",
+            2.0..4.0,
+        ),
+        (
+            "spins-for-credit",
+            NumberKind::OneAtATime,
+            250,
+            "One request at a time, never more than 46.9 KiB in flight: 250 × 12.",
+            "requests.x4",
+            1.0..4.0,
+        ),
+    ] {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
+        let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+        let number = e.summary.numbers.first().unwrap_or_else(|| panic!("{name}: {}", e.summary.sentence));
+        assert_eq!((number.kind, number.count), (kind, Some(count)), "{name}: {number:?}");
+        assert!(number.sentence.contains(says), "{name}: {}", number.sentence);
+        let found = e.what_if.iter().find(|w| w.id == change);
+        let speedup = found.map(|w| w.speedup).unwrap_or_else(|| panic!("{name}: {:?}", e.what_if));
+        assert!(factor.contains(&speedup), "{name}: {speedup}");
+    }
+}
+
+/// A processor that asks at full speed for what has not come is no reason for anything.
+#[test]
+fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor_is_proposed() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/spins-for-credit");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    assert_eq!(e.verdict.cause.name(), "server.think", "{}", e.summary.sentence);
+    assert!(!e.what_if.iter().any(|w| w.id == "cpu.client.x2" && w.speedup > 1.05), "{:?}", e.what_if);
+    assert!(e.summary.remarks.iter().any(|remark| remark.contains("waits at full speed")), "{:?}", e.summary.remarks);
+    assert_eq!(e.size_bytes, Some(12_000_000), "what was sent and received, and no modules of the interpreter");
+}
+
+/// A program that reads a file of 20 MB `times` times over, in calls that never wait, and `others` files beside it.
+fn reading_again(times: u64, others: u64) -> Explanation {
+    let mut tale = Tale::new(1_000_000, 2);
+    let program = tale.thread(Role::Client, "join", 100, 100);
+    let file = tale.object(ObjectKind::File, "/data/big", &[("file_bytes", "20000000"), ("opened", "read")]);
+    let at = thalweg_trace::Time::from_monotonic_ns(999_000_000);
+    let opened =
+        thalweg_trace::Counter { of: thalweg_trace::CounterOf::Track(program), name: CounterName::FileOpens, at, value: others as i64 + 1 };
+    tale.event(thalweg_trace::Event::Counter(opened));
+    for n in 0..times {
+        let at = n * 1_000_000 / times;
+        tale.span(program, SpanKind::FileRead, at, at + 1_000).ran(1_000).on(file).bytes(20_000_000).count(20).end();
+    }
+    tale.span(program, SpanKind::CpuRun, 999_000, 1_000_000).ran(1_000).end();
+    tale.explain()
+}
+
+#[test]
+fn a_file_that_is_read_again_and_again_is_said_with_how_often() {
+    let e = reading_again(26, 3);
+    let number = only(&e);
+    assert_eq!((number.kind, number.count, number.bytes), (NumberKind::TimesOver, Some(26), Some(520_000_000)), "{number:?}");
+    assert_eq!(number.sentence, "big was read 26 times over: 496 MiB read from a file of 19.1 MiB.");
+    let over = |e: &Explanation| e.summary.numbers.iter().any(|number| number.kind == NumberKind::TimesOver);
+    assert!(!over(&reading_again(1, 3)), "once");
+    // What was read in one go may have been of any of them.
+    assert!(!over(&reading_again(3, 400)));
+}

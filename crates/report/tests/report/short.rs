@@ -65,7 +65,10 @@ fn faults(e: &Explanation) -> Vec<String> {
             format!("{}: {least} to {most}", w.id),
         );
     }
-    let order: Vec<(bool, f64)> = e.what_if.iter().map(|w| (w.basis == Grounds::Bounded, w.predicted_wall_s)).collect();
+    // (What gives nothing up is tried before what does.)
+    let safe_first = e.what_if.get(1).is_some_and(|w| w.id == "no_sync" || w.gives_up.is_some());
+    let order: Vec<(bool, f64)> =
+        e.what_if.iter().skip(usize::from(safe_first)).map(|w| (w.basis == Grounds::Bounded, w.predicted_wall_s)).collect();
     must(order.is_sorted_by(|a, b| a <= b), "changes are not in the order of what they give, with bounds last".to_owned());
     let commands: Vec<&Vec<String>> = e.what_if.iter().map(|w| &w.command).chain(e.advice.iter().map(|a| &a.command)).collect();
     for (at, command) in commands.iter().enumerate().filter(|(_, command)| !command.is_empty()) {

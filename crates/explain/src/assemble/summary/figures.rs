@@ -130,6 +130,7 @@ fn activity(class: &str) -> String {
         "receive" => "receiving".to_owned(),
         "sync" => "in fsync(2)".to_owned(),
         "sync.write" => "in writes that are durable before they return".to_owned(),
+        "poll" => "asking whether something had come".to_owned(),
         "softirq" => "in network and block interrupts".to_owned(),
         "fault" => "faulting pages in".to_owned(),
         "other" => "elsewhere in the kernel".to_owned(),

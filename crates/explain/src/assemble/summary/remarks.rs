@@ -2,7 +2,7 @@
 
 use super::figures::busy;
 use super::groups::Group;
-use super::names::far_end;
+use super::names::{far_end, program};
 use super::of::Of;
 use crate::assemble::{ceiling, notes};
 use crate::cause::{Cause, End};
@@ -26,6 +26,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     }
     remarks.extend(server(of));
     remarks.extend(held_above(of, groups));
+    remarks.extend(asks(of));
     if of.verdict.status == Status::Unsure {
         remarks.extend(doubt(of, groups));
     }
@@ -49,6 +50,16 @@ fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
             "{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)"
         )
     })
+}
+
+/// Who waits at full speed, for most of the run.
+fn asks(of: &Of<'_>) -> Option<String> {
+    let did = of.parts.seen.did.iter().enumerate().max_by_key(|(track, did)| (did.asked_ns, std::cmp::Reverse(*track)));
+    let (track, _) = did.filter(|(_, did)| did.asked_ns as f64 >= of.parts.wall_s() * 1e9 * limits::ASKED_SHARE)?;
+    let who = program(of.parts.tables, of.meta, track as u32);
+    Some(format!(
+        "{who} waits at full speed, asking again and again whether something has come: that keeps a CPU busy, and a faster one gains nothing"
+    ))
 }
 
 /// How to record the server, where its part is not known.

@@ -71,7 +71,7 @@ pub(super) fn cut(sentence: &str) -> String {
 }
 
 /// A name as it can stand in a sentence.
-fn brief(name: &str) -> String {
+pub(super) fn brief(name: &str) -> String {
     let count = name.chars().count();
     if count <= limits::LONGEST_NAME {
         return name.to_owned();
@@ -184,6 +184,7 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
         Some("softirq") => "ran in network and block interrupts",
         Some("sync") => "worked in fsync",
         Some("sync.write") => "worked to make writes durable",
+        Some("poll") => "asked again and again whether something had come",
         _ => "computed",
     };
     format!("{doing}{idle}")

@@ -6,10 +6,12 @@ use crate::replay::scale::Scale;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
-    let sleeping = [Class::ClientThink, Class::ServerThink];
-    if run.delayed(&sleeping) {
+    // What a server sleeps for while questions wait for it is its answer, and nobody can take it out of the program.
+    let all = [Class::ClientThink, Class::ServerThink];
+    let sleeping = if run.pool.is_some() { &all[..1] } else { &all[..] };
+    if run.delayed(sleeping) {
         let how = "take the sleeps between its steps out of the program, or wait for what they wait for";
-        proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(&sleeping, 0.0)));
+        proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(sleeping, 0.0)));
     }
     if run.matters(run.stages.polls) {
         let how = "wait for the connection (poll, epoll, a blocking receive) instead of a sleep loop";

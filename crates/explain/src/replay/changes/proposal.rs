@@ -1,11 +1,13 @@
 //! What a change is: what proposals are made from, and how each is predicted.
 
 use super::walk::Walk;
+use crate::assemble::again::{Again, Fetched};
 use crate::assemble::sharing::Foreign;
 use crate::assemble::summary::names::program;
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
+use crate::observe::questions::UnderWay;
 use crate::observe::tables::Tables;
 use crate::replay::edit::asks_unseen;
 use crate::replay::mounts::Mount;
@@ -47,6 +49,17 @@ pub(crate) struct Run<'a> {
     pub others_busy: f64,
     /// Who is who.
     pub tables: &'a Tables,
+    /// How many questions were under way at a time, where something holds that number and the run waited for them: those of servers that asked on for the
+    /// command, else the command's.
+    pub pool: Option<UnderWay>,
+    /// The file that was read several times over.
+    pub read_again: Option<Again>,
+    /// The file that was written several times over.
+    pub written_again: Option<Again>,
+    /// What was asked of a server again and again.
+    pub fetched_again: Option<Fetched>,
+    /// The command's questions, where it waited for them most of the time.
+    pub asked: Option<UnderWay>,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
     pub copied_ns: Option<f64>,
 }

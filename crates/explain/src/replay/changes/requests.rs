@@ -1,6 +1,8 @@
 //! More requests in flight: of a copy, so many; of programs that ask and wait for the answer, four times as many.
 
 use super::proposal::{By, Proposal, Run};
+use crate::cause::Cause;
+use crate::limits::replay as limits;
 use crate::replay::edit::{in_flight, under_way};
 use crate::replay::edit_copy::edited;
 use crate::replay::program::Graph;
@@ -12,9 +14,35 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     }
     // What a walk of our own client asks ahead is a change of its own.
     let now = run.under_way().filter(|_| run.walk.is_none());
-    let Some(graph) = now.and_then(|now| in_flight(run.graph, chains(now, 4 * now))) else { return Vec::new() };
+    let edited = now.and_then(|now| in_flight(run.graph, chains(now, limits::MORE_REQUESTS * now)));
     let how = "send the next requests before the last is answered";
-    vec![Proposal::requests(run, "requests.x4", "four times as many requests in flight", how, graph)]
+    let edited = edited.map(|graph| Proposal::requests(run, ID, "four times as many requests in flight", how, graph));
+    edited.into_iter().chain(of_pool(run)).collect()
+}
+
+const ID: &str = "requests.x4";
+
+/// Of a pool whose questions a server did not work on but slept for, as one does that waits for something that was not recorded: such questions do not wait
+/// for each other. A bound, since what the server would take at a time nobody knows.
+fn of_pool(run: &Run<'_>) -> Option<Proposal> {
+    let pool = run.pool.filter(|_| run.walk.is_none() && run.support.share(&[Cause::ServerThink]) >= limits::SLEPT_FOR)?;
+    // What is computed for the questions stays: no thread goes faster than it runs.
+    let busiest_ns = run.stages.run.iter().copied().fold(0.0, f64::max);
+    let ns = (run.replayed_ns - pool.busy_ns as f64 * (1.0 - 1.0 / limits::MORE_REQUESTS as f64)).max(busiest_ns);
+    let (change, how) = match pool.usual {
+        1 => (
+            "four requests at a time".to_owned(),
+            "send the next requests before the last is answered, or on several connections".to_owned(),
+        ),
+        n => {
+            let more = n as usize * limits::MORE_REQUESTS;
+            (
+                format!("{more} requests at a time instead of {n}"),
+                format!("raise the pool from {n} to {more}: threads, connections, or requests at a time"),
+            )
+        }
+    };
+    Some(Proposal::new(ID, change, how, By::Bound(ns)))
 }
 
 /// Of a copy: that are made by knobs.

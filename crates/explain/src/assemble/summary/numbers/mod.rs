@@ -4,10 +4,12 @@
 //! of 2,000 files, reads of one byte. Each kind is a file here. Of the largest causes, the first kind that explains it is said: what is done for each
 //! item before what limits all of them, and what one processor can do last.
 
+mod amount;
 mod calls;
 mod disks;
 mod in_flight;
 mod items;
+mod pool;
 mod processor;
 mod round_trips;
 mod run;
@@ -25,13 +27,16 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Number>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 10] = [
+const KINDS: [Find; 13] = [
+    amount::find,
     items::processes,
     items::syncs,
     round_trips::connections,
     round_trips::for_each_item,
     round_trips::one_at_a_time,
     in_flight::find,
+    pool::behind,
+    pool::find,
     calls::find,
     disks::find,
     processor::all,

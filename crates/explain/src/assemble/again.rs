@@ -1,0 +1,89 @@
+//! What was moved more often than once: the bytes of a file, and what was asked of a server in clear.
+//!
+//! Calls that never blocked are counted together, and for the file that was seen last: many files that were read in one go look like one. So a file is
+//! believed only where it has most of the bytes, and where more of them came again than the files that were opened meanwhile could have.
+
+use super::parts::Parts;
+use crate::cause::End;
+use crate::limits::numbers as limits;
+use thalweg_trace::{Meta, ObjectKind};
+
+/// A file of which more bytes moved than it has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Again {
+    /// Its object.
+    pub object: usize,
+    /// Whether it was written.
+    pub out: bool,
+    /// How many bytes moved.
+    pub bytes: u64,
+    /// How many it has.
+    pub file_bytes: u64,
+}
+
+impl Again {
+    /// How many times over.
+    pub(crate) fn times(&self) -> f64 {
+        self.bytes as f64 / self.file_bytes as f64
+    }
+
+    /// The file that has most of the bytes read (or written, `out`), where they are twice its size or more.
+    pub(crate) fn find(parts: &Parts<'_>, out: bool) -> Option<Again> {
+        let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
+        let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
+        let all: u64 = files().map(|(_, ways)| ways[usize::from(out)].bytes).sum();
+        let (object, bytes) =
+            files().map(|(object, ways)| (object, ways[usize::from(out)].bytes)).max_by_key(|&(object, bytes)| (bytes, object))?;
+        let file_bytes: u64 = tables.objects[object].attribute("file_bytes")?.parse().ok().filter(|&bytes| bytes > 0)?;
+        let others = parts.around.files.as_ref().map_or(0, |files| files.opened.max(files.read));
+        let unseen_bytes = others.saturating_mul(limits::UNSEEN_FILE_BYTES);
+        let is_most = bytes as f64 >= all as f64 * limits::MOST_OF_ALL;
+        let is_twice = bytes as f64 >= file_bytes as f64 * limits::TIMES_OVER;
+        (is_most && is_twice && bytes.saturating_sub(file_bytes) > unseen_bytes.max(limits::LEAST_AGAIN_BYTES)).then_some(Again {
+            object,
+            out,
+            bytes,
+            file_bytes,
+        })
+    }
+}
+
+/// An object of a server that was asked for again and again (the attributes `asked.again.N`).
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Fetched {
+    /// Whether it was sent to the server each time.
+    pub out: bool,
+    /// Its path.
+    pub path: String,
+    /// How many requests there were, and how many that were not like one before.
+    pub requests: u64,
+    /// How many of them were different.
+    pub different: u64,
+    /// The bytes that were asked for, and those of different requests, where all said which.
+    pub bytes: Option<(u64, u64)>,
+}
+
+impl Fetched {
+    /// How many times over.
+    pub(crate) fn times(&self) -> f64 {
+        let (all, different) = self.bytes.unwrap_or((self.requests, self.different));
+        all as f64 / different.max(1) as f64
+    }
+
+    /// The object that was asked for again most, where it was twice or more.
+    pub(crate) fn find(meta: &Meta) -> Option<Fetched> {
+        let values = meta.attributes.iter().filter(|(name, _)| name.starts_with("asked.again."));
+        let found = values.filter_map(|(_, value)| Fetched::of(value));
+        let most = found.max_by_key(|fetched| fetched.requests - fetched.different)?;
+        (most.times() >= limits::TIMES_OVER && most.requests - most.different >= limits::LEAST_ITEMS).then_some(most)
+    }
+
+    fn of(value: &str) -> Option<Fetched> {
+        let (words, path) = value.split_once(" path=")?;
+        let word = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let number = |name: &str| word(name)?.parse::<u64>().ok();
+        let (requests, different) = (number("requests")?, number("different")?);
+        let bytes = number("bytes").zip(number("different_bytes"));
+        (different <= requests).then(|| Fetched { out: word("method") == Some("PUT"), path: path.to_owned(), requests, different, bytes })
+    }
+}

@@ -1,0 +1,97 @@
+//! How many times over: the bytes that moved, held against the size of what they are of.
+//!
+//! A program that reads a file 26 times over is slow whatever the disk, the processor and the page cache give, and none of its causes says so. The
+//! size of a file is what the recorder saw at its first use, or at the end where it was written; the bytes are those of all calls, from the page cache too.
+
+use super::super::groups::Group;
+use super::super::names::file_name;
+use super::run::Run;
+use super::words::number;
+use crate::assemble::again::{Again, Fetched};
+use crate::cause::{Cause, End};
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use thalweg_trace::numbers::{count, size};
+
+/// What was moved again most: a file, or what was asked of a server.
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    fetched(run, group).or_else(|| of_file(run, group))
+}
+
+/// The file that most bytes were read from again, or written to again.
+fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    use Cause as C;
+    let (reads, writes) = match group.cause {
+        C::ClientCpu | C::ClientMemory | C::ClientRunqueue => (true, true),
+        C::ClientRead | C::NetworkBandwidth => (true, false),
+        C::ClientWrite | C::ClientSync => (false, true),
+        _ => return None,
+    };
+    let read = reads.then(|| Again::find(run.of.parts, false)).flatten();
+    let written = writes.then(|| Again::find(run.of.parts, true)).flatten();
+    let again = read.into_iter().chain(written).max_by_key(|again| (again.bytes - again.file_bytes, again.object))?;
+    let (name, ratio) = (file_name(&run.of.parts.tables.objects[again.object].name), again.times());
+    let (verb, of) = if again.out { ("written", "to") } else { ("read", "from") };
+    let (bytes, all) = (size(again.bytes), size(again.file_bytes));
+    let sentence = format!("{} was {verb} {}: {bytes} {verb} {of} a file of {all}.", brief(name), times(ratio));
+    let made = number(NumberKind::TimesOver, sentence);
+    Some(Number { count: Some(ratio.round() as u64), bytes: Some(again.bytes), ..made })
+}
+
+/// The object that was asked for again and again, where answers are what was waited for.
+fn fetched(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    let parts = run.of.parts;
+    let is_about = group.cause.is_network()
+        || group.cause.end() == Some(End::Server)
+        || parts.seen.questions.most_of(End::Client, parts.end - parts.start);
+    let again = Fetched::find(run.of.meta).filter(|_| is_about)?;
+    let verb = if again.out { "sent" } else { "fetched" };
+    let path = brief(file_name(&again.path));
+    let (requests, different) = (count(again.requests), count(again.different));
+    let sentence = match again.bytes {
+        Some((all, of)) => {
+            format!(
+                "{path} was {verb} {}: {} in {requests} requests for {different} ranges of {}.",
+                times(again.times()),
+                size(all),
+                size(of)
+            )
+        }
+        None if again.different == 1 => format!("{path} was {verb} {}, each time with the same request.", times(again.times())),
+        None => format!("{path} was {verb} {}: {requests} requests, {different} of them different.", times(again.times())),
+    };
+    let bytes = again.bytes.map(|(all, _)| all);
+    Some(Number {
+        count: Some(again.times().round() as u64),
+        items: Some(again.different),
+        bytes,
+        ..number(NumberKind::TimesOver, sentence)
+    })
+}
+
+/// `twice`, `26 times over`, `2.5 times over`.
+fn times(ratio: f64) -> String {
+    let whole = ratio.round();
+    if (ratio - 2.0).abs() <= limits::NEARLY_WHOLE {
+        "twice".to_owned()
+    } else if ratio >= limits::WHOLE_TIMES || (ratio - whole).abs() <= limits::NEARLY_WHOLE {
+        format!("{} times over", count(whole as u64))
+    } else {
+        format!("{ratio:.1} times over")
+    }
+}
+
+/// A file's name as it can stand in a sentence.
+fn brief(name: &str) -> String {
+    super::super::sentence::brief(name)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn how_often_a_file_was_read_is_said_as_people_say_it() {
+        assert_eq!([2.02, 25.7, 2.5, 3.0].map(times), ["twice", "26 times over", "2.5 times over", "3 times over"]);
+    }
+}

@@ -1,0 +1,69 @@
+//! So many requests at a time and never more: a pool of threads or connections, a limit of a library, or a daemon in between that asks one by one.
+//!
+//! It is the limit where the number under way stays at it, and the time goes to waiting for answers rather than to a processor. Whether the server would take
+//! more a recording does not say: what more would give is a bound.
+
+use super::super::groups::Group;
+use super::run::Run;
+use super::words::{capital, number, times_each};
+use crate::cause::{Cause, End};
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use crate::observe::questions::UnderWay;
+use thalweg_trace::numbers::{count, duration, size};
+
+/// Whether a cause is one of a server that does not compute: it would take more at a time.
+fn waits(cause: Cause) -> bool {
+    use Cause as C;
+    matches!(
+        cause,
+        C::ServerThink | C::ServerUnknown | C::ServerLock | C::ServerRead | C::ServerWrite | C::ServerMetadata | C::NetworkLatency
+    )
+}
+
+/// Questions of one end, where they are what the run waited for.
+fn asked(run: &Run<'_>, group: &Group<'_>, by: End) -> Option<UnderWay> {
+    let parts = run.of.parts;
+    let under_way = parts.seen.questions.under_way(by).filter(|_| waits(group.cause))?;
+    under_way.explains(parts.end - parts.start).then_some(under_way)
+}
+
+/// So many requests of the command at a time.
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    let under_way = asked(run, group, End::Client).filter(UnderWay::is_held)?;
+    let times = times(&under_way);
+    let sentence = match under_way.usual {
+        1 if under_way.each_bytes >= limits::LARGE_REQUEST => {
+            format!("One request at a time, never more than {} in flight: {times}.", size(under_way.each_bytes))
+        }
+        1 => format!("One request at a time: {times}."),
+        n => format!("{} requests at a time, never more: {times}.", count(n)),
+    };
+    Some(made(NumberKind::OneAtATime, sentence, &under_way))
+}
+
+/// Requests that a server made for each of the command's.
+pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    let under_way = asked(run, group, End::Server)?;
+    let questions = &run.of.parts.seen.questions;
+    // A wait that is shorter than what was asked on for it was for something else.
+    let waits = || questions.waits_of(under_way.each_ns);
+    let of_client = questions.under_way(End::Client).map_or_else(waits, |own| own.count);
+    let on_each = under_way.count as f64 / of_client.max(1) as f64;
+    if of_client < limits::LEAST_ITEMS || on_each < limits::ASKS_ON {
+        return None;
+    }
+    let to = run.of.parts.tables.ends(under_way.connection).map_or_else(String::new, |(_, server)| format!(" to {server}"));
+    let one_by_one = if under_way.is_held() && under_way.usual == 1 { ", one after the other" } else { "" };
+    let requests = capital(&times_each(on_each, "request"));
+    let sentence = format!("{requests}{to} for each of {} of the command's{one_by_one}: {}.", count(of_client), times(&under_way));
+    Some(Number { items: Some(of_client), ..made(NumberKind::RoundTripsPerItem, sentence, &under_way) })
+}
+
+fn times(under_way: &UnderWay) -> String {
+    format!("{} × {}", count(under_way.count), duration(under_way.each_ns / 1e9))
+}
+
+fn made(kind: NumberKind, sentence: String, under_way: &UnderWay) -> Number {
+    Number { count: Some(under_way.count), each_s: Some(under_way.each_ns / 1e9), ..number(kind, sentence) }
+}

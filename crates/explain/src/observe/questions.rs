@@ -1,0 +1,184 @@
+//! How many questions are under way at a time, by who asks: the command's threads, and servers that ask further servers.
+//!
+//! A question is a send after which bytes came back on the same connection; it is under way until the last of them before the next send. No protocol
+//! need be known for that. A pool shows in it: the number under way stays at the pool's size, whatever the server could take.
+
+use crate::cause::End;
+use crate::limits::{numbers, observe as limits};
+use crate::observe::index::NONE;
+use crate::observe::span::LiveSpan;
+use crate::observe::tables::Tables;
+use foldhash::HashMap;
+use thalweg_trace::SpanKind;
+
+/// A question, on the connection's number.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Question {
+    /// When it was sent.
+    pub start: i64,
+    /// When the last bytes of its answer came.
+    pub end: i64,
+    /// On which connection.
+    pub connection: u32,
+    /// Bytes of the question, or of the answer where that had more.
+    pub bytes: u64,
+}
+
+/// All questions of a recording, latest first.
+#[derive(Debug, Default)]
+pub(crate) struct Questions {
+    /// By the role of who asks: the command's threads, servers.
+    asked: [Vec<Question>; 2],
+    /// How long the command's threads waited for a server's thread by other ways than a connection (a local socket, a pipe), each time.
+    waited_ns: Vec<i64>,
+    /// By connection that waits for its question to be met, seen backward: when the last bytes of the answer came, and how many those were.
+    answered: HashMap<u32, (i64, u64)>,
+    /// By connection: the question that was met last, and how many of its bytes so far.
+    sent: HashMap<u32, (usize, u64)>,
+}
+
+/// How many questions were under way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct UnderWay {
+    /// How many questions there were.
+    pub count: u64,
+    /// How long any was under way, in nanoseconds.
+    pub busy_ns: i64,
+    /// How long they took, on average.
+    pub each_ns: f64,
+    /// How many were under way for most of the time.
+    pub usual: u64,
+    /// For which part of the time it was so many.
+    pub usual_part: f64,
+    /// For which part of the time it was more.
+    pub more_part: f64,
+    /// The connection with most of them.
+    pub connection: u32,
+    /// How many bytes of each were under way, on average.
+    pub each_bytes: u64,
+}
+
+impl UnderWay {
+    /// Whether something holds the number under way where it is.
+    pub(crate) fn is_held(&self) -> bool {
+        self.usual_part >= numbers::HELD && self.more_part <= numbers::BEYOND
+    }
+
+    /// Whether questions are what a run of so many nanoseconds waited for.
+    pub(crate) fn explains(&self, wall_ns: i64) -> bool {
+        self.count >= numbers::LEAST_ITEMS && self.busy_ns as f64 >= wall_ns as f64 * numbers::ASKED_PART
+    }
+}
+
+impl Questions {
+    /// Takes in a send or a receive; of those of one thread, none before may end earlier.
+    #[inline]
+    pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
+        if span.kind == SpanKind::WaitLock {
+            let ended_by = tables.actors.get(span.waker as usize).map(|waker| waker.end);
+            let is_asking = tables.actors[span.track as usize].end == End::Client && ended_by == Some(End::Server);
+            if is_asking && self.waited_ns.len() < limits::MOST_QUESTIONS {
+                self.waited_ns.push(span.end - span.start);
+            }
+            return;
+        }
+        if span.bytes() == 0 || span.connection == NONE || span.side != End::Client {
+            return;
+        }
+        if span.kind == SpanKind::NetReceive {
+            if self.answered.len() < limits::MOST_CONNECTIONS {
+                self.answered.entry(span.connection).or_insert((span.end, 0)).1 += span.bytes();
+                self.sent.remove(&span.connection);
+            }
+            return;
+        }
+        let asked = &mut self.asked[tables.actors[span.track as usize].end as usize];
+        let Some((end, bytes)) = self.answered.remove(&span.connection) else {
+            // What was sent before the question's last part belongs to it.
+            if let Some((at, sent)) = self.sent.get_mut(&span.connection) {
+                *sent += span.bytes();
+                if let Some(question) = asked.get_mut(*at) {
+                    question.bytes = question.bytes.max(*sent);
+                }
+            }
+            return;
+        };
+        if asked.len() < limits::MOST_QUESTIONS {
+            self.sent.insert(span.connection, (asked.len(), span.bytes()));
+            let bytes = bytes.max(span.bytes());
+            asked.push(Question { start: span.start, end: end.max(span.start), connection: span.connection, bytes });
+        }
+    }
+
+    /// How often the command waited for a server by other ways than a connection, for so long at the least.
+    pub(crate) fn waits_of(&self, least_ns: f64) -> u64 {
+        self.waited_ns.iter().filter(|ns| **ns as f64 >= least_ns).count() as u64
+    }
+
+    /// Whether one end's questions were under way for most of a run of so many nanoseconds.
+    pub(crate) fn most_of(&self, by: End, wall_ns: i64) -> bool {
+        self.under_way(by).is_some_and(|under_way| under_way.explains(wall_ns))
+    }
+
+    /// How many questions of one end were under way; `None` where there were none, or too many to be held.
+    pub(crate) fn under_way(&self, by: End) -> Option<UnderWay> {
+        let asked = &self.asked[by as usize];
+        if asked.is_empty() || asked.len() >= limits::MOST_QUESTIONS {
+            return None;
+        }
+        let mut on: HashMap<u32, u64> = HashMap::default();
+        asked.iter().for_each(|question| *on.entry(question.connection).or_default() += 1);
+        let connection = on.into_iter().max_by_key(|&(connection, n)| (n, connection)).map_or(NONE, |(connection, _)| connection);
+        let mut changes: Vec<(i64, i64)> = asked.iter().flat_map(|question| [(question.start, 1), (question.end, -1)]).collect();
+        // (At one instant the answered go before the new: one that follows another is not beside it.)
+        changes.sort_unstable();
+        let (mut level, mut last) = (0_i64, i64::MIN);
+        let mut at: HashMap<i64, i64> = HashMap::default();
+        for (when, change) in changes {
+            if level > 0 {
+                *at.entry(level).or_default() += when - last;
+            }
+            (level, last) = (level + change, when);
+        }
+        let busy_ns: i64 = at.values().sum::<i64>().max(1);
+        let (&usual, &usual_ns) = at.iter().max_by_key(|&(&level, &ns)| (ns, level))?;
+        let more_ns: i64 = at.iter().filter(|(level, _)| **level > usual).map(|(_, ns)| ns).sum();
+        Some(UnderWay {
+            count: asked.len() as u64,
+            busy_ns,
+            each_ns: asked.iter().map(|question| (question.end - question.start) as f64).sum::<f64>() / asked.len() as f64,
+            usual: usual.unsigned_abs(),
+            usual_part: usual_ns as f64 / busy_ns as f64,
+            more_part: more_ns as f64 / busy_ns as f64,
+            connection,
+            each_bytes: asked.iter().map(|question| question.bytes).sum::<u64>() / asked.len() as u64,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn under_way(asked: &[(i64, i64)]) -> UnderWay {
+        let asked = asked.iter().map(|&(start, end)| Question { start, end, connection: 1, bytes: 1 }).collect();
+        Questions { asked: [asked, Vec::new()], ..Questions::default() }.under_way(End::Client).expect("there are some")
+    }
+
+    #[test]
+    fn a_pool_shows_as_a_number_that_stays() {
+        // Three lanes of questions of 15, each begun when the one before it in the lane was answered.
+        let asked: Vec<(i64, i64)> = (0..3).flat_map(|lane| (0..60).map(move |k| (k * 15 + lane, k * 15 + lane + 15))).collect();
+        let found = under_way(&asked);
+        assert_eq!((found.count, found.usual), (180, 3));
+        assert!(found.usual_part > 0.95 && found.more_part == 0.0, "{found:?}");
+        let one = under_way(&[(0, 10), (10, 20), (20, 30)]);
+        assert_eq!((one.usual, one.usual_part, one.busy_ns), (1, 1.0, 30));
+    }
+
+    #[test]
+    fn a_load_that_comes_and_goes_stays_at_no_number() {
+        let asked: Vec<(i64, i64)> = (0..100).map(|k| (k * 7, k * 7 + 5 + (k * 13) % 40)).collect();
+        assert!(under_way(&asked).usual_part < 0.6);
+    }
+}
