@@ -19,8 +19,11 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering}
 use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, RequestMemory, StoreFile, View};
 use thalweg_store::metadata::client::OpenFile;
 use thalweg_store::protocol::metadata::{Attributes, End};
-use thalweg_store::{Error, Result};
+use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
+
+/// How often the end of a file is looked for that others write at without a turn.
+const APPEND_TRIES: u32 = 16;
 
 /// Less than this is soon durable, whenever it is begun.
 const LARGE_BYTES: u64 = 1 << 20;
@@ -199,14 +202,23 @@ impl SharedFile {
         })
     }
 
-    /// Writes at the end of the file: where that was. Nobody else appends meanwhile.
+    /// Writes at the end of the file: where that was. Nobody else appends meanwhile, unless the turn to append is over, or writes there without one: then
+    /// what they wrote stays, and the end is looked for again.
     ///
     /// # Errors
     /// A server's.
     pub(crate) fn append(&self, tracer: &mut Tracer, bytes: &[u8]) -> Result<u64> {
-        let offset = self.file.size(tracer)?;
-        self.noted(bytes, offset, || self.file.write_through(tracer, bytes, offset))?;
-        Ok(offset)
+        for _ in 0..APPEND_TRIES {
+            let offset = self.file.size(tracer)?;
+            let appended = self.file.append_through(tracer, bytes, offset);
+            if matches!(appended, Ok(false)) {
+                continue;
+            }
+            self.noted(bytes, offset, || appended.map(drop))?;
+            return Ok(offset);
+        }
+        let problem = format!("others wrote at its end {APPEND_TRIES} times while it was appended to: nothing was appended");
+        Err(Error::new(ErrorKind::WouldBlock, problem))
     }
 
     /// Whether somebody may write through a map.

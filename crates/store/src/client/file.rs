@@ -252,6 +252,39 @@ impl StoreFile {
         written
     }
 
+    /// Writes all of `bytes` at `offset`, where the file ends; `false`: it goes on, and nothing was written. What another client has written there is
+    /// never overwritten.
+    ///
+    /// # Errors
+    /// Names server and file. A part may have been written, and is the file's last then, or has another's bytes behind it.
+    pub fn append_traced(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<bool> {
+        let on_file = |e: Error| e.on_file(self.handle.path());
+        // First what lies together in the datafile that the end of the file is in: every client that appends writes there first.
+        let first = self.handle.layout().pieces(offset, bytes.len() as u64).next().map_or(0, |piece| piece.length) as usize;
+        self.changing();
+        let mut end = offset;
+        let mut append = |part: &[u8]| {
+            let buffers = request::buffers(&self.handle, end, part.len() as u64).map_err(on_file)?;
+            let how = (self.durability, &*self.verifiers);
+            let appended = request::append(self.servers_and_handle(), how, tracer, &buffers, (part, end)).map_err(on_file)?;
+            end += part.len() as u64;
+            Ok(appended)
+        };
+        let appended = append(&bytes[..first]).and_then(|is_first| match is_first && first < bytes.len() {
+            true if !append(&bytes[first..])? => {
+                let problem = "its turn to append was over, and another client has appended: a part of the bytes is in the file";
+                Err(on_file(Error::new(ErrorKind::Restarted, problem)))
+            }
+            _ => Ok(is_first),
+        });
+        let range = offset..offset + bytes.len() as u64;
+        self.changed(std::slice::from_ref(&range), appended.as_ref().is_ok_and(|appended| *appended));
+        if matches!(appended, Ok(true)) {
+            self.mend(&range);
+        }
+        appended
+    }
+
     /// Reads `buffer` full from `offset` on, or up to the end of the file; how many bytes there were.
     ///
     /// # Errors

@@ -70,7 +70,29 @@ pub(super) fn write(
     buffers: &[FlowBuffer],
     (bytes, base): (&[u8], u64),
 ) -> Result<()> {
-    run(data, file, tracer, buffers, &mut Writing { data, file, durability, verifiers, bytes, base })
+    let how = How { durability, appends: false };
+    run(data, file, tracer, buffers, &mut Writing { data, file, how, verifiers, bytes, base, posted: 0, goes_on: false })
+}
+
+/// The same, each where its datafile ends there or before. `false`: one goes on, and was not written.
+///
+/// # Errors
+/// Also where a connection was lost, and what was posted on it may have been appended or not.
+pub(super) fn append(
+    (data, file): (&DataClient, &FileHandle),
+    (durability, verifiers): (Durability, &Verifiers),
+    tracer: &mut Tracer,
+    buffers: &[FlowBuffer],
+    (bytes, base): (&[u8], u64),
+) -> Result<bool> {
+    let how = How { durability, appends: true };
+    let mut writing = Writing { data, file, how, verifiers, bytes, base, posted: 0, goes_on: false };
+    run(data, file, tracer, buffers, &mut writing)?;
+    if writing.goes_on && writing.posted > buffers.len() {
+        let problem = "the connection was lost while it was appended to: the bytes may be in it or not";
+        return Err(Error::new(ErrorKind::Restarted, problem).on_file(file.path()));
+    }
+    Ok(!writing.goes_on)
 }
 
 /// Reads flow buffers into `memory`, which begins at logical offset `base`; how many bytes of each its datafile has. The
@@ -212,13 +234,25 @@ impl Lane<'_> {
     }
 }
 
+/// How bytes are written.
+#[derive(Clone, Copy)]
+struct How {
+    durability: Durability,
+    /// Only where a datafile ends.
+    appends: bool,
+}
+
 struct Writing<'a> {
     data: &'a DataClient,
     file: &'a FileHandle,
-    durability: Durability,
+    how: How,
     verifiers: &'a Verifiers,
     bytes: &'a [u8],
     base: u64,
+    /// Flow buffers posted, each time counted.
+    posted: usize,
+    /// Something was not appended.
+    goes_on: bool,
 }
 
 impl Direction for Writing<'_> {
@@ -226,8 +260,12 @@ impl Direction for Writing<'_> {
         let checking = tracer.begin();
         let (pieces, crc) = gather(self.file.layout(), buffer, self.bytes, self.base);
         tracer.end(checking, SpanKind::AppChecksum, SpanFields { size_bytes: Some(buffer.length), ..SpanFields::default() });
-        let (datafile, durability) = (self.file.datafile(buffer.datafile), self.durability);
-        let request = IoRequest::Write { datafile, offset: buffer.physical_offset, durability };
+        let (datafile, offset, durability) = (self.file.datafile(buffer.datafile), buffer.physical_offset, self.how.durability);
+        let request = match self.how.appends {
+            true => IoRequest::Append { datafile, offset, durability },
+            false => IoRequest::Write { datafile, offset, durability },
+        };
+        self.posted += 1;
         connection.post(tracer, None, Kind::Io, &request, &pieces, crc).map(drop)
     }
 
@@ -235,6 +273,10 @@ impl Direction for Writing<'_> {
         match connection.completed(tracer, reply, Some(part.buffer.length)) {
             IoReply::Written { verifier } => {
                 self.verifiers.note(part.server, self.data.links()[part.server].name(), verifier);
+                Ok(())
+            }
+            IoReply::GoesOn if self.how.appends => {
+                self.goes_on = true;
                 Ok(())
             }
             other => Err(unexpected(&other)),

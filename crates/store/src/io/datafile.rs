@@ -159,6 +159,22 @@ impl Datafile {
         })
     }
 
+    /// As [`Datafile::write`]: always.
+    pub(crate) fn overwrite(&self, bytes: &[u8], offset: u64) -> Result<bool> {
+        self.write(bytes, offset).map(|()| true)
+    }
+
+    /// Writes all of `bytes` at `offset` if the datafile ends there or before; `false`: it goes on. Of several that do so at a time each sees what
+    /// the one before it wrote.
+    pub(crate) fn append(&self, bytes: &[u8], offset: u64) -> Result<bool> {
+        let _others = self.home.appending(self.id);
+        let about = self.file.metadata().map_err(|e| Error::system(self.path().display(), e))?;
+        if about.len() > offset {
+            return Ok(false);
+        }
+        self.write(bytes, offset).map(|()| true)
+    }
+
     /// Does something that adds blocks, again when the file system was full and there is more room now.
     fn with_room<T>(&self, bytes: u64, work: impl Fn() -> std::io::Result<T>) -> std::io::Result<T> {
         let mut done = work();

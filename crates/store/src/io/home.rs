@@ -8,7 +8,7 @@ use crate::durable;
 use crate::error::{Error, Result};
 use crate::private;
 use crate::protocol::io::{DatafileId, DatafileSize, LotId, TargetId};
-use crate::sync::Mutex;
+use crate::sync::{Mutex, MutexGuard};
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::HashSet;
@@ -74,7 +74,12 @@ pub(super) struct Home {
     pub sizes: Sizes,
     /// Which datafiles were changed since all of them were synced.
     pub changed: Changed,
+    /// Who appends to a datafile holds one of these, by its number.
+    appends: [Mutex<()>; APPENDS],
 }
+
+/// So many may append at a time, to as many datafiles.
+const APPENDS: usize = 16;
 
 impl Home {
     /// Of a target's directory, in which `datafiles/` exists.
@@ -94,7 +99,13 @@ impl Home {
             lots: Lots::open(directory, target)?,
             sizes: Sizes::default(),
             changed: Changed::of(is_new),
+            appends: Default::default(),
         })
+    }
+
+    /// Nobody else appends to a datafile as long as this is held.
+    pub(super) fn appending(&self, id: DatafileId) -> MutexGuard<'_, ()> {
+        self.appends[(id.file.0 as usize).wrapping_add(id.index as usize) % APPENDS].lock()
     }
 
     /// The directory that a datafile's [`Name`] is relative to.

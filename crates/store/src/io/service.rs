@@ -185,6 +185,9 @@ pub(super) struct IoSession {
     objects: HashMap<DatafileId, (u32, ObjectId)>,
 }
 
+/// Writes bytes to a datafile at an offset; `false`: not there.
+type Put = fn(&Datafile, &[u8], u64) -> Result<bool>;
+
 /// Datafiles that a connection names in a recording before it forgets them and names them anew.
 const NAMED: usize = 1024;
 
@@ -198,10 +201,8 @@ impl Session for IoSession {
         // Before memory is taken for a payload, or anything is waited for.
         request.effect().allow(&self.who)?;
         match request {
-            IoRequest::Write { datafile, offset, durability } => {
-                let length = exchange.payload_left();
-                self.with_memory(length, |session| session.write(exchange, datafile, offset, durability))
-            }
+            IoRequest::Write { datafile, offset, durability } => self.write(exchange, (datafile, offset), durability, Datafile::overwrite),
+            IoRequest::Append { datafile, offset, durability } => self.write(exchange, (datafile, offset), durability, Datafile::append),
             IoRequest::Read { datafile, offset, length } => {
                 self.with_memory(length, |session| session.read(exchange, datafile, offset, length))
             }
@@ -303,7 +304,12 @@ impl IoSession {
         done.unwrap_or_else(|panic| resume_unwind(panic))
     }
 
-    fn write(&mut self, exchange: &mut Exchange<'_>, id: DatafileId, offset: u64, durability: Durability) -> Result<()> {
+    /// Takes the payload, and has `put` put it into a datafile.
+    fn write(&mut self, exchange: &mut Exchange<'_>, to: (DatafileId, u64), durability: Durability, put: Put) -> Result<()> {
+        self.with_memory(exchange.payload_left(), |session| session.put(exchange, to, durability, put))
+    }
+
+    fn put(&mut self, exchange: &mut Exchange<'_>, (id, offset): (DatafileId, u64), durability: Durability, put: Put) -> Result<()> {
         let length = exchange.payload_left();
         within_a_file(offset, length)?;
         let server = Arc::clone(&self.server);
@@ -314,7 +320,9 @@ impl IoSession {
             let (writing, asked) = (exchange.tracer.begin(), self.asked());
             let datafile = target.created(id).map_err(|e| at_target(e, target))?;
             let object = self.name(exchange, id, &datafile);
-            datafile.write(&self.buffer, offset).map_err(|e| at_target(e, target))?;
+            if !put(&datafile, &self.buffer, offset).map_err(|e| at_target(e, target))? {
+                return exchange.reply(&IoReply::GoesOn);
+            }
             emulated(target, exchange, (SpanKind::DiskWrite, id, offset, length), asked);
             let about = SpanFields { object, offset_bytes: Some(offset), size_bytes: Some(length), ..exchange.about() };
             exchange.tracer.end(writing, SpanKind::FileWrite, about);

@@ -159,6 +159,7 @@ impl IoRequest {
             | IoRequest::SyncAll
             | IoRequest::DataMap { .. } => Effect::Reads,
             IoRequest::Write { .. }
+            | IoRequest::Append { .. }
             | IoRequest::Truncate { .. }
             | IoRequest::Remove { .. }
             | IoRequest::Allocate { .. }
@@ -206,6 +207,6 @@ mod tests {
             assert_eq!(may(&of(Rights::Write)), effect != Effect::Serves, "{request:?}");
             assert!(may(&Identity::store()), "{request:?}");
         }
-        assert_eq!((reads, changes, serves), (9, 5, 1));
+        assert_eq!((reads, changes, serves), (9, 6, 1));
     }
 }

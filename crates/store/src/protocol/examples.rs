@@ -153,6 +153,7 @@ pub fn io_requests(datafile: DatafileId) -> Vec<IoRequest> {
         IoRequest::SyncAll => IoRequest::SyncAll,
         IoRequest::DataMap { .. } => IoRequest::DataMap { datafiles: vec![(datafile, 0, 1)] },
         IoRequest::Share(_) => IoRequest::Share(ShareRequest::List),
+        IoRequest::Append { .. } => IoRequest::Append { datafile, offset: 0, durability },
     }
 }
 

@@ -107,6 +107,16 @@ pub enum IoRequest {
     },
     /// About shares of lots.
     Share(ShareRequest),
+    /// As `Write`, where the datafile ends at `offset` or before, else [`IoReply::GoesOn`]. A client that appends, and was stopped for longer than its
+    /// turn lasts, overwrites nothing that another one appended meanwhile.
+    Append {
+        /// Where.
+        datafile: DatafileId,
+        /// At which byte of it.
+        offset: u64,
+        /// When to answer.
+        durability: Durability,
+    },
 }
 
 /// What becomes of a range. With `KeepSize` in the name nothing gets longer.
@@ -203,4 +213,6 @@ pub enum IoReply {
     DataMaps(Vec<DataMap>),
     /// What targets here have of lots.
     Lots(Vec<LotUse>),
+    /// The datafile goes on where something was to be appended: nothing was written.
+    GoesOn,
 }

@@ -9,9 +9,9 @@ pub const HEADER_BYTES: usize = 64;
 /// The first four bytes of every message: `TLWG`.
 pub const MAGIC: u32 = u32::from_le_bytes(*b"TLWG");
 /// The version of the protocol that this program speaks.
-pub const VERSION: u16 = 11;
+pub const VERSION: u16 = 12;
 /// The lowest one it still speaks.
-pub const VERSION_MIN: u16 = 11;
+pub const VERSION_MIN: u16 = 12;
 /// Set in replies.
 pub const FLAG_REPLY: u32 = 1;
 const FLAGS_KNOWN: u32 = FLAG_REPLY;

@@ -160,6 +160,20 @@ impl BufferedFile {
         written
     }
 
+    /// As [`StoreFile::append_traced`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn append_through(&self, tracer: &mut Tracer, bytes: &[u8], offset: u64) -> Result<bool> {
+        let range = range_of(offset, bytes.len());
+        self.settle_range(tracer, &range);
+        let appended = self.file.append_traced(tracer, bytes, offset);
+        if let Some(windows) = &self.windows {
+            windows.ahead.forget(&range);
+        }
+        appended
+    }
+
     /// Waits until everything that was written before is on the servers.
     ///
     /// # Errors

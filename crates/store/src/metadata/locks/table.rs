@@ -11,7 +11,7 @@
 //! files are not looked at: `flock` has never promised that, and an owner there is an open file, not a process.
 //!
 //! **Turns** to append end: one that has lasted [`crate::limits::APPEND_TURN`] is taken from its holder as soon as another client asks. Its holder learns of
-//! it when it gives the turn back, which is refused then: its bytes may overlap another's. (The service's own turns end by themselves.)
+//! it when it gives the turn back, which is refused then; its bytes overlap no other's ([`crate::protocol::io::IoRequest::Append`]). (The service's own turns end by themselves.)
 //!
 //! A `flock` that changes its kind and has to wait gives up what it had first, as everywhere.
 
@@ -195,8 +195,7 @@ impl Table {
         let place = place_of(range);
         if range.space == LockSpace::Append && !self.has_any(client, range) {
             let seconds = limits::APPEND_TURN.as_secs();
-            let problem =
-                format!("its turn to append took longer than {seconds} s and went to another client: what was appended may overlap");
+            let problem = format!("its turn to append took longer than {seconds} s and went to another client");
             return Err(Error::new(ErrorKind::Restarted, problem));
         }
         let kind = LockKind::Shared;

@@ -1,5 +1,6 @@
 //! The data path, over I/O servers alone.
 
+mod appends;
 mod buffered;
 mod many;
 mod model;
