@@ -74,7 +74,7 @@ impl Parts<'_> {
         let threads = (0..).zip(self.tables.actors.iter().zip(&self.seen.did)).filter(|(_, (actor, _))| actor.thread);
         threads.map(|(number, (actor, did))| {
             let uncovered_ns = if actor.role == Role::Recorder { 0 } else { did.uncovered_ns };
-            (number, actor, did.cpu_ns + uncovered_ns)
+            (number, actor, did.cpu_ns + did.asked_ns + uncovered_ns)
         })
     }
 

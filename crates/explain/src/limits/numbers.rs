@@ -81,13 +81,15 @@ pub(crate) const IN_CALLS: f64 = 0.4;
 
 // pool.rs
 
-/// With the same number under way for this part of the time it is one that something holds to. Beginning, ending and what goes between questions are the
+/// With so large a part of the number under way that is usual on average, something holds to that number: beginning, ending and what goes between questions are the
 /// rest. Instead: the program's own limit.
-pub(crate) const HELD: f64 = 0.7;
+pub(crate) const HELD: f64 = 0.75;
 /// With more under way for a larger part of the time than this, it is no limit. Instead: the program's own limit.
 pub(crate) const BEYOND: f64 = 0.05;
 /// Questions that were under way for this part of the run are what it waited for. Instead: nothing; it is wording.
 pub(crate) const ASKED_PART: f64 = 0.5;
+/// Where one question took this part of the time in which any was under way, it is that one, and not how many. Instead: nothing; it is wording.
+pub(crate) const ONE_OF_ALL: f64 = 0.5;
 /// Servers that ask so many times for each question of the command ask several times for each. Instead: which question was for which.
 pub(crate) const ASKS_ON: f64 = 1.9;
 

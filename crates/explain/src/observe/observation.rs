@@ -327,8 +327,8 @@ impl Observation {
             return;
         }
         let all = span.duration_ns();
-        if span.is_fruitless() {
-            did.asked_ns += all;
+        if span.is_fruitless() && span.cpu_ns != thalweg_trace::ABSENT {
+            did.asked_ns += span.cpu_ns.min(all);
         }
         let (cpu, runqueue, blocked) = span.division().unwrap_or((0, 0, all));
         did.cpu_ns += cpu;

@@ -48,25 +48,28 @@ pub(crate) struct UnderWay {
     pub each_ns: f64,
     /// How many were under way for most of the time.
     pub usual: u64,
-    /// For which part of the time it was so many.
-    pub usual_part: f64,
+    /// How many were under way on average, while any was.
+    pub average: f64,
     /// For which part of the time it was more.
     pub more_part: f64,
     /// The connection with most of them.
     pub connection: u32,
     /// How many bytes of each were under way, on average.
     pub each_bytes: u64,
+    /// How long the longest took, in nanoseconds.
+    pub longest_ns: i64,
 }
 
 impl UnderWay {
     /// Whether something holds the number under way where it is.
     pub(crate) fn is_held(&self) -> bool {
-        self.usual_part >= numbers::HELD && self.more_part <= numbers::BEYOND
+        self.average >= self.usual as f64 * numbers::HELD && self.more_part <= numbers::BEYOND
     }
 
-    /// Whether questions are what a run of so many nanoseconds waited for.
+    /// Whether questions are what a run of so many nanoseconds waited for, and not one of them.
     pub(crate) fn explains(&self, wall_ns: i64) -> bool {
-        self.count >= numbers::LEAST_ITEMS && self.busy_ns as f64 >= wall_ns as f64 * numbers::ASKED_PART
+        let is_one = self.longest_ns as f64 >= self.busy_ns as f64 * numbers::ONE_OF_ALL;
+        self.count >= numbers::LEAST_ITEMS && self.busy_ns as f64 >= wall_ns as f64 * numbers::ASKED_PART && !is_one
     }
 }
 
@@ -123,44 +126,60 @@ impl Questions {
     /// How many questions of one end were under way; `None` where there were none, or too many to be held.
     pub(crate) fn under_way(&self, by: End) -> Option<UnderWay> {
         let asked = &self.asked[by as usize];
-        if asked.is_empty() || asked.len() >= limits::MOST_QUESTIONS {
-            return None;
-        }
-        let mut on: HashMap<u32, u64> = HashMap::default();
-        asked.iter().for_each(|question| *on.entry(question.connection).or_default() += 1);
-        let connection = on.into_iter().max_by_key(|&(connection, n)| (n, connection)).map_or(NONE, |(connection, _)| connection);
-        let mut changes: Vec<(i64, i64)> = asked.iter().flat_map(|question| [(question.start, 1), (question.end, -1)]).collect();
-        // (At one instant the answered go before the new: one that follows another is not beside it.)
-        changes.sort_unstable();
-        let (mut level, mut last) = (0_i64, i64::MIN);
-        let mut at: HashMap<i64, i64> = HashMap::default();
-        for (when, change) in changes {
-            if level > 0 {
-                *at.entry(level).or_default() += when - last;
-            }
-            (level, last) = (level + change, when);
-        }
-        let busy_ns: i64 = at.values().sum::<i64>().max(1);
-        let (&usual, &usual_ns) = at.iter().max_by_key(|&(&level, &ns)| (ns, level))?;
-        let more_ns: i64 = at.iter().filter(|(level, _)| **level > usual).map(|(_, ns)| ns).sum();
-        Some(UnderWay {
-            count: asked.len() as u64,
-            busy_ns,
-            each_ns: asked.iter().map(|question| (question.end - question.start) as f64).sum::<f64>() / asked.len() as f64,
-            usual: usual.unsigned_abs(),
-            usual_part: usual_ns as f64 / busy_ns as f64,
-            more_part: more_ns as f64 / busy_ns as f64,
-            connection,
-            each_bytes: asked.iter().map(|question| question.bytes).sum::<u64>() / asked.len() as u64,
-        })
+        (asked.len() < limits::MOST_QUESTIONS).then(|| under_way(asked.iter()))?
     }
+
+    /// The same of those that servers asked of one further server: the one that was asked most. (What a chain of servers passes on is asked once by each.)
+    pub(crate) fn asked_on(&self, tables: &Tables) -> Option<UnderWay> {
+        let asked = &self.asked[End::Server as usize];
+        let server = |question: &Question| tables.ends(question.connection).map(|(_, server)| server);
+        let mut of: HashMap<&str, u64> = HashMap::default();
+        asked.iter().filter_map(server).for_each(|server| *of.entry(server).or_default() += 1);
+        let most = of.into_iter().max_by_key(|&(server, n)| (n, server)).filter(|_| asked.len() < limits::MOST_QUESTIONS)?.0;
+        under_way(asked.iter().filter(|question| server(question) == Some(most)))
+    }
+}
+
+fn under_way<'q>(asked: impl Iterator<Item = &'q Question>) -> Option<UnderWay> {
+    let asked: Vec<&Question> = asked.collect();
+    if asked.is_empty() {
+        return None;
+    }
+    let mut on: HashMap<u32, u64> = HashMap::default();
+    asked.iter().for_each(|question| *on.entry(question.connection).or_default() += 1);
+    let connection = on.into_iter().max_by_key(|&(connection, n)| (n, connection)).map_or(NONE, |(connection, _)| connection);
+    let mut changes: Vec<(i64, i64)> = asked.iter().flat_map(|question| [(question.start, 1), (question.end, -1)]).collect();
+    // (At one instant the answered go before the new: one that follows another is not beside it.)
+    changes.sort_unstable();
+    let (mut level, mut last) = (0_i64, i64::MIN);
+    let mut at: HashMap<i64, i64> = HashMap::default();
+    for (when, change) in changes {
+        if level > 0 {
+            *at.entry(level).or_default() += when - last;
+        }
+        (level, last) = (level + change, when);
+    }
+    let busy_ns: i64 = at.values().sum::<i64>().max(1);
+    let (&usual, _) = at.iter().max_by_key(|&(&level, &ns)| (ns, level))?;
+    let more_ns: i64 = at.iter().filter(|(level, _)| **level > usual).map(|(_, ns)| ns).sum();
+    Some(UnderWay {
+        count: asked.len() as u64,
+        busy_ns,
+        each_ns: asked.iter().map(|question| (question.end - question.start) as f64).sum::<f64>() / asked.len() as f64,
+        usual: usual.unsigned_abs(),
+        average: at.iter().map(|(level, ns)| *level as f64 * *ns as f64).sum::<f64>() / busy_ns as f64,
+        more_part: more_ns as f64 / busy_ns as f64,
+        connection,
+        each_bytes: asked.iter().map(|question| question.bytes).sum::<u64>() / asked.len() as u64,
+        longest_ns: asked.iter().map(|question| question.end - question.start).max().unwrap_or(0),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn under_way(asked: &[(i64, i64)]) -> UnderWay {
+    fn of_these(asked: &[(i64, i64)]) -> UnderWay {
         let asked = asked.iter().map(|&(start, end)| Question { start, end, connection: 1, bytes: 1 }).collect();
         Questions { asked: [asked, Vec::new()], ..Questions::default() }.under_way(End::Client).expect("there are some")
     }
@@ -169,16 +188,22 @@ mod tests {
     fn a_pool_shows_as_a_number_that_stays() {
         // Three lanes of questions of 15, each begun when the one before it in the lane was answered.
         let asked: Vec<(i64, i64)> = (0..3).flat_map(|lane| (0..60).map(move |k| (k * 15 + lane, k * 15 + lane + 15))).collect();
-        let found = under_way(&asked);
+        let found = of_these(&asked);
         assert_eq!((found.count, found.usual), (180, 3));
-        assert!(found.usual_part > 0.95 && found.more_part == 0.0, "{found:?}");
-        let one = under_way(&[(0, 10), (10, 20), (20, 30)]);
-        assert_eq!((one.usual, one.usual_part, one.busy_ns), (1, 1.0, 30));
+        assert!(found.average > 2.9 && found.more_part == 0.0, "{found:?}");
+        let one = of_these(&[(0, 10), (10, 20), (20, 30)]);
+        assert_eq!((one.usual, one.average, one.busy_ns), (1, 1.0, 30));
+    }
+
+    #[test]
+    fn a_pool_whose_threads_work_between_their_questions_is_one_too() {
+        let asked: Vec<(i64, i64)> = (0..3).flat_map(|lane| (0..60).map(move |k| (k * 18 + lane, k * 18 + lane + 15))).collect();
+        assert!(of_these(&asked).is_held(), "{:?}", of_these(&asked));
     }
 
     #[test]
     fn a_load_that_comes_and_goes_stays_at_no_number() {
         let asked: Vec<(i64, i64)> = (0..100).map(|k| (k * 7, k * 7 + 5 + (k * 13) % 40)).collect();
-        assert!(under_way(&asked).usual_part < 0.6);
+        assert!(!of_these(&asked).is_held());
     }
 }

@@ -185,7 +185,8 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
 
 /// Questions of one end, where the run waited for them and something holds the number under way.
 fn held(parts: &Parts<'_>, by: End) -> Option<UnderWay> {
-    let asked = parts.seen.questions.under_way(by)?;
+    let questions = &parts.seen.questions;
+    let asked = if by == End::Server { questions.asked_on(parts.tables) } else { questions.under_way(by) }?;
     (asked.is_held() && asked.explains(parts.end - parts.start)).then_some(asked)
 }
 
@@ -297,6 +298,10 @@ fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
         && let Some(safe) = all.iter().position(|w| is_safe(w) && w.basis == all[0].basis)
     {
         all[..=safe].rotate_right(1);
+    }
+    // Work that need not be done is what the number behind the rate is about.
+    if let Some(once) = all.iter().position(|w| w.id.ends_with("_once")) {
+        all[..=once].rotate_right(1);
     }
     all
 }

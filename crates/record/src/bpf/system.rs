@@ -171,7 +171,7 @@ impl Facts for System {
         }
         let found = fs::symlink_metadata(path).ok()?;
         let number = packed((rustix::fs::major(found.dev()), rustix::fs::minor(found.dev())));
-        (found.ino() == inode && number == device).then(|| found.len())
+        (found.ino() == inode && number == device).then_some(found.len())
     }
 
     fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {

@@ -43,6 +43,11 @@ impl Group<'_> {
         self.members.binary_search(&(entry as usize)).is_ok()
     }
 
+    /// Whether threads were stopped by a signal.
+    pub(super) fn is_stopped(&self) -> bool {
+        matches!(self.largest.place, Place::Thread { what: What::Stopped, .. })
+    }
+
     /// Who: one name, or the first of several.
     pub(super) fn who(&self) -> String {
         match self.names.as_slice() {

@@ -119,7 +119,10 @@ impl Spins {
     /// The last stretch of a wait, in the run in which it ended.
     fn asked(&self, start_ns: u64, until_ns: u64, object: ObjectId) -> Option<Piece> {
         let from_ns = self.since_ns.max(start_ns);
-        (until_ns > from_ns).then(|| Piece {
+        if until_ns <= from_ns {
+            return None;
+        }
+        Some(Piece {
             kind: SpanKind::NetReceive,
             object: Some(object),
             calls: 1,

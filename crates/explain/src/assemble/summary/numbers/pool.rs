@@ -12,25 +12,32 @@ use crate::limits::numbers as limits;
 use crate::observe::questions::UnderWay;
 use thalweg_trace::numbers::{count, duration, size};
 
-/// Whether a cause is one of a server that does not compute: it would take more at a time.
+/// Whether a cause is one of a server that neither computes nor waits for a device: it would take more at a time.
 fn waits(cause: Cause) -> bool {
-    use Cause as C;
-    matches!(
-        cause,
-        C::ServerThink | C::ServerUnknown | C::ServerLock | C::ServerRead | C::ServerWrite | C::ServerMetadata | C::NetworkLatency
-    )
+    matches!(cause, Cause::ServerThink | Cause::ServerUnknown | Cause::NetworkLatency)
 }
 
 /// Questions of one end, where they are what the run waited for.
 fn asked(run: &Run<'_>, group: &Group<'_>, by: End) -> Option<UnderWay> {
     let parts = run.of.parts;
-    let under_way = parts.seen.questions.under_way(by).filter(|_| waits(group.cause))?;
+    let questions = &parts.seen.questions;
+    let asked = if by == End::Server { questions.asked_on(parts.tables) } else { questions.under_way(by) };
+    // Who is stopped takes no more whatever is asked.
+    let under_way = asked.filter(|_| waits(group.cause) && !group.is_stopped())?;
     under_way.explains(parts.end - parts.start).then_some(under_way)
 }
 
-/// So many requests of the command at a time.
+/// So many requests of the command at a time; or of a server in between, which asks on for fewer of them at a time than it is asked.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
-    let under_way = asked(run, group, End::Client).filter(UnderWay::is_held)?;
+    let of_client = asked(run, group, End::Client);
+    let most = of_client.map_or(0, |own| own.usual);
+    if let Some(within) = asked(run, group, End::Server).filter(|within| within.is_held() && within.usual < most) {
+        let (_, server) = run.of.parts.tables.ends(within.connection)?;
+        let at_a_time = if within.usual == 1 { "One request".to_owned() } else { format!("{} requests", count(within.usual)) };
+        let sentence = format!("{at_a_time} at a time to {server}, never more, while {} wait: {}.", count(most), times(&within));
+        return Some(made(NumberKind::OneAtATime, sentence, &within));
+    }
+    let under_way = of_client.filter(UnderWay::is_held)?;
     let times = times(&under_way);
     let sentence = match under_way.usual {
         1 if under_way.each_bytes >= limits::LARGE_REQUEST => {
