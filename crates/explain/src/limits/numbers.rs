@@ -128,3 +128,6 @@ pub(crate) const LEAST_BYTES: u64 = 1 << 20;
 pub(crate) const STAGE_SHARE: f64 = 0.15;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const LEAST_ALTERNATIONS: u64 = 16;
+
+/// Of two stages that take turns, so much of the shorter must be left to gain. Instead: nothing; it is wording.
+pub(crate) const OVERLAPPED: f64 = 0.25;

@@ -175,3 +175,12 @@ pub(crate) const AT_ONCE: f64 = 0.25;
 /// A device that was at work for half of a wait is what it was for. Others' work rarely fills half of just those times. Instead: which requests a call
 /// set off.
 pub(crate) const BEHIND_PART: f64 = 0.5;
+
+// sustained.rs
+
+/// What arrived is looked at in so many parts of the run at the most, each at least as long as recorders count. Instead: every packet.
+pub(crate) const SUSTAINED_BINS: i64 = 4_096;
+/// Recorders count arrivals once in this time while they go on. Instead: every packet.
+pub(crate) const SUSTAINED_GRAIN_NS: i64 = 1_000_000;
+/// In fewer parts with arrivals nothing is sustained. Instead: nothing; a median of fewer says nothing.
+pub(crate) const SUSTAINED_LEAST: usize = 16;

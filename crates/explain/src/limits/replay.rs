@@ -193,3 +193,5 @@ pub(crate) const MISSED_QUOTA: f64 = 0.7;
 pub(crate) const MORE_REQUESTS: usize = 4;
 /// Servers that slept for this part of the run slept for their answers. Instead: what they wait for.
 pub(crate) const SLEPT_FOR: f64 = 0.25;
+/// A link that this part of the time was charged to was full often enough for its rate to be known. Instead: the link's rate.
+pub(crate) const FULL_PART: f64 = 0.2;

@@ -19,5 +19,6 @@ pub(crate) mod roles;
 pub(crate) mod served;
 pub(crate) mod span;
 pub(crate) mod stalls;
+pub(crate) mod sustained;
 pub(crate) mod tables;
 pub(crate) mod wire;

@@ -11,6 +11,7 @@ use crate::cause::End;
 use crate::document::ChannelBasis;
 use crate::limits::observe as limits;
 use crate::observe::channels::{Gathered, Gatherer};
+use crate::observe::sustained::Sustained;
 use crate::observe::tables::Tables;
 use crate::observe::wire::ends;
 use thalweg_trace::{CounterName, CounterOf, Source};
@@ -48,6 +49,8 @@ struct Counted {
 #[derive(Debug, Default)]
 pub(crate) struct OnWire {
     flows: Vec<[Option<Flow>; 2]>,
+    /// By sending end: what all connections together carried, for long.
+    sustained: [Option<Sustained>; 2],
 }
 
 impl OnWire {
@@ -75,7 +78,8 @@ impl OnWire {
         for name in [CounterName::TcpMinRttUs, CounterName::TcpSrttUs] {
             each(name, &mut |c, _, us| c.least_rtt_us = c.least_rtt_us.into_iter().chain((us > 0).then_some(us)).min())?;
         }
-        let flow = |sender: &Counted, receiver: &Counted| {
+        let mut arrived: [Vec<Arrival>; 2] = Default::default();
+        let mut flow = |by: End, sender: &Counted, receiver: &Counted| {
             let half_way_ns = sender.least_rtt_us.or(receiver.least_rtt_us).unwrap_or(0) * 500;
             let empty = pauses(&sender.in_flight, half_way_ns);
             let (basis, points) = if receiver.arrived.len() > 1 {
@@ -83,16 +87,23 @@ impl OnWire {
             } else {
                 (ChannelBasis::Acknowledged, sender.acknowledged.iter().map(|&(at, v)| (at - half_way_ns, v)).collect())
             };
-            let crossings: Vec<Crossing> = crossings(&points, &empty).into_iter().filter_map(|c| within(c, start, end)).collect();
+            let intervals = intervals(&points, &empty);
+            arrived[by as usize].extend(intervals.iter().filter(|i| i.0 >= start && i.1 <= end));
+            let crossings: Vec<Crossing> = crossings(&intervals).into_iter().filter_map(|c| within(c, start, end)).collect();
             (!crossings.is_empty()).then_some(Flow { basis, crossings })
         };
-        let flows = counted.iter().map(|[client, server]| [flow(client, server), flow(server, client)]).collect();
-        Ok(OnWire { flows })
+        let flows = counted.iter().map(|[client, server]| [flow(End::Client, client, server), flow(End::Server, server, client)]).collect();
+        Ok(OnWire { flows, sustained: arrived.map(|intervals| Sustained::of(&intervals)) })
     }
 
     /// Whether TCP's counters were recorded of any connection.
     pub(crate) fn is_known(&self) -> bool {
         self.flows.iter().flatten().any(Option::is_some)
+    }
+
+    /// What the busier direction carries for long.
+    pub(crate) fn sustained(&self) -> Option<Sustained> {
+        self.sustained.iter().flatten().copied().max_by_key(|sustained| sustained.bytes)
     }
 
     /// One direction of a connection, by who sends.
@@ -125,8 +136,11 @@ fn within(crossing: Crossing, start: i64, end: i64) -> Option<Crossing> {
     (from <= to && part > 0.0).then(|| Crossing { start: from, end: to, bytes: (crossing.bytes as f64 * part).round() as u64 })
 }
 
-/// When bytes crossed, from the points of their curve and from when nothing was under way.
-fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
+/// From when to when so many bytes came.
+type Arrival = (i64, i64, u64);
+
+/// When bytes came, from the points of their curve and from when nothing was under way.
+fn intervals(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Arrival> {
     let mut grown: Vec<(i64, i64, u64)> = Vec::with_capacity(points.len());
     let mut last: Option<(i64, i64)> = None;
     for &(at, value) in points {
@@ -142,8 +156,12 @@ fn crossings(points: &[(i64, i64)], empty: &[(i64, i64)]) -> Vec<Crossing> {
         let until = before.checked_sub(1).map(|i| empty[i].1).filter(|&until| until > from && until <= to);
         (until.unwrap_or(from), to, bytes)
     };
-    let intervals: Vec<(i64, i64, u64)> = grown.iter().map(begun).collect();
-    let pace = ns_per_byte(&intervals);
+    grown.iter().map(begun).collect()
+}
+
+/// When bytes crossed that came so.
+fn crossings(intervals: &[Arrival]) -> Vec<Crossing> {
+    let pace = ns_per_byte(intervals);
     let mut crossings: Vec<Crossing> = Vec::with_capacity(intervals.len());
     let mut next = i64::MAX;
     for &(from, to, bytes) in intervals.iter().rev() {
@@ -195,7 +213,7 @@ mod tests {
         // Two bursts of 3 ms at 1 MB/ms, 10 ms apart: points each millisecond, and at both ends.
         let points: Vec<(i64, i64)> =
             [(0, 0), (1, 1), (2, 2), (3, 3), (14, 4), (15, 5), (16, 6)].map(|(t, v)| (t * MS, v * 1_000_000)).into();
-        let found = crossings(&points, &[]);
+        let found = crossings(&intervals(&points, &[]));
         assert_eq!(found.len(), 2);
         assert_eq!((found[0].end, found[1].start, found[1].bytes), (3 * MS, 13 * MS, 3_000_000));
     }
@@ -205,15 +223,15 @@ mod tests {
         // A quarter of each interval nothing was under way: too little to show against the pace.
         let points: Vec<(i64, i64)> = (0..9).map(|n| (n * MS, n * 64_000)).collect();
         let empty: Vec<(i64, i64)> = (0..8).map(|n| (n * MS, n * MS + MS / 4)).collect();
-        let busy: i64 = crossings(&points, &empty).iter().map(|c| c.end - c.start).sum();
+        let busy: i64 = crossings(&intervals(&points, &empty)).iter().map(|c| c.end - c.start).sum();
         assert!((busy - 6 * MS).abs() < MS / 100, "{busy}");
-        assert_eq!(crossings(&points, &[]).len(), 1);
+        assert_eq!(crossings(&intervals(&points, &[])).len(), 1);
     }
 
     #[test]
     fn a_steady_stream_with_uneven_arrivals_has_no_pauses() {
         let points: Vec<(i64, i64)> = (0..100).map(|n| (n * 262_000 + (n % 3) * 40_000, n * 65_536)).collect();
-        let found = crossings(&points, &[]);
+        let found = crossings(&intervals(&points, &[]));
         assert_eq!(found.len(), 1, "{found:?}");
     }
 

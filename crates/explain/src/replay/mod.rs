@@ -170,6 +170,7 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         written_again: Again::find(parts, true),
         fetched_again: Fetched::find(meta),
         asked: parts.seen.questions.under_way(End::Client).filter(|asked| asked.explains(parts.end - parts.start)),
+        network_part: network_part(parts, support),
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
@@ -200,6 +201,19 @@ fn copied_ns(graph: &Graph, meta: &Meta, replayed_ns: f64) -> Option<f64> {
     (least..=most).contains(&ns).then_some(ns)
 }
 
+/// Which part of the run the network needs for its bytes however things are ordered, where it was full for a fair part of it.
+fn network_part(parts: &Parts<'_>, support: &Support) -> f64 {
+    let sustained = parts.on_wire.sustained().filter(|_| support.share(&[Cause::NetworkBandwidth]) >= limits::FULL_PART);
+    sustained.map_or(0.0, |sustained| sustained.least_ns() / (parts.end - parts.start).max(1) as f64).min(1.0)
+}
+
+/// Whether a change leaves the network, and what goes over it, as they are.
+fn leaves_network(id: &str) -> bool {
+    const NETWORKS: [&str; 10] =
+        ["link.", "rtt.", "window.", "streams.", "no_loss", "no_slow_start", "layout.", "fetch_once", "read_once", "walk."];
+    !NETWORKS.iter().any(|network| id.starts_with(network))
+}
+
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     let most = run.support.most(proposal.id)?;
     let reading_ns = |factor: f64| (run.graph.reading_ns * factor).min(run.replayed_ns);
@@ -210,7 +224,9 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
         By::EditCopy(graph) => (simulate_edit(graph)? * run.replayed_ns / run.copied_ns?).max(reading_ns(1.0)),
         By::Turns(ns) | By::Bound(ns) => *ns,
     };
-    let (replayed, least) = (ns / run.replayed_ns, 1.0 - most);
+    // What goes over a link that is full takes as long as that needs for it, whatever is done beside it.
+    let network = if leaves_network(proposal.id) { run.network_part } else { 0.0 };
+    let (replayed, least) = ((ns / run.replayed_ns).max(network), 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);

@@ -60,6 +60,8 @@ pub(crate) struct Run<'a> {
     pub fetched_again: Option<Fetched>,
     /// The command's questions, where it waited for them most of the time.
     pub asked: Option<UnderWay>,
+    /// The part of the run that the network needs for its bytes.
+    pub network_part: f64,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
     pub copied_ns: Option<f64>,
 }

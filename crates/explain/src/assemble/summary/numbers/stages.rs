@@ -50,13 +50,19 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Number> {
         return None;
     }
     let (most_s, least_s) = (one.ns as f64 / 1e9, other.ns as f64 / 1e9);
+    // A link that still drains what was sent while the next is read is overlapped already.
+    let full = of.parts.on_wire.sustained().filter(|_| one.cause == Cause::NetworkBandwidth || other.cause == Cause::NetworkBandwidth);
+    let gained_s = full.map_or(least_s, |full| least_s.min(of.parts.wall_s() - full.least_ns() / 1e9));
+    if gained_s < least_s * limits::OVERLAPPED {
+        return None;
+    }
     let sentence = format!(
         "{} ({}) and {second} ({}) take turns, {} times: overlapped, {} less, and {first} would limit.",
         capital(first),
         duration(most_s),
         duration(least_s),
         count(turns / 2),
-        duration(least_s)
+        duration(gained_s)
     );
-    Some(Number { count: Some(turns / 2), each_s: Some(least_s), ..number(NumberKind::InSeries, sentence) })
+    Some(Number { count: Some(turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) })
 }
