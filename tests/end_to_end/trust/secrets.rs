@@ -189,8 +189,12 @@ fn running(search: &mut Search, place: &Place) {
     let pid = recorder.pid().cast_unsigned();
     search.through_process(pid);
     let child = children(pid).into_iter().next().expect("what is recorded");
-    let dumped = memory(child);
-    assert!(dumped.len() > 10_000, "{} bytes of memory", dumped.len());
+    // (It has none while it becomes another program.)
+    let mut dumped = Vec::new();
+    wait_until("its memory can be read", || {
+        dumped = memory(child);
+        dumped.len() > 10_000
+    });
     search.through("the memory of what is recorded", &dumped);
     // SAFETY: kill has no memory effects; the recorder, which has not been waited for, keeps the id of its child its own.
     unsafe { libc::kill(child.cast_signed(), libc::SIGTERM) };
