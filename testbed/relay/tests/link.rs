@@ -218,7 +218,7 @@ fn a_stream_is_as_fast_as_the_rate_and_as_twice_the_rate() {
 
 #[test]
 fn a_stall_is_a_pause_of_its_length() {
-    let Some(link) = Link::start(&["--rate", "100Mbit", "--stall", "600ms+500ms"]) else { return };
+    let Some(link) = Link::start(&["--rate", "100Mbit", "--stall", "900ms+500ms"]) else { return };
     // So long that the stall lies within it, also where it begins late.
     let with = link.stream(16 << 20);
     drop(link);
