@@ -1,9 +1,42 @@
-//! What explanations of packets share: bytes over time, bursts and gaps of each direction, and what the recorder noted.
+//! What explanations of packets share: the path, bytes over time, bursts and gaps of each direction, and what the recorder noted.
 
-use crate::document::{Channel, ChannelBasis, Gaps, MAX_BINS, Throughput};
+use crate::document::{Channel, ChannelBasis, Charge, Gaps, MAX_BINS, Segment, Throughput};
+use crate::limits::rpcstat as limits;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use thalweg_trace::Source;
+
+/// The path: of each few bins the part that has most of their time, as a segment of the charge that `charge_of` knows for it. `bins` have the seconds of each part.
+pub(crate) fn path<const PARTS: usize>(
+    bins: &[[f64; PARTS]],
+    bin_s: f64,
+    wall_s: f64,
+    charges: &[Charge],
+    charge_of: impl Fn(usize) -> Option<usize>,
+) -> Vec<Segment> {
+    let mut segments: Vec<Segment> = Vec::new();
+    for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
+        let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
+        if start_s >= wall_s {
+            break;
+        }
+        let sum = |part: usize| chunk.iter().map(|bin| bin[part]).sum::<f64>();
+        let most = (0..PARTS).max_by(|&a, &b| sum(a).total_cmp(&sum(b)));
+        let Some(charge) = most.and_then(&charge_of) else { continue };
+        let end_s = (start_s + chunk.len() as f64 * bin_s).min(wall_s);
+        match segments.last_mut() {
+            Some(last) if last.charge == charge => last.end_s = end_s,
+            _ => {
+                let start_s = segments.last().map_or(0.0, |last| last.end_s);
+                segments.push(Segment { cause: charges[charge].cause, charge, start_s, end_s, track: None });
+            }
+        }
+    }
+    if let Some(last) = segments.last_mut() {
+        last.end_s = wall_s;
+    }
+    segments
+}
 
 /// A direction's bytes over time.
 pub(crate) fn throughput(curve: &Curve) -> Throughput {

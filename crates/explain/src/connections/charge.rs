@@ -4,12 +4,11 @@ use super::document::{Connections, Conversation};
 use super::gather::Gathered;
 use super::part::{PARTS, Part};
 use super::sentence::{about, answers_of, sentence};
-use crate::assemble::of_packets::{self, channels, throughput};
+use crate::assemble::of_packets::{self, channels, path, throughput};
 use crate::assemble::summary;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
 use crate::document::*;
-use crate::limits::connections as limits;
 use crate::observe::curve::phases;
 use crate::rule::{Applied, RuleId};
 use thalweg_trace::Source;
@@ -47,7 +46,10 @@ pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered
         emulated: None,
         summary,
         verdict,
-        path: path(&charges, &bins, curve.bin_s(), wall_s),
+        path: path(&bins, curve.bin_s(), wall_s, &charges, |part| {
+            let cause = PARTS.get(part).map_or(Cause::NetworkBandwidth, |part| part.cause());
+            charges.iter().position(|c| c.cause == cause)
+        }),
         transfers,
         unlisted_transfers: None,
         phases: gatherer.extent().map_or_else(Vec::new, |(first, last)| phases(curve, gathered.start_ns, gathered.end_ns, first, last)),
@@ -174,7 +176,7 @@ fn evidence(part: Option<Part>, c: &Connections) -> String {
         Some(Part::Server) => {
             format!("{}nothing on its way, and the server spoke next", answers_of(c).map_or_else(String::new, |a| a + ", "))
         }
-        Some(Part::Client) => "nothing on its way, and the client spoke next, or nobody did".to_owned(),
+        Some(Part::Client) => "no bytes on their way; the client sent next, or no end did".to_owned(),
         Some(Part::RoundTrip) => format!("{} turns on their way and back{handshake}", count(c.round_trips)),
         Some(Part::Loss) => format!("{} segments sent again, {} after a timeout", count(c.tcp_retransmissions), count(c.tcp_timeouts)),
         Some(Part::Window) => format!("the receiver's window was full, {} times closed", count(c.zero_windows)),
@@ -201,30 +203,4 @@ fn transfers(connections: &Connections, wall_s: f64) -> Vec<Transfer> {
     let (from, to, size_bytes) = if received > sent { (server, client, received) } else { (client, server, sent) };
     let requests = connections.round_trips;
     vec![Transfer { from: from.to_owned(), to: Some(to.to_owned()), size_bytes, requests, start_s: 0.0, wall_s }]
-}
-
-fn path(charges: &[Charge], bins: &[[f64; PARTS.len() + 1]], bin_s: f64, wall_s: f64) -> Vec<Segment> {
-    let cause = |part: usize| PARTS.get(part).map_or(Cause::NetworkBandwidth, |part| part.cause());
-    let mut segments: Vec<Segment> = Vec::new();
-    for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
-        let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
-        if start_s >= wall_s {
-            break;
-        }
-        let sum = |part: usize| chunk.iter().map(|bin| bin[part]).sum::<f64>();
-        let most = (0..=PARTS.len()).max_by(|&a, &b| sum(a).total_cmp(&sum(b)));
-        let Some(charge) = most.and_then(|part| charges.iter().position(|c| c.cause == cause(part))) else { continue };
-        let end_s = (start_s + chunk.len() as f64 * bin_s).min(wall_s);
-        match segments.last_mut() {
-            Some(last) if last.charge == charge => last.end_s = end_s,
-            _ => {
-                let start_s = segments.last().map_or(0.0, |last| last.end_s);
-                segments.push(Segment { cause: charges[charge].cause, charge, start_s, end_s, track: None });
-            }
-        }
-    }
-    if let Some(last) = segments.last_mut() {
-        last.end_s = wall_s;
-    }
-    segments
 }

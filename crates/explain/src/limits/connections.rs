@@ -13,14 +13,9 @@ pub(crate) const AT_END_NS: i64 = 1_000_000;
 /// The window is what limits from this part of it in flight on. What is in flight is sampled between packets. Instead: TCP's own count of time
 /// limited by the window.
 pub(crate) const AT_WINDOW: f64 = 0.8;
-/// A sender with bytes in flight that goes on within so many round trips waited for acknowledgements: they come after one, and may be put off.
+/// A sender with bytes in flight that sends again within this many round trips was waiting for acknowledgements, which take one round trip and may be delayed.
 /// Instead: the congestion window.
 pub(crate) const ROUND_TRIPS: i64 = 2;
-
-// charge.rs
-
-/// Bound: fine bins for each step of the path.
-pub(crate) const BINS_PER_STEP: usize = 4;
 
 // sentence.rs
 

@@ -11,7 +11,7 @@ use crate::cause::End;
 use crate::document::ChannelBasis;
 use crate::limits::observe as limits;
 use crate::observe::channels::{Gathered, Gatherer};
-use crate::observe::sustained::Sustained;
+use crate::observe::sustained::{Sustained, of_the_median_byte};
 use crate::observe::tables::Tables;
 use crate::observe::wire::ends;
 use thalweg_trace::{CounterName, CounterOf, Source};
@@ -185,21 +185,12 @@ fn crossings(intervals: &[Arrival]) -> Vec<Crossing> {
 
 /// How long a byte takes: as long as in the interval of the median byte.
 fn ns_per_byte(intervals: &[(i64, i64, u64)]) -> Option<f64> {
-    let mut paces: Vec<(f64, u64)> = intervals
+    let mut paces: Vec<(f64, f64)> = intervals
         .iter()
         .filter(|i| i.1 - i.0 > limits::POINTS_APART_NS)
-        .map(|&(from, to, bytes)| ((to - from) as f64 / bytes as f64, bytes))
+        .map(|&(from, to, bytes)| ((to - from) as f64 / bytes as f64, bytes as f64))
         .collect();
-    paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-    let half = paces.iter().map(|p| p.1).sum::<u64>().div_ceil(2);
-    let mut so_far = 0;
-    paces
-        .iter()
-        .find(|p| {
-            so_far += p.1;
-            so_far >= half
-        })
-        .map(|p| p.0)
+    of_the_median_byte(&mut paces)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
 use foldhash::HashMap;
+use std::sync::OnceLock;
 use thalweg_trace::SpanKind;
 
 /// A question, on the connection's number.
@@ -35,6 +36,8 @@ pub(crate) struct Questions {
     answered: HashMap<u32, (i64, u64)>,
     /// By connection: the question that was met last, and how many of its bytes so far.
     sent: HashMap<u32, (usize, u64)>,
+    /// By the role of who asks: how many were under way.
+    under_way: [OnceLock<Option<UnderWay>>; 2],
 }
 
 /// How many questions were under way.
@@ -118,24 +121,27 @@ impl Questions {
         self.waited_ns.iter().filter(|ns| **ns as f64 >= least_ns).count() as u64
     }
 
-    /// Whether one end's questions were under way for most of a run of so many nanoseconds.
-    pub(crate) fn most_of(&self, by: End, wall_ns: i64) -> bool {
-        self.under_way(by).is_some_and(|under_way| under_way.explains(wall_ns))
+    /// Questions that a run of so many nanoseconds waited for: the command's, or those of servers.
+    pub(crate) fn waited_for(&self, by: End, tables: &Tables, wall_ns: i64) -> Option<UnderWay> {
+        self.under_way(by, tables).filter(|under_way| under_way.explains(wall_ns))
     }
 
-    /// How many questions of one end were under way; `None` where there were none, or too many to be held.
-    pub(crate) fn under_way(&self, by: End) -> Option<UnderWay> {
-        let asked = &self.asked[by as usize];
-        (asked.len() < limits::MOST_QUESTIONS).then(|| under_way(asked.iter()))?
+    /// How many questions of one end were under way; `None` where there were none, or too many to be held. Worked out once, when all were noted.
+    pub(crate) fn under_way(&self, by: End, tables: &Tables) -> Option<UnderWay> {
+        *self.under_way[by as usize].get_or_init(|| match by {
+            _ if self.asked[by as usize].len() >= limits::MOST_QUESTIONS => None,
+            End::Client => under_way(self.asked[End::Client as usize].iter()),
+            End::Server => self.asked_on(tables),
+        })
     }
 
-    /// The same of those that servers asked of one further server: the one that was asked most. (What a chain of servers passes on is asked once by each.)
-    pub(crate) fn asked_on(&self, tables: &Tables) -> Option<UnderWay> {
+    /// Of those that servers asked of one further server: the one that was asked most. (What a chain of servers passes on is asked once by each.)
+    fn asked_on(&self, tables: &Tables) -> Option<UnderWay> {
         let asked = &self.asked[End::Server as usize];
         let server = |question: &Question| tables.ends(question.connection).map(|(_, server)| server);
         let mut of: HashMap<&str, u64> = HashMap::default();
         asked.iter().filter_map(server).for_each(|server| *of.entry(server).or_default() += 1);
-        let most = of.into_iter().max_by_key(|&(server, n)| (n, server)).filter(|_| asked.len() < limits::MOST_QUESTIONS)?.0;
+        let most = of.into_iter().max_by_key(|&(server, n)| (n, server))?.0;
         under_way(asked.iter().filter(|question| server(question) == Some(most)))
     }
 }
@@ -181,7 +187,8 @@ mod tests {
 
     fn of_these(asked: &[(i64, i64)]) -> UnderWay {
         let asked = asked.iter().map(|&(start, end)| Question { start, end, connection: 1, bytes: 1 }).collect();
-        Questions { asked: [asked, Vec::new()], ..Questions::default() }.under_way(End::Client).expect("there are some")
+        let asked: Vec<Question> = asked;
+        under_way(asked.iter()).expect("there are some")
     }
 
     #[test]

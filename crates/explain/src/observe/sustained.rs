@@ -43,13 +43,7 @@ impl Sustained {
         if paces.len() < limits::SUSTAINED_LEAST {
             return None;
         }
-        paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
-        let mut so_far = 0.0;
-        let ns_per_byte = paces.iter().find(|pace| {
-            so_far += pace.1;
-            so_far >= all / 2.0
-        })?;
-        let ns_per_byte = ns_per_byte.0;
+        let ns_per_byte = of_the_median_byte(&mut paces)?;
         let (mut ahead, mut burst_bytes): (f64, f64) = (0.0, 0.0);
         for bytes in &arrived {
             // In a pause the queue gets room again.
@@ -63,6 +57,18 @@ impl Sustained {
     pub(crate) fn least_ns(&self) -> f64 {
         (self.bytes as f64 - self.burst_bytes).max(0.0) * self.ns_per_byte
     }
+}
+
+/// The pace of the median byte, of paces with the bytes that went at each.
+pub(super) fn of_the_median_byte(paces: &mut [(f64, f64)]) -> Option<f64> {
+    paces.sort_unstable_by(|a, b| a.0.total_cmp(&b.0));
+    let all: f64 = paces.iter().map(|pace| pace.1).sum();
+    let mut so_far = 0.0;
+    let median = paces.iter().find(|pace| {
+        so_far += pace.1;
+        so_far >= all / 2.0
+    });
+    median.map(|pace| pace.0)
 }
 
 #[cfg(test)]

@@ -165,11 +165,11 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         support,
         others_busy: others_busy(parts, meta),
         tables: parts.tables,
-        pool: [End::Server, End::Client].into_iter().find_map(|by| held(parts, by)),
+        pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
         written_again: Again::find(parts, true),
         fetched_again: Fetched::find(meta),
-        asked: parts.seen.questions.under_way(End::Client).filter(|asked| asked.explains(parts.end - parts.start)),
+        asked: waited_for(parts, End::Client),
         network_part: network_part(parts, support),
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
@@ -184,11 +184,9 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
     }
 }
 
-/// Questions of one end, where the run waited for them and something holds the number under way.
-fn held(parts: &Parts<'_>, by: End) -> Option<UnderWay> {
-    let questions = &parts.seen.questions;
-    let asked = if by == End::Server { questions.asked_on(parts.tables) } else { questions.under_way(by) }?;
-    (asked.is_held() && asked.explains(parts.end - parts.start)).then_some(asked)
+/// Questions of one end, where the run waited for them.
+fn waited_for(parts: &Parts<'_>, by: End) -> Option<UnderWay> {
+    parts.seen.questions.waited_for(by, parts.tables, parts.end - parts.start)
 }
 
 /// Of a copy by requests, the edit that leaves it as it was: where that is not the run again, with the queueing that is kept or without it (edits

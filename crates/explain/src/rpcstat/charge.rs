@@ -7,7 +7,7 @@
 
 use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
-use crate::assemble::of_packets::{channels, throughput};
+use crate::assemble::of_packets::{channels, path, throughput};
 use crate::assemble::summary;
 use crate::assemble::verdict::verdict;
 use crate::cause::Cause;
@@ -135,7 +135,9 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
         emulated: None,
         summary: summary::of_packets(&meta.command, about, &charges, &verdict, remark),
         verdict,
-        path: path(document, &charges, &bins, times.moving.bin_s()),
+        path: path(&bins, times.moving.bin_s(), document.wall_s, &charges, |part| {
+            charges.iter().position(|c| c.cause == PARTS[part].cause() && c.place == place(PARTS[part], document))
+        }),
         transfers: transfers(document, sent, received),
         unlisted_transfers: None,
         phases: phases_of(times, received > sent),
@@ -229,35 +231,6 @@ fn evidence(part: Part, document: &RpcStat) -> String {
         Part::Moving => format!("{} and their replies on their way", super::sentence::calls(document.calls)),
         Part::Unanswered => format!("{} pending that nobody answered: lost, or not served", super::sentence::calls(document.unanswered)),
     }
-}
-
-fn path(document: &RpcStat, charges: &[Charge], bins: &[[f64; PARTS.len()]], bin_s: f64) -> Vec<Segment> {
-    let wall_s = document.wall_s;
-    let mut segments: Vec<Segment> = Vec::new();
-    let charge_of = |part: Part| charges.iter().position(|c| c.cause == part.cause() && c.place == place(part, document));
-    for (step, chunk) in bins.chunks(limits::BINS_PER_STEP).enumerate() {
-        let start_s = (step * limits::BINS_PER_STEP) as f64 * bin_s;
-        if start_s >= wall_s {
-            break;
-        }
-        let most = (0..PARTS.len()).max_by(|&a, &b| {
-            let sum = |part: usize| chunk.iter().map(|bin| bin[part]).sum::<f64>();
-            sum(a).total_cmp(&sum(b))
-        });
-        let Some(charge) = most.and_then(|part| charge_of(PARTS[part])) else { continue };
-        let end_s = (start_s + chunk.len() as f64 * bin_s).min(wall_s);
-        match segments.last_mut() {
-            Some(last) if last.charge == charge => last.end_s = end_s,
-            _ => {
-                let start_s = segments.last().map_or(0.0, |last| last.end_s);
-                segments.push(Segment { cause: charges[charge].cause, charge, start_s, end_s, track: None });
-            }
-        }
-    }
-    if let Some(last) = segments.last_mut() {
-        last.end_s = wall_s;
-    }
-    segments
 }
 
 fn transfers(document: &RpcStat, sent: u64, received: u64) -> Vec<Transfer> {

@@ -139,7 +139,7 @@ fn busy_wait(track: TrackId, (from_ns, to_ns): (u64, u64), object: ObjectId) -> 
     let mut span = NewSpan::new(track, SpanKind::NetReceive, from_ns, to_ns);
     span.object = Some(object);
     span.size_bytes = Some(0);
-    span.result = Some(-i64::from(libc::EAGAIN));
+    span.result = Some(spins::NOTHING_YET);
     span.cpu_ns = Some(to_ns.saturating_sub(from_ns));
     span
 }

@@ -28,7 +28,7 @@ const SAMPLES_PART: u64 = 12;
 const MOST_STRETCHES: usize = 256;
 
 /// EAGAIN, as calls return it.
-const NOTHING_YET: i64 = -11;
+pub(super) const NOTHING_YET: i64 = -(libc::EAGAIN as i64);
 
 /// What is remembered of a thread's busy waits.
 #[derive(Debug, Default)]

@@ -5,6 +5,7 @@
 
 use super::super::groups::Group;
 use super::super::names::file_name;
+use super::super::sentence::brief;
 use super::run::Run;
 use super::words::number;
 use crate::assemble::again::{Again, Fetched};
@@ -43,7 +44,7 @@ fn fetched(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let parts = run.of.parts;
     let is_about = group.cause.is_network()
         || group.cause.end() == Some(End::Server)
-        || parts.seen.questions.most_of(End::Client, parts.end - parts.start);
+        || parts.seen.questions.waited_for(End::Client, parts.tables, parts.end - parts.start).is_some();
     let again = Fetched::find(run.of.meta).filter(|_| is_about)?;
     let verb = if again.out { "sent" } else { "fetched" };
     let path = brief(file_name(&again.path));
@@ -79,11 +80,6 @@ fn times(ratio: f64) -> String {
     } else {
         format!("{ratio:.1} times over")
     }
-}
-
-/// A file's name as it can stand in a sentence.
-fn brief(name: &str) -> String {
-    super::super::sentence::brief(name)
 }
 
 #[cfg(test)]

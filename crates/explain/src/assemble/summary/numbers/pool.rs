@@ -1,4 +1,4 @@
-//! So many requests at a time and never more: a pool of threads or connections, a limit of a library, or a daemon in between that asks one by one.
+//! A limit on the number of requests under way: a pool of threads or connections, a library's limit, or a daemon that forwards requests one by one.
 //!
 //! It is the limit where the number under way stays at it, and the time goes to waiting for answers rather than to a processor. Whether the server would take
 //! more a recording does not say: what more would give is a bound.
@@ -20,14 +20,12 @@ fn waits(cause: Cause) -> bool {
 /// Questions of one end, where they are what the run waited for.
 fn asked(run: &Run<'_>, group: &Group<'_>, by: End) -> Option<UnderWay> {
     let parts = run.of.parts;
-    let questions = &parts.seen.questions;
-    let asked = if by == End::Server { questions.asked_on(parts.tables) } else { questions.under_way(by) };
     // Who is stopped takes no more whatever is asked.
-    let under_way = asked.filter(|_| waits(group.cause) && !group.is_stopped())?;
-    under_way.explains(parts.end - parts.start).then_some(under_way)
+    let takes_more = waits(group.cause) && !group.is_stopped();
+    parts.seen.questions.waited_for(by, parts.tables, parts.end - parts.start).filter(|_| takes_more)
 }
 
-/// So many requests of the command at a time; or of a server in between, which asks on for fewer of them at a time than it is asked.
+/// How many requests the command has under way at a time; or a server between, where that forwards fewer at a time than it receives.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let of_client = asked(run, group, End::Client);
     let most = of_client.map_or(0, |own| own.usual);
@@ -55,7 +53,7 @@ pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let questions = &run.of.parts.seen.questions;
     // A wait that is shorter than what was asked on for it was for something else.
     let waits = || questions.waits_of(under_way.each_ns);
-    let of_client = questions.under_way(End::Client).map_or_else(waits, |own| own.count);
+    let of_client = questions.under_way(End::Client, run.of.parts.tables).map_or_else(waits, |own| own.count);
     let on_each = under_way.count as f64 / of_client.max(1) as f64;
     if of_client < limits::LEAST_ITEMS || on_each < limits::ASKS_ON {
         return None;
