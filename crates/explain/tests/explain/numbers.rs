@@ -239,3 +239,51 @@ fn a_file_that_is_read_again_and_again_is_said_with_how_often() {
     // What was read in one go may have been of any of them.
     assert!(!over(&reading_again(3, 400)));
 }
+
+#[test]
+fn what_an_interpreter_reads_as_it_starts_is_not_what_went_through_a_pipe() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/through-a-pipe");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    assert_eq!(e.size_bytes.unwrap_or(0), 0, "{}", e.summary.about);
+}
+
+/// Forty requests of 10 ms at a server behind a proxy. The command has `wide` of them under way; the proxy passes on `narrow` at a time.
+fn through_a_proxy(wide: u64, narrow: u64) -> Explanation {
+    let mut tale = Tale::new(40 / narrow * 10_000 + 1_000, 2);
+    let server = tale.thread(Role::Server, "python3", 300, 300);
+    let lanes: Vec<_> = (0..wide as u32).map(|lane| tale.thread(Role::Client, "curl", 100, 100 + lane)).collect();
+    let proxies: Vec<_> = (0..narrow as u32).map(|lane| tale.thread(Role::Server, "haproxy", 200, 200 + lane)).collect();
+    let own: Vec<_> = (0..wide).map(|lane| tale.two_ends(&format!("10.0.0.1:{} > 10.0.0.2:80", 4000 + lane))).collect();
+    let on: Vec<_> = (0..narrow).map(|lane| tale.two_ends(&format!("10.0.0.2:{} > 10.0.0.3:81", 5000 + lane))).collect();
+    for n in 0..40 {
+        let (lane, inner) = ((n % wide) as usize, (n % narrow) as usize);
+        let (asked, from) = (n.saturating_sub(wide - narrow) / narrow * 10_000, n / narrow * 10_000);
+        let until = from + 10_000;
+        tale.span(lanes[lane], SpanKind::NetSend, asked, asked + 10).ran(10).on(own[lane].0).bytes(80).end();
+        tale.wait(lanes[lane], SpanKind::NetReceive, asked + 10, until - 10).on(own[lane].0).by_packet().end();
+        tale.span(lanes[lane], SpanKind::NetReceive, until - 10, until).ran(10).on(own[lane].0).bytes(200).end();
+        tale.span(proxies[inner], SpanKind::NetSend, from + 20, from + 30).ran(10).on(on[inner].0).bytes(80).end();
+        tale.wait(proxies[inner], SpanKind::NetReceive, from + 30, until - 40).on(on[inner].0).by_packet().end();
+        tale.span(proxies[inner], SpanKind::NetReceive, until - 40, until - 30).ran(10).on(on[inner].0).bytes(200).end();
+        tale.span(proxies[inner], SpanKind::NetSend, until - 25, until - 15).ran(10).on(own[lane].1).bytes(200).end();
+        if inner == 0 {
+            tale.wait(server, SpanKind::WaitTimer, from + 40, until - 60).end();
+            tale.span(server, SpanKind::NetSend, until - 60, until - 50).ran(10).on(on[0].1).bytes(200).end();
+        }
+    }
+    tale.explain()
+}
+
+#[test]
+fn a_proxy_that_passes_on_fewer_requests_than_it_is_sent_is_the_limit_and_one_that_passes_on_each_once_is_none() {
+    let said = |e: &Explanation| e.summary.numbers.iter().map(|number| number.sentence.clone()).collect::<Vec<_>>();
+    let narrow = through_a_proxy(4, 1);
+    assert!(
+        said(&narrow).iter().any(|said| said.starts_with("One request at a time to 10.0.0.3:81, never more, while 4 wait: 40 × ")),
+        "{:?}",
+        said(&narrow)
+    );
+    // Each question of the command is one of the proxy's: that is no two for each.
+    let chain = through_a_proxy(1, 1);
+    assert!(said(&chain).iter().all(|said| !said.contains(" for each of ")), "{:?}", said(&chain));
+}
