@@ -116,12 +116,12 @@ rules! {
     PacketsLoss = "packets.loss", "segments were sent again, or a message paused for that", "the packets' sequence numbers";
     PacketsServer = "packets.server", "nothing was on its way, and calls were pending", "calls without replies";
     TurnsMoving = "turns.moving", "bytes of a connection without RPCs were on their way", "the packets";
-    TurnsServer = "turns.server", "nothing was on its way on any connection, and a server spoke next", "who spoke when";
-    TurnsClient = "turns.client", "nothing was on its way on any connection, and a client spoke next, or nobody", "who spoke when";
+    TurnsServer = "turns.server", "no bytes were on their way on any connection; a server sent next", "who spoke when";
+    TurnsClient = "turns.client", "no bytes were on their way on any connection; a client sent next, or no end did", "who spoke when";
     TurnsRoundTrip = "turns.round-trip", "the same, for a round trip's time; or a sender went on when its acknowledgements came", "handshakes and acknowledgements";
     TurnsLoss = "turns.loss", "the same, and it ended with segments sent again", "the packets' sequence numbers";
     TurnsWindow = "turns.window", "the same, and the window offered was closed or in flight", "the packets' windows";
-    PacketsUnanswered = "packets.unanswered", "nothing was on its way, and only calls in datagrams were pending that nobody ever answered", "calls without replies";
+    PacketsUnanswered = "packets.unanswered", "no bytes were on their way, and the only calls pending were datagrams that never got an answer", "calls without replies";
     PacketsClient = "packets.client", "nothing was on its way, and the client was to call next", "calls and replies";
 }
 

@@ -120,7 +120,7 @@ impl Gathered {
         let (start_ns, end_ns) = (burst.start_ns.max(self.start_ns), burst.end_ns.min(self.end_ns));
         self.moves(burst, start_ns, end_ns);
         match self.cover {
-            // Nobody speaks after the last burst: where that is a client's, an answer to it was waited for.
+            // No end sends after the last burst. If the last burst is a client's, the client was waiting for an answer.
             None if end_ns < self.end_ns => {
                 let part = if burst.way == Way::Received { Part::Client } else { Part::Server };
                 self.tracks.entry(burst.track).or_default();

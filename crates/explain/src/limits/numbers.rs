@@ -11,7 +11,7 @@ pub(crate) const AS_MANY: f64 = 0.9;
 
 // amount.rs
 
-/// Bytes that are so many times the size of their file were moved again. Instead: positions of all calls.
+/// From this ratio of bytes moved to the size of their file on, bytes were moved more than once. Instead: positions of all calls.
 pub(crate) const TIMES_OVER: f64 = 2.0 - NEARLY_WHOLE;
 /// From so many times over, no part of one is worth saying. Instead: nothing; it is wording.
 pub(crate) const WHOLE_TIMES: f64 = 10.0;
