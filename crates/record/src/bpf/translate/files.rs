@@ -8,7 +8,7 @@ use thalweg_trace::{ObjectId, ObjectKind};
 
 /// Files that are remembered; past it the oldest half of those met are forgotten and would be recorded anew.
 const MOST_FILES: usize = 200_000;
-/// Bound: written files whose size at the end is asked of the system, one call each.
+/// Bound: files whose size at the end is asked of the system, one call each.
 const MOST_SIZES: usize = 4_096;
 
 #[derive(Clone, Debug)]
@@ -76,14 +76,14 @@ impl Files {
         self.named(file.device, file.inode, file.mode, file.access, path, facts, output);
     }
 
-    /// Records the sizes that written files have grown to. Files on file systems that another program or machine serves are not asked: the answer might
+    /// Records the sizes that written files have grown to, and those of files whose size was not seen when they were met. Files on file systems that another program or machine serves are not asked: the answer might
     /// not come.
     pub(crate) fn end(&mut self, facts: &mut dyn Facts, output: &mut Output) {
-        let written =
-            self.known.iter().filter(|(_, file)| file.object.is_some() && file.access & 2 != 0 && file.mode & MODE_KIND == MODE_FILE);
-        let mut written: Vec<(u32, u64)> = written.map(|(&key, _)| key).collect();
-        written.sort_unstable();
-        for (device, inode) in written.into_iter().take(MOST_SIZES) {
+        let unknown = |file: &File| file.access & 2 != 0 || file.size_bytes.is_none();
+        let asked = self.known.iter().filter(|(_, file)| file.object.is_some() && file.mode & MODE_KIND == MODE_FILE && unknown(file));
+        let mut asked: Vec<(u32, u64)> = asked.map(|(&key, _)| key).collect();
+        asked.sort_unstable();
+        for (device, inode) in asked.into_iter().take(MOST_SIZES) {
             let Some(path) = self.path_at(device, inode) else { continue };
             let Some(size) = facts.file_size(device, inode, path) else { continue };
             let file = self.entry(device, inode, MODE_FILE);
