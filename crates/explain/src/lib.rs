@@ -118,10 +118,6 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         Some(transfers.iter().map(|t| t.size_bytes).chain(unlisted_transfers.map(|rest| rest.size_bytes)).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
-    let prediction = if options.what_if { replay::predict(source, parts, meta, round_trips.as_ref()) } else { replay::not_asked() };
-    let mut notes = notes::notes(parts, meta, unrecorded);
-    notes.extend(prediction.note.clone());
-    notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
     if let Some(failure) = summary::about::failure(meta) {
         verdict.sentence.insert_str(0, &(failure + " "));
@@ -137,7 +133,18 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         size_bytes,
         unrecorded,
     };
-    let (summary, advice) = summary::summary_and_advice(&of, options.what_if.then_some(&prediction));
+    let said = summary::Said::of(&of);
+    let (prediction, advice) = match options.what_if {
+        true => {
+            let prediction = replay::predict(source, parts, meta, round_trips.as_ref(), &said.raises);
+            let advice = said.advice(&prediction);
+            (prediction, advice)
+        }
+        false => (replay::not_asked(), Vec::new()),
+    };
+    let mut notes = notes::notes(parts, meta, unrecorded);
+    notes.extend(prediction.note.clone());
+    notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
     Explanation {
         schema: document::SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -149,7 +156,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         rate_bytes_per_s,
         repeated: None,
         emulated: notes::emulated(meta),
-        summary,
+        summary: said.summary,
         verdict,
         path: parts.path(&charges),
         transfers,

@@ -158,7 +158,7 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
     worth.truncate(MAX_CHANGES + 1);
     // Of two that come to the same, the first is the nearer one.
     let comes_to_the_same = |a: &WhatIf, b: &WhatIf| {
-        let near = a.about == b.about && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
+        let near = a.about == b.about && a.basis == b.basis && (a.predicted_wall_s - b.predicted_wall_s).abs() <= SAME * e.wall_s;
         near || !a.command.is_empty() && a.command == b.command
     };
     worth = worth

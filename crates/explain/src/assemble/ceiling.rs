@@ -31,7 +31,7 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
         Cause::ClientWrite | Cause::ServerWrite | Cause::ClientSync | Cause::ServerSync | Cause::ClientMemory | Cause::ServerMemory => {
             device(parts, meta, false)
         }
-        Cause::NetworkBandwidth => path(parts, meta),
+        Cause::NetworkBandwidth => path(parts, meta).or_else(|| full(parts)),
         _ => None,
     };
     reached.filter(|r| r.part >= limits::WELL && !shared(parts, cause))
@@ -63,6 +63,15 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
         Some(Reached { part: achieved / ceiling, is_rate: true, statement })
     });
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
+}
+
+/// A link, or a limit that somebody set on one, where bytes came at one rate from beginning to end. Which of the two it was does not show in it.
+fn full(parts: &Parts<'_>) -> Option<Reached> {
+    let sustained = parts.on_wire.sustained()?;
+    let part = sustained.least_ns() / (parts.end - parts.start).max(1) as f64;
+    let rate = bit_rate(sustained.bytes_per_s());
+    let statement = format!("bytes came at {rate} from beginning to end, which is what the link, or a limit set on it, carries");
+    Some(Reached { part, is_rate: false, statement })
 }
 
 /// The path, in the direction that carried most.

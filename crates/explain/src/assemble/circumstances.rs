@@ -140,6 +140,14 @@ impl Circumstances {
         let (&class, &most) = sums.iter().max_by_key(|&(&class, &ns)| (ns, std::cmp::Reverse(class)))?;
         Some((self.classes.get(&class)?, most, sums.values().sum()))
     }
+
+    /// Which part of the samples of these entries was in classes of code that are wanted.
+    pub(crate) fn part_sampled(&self, members: &[usize], wanted: impl Fn(&str) -> bool) -> f64 {
+        let samples = || members.iter().filter_map(|&i| self.sampled.get(&(i as u32))).flatten();
+        let is_wanted = |class: &u16| self.classes.get(class).is_some_and(|name| wanted(name));
+        let all: u64 = samples().map(|(_, ns)| ns).sum();
+        samples().filter(|(class, _)| is_wanted(class)).map(|(_, ns)| ns).sum::<u64>() as f64 / all.max(1) as f64
+    }
 }
 
 /// What quotas did to each end: all its processes' together.

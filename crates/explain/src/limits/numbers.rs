@@ -4,6 +4,8 @@
 
 /// A cause from this share of the wall time on has a number to be found behind it. Instead: nothing; it is wording.
 pub(crate) const LEAST_SHARE: f64 = 0.25;
+/// How many times as many are under way where a limit of one is raised. Instead: how many the other side takes.
+pub(crate) const MORE_AT_ONCE: u64 = 4;
 /// A ratio this near to a whole number is one: what a program does before and after is a part of it. Instead: which calls were for which item.
 pub(crate) const NEARLY_WHOLE: f64 = 0.1;
 /// Two counts this near are of the same things. Instead: which calls were for which item.
@@ -37,6 +39,12 @@ pub(crate) const IN_TURN: f64 = 1.3;
 pub(crate) const MANY_CONNECTIONS: u64 = 10;
 /// With more turns on each connection than this, setting them up is by the way. Instead: when the first request was sent on each.
 pub(crate) const TURNS_TO_SET_UP: f64 = 12.0;
+/// A connection of no more turns than these, and of no more bytes, was for one thing: a handshake, a question and its answer. Instead: what was asked for.
+pub(crate) const FEW_TURNS: u64 = 5;
+/// And of no more bytes. Instead: what was asked for.
+pub(crate) const FEW_BYTES: u64 = 64 << 10;
+/// Connections that were used for this part of the run are what it was about. Instead: what was asked for on each.
+pub(crate) const CONNECTIONS_EXPLAIN: f64 = 0.5;
 /// From so many bytes on, a request is worth its size. Instead: nothing; it is wording.
 pub(crate) const LARGE_REQUEST: u64 = 4 << 10;
 /// A connection that takes so many times its turns has round trips besides (slow start). Instead: how often its sender waited for the window.
@@ -54,6 +62,8 @@ pub(crate) const CONSTANT_PART: f64 = 0.9;
 /// The limit is behind the rate where it allows no more than so many times the rate that was seen; the rest is starting and ending.
 /// Instead: the rate of the steady phase alone.
 pub(crate) const ALLOWS: f64 = 2.5;
+/// A limit that allows so many times the rate that was seen was reached now and then. Instead: how long it was reached.
+pub(crate) const SELDOM: f64 = 1.33;
 /// More than the limit allows by so much means that it was none. Instead: round trips of each message.
 pub(crate) const EXCEEDED: f64 = 0.85;
 
@@ -76,6 +86,8 @@ pub(crate) const LIVED_PART: f64 = 0.5;
 pub(crate) const SMALL_CALL: u64 = 4 << 10;
 /// So many calls are what a run does; fewer are its starting. Instead: nothing; it is wording.
 pub(crate) const MANY_CALLS: u64 = 20_000;
+/// What copying a byte within memory takes at the least, in nanoseconds: 32 GB/s. Instead: what copies at this machine cost.
+pub(crate) const LEAST_COPY_NS: f64 = 1.0 / 32.0;
 /// Calls that take this part of the computing, by samples, explain it. Instead: the time of each call.
 pub(crate) const IN_CALLS: f64 = 0.4;
 

@@ -182,5 +182,7 @@ pub(crate) const BEHIND_PART: f64 = 0.5;
 pub(crate) const SUSTAINED_BINS: i64 = 4_096;
 /// Recorders count arrivals once in this time while they go on. Instead: every packet.
 pub(crate) const SUSTAINED_GRAIN_NS: i64 = 1_000_000;
+/// Each part holds so many bytes on average, or more. Instead: every packet.
+pub(crate) const SUSTAINED_BYTES: u64 = 64 << 10;
 /// In fewer parts with arrivals nothing is sustained. Instead: nothing; a median of fewer says nothing.
 pub(crate) const SUSTAINED_LEAST: usize = 16;

@@ -29,6 +29,11 @@ pub(crate) const MATTERS_PART: f64 = 0.005;
 /// the interpreter asked for.
 pub(crate) const MANY_FILES: u64 = 100;
 
+// changes/once.rs
+
+/// A file that was written this often was written again for each of something. Instead: what each write was for.
+pub(crate) const REWRITTEN: f64 = 3.0;
+
 // changes/walk.rs
 
 /// The windows that predictions are made for. What clients offer, in factors of four. Instead: the client's own knob (`knob.window`).

@@ -50,9 +50,6 @@ pub(crate) const MOST_BYTES_A_NAME: u64 = 4 << 10;
 /// From this part on, a wait is one in which the network was idle. Instead: nothing; it is wording.
 pub(crate) const IDLE: f64 = 0.9;
 
-/// With fewer bytes under way than this, messages are. Instead: nothing; it is wording.
-pub(crate) const LITTLE_IN_FLIGHT: i64 = 4 << 10;
-
 // groups.rs
 
 /// From this part on, one of several names stands for all. Instead: nothing; it is wording.

@@ -1,7 +1,7 @@
 //! How many questions are under way at a time, by who asks: the command's threads, and servers that ask further servers.
 //!
 //! A question is a send after which bytes came back on the same connection; it is under way until the last of them before the next send. No protocol
-//! need be known for that. A pool shows in it: the number under way stays at the pool's size, whatever the server could take.
+//! need be known for that. Of datagrams, a wait for one from a far end is a question. A pool shows in it: the number under way stays at the pool's size, whatever the server could take.
 
 use crate::cause::End;
 use crate::limits::{numbers, observe as limits};
@@ -81,6 +81,13 @@ impl Questions {
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         if span.kind == SpanKind::WaitLock {
+            if tables.actors[span.track as usize].end == End::Client && tables.is_datagram(span.object) {
+                let asked = &mut self.asked[End::Client as usize];
+                if asked.len() < limits::MOST_QUESTIONS {
+                    asked.push(Question { start: span.start, end: span.end, connection: NONE, bytes: 0 });
+                }
+                return;
+            }
             let ended_by = tables.actors.get(span.waker as usize).map(|waker| waker.end);
             let is_asking = tables.actors[span.track as usize].end == End::Client && ended_by == Some(End::Server);
             if is_asking && self.waited_ns.len() < limits::MOST_QUESTIONS {

@@ -22,7 +22,10 @@ impl Sustained {
     /// Of intervals in which bytes arrived, of all connections; `None`: too short, or too little, to say anything.
     pub(crate) fn of(intervals: &[(i64, i64, u64)]) -> Option<Sustained> {
         let (first, last) = (intervals.iter().map(|i| i.0).min()?, intervals.iter().map(|i| i.1).max()?);
-        let bin_ns = ((last - first) / limits::SUSTAINED_BINS).max(limits::SUSTAINED_GRAIN_NS);
+        let bytes: u64 = intervals.iter().map(|i| i.2).sum();
+        // (Bytes come in packets, and several at once: a part has to hold many.)
+        let of_many_ns = ((last - first) as f64 * limits::SUSTAINED_BYTES as f64 / bytes.max(1) as f64) as i64;
+        let bin_ns = ((last - first) / limits::SUSTAINED_BINS).max(limits::SUSTAINED_GRAIN_NS).max(of_many_ns);
         let bins = usize::try_from((last - first) / bin_ns).ok()? + 1;
         let (mut arrived, mut under_way): (Vec<f64>, Vec<f64>) = (vec![0.0; bins], vec![0.0; bins]);
         for &(from, to, bytes) in intervals {
@@ -51,6 +54,11 @@ impl Sustained {
             burst_bytes = burst_bytes.max(ahead);
         }
         Some(Sustained { bytes: all as u64, ns_per_byte, burst_bytes })
+    }
+
+    /// Bytes a second.
+    pub(crate) fn bytes_per_s(&self) -> f64 {
+        1e9 / self.ns_per_byte
     }
 
     /// How long all of the bytes take at the least, in nanoseconds.

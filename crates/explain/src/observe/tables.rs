@@ -217,6 +217,11 @@ impl Tables {
         self.connections.get(connection as usize)?.split_once(" > ")
     }
 
+    /// Whether an object is a socket for datagrams with one far end (a name server's, say).
+    pub(crate) fn is_datagram(&self, object: u32) -> bool {
+        self.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Socket && object.name.starts_with("udp:"))
+    }
+
     /// Whether two connections are to the same server.
     pub(crate) fn is_same_server(&self, one: u32, other: u32) -> bool {
         let server = |connection: u32| self.ends(connection).map(|(_, server)| server);

@@ -35,6 +35,7 @@ pub(crate) mod timeline;
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::assemble::again::{Again, Fetched};
+use crate::assemble::summary::Raise;
 use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
 use crate::limits::replay as limits;
@@ -42,6 +43,7 @@ use crate::observe::observation::Way;
 use crate::observe::questions::UnderWay;
 use changes::aimed_at;
 use changes::proposal::{By, Proposal, Run};
+use changes::raised;
 use changes::walk::Walk;
 use edit_copy::edited;
 use mounts::{Mount, mounts};
@@ -72,9 +74,9 @@ pub(crate) fn not_asked() -> Prediction {
 }
 
 /// Replays the run, and what changes would give.
-pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>, raises: &[Raise]) -> Prediction {
     match graph(source, parts) {
-        Ok(Some((graph, support))) => predict_from(graph, &support, parts, meta, trips),
+        Ok(Some((graph, support))) => predict_from(graph, &support, parts, meta, (trips, raises)),
         Ok(None) => refuse(None, None, "no thread of the command was recorded, so there is nothing to replay".to_owned()),
         Err(error) => refuse(None, None, format!("the recording could not be read a second time: {error}")),
     }
@@ -124,7 +126,13 @@ fn refuse(replayed_wall_s: Option<f64>, error: Option<f64>, reason: String) -> P
     Prediction { model: Model { replayed_wall_s, error, reason: Some(reason) }, what_if: Vec::new(), note: None }
 }
 
-fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &Meta, trips: Option<&RoundTrips>) -> Prediction {
+fn predict_from(
+    mut graph: Graph,
+    support: &Support,
+    parts: &Parts<'_>,
+    meta: &Meta,
+    (trips, raises): (Option<&RoundTrips>, &[Raise]),
+) -> Prediction {
     let Some(bare_ns) = simulate(&graph, &Scale::none()) else {
         return refuse(
             None,
@@ -174,7 +182,8 @@ fn predict_from(mut graph: Graph, support: &Support, parts: &Parts<'_>, meta: &M
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
-    let all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
+    let mut all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
+    all.extend(raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)));
     let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {
@@ -305,6 +314,11 @@ fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     all.truncate(MAX_WHAT_IFS);
     // What can only be bounded stands below what was replayed, however much it may give.
     all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
+    // Work that need not be done is what the number behind the rate is about.
+    if let Some(once) = all.iter().position(|w| w.id.ends_with("_once")) {
+        all[..=once].rotate_right(1);
+        return all;
+    }
     // What risks nothing and costs nothing is tried before what gives something up.
     let is_unsafe = |w: &WhatIf| w.id == "no_sync" || w.gives_up.is_some();
     let is_safe = |w: &WhatIf| is_aimed(w) && !w.is_bought() && !w.id.ends_with(".x2") && !is_unsafe(w);
@@ -312,10 +326,6 @@ fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
         && let Some(safe) = all.iter().position(|w| is_safe(w) && w.basis == all[0].basis)
     {
         all[..=safe].rotate_right(1);
-    }
-    // Work that need not be done is what the number behind the rate is about.
-    if let Some(once) = all.iter().position(|w| w.id.ends_with("_once")) {
-        all[..=once].rotate_right(1);
     }
     all
 }

@@ -28,8 +28,8 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "device.read.x2" => (&[C::ClientRead, C::ServerRead], &[]),
         "device.write.x2" => (&[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory], &[]),
         "write_once" => (
-            &[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory],
-            &[C::ClientCpu, C::ServerCpu],
+            &[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory, C::ClientCpu],
+            &[C::ServerCpu, C::ClientMetadata, C::Recorder],
         ),
         "read_once" => (&[C::ClientRead, C::ClientCpu, C::ClientMemory, C::NetworkBandwidth], &[C::ServerRead, C::ServerCpu]),
         "no_disk_hog" => (AT_DEVICES, &[]),
@@ -37,6 +37,29 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
         // What a sync's own call runs is charged to the processor.
         "no_sync" => (&[C::ClientSync, C::ServerSync], &[C::ClientCpu, C::ServerCpu]),
+        "sync_once" => (
+            &[C::ClientSync, C::ServerSync],
+            &[
+                C::ClientCpu,
+                C::ServerCpu,
+                C::ClientMetadata,
+                C::ServerMetadata,
+                C::ClientWrite,
+                C::ServerWrite,
+                C::ClientRead,
+                C::ServerRead,
+            ],
+        ),
+        "connect_once" => (
+            &[C::NetworkLatency, C::ServerUnknown, C::ClientCpu, C::ServerCpu],
+            &[C::ServerThink, C::ClientRunqueue, C::ServerRunqueue, C::Recorder, C::ClientMemory, C::ServerMemory],
+        ),
+        "start_once" => (
+            &[C::ClientCpu, C::ClientMetadata, C::ClientMemory, C::ClientRunqueue, C::ClientRead],
+            &[C::Recorder, C::ClientLock, C::ClientThink, C::ServerCpu, C::NetworkLatency],
+        ),
+        "calls.larger" => (&[C::ClientCpu], &[]),
+        "disk.requests.x4" => (&[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata], &[]),
         "no_think" | "no_stop" => (&[C::ClientThink, C::ServerThink], &[]),
         "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
         "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),

@@ -25,6 +25,10 @@ impl View<'_, '_, '_> {
             return self.meet(blocked, sender);
         }
         let since = self.asks_since(&blocked.span, send.end)?;
+        if blocked.span.is_fruitless() && send.end < since && self.had_come(&blocked.span, &send)? {
+            // What it asks for was sent after it had lost its processor.
+            return self.meet(blocked, sender);
+        }
         if send.end >= since {
             self.note_call(&blocked.span);
         }
@@ -79,6 +83,18 @@ impl View<'_, '_, '_> {
             since = since.min(before.start);
         }
         Ok(since)
+    }
+
+    /// Whether the walk's thread had what was sent before a wait on the same connection began. Where positions are not known, it had.
+    fn had_come(&self, span: &LiveSpan, send: &Carried) -> Answer<bool> {
+        self.ensure(send.end)?;
+        let receives =
+            |before: &&LiveSpan| before.kind == SpanKind::NetReceive && before.connection == span.connection && before.bytes() > 0;
+        let before = self.lane().ahead.iter().find(receives);
+        Ok(before.is_some_and(|before| {
+            let positions_known = before.offset_bytes != ABSENT && send.offset_bytes != ABSENT;
+            if positions_known { send.offset_bytes < before.offset_bytes + before.bytes() } else { before.end >= send.end }
+        }))
     }
 
     /// Whether a thread has more to send at the walk's instant, and waits until it fits.

@@ -197,7 +197,9 @@ fn moved(of: &Of<'_>, group: &Group<'_>) -> String {
 /// The rate at which the channel carried its bursts, where that is known from the wire, and it is this way that waited.
 pub(super) fn link_rate(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
     let way = *of.parts.ways().first()?;
-    of.parts.burst_rate(way).filter(|_| sender(of, group).is_none_or(|end| end == sent_by(way)))
+    // What a queue took at once went no faster over the link.
+    let sustained = of.parts.on_wire.sustained().map_or(f64::INFINITY, |sustained| sustained.bytes_per_s());
+    of.parts.burst_rate(way).map(|burst| burst.min(sustained)).filter(|_| sender(of, group).is_none_or(|end| end == sent_by(way)))
 }
 
 /// Which end sends what is sent this way.
@@ -234,9 +236,8 @@ pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
         Cause::NetworkRwnd => under_way.window_bytes.map(|n| format!(", window {}", bytes(n))),
         Cause::NetworkSndbuf => under_way.buffer_bytes.map(|n| format!(", send buffer {}", bytes(n))),
         Cause::NetworkCwnd => under_way.cwnd_bytes.map(|n| format!(", cwnd {}", bytes(n))),
-        // A message fills no window: how little was under way says nothing.
-        _ if under_way.in_flight_bytes < limits::LITTLE_IN_FLIGHT => return Some(format!("round trip {}", under_way.round_trip())),
-        _ => None,
+        // A message fills no window: how little was under way says nothing, and of what is in flight at the most the number tells.
+        _ => return Some(format!("round trip {}", under_way.round_trip())),
     };
     Some(format!("{} in flight{}, round trip {}", bytes(under_way.in_flight_bytes), limit.unwrap_or_default(), under_way.round_trip()))
 }

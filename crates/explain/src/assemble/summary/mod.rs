@@ -16,19 +16,38 @@ mod of;
 mod remarks;
 mod sentence;
 
-use crate::document::{Advice, Charge, Summary, SummaryRow, Verdict};
+use crate::document::{Advice, Charge, Number, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;
 use crate::replay::Prediction;
 use crate::title::title;
 use groups::{Group, groups};
+pub(crate) use numbers::Raise;
 pub(crate) use of::Of;
 
-/// The summary of a recorded run, and what recipes advise where its changes were `predicted`.
-pub(crate) fn summary_and_advice(of: &Of<'_>, predicted: Option<&Prediction>) -> (Summary, Vec<Advice>) {
-    let groups = groups(of);
-    let summary = summary(of, &groups);
-    let advice = predicted.map_or_else(Vec::new, |prediction| advice::advice(of, &groups, prediction, &summary.numbers));
-    (summary, advice)
+/// What is said of a recorded run apart from what changes would give.
+pub(crate) struct Said<'a> {
+    of: &'a Of<'a>,
+    groups: Vec<Group<'a>>,
+    /// The summary.
+    pub summary: Summary,
+    /// What raises the limits that its numbers name.
+    pub raises: Vec<Raise>,
+}
+
+impl<'a> Said<'a> {
+    /// Of a run.
+    pub(crate) fn of(of: &'a Of<'a>) -> Said<'a> {
+        let groups = groups(of);
+        let behind = if of.is_short() { Vec::new() } else { numbers::numbers(of, &groups) };
+        let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
+        let summary = Summary { numbers, ..summary(of, &groups) };
+        Said { of, groups, summary, raises: raises.into_iter().flatten().collect() }
+    }
+
+    /// What recipes advise besides the changes that were predicted.
+    pub(crate) fn advice(&self, prediction: &Prediction) -> Vec<Advice> {
+        advice::advice(self.of, &self.groups, prediction, &self.summary.numbers)
+    }
 }
 
 fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
@@ -42,7 +61,7 @@ fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
         ended: about::ended(of.meta),
         about: about::about(of),
         sentence: if short { String::new() } else { sentence::sentence(of, groups) },
-        numbers: if short { Vec::new() } else { numbers::numbers(of, groups) },
+        numbers: Vec::new(),
         innocent: if short { Vec::new() } else { innocent::innocent(of, groups) },
         remarks: remarks::remarks(of, groups),
         tuning: Vec::new(),
@@ -52,7 +71,7 @@ fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
 
 /// The summary of one phase of a run, of which only the charges are its own.
 pub(crate) fn of_phase(of: &Of<'_>, about: String) -> Summary {
-    Summary { about, numbers: Vec::new(), innocent: Vec::new(), ..summary(of, &groups(of)) }
+    Summary { about, innocent: Vec::new(), ..summary(of, &groups(of)) }
 }
 
 /// The summary of a recording of packets, of which only the charges are known.

@@ -11,6 +11,7 @@ pub(crate) mod parallel;
 mod pauses;
 mod processors;
 pub(crate) mod proposal;
+pub(crate) mod raised;
 pub(crate) mod requests;
 mod streams;
 mod sync;
@@ -45,21 +46,41 @@ pub(crate) const ALL: &[Change] = &[
 pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
     use Cause as C;
     match cause {
-        C::ClientRead | C::ServerRead => &["read_once", "fetch_once", "no_disk_hog", "device.read.x2", "overlap.read_send", "layout.wide"],
-        C::ClientWrite | C::ServerWrite => &["write_once", "no_disk_hog", "device.write.x2", "layout.wide"],
-        C::ClientSync | C::ServerSync => &["write_once", "no_disk_hog", "no_sync", "device.write.x2", "layout.wide"],
-        C::ClientMetadata | C::ServerMetadata => &["no_disk_hog", "metadata.x2", "requests.x4"],
-        C::ClientMemory | C::ServerMemory => &["write_once", "no_throttle", "device.write.x2"],
-        C::ClientCpu => &["read_once", "fetch_once", "processors.all", "commands.all", "cpu.client.x2", "processors.x2"],
-        C::ServerCpu => &["fetch_once", "cpu.server.x2", "processors.x2"],
-        C::ClientRunqueue | C::ServerRunqueue => &["no_cpu_quota", "no_hog", "processors.x2"],
+        C::ClientRead | C::ServerRead => &[
+            "read_once",
+            "fetch_once",
+            "start_once",
+            "disk.requests.x4",
+            "no_disk_hog",
+            "device.read.x2",
+            "overlap.read_send",
+            "layout.wide",
+        ],
+        C::ClientWrite | C::ServerWrite => &["write_once", "disk.requests.x4", "no_disk_hog", "device.write.x2", "layout.wide"],
+        C::ClientSync | C::ServerSync => &["write_once", "sync_once", "no_disk_hog", "no_sync", "device.write.x2", "layout.wide"],
+        C::ClientMetadata | C::ServerMetadata => &["start_once", "disk.requests.x4", "no_disk_hog", "metadata.x2", "requests.x4"],
+        C::ClientMemory | C::ServerMemory => &["write_once", "start_once", "no_throttle", "device.write.x2"],
+        C::ClientCpu => &[
+            "write_once",
+            "read_once",
+            "fetch_once",
+            "start_once",
+            "connect_once",
+            "calls.larger",
+            "processors.all",
+            "commands.all",
+            "cpu.client.x2",
+            "processors.x2",
+        ],
+        C::ServerCpu => &["fetch_once", "connect_once", "cpu.server.x2", "processors.x2"],
+        C::ClientRunqueue | C::ServerRunqueue => &["write_once", "read_once", "start_once", "no_cpu_quota", "no_hog", "processors.x2"],
         C::ClientLock | C::ServerLock => &["no_lock"],
         C::ClientThink | C::ServerThink => &["fetch_once", "no_think", "no_stop", "no_poll", "requests.x4"],
-        C::ServerUnknown => &["fetch_once", "server.x2", "requests.x4"],
+        C::ServerUnknown => &["fetch_once", "connect_once", "server.x2", "requests.x4"],
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
         C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
-        C::NetworkLatency => &["fetch_once", "rtt.half", "requests.x4", "layout.local"],
+        C::NetworkLatency => &["fetch_once", "connect_once", "rtt.half", "requests.x4", "layout.local"],
         C::NetworkBandwidth => &["fetch_once", "link.x2", "layout.local"],
         C::Recorder => &["no_recorder"],
         C::Unknown => &[],

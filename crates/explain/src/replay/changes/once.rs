@@ -1,6 +1,8 @@
 //! Each byte of a file read once, or written once, where it was moved several times over.
 
 use super::proposal::{By, Proposal, Run};
+use crate::cause::Cause;
+use crate::limits::replay as limits;
 use crate::replay::program::Class;
 use crate::replay::scale::Scale;
 use crate::replay::simulate::simulate;
@@ -9,19 +11,33 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     [written(run), read(run), fetched(run)].into_iter().flatten().collect()
 }
 
-/// What a device does for it, and what writers are held back for, goes by bytes.
+/// What a device does for it, and what writers are held back for, goes by bytes. Where nobody waits for a device, what is computed may go with the bytes, as
+/// far as it is for each time: a bound.
 fn written(run: &Run<'_>) -> Option<Proposal> {
-    let left = 1.0 / run.written_again?.times();
-    let scale = Scale::none().devices(&[Class::Write, Class::Sync], left).delays(&[Class::Memory], left);
-    let how = "write each byte once: reserve the room with fallocate(2) instead of filling the file first, and write to its place at once";
-    Some(Proposal::replay("write_once", "each byte written once", how, scale))
+    let again = run.written_again?;
+    let left = 1.0 / again.times();
+    let mut scale = Scale::none().devices(&[Class::Write, Class::Sync], left).delays(&[Class::Memory], left);
+    let change = "each byte written once";
+    let at_devices = run.stages.at_devices(Class::Write) + run.stages.at_devices(Class::Sync) + run.stages.delays[Class::Memory as usize];
+    if again.times() < limits::REWRITTEN || run.matters(at_devices) {
+        let how =
+            "write each byte once: reserve the room with fallocate(2) instead of filling the file first, and write to its place at once";
+        return Some(Proposal::replay("write_once", change, how, scale));
+    }
+    scale.run[0] = left;
+    let ns = simulate(run.graph, &scale)?;
+    let how = "write it once, at the end or now and then; or write what changed alone: append it, or write it in its place";
+    Some(Proposal::new("write_once", change, how, By::Bound(ns)))
 }
 
 /// Requests that are not made again are not waited for; what is computed of the answers may go with them, or stay.
 fn fetched(run: &Run<'_>) -> Option<Proposal> {
     let again = run.fetched_again.as_ref()?;
     let asked = run.asked?;
-    let ns = (run.replayed_ns - asked.busy_ns as f64 * (1.0 - 1.0 / again.times())).max(0.0);
+    // Of a link that is full, bytes take the time; else it goes by requests.
+    let full = run.support.share(&[Cause::NetworkBandwidth]) >= limits::FULL_PART;
+    let left = if full { 1.0 / again.times() } else { again.different as f64 / again.requests.max(1) as f64 };
+    let ns = (run.replayed_ns - asked.busy_ns as f64 * (1.0 - left)).max(0.0);
     let (change, how) = match again.out {
         true => ("each byte sent once", "send it once, and nothing that the server has already"),
         false => (

@@ -6,6 +6,7 @@
 use super::super::groups::Group;
 use super::super::names::file_name;
 use super::super::sentence::brief;
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::assemble::again::{Again, Fetched};
@@ -15,8 +16,8 @@ use crate::limits::numbers as limits;
 use thalweg_trace::numbers::{count, size};
 
 /// What was moved again most: a file, or what was asked of a server.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
-    fetched(run, group).or_else(|| of_file(run, group))
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
+    fetched(run, group).or_else(|| of_file(run, group)).map(Behind::from)
 }
 
 /// The file that most bytes were read from again, or written to again.

@@ -2,6 +2,7 @@
 
 use super::super::figures::sampled;
 use super::super::groups::Group;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
@@ -10,7 +11,7 @@ use crate::limits::numbers as limits;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Small calls that a client's computing went into.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if group.cause != Cause::ClientCpu {
         return None;
     }
@@ -37,5 +38,13 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
         each => size(each),
     };
     let sentence = format!("{what} of {bytes}: {} calls × {}.", count(calls), duration(each_s));
-    Some(Number { count: Some(calls), each_s: Some(each_s), bytes: Some(each), ..number(NumberKind::CallSize, sentence) })
+    let made = Number { count: Some(calls), each_s: Some(each_s), bytes: Some(each), ..number(NumberKind::CallSize, sentence) };
+    let how = "move more with each call: a buffer of 64 KiB or more in the program, or stdio's and its like around the file";
+    let gained_ns = (group.ns as f64 * by_calls(run, group) - calls as f64 * each as f64 * limits::LEAST_COPY_NS).max(0.0);
+    Some(made.raised_by(Raise { id: "calls.larger", change: "large buffers instead of small calls".to_owned(), how, gained_ns }))
+}
+
+/// Which part of a group's samples may go by calls, and not by bytes: calls that move data, and the loop around them.
+fn by_calls(run: &Run<'_>, group: &Group<'_>) -> f64 {
+    run.of.parts.around.part_sampled(&group.members, |class| matches!(class, "read" | "receive" | "write" | "send" | "user"))
 }

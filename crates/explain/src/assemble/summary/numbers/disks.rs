@@ -2,6 +2,7 @@
 
 use super::super::figures::device;
 use super::super::groups::Group;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
 use crate::cause::Cause;
@@ -10,7 +11,7 @@ use crate::limits::numbers as limits;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Small requests of the device that was waited for, one after the other.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     if !matches!(group.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientMetadata | C::ServerMetadata) {
         return None;
@@ -30,5 +31,9 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     }
     let each_s = did.requests.total_ns as f64 / 1e9 / n as f64;
     let sentence = format!("One request of {} at a time on {name}: {} × {}.", size(bytes), count(n), duration(each_s));
-    Some(Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) })
+    let made = Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) };
+    let part = 1.0 - 1.0 / limits::MORE_AT_ONCE as f64;
+    let how = "ask for several at a time: threads, asynchronous I/O, reading ahead (posix_fadvise(2), madvise(2)); or read in order, in large pieces";
+    let change = format!("four requests at a time on {name}");
+    Some(made.raised_by(Raise::part(group, part, "disk.requests.x4", change, how)))
 }

@@ -2,6 +2,7 @@
 
 use super::super::groups::Group;
 use super::super::of::Of;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{number, waits_for_answers};
 use crate::cause::{Cause, End};
@@ -27,7 +28,7 @@ fn busiest<'a>(of: &'a Of<'_>) -> Option<(u32, &'a Exchange)> {
 }
 
 /// The limit of the connection that moved most, and of those like it.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let whose = match group.cause {
         Cause::NetworkRwnd => ", the receive window",
         Cause::NetworkSndbuf => ", the send buffer",
@@ -48,15 +49,29 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     }
     let alike = exchanges.of.values().filter(|other| other.larger() * 2 >= exchange.larger()).count() as u64;
     let on_each = if alike > 1 { format!(" on each of {} connections", count(alike)) } else { String::new() };
-    let rate = allowed * alike as f64;
+    // A limit that was seldom reached says less than what was under way all the time.
+    let seldom = allowed > seen * limits::SELDOM;
+    if seldom && whose.is_empty() {
+        return None;
+    }
+    let (limit, each) = if seldom { ((seen * round_trip_s) as u64, seen) } else { (limit, allowed) };
+    let rate = each * alike as f64;
     // What a receiver offers before any data came can be more than its buffer then holds.
-    let at_most = if most > limit { "After its beginning never" } else { "Never" };
+    let at_most = if seldom {
+        "On average"
+    } else if most > limit {
+        "After its beginning never more than"
+    } else {
+        "Never more than"
+    };
     let sentence = format!(
-        "{at_most} more than {} in flight{whose}{on_each}: {} at a round trip of {}, whatever the link.",
+        "{at_most} {} in flight{whose}{on_each}: {} at a round trip of {}, whatever the link.",
         size(limit),
         byte_rate(rate),
         duration(round_trip_s)
     );
     let (bytes, rate_bytes_per_s) = (Some(limit), Some(rate));
-    Some(Number { bytes, rate_bytes_per_s, round_trip_s: Some(round_trip_s), ..number(NumberKind::InFlight, sentence) })
+    let made = Number { bytes, rate_bytes_per_s, round_trip_s: Some(round_trip_s), ..number(NumberKind::InFlight, sentence) };
+    // TCP's own windows have a change that is replayed.
+    Some(if whose.is_empty() { made.raised_by(Raise::more_at_once(group)) } else { made.into() })
 }

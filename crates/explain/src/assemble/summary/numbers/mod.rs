@@ -11,6 +11,7 @@ mod in_flight;
 mod items;
 mod pool;
 mod processor;
+mod raise;
 mod round_trips;
 mod run;
 mod stages;
@@ -19,15 +20,17 @@ mod words;
 
 use super::groups::Group;
 use super::of::Of;
-use crate::document::{MAX_NUMBERS, Number};
+use crate::document::MAX_NUMBERS;
 use crate::limits::numbers as limits;
+pub(super) use raise::Behind;
+pub(crate) use raise::Raise;
 use run::Run;
 
 /// A kind of number: what it finds behind a group of charges.
-type Find = fn(&Run<'_>, &Group<'_>) -> Option<Number>;
+type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 13] = [
+const KINDS: [Find; 14] = [
     amount::find,
     items::processes,
     items::syncs,
@@ -37,6 +40,7 @@ const KINDS: [Find; 13] = [
     in_flight::find,
     pool::behind,
     pool::find,
+    round_trips::short_connections,
     calls::find,
     disks::find,
     processor::all,
@@ -44,14 +48,14 @@ const KINDS: [Find; 13] = [
 ];
 
 /// The numbers behind the rate, that of the largest cause first.
-pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Number> {
+pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
     let run = &Run::of(of);
-    let mut found: Vec<Number> = Vec::new();
+    let mut found: Vec<Behind> = Vec::new();
     for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
-        let number = KINDS.iter().find_map(|find| find(run, group));
-        found.extend(number.filter(|number| found.iter().all(|earlier| earlier.kind != number.kind)));
+        let behind = KINDS.iter().find_map(|find| find(run, group));
+        found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
-    found.extend(stages::find(run, groups));
+    found.extend(stages::find(run, groups).map(Behind::from));
     found.truncate(MAX_NUMBERS);
     found
 }

@@ -4,6 +4,7 @@
 //! more a recording does not say: what more would give is a bound.
 
 use super::super::groups::Group;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number, times_each};
 use crate::cause::{Cause, End};
@@ -26,14 +27,14 @@ fn asked(run: &Run<'_>, group: &Group<'_>, by: End) -> Option<UnderWay> {
 }
 
 /// How many requests the command has under way at a time; or a server between, where that forwards fewer at a time than it receives.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let of_client = asked(run, group, End::Client);
     let most = of_client.map_or(0, |own| own.usual);
     if let Some(within) = asked(run, group, End::Server).filter(|within| within.is_held() && within.usual < most) {
         let (_, server) = run.of.parts.tables.ends(within.connection)?;
         let at_a_time = if within.usual == 1 { "One request".to_owned() } else { format!("{} requests", count(within.usual)) };
         let sentence = format!("{at_a_time} at a time to {server}, never more, while {} wait: {}.", count(most), times(&within));
-        return Some(made(NumberKind::OneAtATime, sentence, &within));
+        return Some(made(NumberKind::OneAtATime, sentence, &within).raised_by(Raise::more_at_once(group)));
     }
     let under_way = of_client.filter(UnderWay::is_held)?;
     let times = times(&under_way);
@@ -44,11 +45,11 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
         1 => format!("One request at a time: {times}."),
         n => format!("{} requests at a time, never more: {times}.", count(n)),
     };
-    Some(made(NumberKind::OneAtATime, sentence, &under_way))
+    Some(made(NumberKind::OneAtATime, sentence, &under_way).raised_by(Raise::more_at_once(group)))
 }
 
 /// Requests that a server made for each of the command's.
-pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let under_way = asked(run, group, End::Server)?;
     let questions = &run.of.parts.seen.questions;
     // A wait that is shorter than what was asked on for it was for something else.
@@ -62,7 +63,8 @@ pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let one_by_one = if under_way.is_held() && under_way.usual == 1 { ", one after the other" } else { "" };
     let requests = capital(&times_each(on_each, "request"));
     let sentence = format!("{requests}{to} for each of {} of the command's{one_by_one}: {}.", count(of_client), times(&under_way));
-    Some(Number { items: Some(of_client), ..made(NumberKind::RoundTripsPerItem, sentence, &under_way) })
+    let made = Number { items: Some(of_client), ..made(NumberKind::RoundTripsPerItem, sentence, &under_way) };
+    Some(made.raised_by(Raise::more_at_once(group)))
 }
 
 fn times(under_way: &UnderWay) -> String {

@@ -3,6 +3,7 @@
 use super::super::about;
 use super::super::groups::{Group, most_first};
 use super::super::names::program;
+use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
 use crate::cause::{Cause, End};
@@ -13,7 +14,7 @@ use thalweg_trace::Role;
 use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 
 /// All processors of the command's machine, where its own programs keep them busy: computing or queueing, no single one is what limits.
-pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     let of = run.of;
     let is_of_processors =
@@ -32,11 +33,11 @@ pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let named: Vec<String> = named.map(|(name, ns)| format!("{} {}", name, whole_percent(*ns as f64 / ran))).collect();
     let all = if cpus == 2 { "Both CPUs are".to_owned() } else { format!("All {cpus} CPUs are") };
     let sentence = format!("{all} {} busy with it: {}.", whole_percent(busy.min(1.0)), named.join(", "));
-    Some(Number { count: Some(u64::from(cpus)), ..number(NumberKind::AllProcessors, sentence) })
+    Some(Number { count: Some(u64::from(cpus)), ..number(NumberKind::AllProcessors, sentence) }.into())
 }
 
 /// Computing that one thread does: its own work, and that on names and attributes where it waits for nothing.
-pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     use Cause as C;
     let of = run.of;
     let computes = |cause| matches!(cause, C::ClientCpu | C::ServerCpu | C::ClientMetadata | C::ServerMetadata);
@@ -69,7 +70,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     if let Some((n, what)) = run.items {
         let each_s = seconds / n as f64;
         let sentence = format!("{one} does it all: {} for each of {} {what}.", duration(each_s), count(n));
-        return Some(Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::OneProcessor, sentence) });
+        return Some(Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::OneProcessor, sentence) }.into());
     }
     let bytes = about::of_interest(of);
     if bytes < limits::LEAST_BYTES {
@@ -77,5 +78,5 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     }
     let rate = bytes as f64 / seconds;
     let sentence = format!("{one} does it all, at {}, whatever the disk and the link.", byte_rate(rate));
-    Some(Number { rate_bytes_per_s: Some(rate), ..number(NumberKind::OneProcessor, sentence) })
+    Some(Number { rate_bytes_per_s: Some(rate), ..number(NumberKind::OneProcessor, sentence) }.into())
 }

@@ -2,15 +2,22 @@
 
 use super::super::groups::Group;
 use super::in_flight;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::turns::Turns;
 use super::words::{capital, number, times_each, waits_for_answers};
+use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
+use crate::observe::exchanges::Exchange;
+use crate::observe::overlap::together_ns;
 use thalweg_trace::numbers::{byte_rate, count, duration, size};
 
+const ONE_CONNECTION: &str = "one connection for all of them";
+const KEEP_IT: &str = "keep the connection for the next: keep-alive, a session or a pool of connections, one command for all";
+
 /// A connection for each of many, of which most was setting it up.
-pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let turns = run.turns_of(group).filter(|turns| turns.in_turn())?;
     // What comes without being asked for, as tickets and settings do, takes no round trip; connecting takes one.
     let on_each = turns.long as f64 / turns.connections as f64 + 1.0;
@@ -26,11 +33,39 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let sentence =
         format!("A new connection {n} times, {trips} of {}{and_more} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
     let (count, items) = (Some(turns.connections), Some(turns.connections));
-    Some(Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) })
+    let made = Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) };
+    // A request on a connection that is there takes one of the round trips.
+    let part = (1.0 - 1.0 / on_each) * (1.0 - 1.0 / turns.connections as f64);
+    Some(made.raised_by(Raise::part(group, part, "connect_once", ONE_CONNECTION, KEEP_IT)))
+}
+
+/// A connection for each of many where computing is what takes the time: agreeing on keys, and all that goes with a new connection at both ends.
+pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
+    use Cause as C;
+    if !matches!(group.cause, C::ClientCpu | C::ServerCpu | C::ClientRunqueue | C::ServerRunqueue | C::ServerUnknown | C::NetworkLatency) {
+        return None;
+    }
+    let parts = run.of.parts;
+    let is_short = |e: &&Exchange| e.turns <= limits::FEW_TURNS && e.larger() <= limits::FEW_BYTES;
+    let short: Vec<&Exchange> = parts.seen.exchanges.of.values().filter(is_short).collect();
+    let n = short.len() as u64;
+    let used: Vec<(i64, i64)> = short.iter().map(|e| (e.first, e.last)).collect();
+    let sum_ns: i64 = used.iter().map(|(first, last)| last - first).sum();
+    let within_ns = together_ns(used);
+    let is_most = within_ns as f64 >= (parts.end - parts.start) as f64 * limits::CONNECTIONS_EXPLAIN;
+    if n < limits::MANY_CONNECTIONS || !is_most || short.len() * 2 < parts.seen.exchanges.of.len() {
+        return None;
+    }
+    let each_s = sum_ns as f64 / 1e9 / n as f64;
+    let one_by_one = if sum_ns as f64 <= within_ns as f64 * limits::IN_TURN { ", one after the other" } else { "" };
+    let sentence = format!("A new connection {} times{one_by_one}: {} each, setting it up with it.", count(n), duration(each_s));
+    let made = Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::ConnectionPerItem, sentence) };
+    // Which part of it is for the connection, nothing in it says.
+    Some(made.raised_by(Raise::all("connect_once", ONE_CONNECTION, KEEP_IT)))
 }
 
 /// Round trips for each file, entry or transaction.
-pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if let Some((trips, entry)) =
         run.of.round_trips.and_then(|trips| Some((trips, trips.per_entry.as_ref()?))).filter(|_| waits_for_answers(group.cause))
         && entry.round_trips >= limits::FOR_EACH
@@ -38,7 +73,8 @@ pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Number> 
         let each = capital(&times_each(entry.round_trips, "round trip"));
         let times = format!("{} × {}", count(trips.in_a_row), duration(trips.each_s));
         let made = number(NumberKind::RoundTripsPerItem, format!("{each} for each of {} entries: {times}.", count(entry.entries)));
-        return Some(Number { count: Some(trips.in_a_row), each_s: Some(trips.each_s), items: Some(entry.entries), ..made });
+        let made = Number { count: Some(trips.in_a_row), each_s: Some(trips.each_s), items: Some(entry.entries), ..made };
+        return Some(made.raised_by(Raise::more_at_once(group)));
     }
     let turns = one_by_one(run, group).filter(|turns| turns.in_turn())?;
     let (items, what) = run.items?;
@@ -49,11 +85,12 @@ pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Number> 
     let trips = capital(&times_each(on_each, "round trip"));
     let times = format!("{} × {}", count(turns.turns), duration(turns.each_s()));
     let sentence = format!("{trips} for each of {} {what}, one after the other: {times}.", count(items));
-    Some(Number { items: Some(items), ..turns.number(NumberKind::RoundTripsPerItem, sentence) })
+    let made = Number { items: Some(items), ..turns.number(NumberKind::RoundTripsPerItem, sentence) };
+    Some(made.raised_by(Raise::more_at_once(group)))
 }
 
 /// One request at a time, with what each has and the rate that this allows.
-pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let turns = one_by_one(run, group)?;
     let each_s = turns.each_s();
     let (at_once, on_each) = match turns.in_turn() {
@@ -65,7 +102,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Number> 
     let each = turns.bytes / turns.turns;
     if each < limits::LARGE_REQUEST {
         let sentence = format!("One request at a time{on_each}: {times}, of which {trip} are the round trip.");
-        return Some(turns.number(NumberKind::OneAtATime, sentence));
+        return Some(turns.number(NumberKind::OneAtATime, sentence).raised_by(Raise::more_at_once(group)));
     }
     // What is a request, and what a window that is opened again, looks alike: what is known is how much was on its way at the most.
     let most = in_flight::of_busiest(run.of).map_or(each, |in_flight| in_flight.most);
@@ -76,7 +113,8 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Number> 
         byte_rate(rate)
     );
     let (bytes, rate_bytes_per_s) = (Some(most), Some(rate));
-    Some(Number { bytes, rate_bytes_per_s, ..turns.number(NumberKind::OneAtATime, sentence) })
+    let made = Number { bytes, rate_bytes_per_s, ..turns.number(NumberKind::OneAtATime, sentence) };
+    Some(made.raised_by(Raise::more_at_once(group)))
 }
 
 /// The run's turns, where one request was under way at a time on each connection.

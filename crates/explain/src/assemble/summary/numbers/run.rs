@@ -5,6 +5,7 @@ use super::super::groups::Group;
 use super::super::of::Of;
 use super::turns::Turns;
 use super::words::waits_for_answers;
+use crate::cause::{Cause, End};
 use crate::limits::numbers as limits;
 
 /// A run.
@@ -23,6 +24,15 @@ impl<'a> Run<'a> {
     pub(super) fn of(of: &'a Of<'a>) -> Run<'a> {
         let synced = about::synced(of);
         Run { of, items: items(of, &synced), synced, turns: Turns::of(of) }
+    }
+
+    /// For how long threads of one end ran in what makes data durable, by samples, in nanoseconds.
+    pub(super) fn syncing_ns(&self, end: End) -> f64 {
+        let parts = self.of.parts;
+        let computes = |cause: Cause| matches!(cause, Cause::ClientCpu | Cause::ServerCpu) && cause.end() == Some(end);
+        let members: Vec<usize> = (0..parts.ledger.entries.len()).filter(|&at| computes(parts.ledger.entries[at].cause)).collect();
+        let ns: u64 = members.iter().map(|&at| parts.ledger.entries[at].runs.total_ns).sum();
+        ns as f64 * parts.around.part_sampled(&members, |class| class.starts_with("sync"))
     }
 
     /// Its turns, where a cause is one of waiting for answers.

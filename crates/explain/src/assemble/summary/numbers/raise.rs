@@ -1,0 +1,63 @@
+//! What raises the limit that a number names, and the most that this gives.
+//!
+//! A limit that can be named can be raised, so each number that is one comes with its change. Whether the other side (a server, a disk, a link) gives more
+//! when it is asked for more, one recording does not say: what the number's own figures allow is a bound. Where the replay predicts a change
+//! of the same kind, that prediction stands instead.
+
+use super::super::groups::Group;
+use crate::document::Number;
+use crate::limits::numbers as limits;
+
+/// A change that raises a limit.
+#[derive(Clone, Debug)]
+pub(crate) struct Raise {
+    /// Its id, as of any change.
+    pub id: &'static str,
+    /// In words.
+    pub change: String,
+    /// What makes it, where nothing is known of the program.
+    pub how: &'static str,
+    /// How much of the wall time it takes off at the most, in nanoseconds.
+    pub gained_ns: f64,
+}
+
+impl Raise {
+    /// Whatever its causes were charged: [`crate::replay::support`] holds a change to that.
+    pub(super) fn all(id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
+        Raise { id, change: change.into(), how, gained_ns: f64::MAX }
+    }
+
+    /// Taking off this part of what a group was charged.
+    pub(super) fn part(group: &Group<'_>, part: f64, id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
+        Raise { id, change: change.into(), how, gained_ns: group.ns as f64 * part }
+    }
+
+    /// Several requests at a time where there was one, or several times what was in flight.
+    pub(super) fn more_at_once(group: &Group<'_>) -> Raise {
+        let how = "send the next requests before the last is answered, or use several connections";
+        let part = 1.0 - 1.0 / limits::MORE_AT_ONCE as f64;
+        Raise::part(group, part, "requests.x4", "four times as many requests in flight", how)
+    }
+}
+
+/// A number behind the rate, and what raises it, where it is a limit that no other change is about.
+#[derive(Clone, Debug)]
+pub(crate) struct Behind {
+    /// The number.
+    pub number: Number,
+    /// The change.
+    pub raise: Option<Raise>,
+}
+
+impl From<Number> for Behind {
+    fn from(number: Number) -> Behind {
+        Behind { number, raise: None }
+    }
+}
+
+impl Number {
+    /// With what raises it.
+    pub(super) fn raised_by(self, raise: Raise) -> Behind {
+        Behind { number: self, raise: Some(raise) }
+    }
+}

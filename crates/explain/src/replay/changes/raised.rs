@@ -1,0 +1,23 @@
+//! Limits that numbers name, raised: where no other change raises them, what their own figures allow.
+
+use super::proposal::{By, Proposal, Run};
+use crate::assemble::summary::Raise;
+use crate::document::WhatIf;
+use crate::limits::replay as limits;
+
+/// Of the limits that nothing raises which was predicted already.
+pub(crate) fn propose(run: &Run<'_>, raises: &[Raise], predicted: &[WhatIf]) -> Vec<Proposal> {
+    let is_raised = |raise: &Raise| predicted.iter().any(|w| w.speedup >= limits::LEAST_SPEEDUP && raises_as(&w.id, raise.id));
+    let of_replay = run.replayed_ns / run.graph.wall_ns.max(1.0);
+    let bound = |raise: &Raise| {
+        let ns = (run.replayed_ns - raise.gained_ns * of_replay).max(0.0);
+        Proposal::new(raise.id, raise.change.clone(), raise.how, By::Bound(ns))
+    };
+    let is_first = |(at, raise): &(usize, &Raise)| raises[..*at].iter().all(|earlier| earlier.id != raise.id);
+    raises.iter().enumerate().filter(is_first).map(|(_, raise)| raise).filter(|raise| !is_raised(raise)).map(bound).collect()
+}
+
+/// Whether one change raises the limit that another is about.
+fn raises_as(one: &str, other: &str) -> bool {
+    one == other || other == "requests.x4" && (one.starts_with("walk.") || one == "requests" || one == "depth" || one == "window.x4")
+}
