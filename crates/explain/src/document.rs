@@ -106,7 +106,7 @@ pub(crate) const MAX_CHANNELS: usize = 64;
 /// At most this many threads in [`Explanation::tracks`].
 pub const MAX_TRACKS: usize = 256;
 /// At most this many changes in [`Explanation::what_if`].
-pub(crate) const MAX_WHAT_IFS: usize = 5;
+pub(crate) const MAX_WHAT_IFS: usize = 6;
 /// At most this many in [`Explanation::advice`].
 pub(crate) const MAX_ADVICE: usize = 3;
 /// At most this many servers or disks in [`RoundTrips::to`].

@@ -40,7 +40,7 @@ pub use title::title;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use interval::interval;
-use observe::{feed, holes, index, lives, observation, on_wire, roles, tables, wire};
+use observe::{feed, holes, index, lives, observation, on_wire, roles, spins, tables, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -83,18 +83,16 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     // Those of a profile are of everything that ran on the machine.
     let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
-    let mut seen = observation::Observation::new(&tables, wire.round_trips(), start, end);
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     roles::read(source, &lives, &mut tables)?;
     let recorders = tables.recorders().collect();
-    let facts = waits::view::Facts { wire, lives, holes, recorders };
-    let feed = feed::Feed::new(source, &tables);
-    let mut path = path::Path::new(&mut tables, feed, facts, &mut seen, start, end);
-    path.ledger.why = options.why.then(path::why::Why::default);
-    path.run()?;
-    let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
-    let (ledger, waits) = (path.ledger, path.feed.stacked);
-    let facts = path.facts;
+    let facts = waits::view::Facts { wire, lives, holes, recorders, spins: None };
+    let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
+    if let Some(spins) = spins::Spins::of(&walked.seen, &tables, &walked.ledger, (start, end)) {
+        let facts = waits::view::Facts { spins: Some(spins), ..walked.facts };
+        walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
+    }
+    let Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
@@ -107,6 +105,35 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     explanation.notes.extend(notes::of_ranks(&unrecorded_ranks));
     explanation.summary.tuning = assemble::tuning::story(source)?;
     Ok(explanation)
+}
+
+/// What a walk over the recording found.
+struct Walked {
+    seen: observation::Observation,
+    ledger: path::ledger::Ledger,
+    waits: Vec<feed::StackedWait>,
+    facts: waits::view::Facts,
+    unrecorded: Option<(cause::End, u32)>,
+    unrecorded_ranks: std::collections::BTreeMap<String, i64>,
+}
+
+impl Walked {
+    fn of(
+        source: &dyn Source,
+        options: &Options,
+        tables: &mut tables::Tables,
+        facts: waits::view::Facts,
+        (start, end): (i64, i64),
+    ) -> Result<Walked, ExplainError> {
+        let mut seen = observation::Observation::new(tables, facts.wire.round_trips(), start, end);
+        let feed = feed::Feed::new(source, tables);
+        let mut path = path::Path::new(tables, feed, facts, &mut seen, start, end);
+        path.ledger.why = options.why.then(path::why::Why::default);
+        path.run()?;
+        let (unrecorded, unrecorded_ranks) = (path.unrecorded, std::mem::take(&mut path.memory.unrecorded_ranks));
+        let (ledger, waits, facts) = (path.ledger, path.feed.stacked, path.facts);
+        Ok(Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks })
+    }
 }
 
 fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorded: Option<(cause::End, u32)>) -> Explanation {

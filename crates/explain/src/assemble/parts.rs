@@ -78,6 +78,17 @@ impl Parts<'_> {
         })
     }
 
+    /// Threads that wait by running, those first that asked at full speed for longest: in calls that find nothing, or by looking at memory.
+    pub(crate) fn waiting_by_running(&self) -> Vec<u32> {
+        let wall_ns = (self.end - self.start) as f64;
+        let by_memory = |track: &u32| self.facts.spins.as_ref().is_some_and(|spins| spins.tracks.contains(track));
+        let asked_ns = |track: u32| self.seen.did[track as usize].asked_ns;
+        let asks = |track: &u32| asked_ns(*track) as f64 >= wall_ns * limits::ASKED_SHARE || by_memory(track);
+        let mut found: Vec<u32> = (0..self.tables.actors.len() as u32).filter(asks).collect();
+        found.sort_by_key(|&track| (std::cmp::Reverse(asked_ns(track) + self.seen.did[track as usize].cpu_ns), track));
+        found
+    }
+
     /// The part of their machines' processors that one end's threads used; `None` where it has no threads.
     pub(crate) fn processors_busy(&self, end: End) -> Option<f64> {
         let own = || self.threads_ran().filter(|(_, actor, _)| actor.end == end && actor.role != Role::Recorder);

@@ -52,6 +52,11 @@ pub struct WhatIf {
 }
 
 impl WhatIf {
+    /// Whether it makes work unnecessary, or calls and requests fewer: what the number behind the rate is about. One such change stands before all others.
+    pub fn is_of_the_number(&self) -> bool {
+        self.id.ends_with("_once") || matches!(self.id.as_str(), "calls.larger" | "disk.requests.x4" | "overlap.stages")
+    }
+
     /// Faster processors are what one can buy, not what one can change.
     pub fn is_bought(&self) -> bool {
         self.id.starts_with("cpu.") || self.id.starts_with("processors.")

@@ -150,3 +150,8 @@ pub(crate) const TURNS_LOCKED: f64 = 0.5;
 pub(crate) const LIMIT_USED: f64 = 0.6;
 /// Fewer pages read again than this are no sign of a memory limit: 4 MiB. Instead: the reads that they cost.
 pub(crate) const REFAULTS: u64 = 1_024;
+
+// parts.rs
+
+/// A thread that asked at full speed for this part of the run waits by running. Instead: what it asked for.
+pub(crate) const ASKED_SHARE: f64 = 0.25;

@@ -176,6 +176,23 @@ pub(crate) const AT_ONCE: f64 = 0.25;
 /// set off.
 pub(crate) const BEHIND_PART: f64 = 0.5;
 
+// spins.rs
+
+/// From this part of the run on, computing is worth asking what it was for. Instead: nothing; it saves a second walk.
+pub(crate) const SPINS_PART: f64 = 0.1;
+/// Questions that were under way for this part of the run left no time for anything else. Instead: which memory a thread looks at.
+pub(crate) const QUIET_PART: f64 = 0.8;
+/// And one that ran for more than so many times as long had several threads at work. Instead: as above.
+pub(crate) const RUNS_ALONE: f64 = 1.6;
+/// Fewer requests to a device than this are no loop of them. Instead: nothing; a median of fewer says little.
+pub(crate) const MANY_REQUESTS: usize = 200;
+/// Requests that follow the last by this part of what one takes, or less, are made as soon as that is done. Instead: completions as programs see them.
+pub(crate) const FOLLOWS_AT_ONCE: f64 = 0.2;
+/// A process that asked something itself in more of the stretches than this may have brought the answers about. Instead: what a server answered for.
+pub(crate) const ASKS_MEANWHILE: f64 = 0.2;
+/// A thread that ran, or queued, for this part of the time in which questions were under way waited by running. Instead: as above.
+pub(crate) const RUNS_MEANWHILE: f64 = 0.9;
+
 // sustained.rs
 
 /// What arrived is looked at in so many parts of the run at the most, each at least as long as recorders count. Instead: every packet.

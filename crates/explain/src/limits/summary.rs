@@ -107,6 +107,3 @@ pub(crate) const LEAST_WORD: usize = 12;
 
 /// A file's name of so many hexadecimal digits is a number, and needs its directory's beside it. Instead: nothing; it is wording.
 pub(crate) const LONG_NUMBER: usize = 12;
-
-/// A thread that asked at full speed for this part of the run is spoken of. Instead: nothing; it is wording.
-pub(crate) const ASKED_SHARE: f64 = 0.25;

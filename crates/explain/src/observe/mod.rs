@@ -18,6 +18,7 @@ pub(crate) mod ranks;
 pub(crate) mod roles;
 pub(crate) mod served;
 pub(crate) mod span;
+pub(crate) mod spins;
 pub(crate) mod stalls;
 pub(crate) mod sustained;
 pub(crate) mod tables;

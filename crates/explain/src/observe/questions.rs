@@ -7,6 +7,7 @@ use crate::cause::End;
 use crate::limits::{numbers, observe as limits};
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
+use crate::observe::spins::{Awaited, Quiet};
 use crate::observe::tables::Tables;
 use foldhash::HashMap;
 use std::sync::OnceLock;
@@ -15,14 +16,26 @@ use thalweg_trace::SpanKind;
 /// A question, on the connection's number.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Question {
+    /// Which thread sent it.
+    pub track: u32,
     /// When it was sent.
     pub start: i64,
+    /// When the first bytes of its answer came.
+    pub first: i64,
     /// When the last bytes of its answer came.
     pub end: i64,
     /// On which connection.
     pub connection: u32,
     /// Bytes of the question, or of the answer where that had more.
     pub bytes: u64,
+}
+
+/// An answer, as far as it was seen.
+#[derive(Clone, Copy, Debug)]
+struct Answered {
+    first: i64,
+    last: i64,
+    bytes: u64,
 }
 
 /// All questions of a recording, latest first.
@@ -32,8 +45,8 @@ pub(crate) struct Questions {
     asked: [Vec<Question>; 2],
     /// How long the command's threads waited for a server's thread by other ways than a connection (a local socket, a pipe), each time.
     waited_ns: Vec<i64>,
-    /// By connection that waits for its question to be met, seen backward: when the last bytes of the answer came, and how many those were.
-    answered: HashMap<u32, (i64, u64)>,
+    /// By connection that waits for its question to be met, seen backward: the answer.
+    answered: HashMap<u32, Answered>,
     /// By connection: the question that was met last, and how many of its bytes so far.
     sent: HashMap<u32, (usize, u64)>,
     /// By the role of who asks: how many were under way.
@@ -84,7 +97,14 @@ impl Questions {
             if tables.actors[span.track as usize].end == End::Client && tables.is_datagram(span.object) {
                 let asked = &mut self.asked[End::Client as usize];
                 if asked.len() < limits::MOST_QUESTIONS {
-                    asked.push(Question { start: span.start, end: span.end, connection: NONE, bytes: 0 });
+                    asked.push(Question {
+                        track: span.track,
+                        start: span.start,
+                        first: span.end,
+                        end: span.end,
+                        connection: NONE,
+                        bytes: 0,
+                    });
                 }
                 return;
             }
@@ -100,13 +120,14 @@ impl Questions {
         }
         if span.kind == SpanKind::NetReceive {
             if self.answered.len() < limits::MOST_CONNECTIONS {
-                self.answered.entry(span.connection).or_insert((span.end, 0)).1 += span.bytes();
+                let answered = self.answered.entry(span.connection).or_insert(Answered { first: span.end, last: span.end, bytes: 0 });
+                (answered.first, answered.bytes) = (span.end, answered.bytes + span.bytes());
                 self.sent.remove(&span.connection);
             }
             return;
         }
         let asked = &mut self.asked[tables.actors[span.track as usize].end as usize];
-        let Some((end, bytes)) = self.answered.remove(&span.connection) else {
+        let Some(Answered { first, last, bytes }) = self.answered.remove(&span.connection) else {
             // What was sent before the question's last part belongs to it.
             if let Some((at, sent)) = self.sent.get_mut(&span.connection) {
                 *sent += span.bytes();
@@ -119,8 +140,18 @@ impl Questions {
         if asked.len() < limits::MOST_QUESTIONS {
             self.sent.insert(span.connection, (asked.len(), span.bytes()));
             let bytes = bytes.max(span.bytes());
-            asked.push(Question { start: span.start, end: end.max(span.start), connection: span.connection, bytes });
+            let (first, end) = (first.max(span.start), last.max(span.start));
+            asked.push(Question { track: span.track, start: span.start, first, end, connection: span.connection, bytes });
         }
+    }
+
+    /// When the command's questions over connections were under way and nothing had come of the answer, in order of the ends.
+    pub(crate) fn quiet(&self) -> Vec<Quiet> {
+        let asked = self.asked[End::Client as usize].iter().filter(|question| question.connection != NONE);
+        let mut quiet: Vec<Quiet> =
+            asked.map(|q| Quiet { track: q.track, start: q.start, end: q.first, of: Awaited::Answer(q.connection) }).collect();
+        quiet.sort_unstable_by_key(|quiet| quiet.end);
+        quiet
     }
 
     /// How often the command waited for a server by other ways than a connection, for so long at the least.
@@ -193,7 +224,7 @@ mod tests {
     use super::*;
 
     fn of_these(asked: &[(i64, i64)]) -> UnderWay {
-        let asked = asked.iter().map(|&(start, end)| Question { start, end, connection: 1, bytes: 1 }).collect();
+        let asked = asked.iter().map(|&(start, end)| Question { track: 1, start, first: end, end, connection: 1, bytes: 1 }).collect();
         let asked: Vec<Question> = asked;
         under_way(asked.iter()).expect("there are some")
     }

@@ -7,7 +7,7 @@ use thalweg_trace::{ABSENT, ABSENT_CONTEXT};
 use thalweg_trace::{SpanKind, WakerContext};
 
 /// "Try again": nothing there yet.
-const EAGAIN: i32 = 11;
+pub(crate) const EAGAIN: i32 = 11;
 
 /// A span with dense identifiers. Absent identifiers are [`NONE`] or 0; absent numbers [`ABSENT`].
 #[derive(Clone, Copy, Debug)]

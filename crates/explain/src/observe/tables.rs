@@ -140,7 +140,7 @@ impl Tables {
             })
             .collect();
         know_reached_mounts(&mut actors);
-        let device_objects = device_objects(source);
+        let mut device_objects = device_objects(source);
         let mut connections = Vec::new();
         let mut by_name: HashMap<&str, u32> = HashMap::new();
         let mut objects: Vec<Object> = source
@@ -165,6 +165,15 @@ impl Tables {
             })
             .collect();
         turn_connections(&mut connections, &mut objects);
+        // Devices that no wait and no file names: threads that run may have waited for them.
+        for (number, actor) in (0..).zip(&actors).filter(|(_, actor)| !actor.thread) {
+            if device_objects.contains_key(&number) {
+                continue;
+            }
+            device_objects.insert(number, objects.len() as u32);
+            let (name, kind, connection) = (actor.name.clone(), ObjectKind::Device, NONE);
+            objects.push(Object { id: 0, name, kind, connection, connection_end: None, attributes: Vec::new() });
+        }
         Tables {
             looks_in_part: source.meta().attributes.iter().any(|(name, value)| name == "looks.in_part" && value == "true"),
             records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),

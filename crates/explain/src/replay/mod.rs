@@ -173,6 +173,7 @@ fn predict_from(
         support,
         others_busy: others_busy(parts, meta),
         tables: parts.tables,
+        spinning: parts.waiting_by_running(),
         pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
         written_again: Again::find(parts, true),
@@ -315,7 +316,7 @@ fn best(mut all: Vec<WhatIf>, wall_s: f64, aimed: &[&str]) -> Vec<WhatIf> {
     // What can only be bounded stands below what was replayed, however much it may give.
     all.sort_by(|a, b| a.basis.cmp(&b.basis).then(a.predicted_wall_s.total_cmp(&b.predicted_wall_s)));
     // Work that need not be done is what the number behind the rate is about.
-    if let Some(once) = all.iter().position(|w| w.id.ends_with("_once")) {
+    if let Some(once) = all.iter().position(WhatIf::is_of_the_number) {
         all[..=once].rotate_right(1);
         return all;
     }

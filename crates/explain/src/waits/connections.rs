@@ -25,7 +25,7 @@ impl View<'_, '_, '_> {
             return self.meet(blocked, sender);
         }
         let since = self.asks_since(&blocked.span, send.end)?;
-        if blocked.span.is_fruitless() && send.end < since && self.had_come(&blocked.span, &send)? {
+        if blocked.span.is_fruitless() && send.end < since && (blocked.span.is_made_up() || self.had_come(&blocked.span, &send)?) {
             // What it asks for was sent after it had lost its processor.
             return self.meet(blocked, sender);
         }
@@ -71,7 +71,7 @@ impl View<'_, '_, '_> {
     /// Since when a wait goes on, looked at as far back as `instant`. Of one at full speed the stretches between losses of the processor are one wait.
     fn asks_since(&self, span: &LiveSpan, instant: i64) -> Answer<i64> {
         let mut since = span.start;
-        if !span.is_fruitless() || instant >= since {
+        if !span.is_fruitless() || span.is_made_up() || instant >= since {
             return Ok(since);
         }
         self.ensure(instant)?;
@@ -213,12 +213,14 @@ impl View<'_, '_, '_> {
             return self.meet_elsewhere(blocked, peer, self.at);
         };
         let passed = self.feed.lanes[peer as usize].passed;
-        if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE {
+        // (One that its own timer ended was not for what came next.)
+        if theirs.kind == SpanKind::WaitNetwork && theirs.connection == NONE && !theirs.timed_out() {
             theirs = self.on_connection(theirs, passed.wait.1);
         }
         let on_connection = theirs.connection == connection && matches!(rule(theirs.kind), Rule::Send | Rule::Receive);
         if !on_connection {
-            let acted_at = self.last_act(peer, &blocked.span);
+            // Who asks at full speed has no answer yet where it loses its processor.
+            let acted_at = if blocked.span.is_fruitless() { self.at } else { self.last_act(peer, &blocked.span) };
             return self.meet_elsewhere(blocked, peer, acted_at);
         }
         let (blocked_until, _) = wait_parts(&theirs);

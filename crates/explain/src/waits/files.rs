@@ -120,7 +120,7 @@ impl View<'_, '_, '_> {
     /// Runnable, while another held the processor. While a thread of the recorder's held one of the machine's processors, it
     /// was that one which was missing.
     pub(super) fn queued(&mut self, span: &LiveSpan) -> Answer<()> {
-        let from = self.piece_start(span).max(self.start);
+        let from = self.piece_start(span).max(self.start).max(self.had_it_at());
         let by_recorder = self.tables.actors.get(span.waker as usize).is_some_and(|a| a.role == Role::Recorder);
         let (recording, from) = if by_recorder { (true, from) } else { self.recorder_ran(from) };
         let length = self.at - from;

@@ -43,7 +43,15 @@ impl View<'_, '_, '_> {
         if self.is_outside_its_life(self.track) {
             return self.outside_life();
         }
-        let Some(span) = self.lane().innermost().copied() else { return self.uncovered() };
+        let innermost = self.lane().innermost().copied();
+        if let Some(waiting) = self.waits_by_running(innermost.as_ref()) {
+            if waiting.connection != NONE {
+                return self.follow_sender(waiting);
+            }
+            self.device(&waiting);
+            return Ok(());
+        }
+        let Some(span) = innermost else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
             self.charge_piece(RuleId::Recorder, Charge::As(Cause::Recorder, What::Running(span.kind), span.object), &span);
             return Ok(());
@@ -62,12 +70,7 @@ impl View<'_, '_, '_> {
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.waits_by_pauses(&span)? => {}
             Rule::Wait(activity) => self.charge_wait(&span, activity),
-            Rule::Device => {
-                let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
-                let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);
-                let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
-                self.charge_piece(RuleId::Device, Charge::Own(activity, What::Blocked(span.kind), object), &span);
-            }
+            Rule::Device => self.device(&span),
             Rule::Thread | Rule::Receive | Rule::Send if self.held == Some(true) => {
                 self.charge_piece(RuleId::HelperWaits, Charge::Own(Activity::Lock, What::Blocked(span.kind), span.object), &span);
             }
@@ -82,5 +85,13 @@ impl View<'_, '_, '_> {
             }
         }
         Ok(())
+    }
+
+    /// In a wait for a device.
+    fn device(&mut self, span: &LiveSpan) {
+        let around = self.lane().open.iter().filter(|s| matches!(s.kind, SpanKind::FileWrite | SpanKind::FileSync)).map(|s| s.kind);
+        let activity = device_activity(around.max_by_key(|k| *k == SpanKind::FileSync), span.kind);
+        let object = if span.object == NONE { self.device_thing(span.device) } else { span.object };
+        self.charge_piece(RuleId::Device, Charge::Own(activity, What::Blocked(span.kind), object), span);
     }
 }

@@ -147,7 +147,7 @@ impl Labels {
         };
         let object = match what {
             What::Running(kind) | What::Blocked(kind) if is_on_files(kind) || kind == SpanKind::WaitMemory => object,
-            What::LooksFor(_) => object,
+            What::Blocked(SpanKind::DiskRead | SpanKind::DiskWrite) | What::LooksFor(_) => object,
             // A quota's control group; a pipe, a terminal.
             What::Runnable | What::Blocked(_) if self.waited_on.get(object as usize).is_some_and(|named| *named) => object,
             _ => NONE,

@@ -3,6 +3,8 @@
 use super::*;
 use crate::limits::waits as limits;
 use crate::observe::feed::{NextActions, Traffic};
+use crate::observe::span::EAGAIN;
+use crate::observe::spins::Awaited;
 use thalweg_trace::{ABSENT, ABSENT_CONTEXT, ObjectKind};
 
 impl View<'_, '_, '_> {
@@ -19,7 +21,7 @@ impl View<'_, '_, '_> {
             }
             return self.go_to_starter();
         }
-        let from = self.lane().previous().map_or(self.feed.position, |p| p.end).max(self.start);
+        let from = self.lane().previous().map_or(self.feed.position, |p| p.end).max(self.start).max(self.had_it_at());
         if let Some(waiting) = self.unrecorded_wait(from)
             && self.find_send(&waiting)?.is_some_and(|send| send.end > from)
         {
@@ -108,9 +110,37 @@ impl View<'_, '_, '_> {
     /// What a server's thread would have waited for until the walk's instant: bytes over the connection it serves.
     fn awaits(&self, from: i64) -> Option<LiveSpan> {
         let connection = self.served(self.track)?;
-        Some(LiveSpan {
-            start: from,
-            end: self.at,
+        Some(self.unseen_receive(from, self.at, connection, End::Server))
+    }
+
+    /// What the walk's thread waits for by running, or by queueing for a processor to run on.
+    pub(super) fn waits_by_running(&self, innermost: Option<&LiveSpan>) -> Option<LiveSpan> {
+        let quiet = self.facts.spins.as_ref()?.at(self.track, self.at)?;
+        let runs = innermost.is_none_or(|span| span.kind == SpanKind::WaitRunqueue || span.is_fruitless() || span.kind == SpanKind::CpuRun);
+        let connection = match quiet.of {
+            Awaited::Answer(connection) => connection,
+            Awaited::Device(..) => NONE,
+        };
+        let receive = self.unseen_receive(quiet.start, quiet.end, connection, End::Client);
+        let waiting = match quiet.of {
+            Awaited::Answer(_) => LiveSpan { result: -EAGAIN, ..receive },
+            Awaited::Device(device, writes) => {
+                LiveSpan { device, kind: if writes { SpanKind::DiskWrite } else { SpanKind::DiskRead }, ..receive }
+            }
+        };
+        (runs && !self.circling).then_some(waiting)
+    }
+
+    /// When the walk's thread last had what it waits for by running; `i64::MIN` where it does not.
+    pub(super) fn had_it_at(&self) -> i64 {
+        self.facts.spins.as_ref().and_then(|spins| spins.had(self.track, self.at)).unwrap_or(i64::MIN)
+    }
+
+    /// A receive that was not recorded.
+    fn unseen_receive(&self, start: i64, end: i64, connection: u32, side: End) -> LiveSpan {
+        LiveSpan {
+            start,
+            end,
             id: 0,
             parent: 0,
             request: 0,
@@ -121,14 +151,14 @@ impl View<'_, '_, '_> {
             track: self.track,
             object: NONE,
             connection,
-            side: End::Server,
+            side,
             waker: NONE,
             device: NONE,
             result: 0,
             count: 1,
             kind: SpanKind::NetReceive,
             context: ABSENT_CONTEXT,
-        })
+        }
     }
 
     /// Who this thread was started for: the other end of a connection it was called on, or who waited for it, or the command's

@@ -9,6 +9,7 @@ use crate::observe::holes::Holes;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::span::LiveSpan;
+use crate::observe::spins::Spins;
 use crate::observe::tables::{Actor, Tables};
 use crate::observe::wire::WireFacts;
 use crate::rule::RuleId;
@@ -25,6 +26,8 @@ pub(crate) struct Facts {
     pub holes: Holes,
     /// The recorder's own threads.
     pub recorders: Vec<u32>,
+    /// Threads that wait by running, where a first walk found any.
+    pub spins: Option<Spins>,
 }
 
 /// One thread at one instant.

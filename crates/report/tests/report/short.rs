@@ -66,7 +66,7 @@ fn faults(e: &Explanation) -> Vec<String> {
         );
     }
     // (What gives nothing up is tried before what does, and work that need not be done before all.)
-    let once_first = e.what_if.first().is_some_and(|w| w.id.ends_with("_once"));
+    let once_first = e.what_if.first().is_some_and(WhatIf::is_of_the_number);
     let safe_first = once_first || e.what_if.get(1).is_some_and(|w| w.id == "no_sync" || w.gives_up.is_some());
     let order: Vec<(bool, f64)> =
         e.what_if.iter().skip(usize::from(safe_first)).map(|w| (w.basis == Grounds::Bounded, w.predicted_wall_s)).collect();

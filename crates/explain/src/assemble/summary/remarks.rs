@@ -54,9 +54,7 @@ fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
 
 /// Who waits at full speed, for most of the run.
 fn asks(of: &Of<'_>) -> Option<String> {
-    let did = of.parts.seen.did.iter().enumerate().max_by_key(|(track, did)| (did.asked_ns, std::cmp::Reverse(*track)));
-    let (track, _) = did.filter(|(_, did)| did.asked_ns as f64 >= of.parts.wall_s() * 1e9 * limits::ASKED_SHARE)?;
-    let who = program(of.parts.tables, of.meta, track as u32);
+    let who = program(of.parts.tables, of.meta, *of.parts.waiting_by_running().first()?);
     Some(format!(
         "{who} waits at full speed, asking again and again whether something has come: that keeps a CPU busy, and a faster one gains nothing"
     ))

@@ -29,7 +29,9 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let scale = Scale { processors: 2.0, ..none().delays(&others, 0.0) };
     proposals.push(Proposal::replay("processors.x2", "twice as many processors", "run it on a machine with more processors", scale));
     for (end, id, whose) in [(End::Client, "cpu.client.x2", "the client"), (End::Server, "cpu.server.x2", "the server")] {
-        if run.matters(run.ran_ns(end)) {
+        // What waits by running waits no shorter on a faster processor.
+        let spins = run.spinning.iter().any(|&track| run.tables.actors[track as usize].end == end);
+        if run.matters(run.ran_ns(end)) && !spins {
             let mut scale = none();
             scale.run[end as usize] = 0.5;
             let how = "profile it: samples in the recording say what it computed";

@@ -49,6 +49,8 @@ pub(crate) struct Run<'a> {
     pub others_busy: f64,
     /// Who is who.
     pub tables: &'a Tables,
+    /// Threads that wait by running.
+    pub spinning: Vec<u32>,
     /// How many questions were under way at a time, where something holds that number and the run waited for them: those of servers that asked on for the
     /// command, else the command's.
     pub pool: Option<UnderWay>,

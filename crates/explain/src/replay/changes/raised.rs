@@ -19,5 +19,8 @@ pub(crate) fn propose(run: &Run<'_>, raises: &[Raise], predicted: &[WhatIf]) -> 
 
 /// Whether one change raises the limit that another is about.
 fn raises_as(one: &str, other: &str) -> bool {
-    one == other || other == "requests.x4" && (one.starts_with("walk.") || one == "requests" || one == "depth" || one == "window.x4")
+    let overlaps = |id: &str| id.starts_with("overlap.") || id == "requests";
+    one == other
+        || overlaps(one) && overlaps(other)
+        || other == "requests.x4" && (one.starts_with("walk.") || one == "requests" || one == "depth" || one == "window.x4")
 }

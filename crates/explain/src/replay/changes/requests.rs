@@ -27,7 +27,8 @@ const ID: &str = "requests.x4";
 fn of_pool(run: &Run<'_>) -> Option<Proposal> {
     let pool = run.pool.filter(|_| run.walk.is_none() && run.support.share(&[Cause::ServerThink]) >= limits::SLEPT_FOR)?;
     // What is computed for the questions stays: no thread goes faster than it runs.
-    let busiest_ns = run.stages.run.iter().copied().fold(0.0, f64::max);
+    let runs = run.graph.programs.iter().zip(&run.stages.run).filter(|(program, _)| !run.spinning.contains(&program.track));
+    let busiest_ns = runs.map(|(_, ns)| *ns).fold(0.0, f64::max);
     let ns = (run.replayed_ns - pool.busy_ns as f64 * (1.0 - 1.0 / limits::MORE_REQUESTS as f64)).max(busiest_ns);
     let (change, how) = match pool.usual {
         1 => (

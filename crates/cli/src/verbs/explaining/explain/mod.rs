@@ -51,7 +51,7 @@ pub(crate) struct Arguments {
     /// Say of each charge by which rules it was charged, and on which spans that rests
     #[arg(long)]
     why: bool,
-    /// Print all that is known: every charge with its evidence, gaps, phases, up to five changes with how to make them
+    /// Print all that is known: every charge with its evidence, gaps, phases, up to six changes with how to make them
     #[arg(short, long)]
     verbose: bool,
     /// Write the explanation to this file

@@ -55,7 +55,7 @@ pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
         let behind = KINDS.iter().find_map(|find| find(run, group));
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
-    found.extend(stages::find(run, groups).map(Behind::from));
+    found.extend(stages::find(run, groups));
     found.truncate(MAX_NUMBERS);
     found
 }

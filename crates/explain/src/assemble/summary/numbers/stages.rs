@@ -1,7 +1,9 @@
 //! Two stages that take turns: what overlapping them would give, by arithmetic, and which of them would limit then.
 
 use super::super::about;
+use super::super::figures::device;
 use super::super::groups::Group;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number};
 use crate::cause::Cause;
@@ -25,7 +27,7 @@ fn stage(cause: Cause) -> Option<&'static str> {
 }
 
 /// The two largest stages, where the path goes from one to the other again and again.
-pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     // Of a run that is about requests or files, each step waits for what the last one gave.
     let of = run.of;
     let bytes = about::of_interest(of);
@@ -64,5 +66,26 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Number> {
         count(turns / 2),
         duration(gained_s)
     );
-    Some(Number { count: Some(turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) })
+    let made = Number { count: Some(turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) };
+    // Of one device that reads and writes, no overlap makes it do both at once.
+    let same_device = one.device().is_some() && one.device() == other.device();
+    let spare_ns = one.device().filter(|_| same_device).and_then(|name| device(of, name)).map(|(_, did)| {
+        let busy_ns = did.all.clone().finish().busy_ns as f64;
+        (of.parts.wall_s() * 1e9 - busy_ns).max(0.0)
+    });
+    let gained_ns = (gained_s * 1e9).min(spare_ns.unwrap_or(f64::INFINITY));
+    let change = format!("{first} while the next is {}", being(other.cause));
+    let how = "work on the last part while the next comes: a second thread, asynchronous I/O, reading ahead; between two programs a buffer (mbuffer)";
+    Some(made.raised_by(Raise { id: "overlap.stages", change, how, gained_ns }))
+}
+
+/// What is done with the next part meanwhile.
+fn being(cause: Cause) -> &'static str {
+    use Cause as C;
+    match cause {
+        C::ClientRead | C::ServerRead => "read",
+        C::ClientWrite | C::ClientSync | C::ServerWrite | C::ServerSync => "written",
+        C::NetworkBandwidth => "on its way",
+        _ => "worked on",
+    }
 }

@@ -1,0 +1,158 @@
+//! Threads that wait by running: they look at memory, or ask for a processor's next turn, until another thread has an answer for them.
+//!
+//! Nothing records such a wait: the thread computes, as one that works does. What shows is that it computes whenever a question is under way, that the next
+//! question follows each answer at once, and that this goes on from the run's beginning to its end. A thread that worked meanwhile would sometimes be done
+//! earlier, and sleep, and sometimes later, and hold up the next question. Nor is it one whose own question, asked meanwhile, may be what brought the
+//! answer (a worker that hands in a job).
+//!
+//! The same holds of requests to a device that no call waits for (io_uring, asynchronous I/O): where each follows the last one at once, the thread that
+//! computes meanwhile waits for them.
+
+use super::observation::Observation;
+use super::questions::UnderWay;
+use super::served::Request;
+use super::tables::{Actor, Tables};
+use crate::cause::{Cause, End};
+use crate::limits::observe as limits;
+use crate::path::ledger::Ledger;
+use crate::waits::place::Place;
+use std::collections::HashMap;
+use thalweg_trace::ObjectKind;
+
+/// What a thread waits for by running.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// An answer, on a connection.
+    Answer(u32),
+    /// A device, by its track; and whether it writes.
+    Device(u32, bool),
+}
+
+/// A stretch in which a question was under way and nothing had come of its answer, or a request to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Quiet {
+    /// Which thread asked.
+    pub track: u32,
+    /// When.
+    pub start: i64,
+    /// When the first bytes of the answer came, or the request was done.
+    pub end: i64,
+    /// Whom.
+    pub of: Awaited,
+}
+
+/// The command's threads that wait by running, and for what.
+#[derive(Debug, Default)]
+pub(crate) struct Spins {
+    /// The threads.
+    pub tracks: Vec<u32>,
+    /// What they wait for, in order of the ends.
+    quiet: Vec<Quiet>,
+}
+
+/// A process: machine and number.
+type Process = (u32, u32);
+
+impl Spins {
+    /// Of a run from `start` to `end` that was walked once.
+    pub(crate) fn of(seen: &Observation, tables: &Tables, ledger: &Ledger, (start, end): (i64, i64)) -> Option<Spins> {
+        let charged = ledger.entries.iter().filter(|entry| {
+            let runs = matches!(entry.cause, Cause::ClientCpu | Cause::ClientRunqueue);
+            runs && matches!(entry.place, Place::Thread { .. })
+        });
+        let runs_ns: u64 = charged.map(|entry| entry.runs.total_ns).sum();
+        if (runs_ns as f64) < (end - start) as f64 * limits::SPINS_PART {
+            return None;
+        }
+        Spins::for_answers(seen, tables, (start, end)).or_else(|| Spins::for_a_device(seen, tables, end - start))
+    }
+
+    fn for_answers(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {
+        let wall_ns = end - start;
+        seen.questions.waited_for(End::Client, tables, wall_ns).filter(UnderWay::is_held)?;
+        let quiet = seen.questions.quiet();
+        let (quiet_ns, last) = (together(&quiet), quiet.last()?.end);
+        let fills = quiet_ns as f64 >= wall_ns as f64 * limits::QUIET_PART;
+        let to_the_end = (end - last) as f64 <= wall_ns as f64 * (1.0 - limits::QUIET_PART);
+        let asks_meanwhile = |wanted: Process| {
+            let mut asked: Vec<i64> = quiet.iter().filter(|q| process(tables, q.track) == wanted).map(|q| q.start).collect();
+            asked.sort_unstable();
+            let within = |q: &&Quiet| asked.get(asked.partition_point(|at| *at <= q.start)).is_some_and(|at| *at < q.end);
+            quiet.iter().filter(within).count() as f64 > quiet.len() as f64 * limits::ASKS_MEANWHILE
+        };
+        let tracks = running_meanwhile(seen, tables, quiet_ns, |own| !asks_meanwhile(own));
+        (fills && to_the_end && !tracks.is_empty()).then_some(Spins { tracks, quiet })
+    }
+
+    /// Of the device that most was asked of by one of the command's threads, without calls that move bytes.
+    fn for_a_device(seen: &Observation, tables: &Tables, wall_ns: i64) -> Option<Spins> {
+        let of_client = |track: u32| tables.actors.get(track as usize).is_some_and(|actor| actor.thread && actor.end == End::Client);
+        let asked = seen.devices.iter().map(|(&device, did)| {
+            let requests = did.of_whom.iter().filter(|request| of_client(request.by));
+            let of = |request: &Request| Awaited::Device(device, request.writes);
+            let quiet = requests.map(|r| Quiet { track: r.by, start: r.start, end: r.end, of: of(r) });
+            (did.read_bytes + did.written_bytes, quiet.collect::<Vec<Quiet>>())
+        });
+        let (device_bytes, mut quiet) = asked.max_by_key(|(_, quiet)| quiet.len())?;
+        quiet.sort_unstable_by_key(|quiet| quiet.end);
+        let by_calls: u64 = seen.moved[End::Client as usize]
+            .iter()
+            .enumerate()
+            .filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File)
+            .map(|(_, ways)| ways[0].bytes + ways[1].bytes)
+            .sum();
+        if quiet.len() < limits::MANY_REQUESTS || by_calls * 2 > device_bytes {
+            return None;
+        }
+        let (quiet_ns, sum_ns) = (together(&quiet), quiet.iter().map(|q| q.end - q.start).sum::<i64>());
+        let mut gaps: Vec<i64> = quiet.windows(2).map(|two| (two[1].start - two[0].end).max(0)).collect();
+        gaps.sort_unstable();
+        let follow_at_once = gaps[gaps.len() / 2] as f64 <= sum_ns as f64 / quiet.len() as f64 * limits::FOLLOWS_AT_ONCE;
+        let tracks = running_meanwhile(seen, tables, quiet_ns, |_| true);
+        let queued_ns = tracks.iter().map(|&track| seen.did[track as usize].runqueue_ns).max().unwrap_or(0) as i64;
+        let fills = quiet_ns as f64 >= (wall_ns - queued_ns) as f64 * limits::QUIET_PART;
+        (follow_at_once && fills && !tracks.is_empty()).then_some(Spins { tracks, quiet })
+    }
+
+    /// What a thread waits for at an instant, if it waits by running.
+    pub(crate) fn at(&self, track: u32, at: i64) -> Option<Quiet> {
+        if !self.tracks.contains(&track) {
+            return None;
+        }
+        let next = self.quiet.get(self.quiet.partition_point(|quiet| quiet.end < at))?;
+        (next.start < at).then_some(*next)
+    }
+
+    /// When a thread last had what it waited for by running, at an instant or before.
+    pub(crate) fn had(&self, track: u32, at: i64) -> Option<i64> {
+        let before = self.quiet.partition_point(|quiet| quiet.end < at).checked_sub(1)?;
+        self.tracks.contains(&track).then(|| self.quiet[before].end)
+    }
+}
+
+fn process(tables: &Tables, track: u32) -> Process {
+    (tables.actors[track as usize].machine, tables.actors[track as usize].pid)
+}
+
+/// Threads of the command's processes that ran, or queued for a processor, for about as long as something was under way. Those of processes that ran for much
+/// longer have several at work.
+fn running_meanwhile(seen: &Observation, tables: &Tables, quiet_ns: i64, are_wanted: impl Fn(Process) -> bool) -> Vec<u32> {
+    // By process: how long it ran, and how long it ran or queued.
+    let mut ran: HashMap<Process, (u64, u64)> = HashMap::new();
+    let is_own = |actor: &Actor| actor.thread && actor.end == End::Client;
+    for (actor, did) in tables.actors.iter().zip(&seen.did).filter(|(actor, _)| is_own(actor)) {
+        let within_ns = (did.last_end - did.first_start).max(0) as u64;
+        let ran_ns = did.cpu_ns + did.asked_ns + did.uncovered_ns.min(within_ns);
+        let sums = ran.entry((actor.machine, actor.pid)).or_default();
+        *sums = (sums.0 + ran_ns, sums.1 + ran_ns + did.runqueue_ns);
+    }
+    let (least, most) = (quiet_ns as f64 * limits::RUNS_MEANWHILE, quiet_ns as f64 * limits::RUNS_ALONE);
+    ran.retain(|own, (ran, wanted)| *ran as f64 <= most && *wanted as f64 >= least && are_wanted(*own));
+    let tracks = 0..tables.actors.len() as u32;
+    tracks.filter(|&track| is_own(&tables.actors[track as usize]) && ran.contains_key(&process(tables, track))).collect()
+}
+
+/// For how long any of them was under way.
+fn together(quiet: &[Quiet]) -> i64 {
+    super::overlap::together_ns(quiet.iter().map(|quiet| (quiet.start, quiet.end)).collect())
+}
