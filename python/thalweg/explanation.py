@@ -231,8 +231,12 @@ class HottestOfCharge:
 
     function: str
     """Its name, or its module in brackets where it is not known."""
+    module: str | None = None
+    """The file that it is in, without its folder; kernel: the kernel's own, jit: code made at run time."""
     share: float
     """Time on the critical path in it, as a part of wall_s."""
+    of_samples: float | None = None
+    """The same as a part of what was sampled of the charge."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

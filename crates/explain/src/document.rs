@@ -196,7 +196,7 @@ pub struct Charge {
     pub quota: bool,
     /// What was seen: how many intervals, how long, around what.
     pub evidence: String,
-    /// Of a charge to a processor: the functions in which it ran longest, where the recording has a profile.
+    /// Of a charge to a processor: the functions in which it ran longest, by the recording's profile, else by where its samples found it.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub hottest: Vec<HotFunction>,
     /// Of a charge for waiting: where its longest waits waited, where the recording has a profile.
@@ -212,8 +212,14 @@ pub struct Charge {
 pub struct HotFunction {
     /// Its name, or its module in brackets where it is not known.
     pub function: String,
+    /// The file that it is in, without its folder; `kernel`: the kernel's own.
+    #[serde(default)]
+    pub module: String,
     /// Time on the path in it, as a part of `wall_s`.
     pub share: f64,
+    /// The same as a part of what was sampled of the charge.
+    #[serde(default)]
+    pub of_samples: f64,
 }
 
 /// What a charge rests on.

@@ -81,7 +81,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     }
     let (start, end) = interval(source)?;
     // Those of a profile are of everything that ran on the machine.
-    let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.stack.is_some());
+    let (profiled, samples): (Vec<_>, Vec<_>) = source.samples()?.into_iter().partition(|sample| sample.profiled().is_some());
     let wire = wire::WireFacts::read(source, &mut tables)?;
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     roles::read(source, &lives, &mut tables)?;

@@ -209,6 +209,7 @@ struct record_sample {
 	struct io_totals io;
 	__u64 run_ns;		/* since when it runs; 0: it came back unseen, and when is only known at its next switch */
 	__u64 period_ns;	/* how long it stands for */
+	__u64 address;		/* of the instruction: the program's with SAMPLE_USER, else the kernel's */
 };
 
 /* A thread's last run (or what is known of one when the recording ends). */

@@ -282,6 +282,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(regs) ((regs)->r10)
 #define CALL_ARGUMENT4(regs) ((regs)->r8)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
+#define SAMPLED_ADDRESS(regs) ((regs)->ip)
 #define SYS_write 1
 #define SYS_writev 20
 #define SYS_sendto 44
@@ -308,6 +309,7 @@ struct sampled_regs {
 #define CALL_ARGUMENT3(r) ((r)->regs[3])
 #define CALL_ARGUMENT4(r) ((r)->regs[4])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
+#define SAMPLED_ADDRESS(r) ((r)->pc)
 #define SYS_write 64
 #define SYS_writev 66
 #define SYS_sendto 206

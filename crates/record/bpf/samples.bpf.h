@@ -31,6 +31,7 @@ int on_sample(struct bpf_perf_event_data *ctx)
 	__u32 zero = 0;
 	__u64 *period = bpf_map_lookup_elem(&pace, &zero);
 	record.period_ns = period ? *period : 0;
+	record.address = SAMPLED_ADDRESS(&ctx->regs);
 	read_totals(&record.io, task, thread);
 	struct processor *processor = this_processor();
 	if (processor && processor->softirq)

@@ -177,7 +177,6 @@ fn remarks(e: &Explanation, columns: usize) -> Vec<Vec<Line>> {
     if let Some(reason) = no_prediction(e) {
         remarks.push(reason);
     }
-    remarks.extend(hottest(e, columns - 4));
     remarks.iter().map(|remark| remark_lines(remark, columns)).collect()
 }
 
@@ -189,21 +188,6 @@ pub(crate) fn remark_lines(remark: &str, columns: usize) -> Vec<Line> {
         lines.push(cut_end(&rest, columns - 4));
     }
     lines.into_iter().enumerate().map(|(i, line)| (format!("{}{line}", if i == 0 { "  " } else { "    " }), Ink::Plain)).collect()
-}
-
-/// The functions in which the largest charge to a processor ran, in one line, where the recording has a profile.
-fn hottest(e: &Explanation, columns: usize) -> Option<String> {
-    let charge = e.critical_path.iter().filter(|charge| !charge.hottest.is_empty()).max_by(|a, b| a.share.total_cmp(&b.share))?;
-    let mut line = String::new();
-    for function in &charge.hottest {
-        // A name as long as C++ makes them leaves room for the others.
-        let one = format!("{} {}", cut(&clean(&function.function), 28), whole_percent(function.share));
-        let longer = if line.is_empty() { format!("processor time is in {one}") } else { format!("{line}, {one}") };
-        if width(&longer) <= columns {
-            line = longer;
-        }
-    }
-    (!line.is_empty()).then_some(line)
 }
 
 /// Where there is more to see.

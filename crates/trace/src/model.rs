@@ -278,10 +278,20 @@ pub struct Sample {
     pub track: Option<TrackId>,
     /// Class of code (a small number; named in `meta.json`).
     pub class: u16,
-    /// Row of `stacks`, if a stack was taken.
+    /// Row of `stacks`, if a stack was taken; of samples that are none of a profile, the innermost frame alone.
     pub stack: Option<u32>,
     /// How much time the sample stands for.
     pub weight_ns: u64,
+}
+
+impl Sample {
+    /// Classes from here on are a profile's; other recorders number theirs from 0.
+    pub const FIRST_PROFILE_CLASS: u16 = 32;
+
+    /// The stack of what ran on a processor, whosoever it was; `None` of another recorder's sample, which has a leaf at most.
+    pub fn profiled(&self) -> Option<u32> {
+        self.stack.filter(|_| self.class >= Sample::FIRST_PROFILE_CLASS)
+    }
 }
 
 /// Row of `stacks`, innermost frame first.

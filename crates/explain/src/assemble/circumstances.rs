@@ -62,7 +62,7 @@ impl Circumstances {
         ledger: &Ledger,
     ) -> Result<Circumstances, ExplainError> {
         let mut known = Circumstances { quotas: quotas(source, tables)?, ..Circumstances::default() };
-        known.hottest = Hottest::read(source, profiled, tables, ledger)?;
+        known.hottest = Hottest::read(source, if profiled.is_empty() { samples } else { profiled }, tables, ledger)?;
         known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
         let wall_s = ledger.wall_s();

@@ -1,5 +1,5 @@
-//! The functions in which the critical path ran, where the recording has a profile: samples of the path's own threads within its intervals,
-//! and none of what ran elsewhere meanwhile.
+//! The functions in which the critical path ran, by the recording's profile or, where it has none, by the leaves of its samples: samples of the
+//! path's own threads within its intervals, and none of what ran elsewhere meanwhile.
 
 use crate::ExplainError;
 use crate::cause::Cause;
@@ -8,7 +8,7 @@ use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::path::ledger::Ledger;
-use crate::profile::function_of_stacks;
+use crate::profile::{Named, function_of_stacks};
 use std::collections::HashMap;
 use thalweg_trace::{Sample, Source};
 
@@ -16,13 +16,13 @@ use thalweg_trace::{Sample, Source};
 #[derive(Debug, Default)]
 pub(crate) struct Hottest {
     by_entry: HashMap<u32, HashMap<u32, u64>>,
-    functions: Vec<String>,
+    functions: Vec<Named>,
 }
 
 impl Hottest {
-    /// Reads it; `samples` are those of a profile, in order of time.
+    /// Reads it; `samples` are those of a profile or of nothing but one, in order of time.
     pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables, ledger: &Ledger) -> Result<Hottest, ExplainError> {
-        if samples.is_empty() {
+        if samples.iter().all(|sample| sample.stack.is_none()) {
             return Ok(Hottest::default());
         }
         let (functions, of_stack) = function_of_stacks(&source.stacks()?);
@@ -52,13 +52,15 @@ impl Hottest {
         for functions in members.iter().filter_map(|&entry| self.by_entry.get(&(entry as u32))) {
             functions.iter().for_each(|(&function, &ns)| *sums.entry(function).or_default() += ns);
         }
-        if sums.values().sum::<u64>() < limits::ENOUGH_PROFILED_NS {
+        let sampled_ns = sums.values().sum::<u64>();
+        if sampled_ns < limits::ENOUGH_PROFILED_NS {
             return Vec::new();
         }
-        let name = |(function, ns): (u32, u64)| {
-            Some(HotFunction { function: self.functions.get(function as usize)?.clone(), share: (ns as f64 / wall_ns).min(1.0) })
+        let hot = |(function, ns): (u32, u64)| {
+            let Named { name, module, .. } = self.functions.get(function as usize).filter(|function| function.is_somewhere)?.clone();
+            Some(HotFunction { function: name, module, share: (ns as f64 / wall_ns).min(1.0), of_samples: ns as f64 / sampled_ns as f64 })
         };
-        let mut hottest: Vec<HotFunction> = sums.into_iter().filter_map(name).collect();
+        let mut hottest: Vec<HotFunction> = sums.into_iter().filter_map(hot).collect();
         hottest.sort_by(|a, b| b.share.total_cmp(&a.share).then_with(|| a.function.cmp(&b.function)));
         hottest.truncate(limits::HOTTEST);
         hottest

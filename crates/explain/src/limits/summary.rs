@@ -84,6 +84,10 @@ pub(crate) const INNOCENT: f64 = 0.05;
 pub(crate) const HELD_SHARE: f64 = 0.3;
 /// A device that was busy for a smaller part than this of what it was waited for was kept from working. Instead: when requests entered each queue.
 pub(crate) const HELD_PART: f64 = 0.15;
+/// A function in which this part of a program's samples or more were is where it computed. Instead: nothing; it is wording.
+pub(crate) const HOT_PART: f64 = 0.25;
+/// Bound: characters of a function's name that are shown.
+pub(crate) const LONG_FUNCTION: usize = 48;
 
 // sentence.rs
 

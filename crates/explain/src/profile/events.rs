@@ -65,7 +65,7 @@ fn by_class(
     let mut left: HashMap<(HostId, u32), _> = series.into_iter().map(ahead).collect();
     let mut counts: BTreeMap<HostId, Vec<u64>> = BTreeMap::new();
     for sample in samples {
-        let Some(place) = sample.stack.and_then(|stack| stacks.place(stack)) else { continue };
+        let Some(place) = sample.profiled().and_then(|stack| stacks.place(stack)) else { continue };
         let Some((values, before)) = left.get_mut(&(sample.host, sample.cpu)) else { continue };
         let at = sample.at.ns();
         // The first value is where the counter began.

@@ -116,7 +116,7 @@ pub(super) fn answers(verdict: &Verdict, whose: Whose, known: &Known) -> (ClassI
 /// From when to when each machine has samples of a profile.
 pub(super) fn sampled(samples: &[Sample]) -> BTreeMap<HostId, (i64, i64)> {
     let mut sampled: BTreeMap<HostId, (i64, i64)> = BTreeMap::new();
-    for sample in samples.iter().filter(|sample| sample.stack.is_some()) {
+    for sample in samples.iter().filter(|sample| sample.profiled().is_some()) {
         let at = sample.at.ns();
         let ends = sampled.entry(sample.host).or_insert((at, at));
         *ends = (ends.0.min(at), ends.1.max(at.saturating_add(i64::try_from(sample.weight_ns).unwrap_or(0))));
@@ -147,7 +147,7 @@ pub(super) fn gather(
     let mut all: BTreeMap<HostId, Gathered> = times.iter().map(|(host, times)| (*host, fresh(times))).collect();
     let mut last: Option<(u64, ProgramId)> = None;
     for sample in samples {
-        let Some(place) = sample.stack.and_then(|stack| stacks.place(stack)) else { continue };
+        let Some(place) = sample.profiled().and_then(|stack| stacks.place(stack)) else { continue };
         let Some(gathered) = all.get_mut(&sample.host) else { continue };
         let track = sample.track.map_or(0, thalweg_trace::TrackId::number);
         let program = match last {

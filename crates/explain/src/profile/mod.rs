@@ -30,14 +30,30 @@ use crate::ExplainError;
 use std::collections::HashMap;
 use thalweg_trace::Source;
 
+/// A function, as people call it.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    /// Its name, or that of its file in brackets.
+    pub name: String,
+    /// Its file, without the folder.
+    pub module: String,
+    /// Whether it is known where it is: in a file, or in code that was made.
+    pub is_somewhere: bool,
+}
+
 /// The function that ran in each stack by its number, as the table of hottest functions has it: those that say nothing passed over; none of
 /// stacks in which samples were being taken.
-pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<String>, HashMap<u32, u32>) {
+pub(crate) fn function_of_stacks(stacks: &[thalweg_trace::Stack]) -> (Vec<Named>, HashMap<u32, u32>) {
     let rules = Rules::default();
     let classified = classify::Stacks::new(stacks, &rules);
     let verdicts = stacks.iter().zip(&classified.verdicts).filter(|(_, verdict)| verdict.class != rules.known.recorder);
     let of_stack = verdicts.filter_map(|(stack, verdict)| Some((stack.stack, verdict.function?))).collect();
-    (classified.functions.into_iter().map(|function| function.name).collect(), of_stack)
+    let named = |function: classify::Function| Named {
+        module: classify::base(&function.module).to_owned(),
+        is_somewhere: function.has_name || function.module != thalweg_trace::frame::UNKNOWN,
+        name: function.name,
+    };
+    (classified.functions.into_iter().map(named).collect(), of_stack)
 }
 
 /// Where the time of the processors of a recording's machines went.

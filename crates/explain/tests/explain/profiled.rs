@@ -146,6 +146,42 @@ fn the_hottest_functions_are_those_of_the_path_and_not_of_the_machine() {
     assert_eq!(found, [("deflate", 0.3), ("crc32", 0.15)], "{charge:?}");
 }
 
+/// A program that computes for a second, sampled each millisecond without stacks, in the functions of these frames, one after the other.
+fn computed(frames: &[&str]) -> thalweg_explain::Explanation {
+    let mut tale = crate::common::Tale::new(1_000_000, 2);
+    let main = tale.client("copy");
+    let stack = |stack, frame: &str| Event::Stack(Stack { stack, frames: vec![frame.to_owned()] });
+    (1..).zip(frames).for_each(|(number, frame)| tale.event(stack(number, frame)));
+    for ms in 0..1_000_u32 {
+        let at = Time::from_monotonic_ns(i64::from(ms) * 1_000_000 + 1);
+        let stack = Some(1 + ms * frames.len() as u32 / 1_000);
+        tale.event(Event::Sample(Sample { at, host: HostId(0), cpu: 0, track: Some(main), class: 0, stack, weight_ns: 1_000_000 }));
+    }
+    tale.explain()
+}
+
+#[test]
+fn the_leading_program_names_the_function_it_computed_in() {
+    let (deflate, crc) = ("deflate_slow+0x1 [/lib/libz.so.1 ab+0x5]", "crc32+0x1 [/lib/libz.so.1 ab+0x9]");
+    let e = computed(&[deflate, deflate, crc, deflate, "main+0x2 [/bin/copy]"]);
+    assert_eq!(e.summary.remarks, ["hottest: deflate_slow in libz.so.1, 60 % of its samples"]);
+    let hot = &e.critical_path[0].hottest[0];
+    assert_eq!((hot.function.as_str(), hot.module.as_str()), ("deflate_slow", "libz.so.1"));
+    assert!((hot.of_samples - 0.6).abs() < 0.01 && (hot.share - 0.6).abs() < 0.01, "{hot:?}");
+}
+
+#[test]
+fn where_nothing_has_a_name_the_file_is_named_and_where_nothing_is_hot_nothing() {
+    let said = |frames: &[&str]| computed(frames).summary.remarks;
+    assert_eq!(said(&["[/lib/libcrypto.so.3 ab+0x5]"]), ["hottest: libcrypto.so.3 (no symbol there), 100 % of its samples"]);
+    assert_eq!(said(&["clear_page+0x1 [kernel]"]), ["hottest: clear_page in the kernel, 100 % of its samples"]);
+    assert_eq!(said(&["[jit]"]), ["hottest: code that it made as it ran, 100 % of its samples"]);
+    assert_eq!(said(&["render+0x1 [jit]"]), ["hottest: render, 100 % of its samples"]);
+    assert_eq!(said(&["[unknown]"]), [""; 0]);
+    let many = ["a [/bin/copy]", "b [/bin/copy]", "c [/bin/copy]", "d [/bin/copy]", "e [/bin/copy]"];
+    assert_eq!(said(&many), [""; 0]);
+}
+
 #[test]
 fn the_longest_waits_of_the_path_are_shown_by_the_stacks_that_waited() {
     let mut tale = crate::common::Tale::new(1_000_000, 2);

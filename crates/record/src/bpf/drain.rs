@@ -308,6 +308,8 @@ impl Work {
         let programs_ns = self.counting.end(cost);
         let reader_ns = own_cpu_ns().saturating_sub(cpu_before);
         let Both { translator, system } = &mut *self.both.borrow_mut();
+        let (leaves, symbols) = (std::mem::take(&mut system.leaves), &mut system.symbols);
+        leaves.finish(&mut |address| symbols.name(address).to_owned(), |batch| self.watched.sink.take(batch));
         let mut finished = Finished { dropped_events: translator.refused, ..Finished::default() };
         let mut say = |name: &str, value: String| finished.attributes.push((name.to_owned(), value));
         say("tier", if self.watched.tier == Tier::Lean { "lean" } else { "syscall" }.to_owned());

@@ -70,7 +70,7 @@ plain! {
     TcpMark { head: Head, connection: u64, what: u32, value: u32 }
     Wire { head: Head, connection: u64, from_ns: u64, from_bytes: u64, bytes: u64, left_ns: u64, direction: u32, pad: u32 }
     Block { head: Head, issue_ns: u64, sector: u64, bytes: u32, device: u32, operation: u32, error: i32 }
-    Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64, period_ns: u64 }
+    Sample { head: Head, call: i32, flags: u32, file: [FdObject; 2], io: Totals, run_ns: u64, period_ns: u64, address: u64 }
     Exit { head: Head, run_ns: u64, flags: u32, allowed: u32, code: u32, pad: u32, io: Totals, name: [u8; 16] }
     FileHead { head: Head, inode: u64, size_bytes: u64, device: u32, mode: u32, access: u32, used: u32 }
     Site { head: Head, function: [u64; SITE_FUNCTIONS] }

@@ -2,10 +2,11 @@
 //! through [`Facts`], so that it can be tested without a system.
 
 use super::symbols::Symbols;
-use super::translate::facts::{Facts, FileSystem};
+use super::translate::facts::{Facts, FileSystem, Leaf};
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
 use crate::proc::mountinfo::{self, Mount};
+use crate::profile::Leaves;
 use crate::quota::Quota;
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -25,6 +26,8 @@ pub(crate) struct System {
     mapped: HashMap<(u32, u64), Option<String>>,
     /// Names of the kernel's functions.
     pub symbols: Symbols,
+    /// Where samples found threads.
+    pub leaves: Leaves,
 }
 
 fn major_minor(number: u32) -> (u32, u32) {
@@ -180,6 +183,11 @@ impl Facts for System {
             Some(key) => format!("System V {what} {key:#x}/{identifier}"),
             None => format!("System V {what} ?/{identifier}"),
         }
+    }
+
+    fn leaf(&mut self, leaf: &Leaf<'_>) -> Option<u32> {
+        let program = leaf.in_user.then_some((leaf.pid, leaf.command));
+        self.leaves.number(program, leaf.address, leaf.weight_ns)
     }
 
     fn watching(&mut self, pid: u32) {

@@ -10,7 +10,7 @@ use super::modules::Modules;
 use super::name::{self, Made};
 use super::processors::Processors;
 use super::raw::{self, Sample};
-use super::spaces::{Place, Spaces};
+use super::spaces::Spaces;
 use super::stacks::{Frame, Stacks};
 use super::tracks::SharedTracks;
 use super::unwind::{End, Unwinder, Walk};
@@ -38,8 +38,7 @@ const MOST_WAITS: u64 = 1 << 20;
 /// `class` of a sample, in the order of their numbers, beginning at [`FIRST_CLASS`].
 const CLASSES: [&str; 4] = ["profile.user", "profile.kernel", "profile.softirq", "profile.hardirq"];
 
-/// Other recorders number theirs from 0 on.
-const FIRST_CLASS: u16 = 32;
+const FIRST_CLASS: u16 = thalweg_trace::Sample::FIRST_PROFILE_CLASS;
 
 /// Identifiers of the profile's tracks are of this space.
 const SPACE_SHIFT: u32 = 40;
@@ -417,19 +416,7 @@ impl State {
 
     /// What an address of a process is.
     fn frame(&mut self, pid: u32, address: u64) -> Frame {
-        let Some(mapping) = self.spaces.find(pid, address, &mut self.modules) else { return Frame::Unknown };
-        let offset = mapping.file_offset + (address - mapping.start);
-        match mapping.place {
-            Place::File(module) => {
-                self.modules.meet(module, pid, mapping.start..mapping.end);
-                Frame::File(module, offset)
-            }
-            Place::Made => {
-                self.made.meet(pid, address);
-                Frame::Made { pid, address }
-            }
-            Place::Vdso => Frame::Vdso(offset),
-        }
+        self.spaces.frame(pid, address, &mut self.modules, &mut self.made)
     }
 
     /// Follows a stack that was copied, from the frame where the program was.

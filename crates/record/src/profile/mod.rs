@@ -20,11 +20,12 @@
 //! - [`unwind`], [`tables`]: the programs' frames, where stacks were copied;
 //! - [`processors`]: idle, interrupts, steal; [`drain`]: the reader's thread;
 //! - [`counts`]: processors' counters of events beside the samples;
-//! - [`name`]: frames become text.
+//! - [`name`]: frames become text; [`leaves`]: where another recorder's samples found threads.
 
 mod counts;
 mod drain;
 mod events;
+mod leaves;
 mod load;
 mod modules;
 mod name;
@@ -41,6 +42,7 @@ mod unwind_tests;
 #[cfg(test)]
 mod wait_tests;
 
+pub(crate) use leaves::Leaves;
 pub(crate) use tracks::SharedTracks;
 
 use crate::recorder::{Finished, RecordError, Recorder, Watched};

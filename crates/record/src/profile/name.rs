@@ -73,7 +73,7 @@ fn with_leaves(frames: &[Frame]) -> impl Iterator<Item = (Frame, bool)> + '_ {
 }
 
 /// Names for what is in the stacks.
-struct Names {
+pub(super) struct Names {
     kernel: KernelSymbols,
     files: HashMap<ModuleId, HashMap<u64, Named>>,
     vdso: HashMap<u64, Named>,
@@ -81,7 +81,7 @@ struct Names {
 }
 
 impl Names {
-    fn of(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut made: Made) -> Names {
+    pub(super) fn of(stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut made: Made, kernel: KernelSymbols) -> Names {
         let mut offsets: BTreeMap<ModuleId, Vec<u64>> = BTreeMap::new();
         let mut in_vdso = Vec::new();
         for (frame, is_leaf) in stacks.iter().flat_map(|(_, frames)| with_leaves(frames)) {
@@ -93,7 +93,7 @@ impl Names {
         }
         made.end();
         let mut reader = Files::new();
-        let mut names = Names { kernel: KernelSymbols::here(), files: HashMap::new(), vdso: HashMap::new(), made };
+        let mut names = Names { kernel, files: HashMap::new(), vdso: HashMap::new(), made };
         for (id, mut offsets) in offsets {
             let Some(module) = modules.get(id) else { continue };
             offsets.sort_unstable();
@@ -135,6 +135,21 @@ impl Names {
             Frame::Truncated => plain(TRUNCATED),
         }
     }
+
+    pub(super) fn emit(&self, stacks: &[(u32, Box<[Frame]>)], modules: &Modules, mut hand_on: impl FnMut(&mut Vec<Event>)) {
+        let mut known: HashMap<(Frame, bool), String> = HashMap::new();
+        let mut batch = Vec::new();
+        for (number, frames) in stacks {
+            let text = |(frame, is_leaf): (Frame, bool)| {
+                known.entry((frame, is_leaf)).or_insert_with(|| self.text(frame, is_leaf, modules).to_string()).clone()
+            };
+            batch.push(Event::Stack(Stack { stack: *number, frames: with_leaves(frames).map(text).collect() }));
+            if batch.len() >= BATCH {
+                hand_on(&mut batch);
+            }
+        }
+        hand_on(&mut batch);
+    }
 }
 
 /// Where this machine has the debugging symbols of a file.
@@ -145,22 +160,10 @@ fn debug_file(build_id: &str) -> Option<PathBuf> {
 }
 
 /// Hands all stacks on as text. Says whether the kernel hides its addresses.
-pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, mut hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
+pub(crate) fn emit(stacks: &[(u32, Box<[Frame]>)], mut modules: Modules, made: Made, hand_on: impl FnMut(&mut Vec<Event>)) -> bool {
     modules.identify();
-    let modules = &modules;
-    let names = Names::of(stacks, modules, made);
-    let mut known: HashMap<(Frame, bool), String> = HashMap::new();
-    let mut batch = Vec::new();
-    for (number, frames) in stacks {
-        let text = |(frame, is_leaf): (Frame, bool)| {
-            known.entry((frame, is_leaf)).or_insert_with(|| names.text(frame, is_leaf, modules).to_string()).clone()
-        };
-        batch.push(Event::Stack(Stack { stack: *number, frames: with_leaves(frames).map(text).collect() }));
-        if batch.len() >= BATCH {
-            hand_on(&mut batch);
-        }
-    }
-    hand_on(&mut batch);
+    let names = Names::of(stacks, &modules, made, KernelSymbols::here());
+    names.emit(stacks, &modules, hand_on);
     names.kernel.is_empty()
 }
 

@@ -5,7 +5,8 @@
 
 use super::events::{Happened, What};
 use super::modules::{ModuleId, Modules};
-use super::stacks::Mixer;
+use super::name::Made;
+use super::stacks::{Frame, Mixer};
 use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
@@ -182,6 +183,28 @@ impl Spaces {
             space.maps = Rc::new(maps);
         }
         space.at(address)
+    }
+
+    /// What an address of a process is.
+    pub(crate) fn frame(&mut self, pid: u32, address: u64, modules: &mut Modules, made: &mut Made) -> Frame {
+        let Some(mapping) = self.find(pid, address, modules) else { return Frame::Unknown };
+        let offset = mapping.file_offset + (address - mapping.start);
+        match mapping.place {
+            Place::File(module) => {
+                modules.meet(module, pid, mapping.start..mapping.end);
+                Frame::File(module, offset)
+            }
+            Place::Made => {
+                made.meet(pid, address);
+                Frame::Made { pid, address }
+            }
+            Place::Vdso => Frame::Vdso(offset),
+        }
+    }
+
+    /// The process runs another program: what was mapped is no more.
+    pub(crate) fn forget(&mut self, pid: u32) {
+        self.processes.remove(&pid);
     }
 }
 

@@ -18,6 +18,12 @@ impl KernelSymbols {
         KernelSymbols::parse(std::fs::read_to_string(LIST).unwrap_or_default())
     }
 
+    /// Of these addresses alone, each the name of the function that it is in.
+    #[cfg(feature = "bpf")]
+    pub(crate) fn known<'a>(addresses: impl IntoIterator<Item = (u64, &'a str)>) -> KernelSymbols {
+        KernelSymbols::parse(addresses.into_iter().map(|(address, name)| format!("{address:x} t {name}\n")).collect())
+    }
+
     fn parse(text: String) -> KernelSymbols {
         let mut all = Vec::new();
         let mut at = 0;

@@ -8,6 +8,7 @@ mod calling;
 #[path = "../common/mod.rs"]
 mod common;
 mod following;
+mod leaves;
 mod looking;
 mod naming;
 mod profiling;

@@ -50,7 +50,7 @@ impl Profile {
             .map(|stack| (stack.stack, stack.frames.iter().map(|frame| Frame::parse(frame)).collect()))
             .collect();
         let samples = recording.samples().expect("read").into_iter().filter_map(|sample| {
-            let frames = stacks[&sample.stack?].clone();
+            let frames = stacks[&sample.profiled()?].clone();
             assert_eq!(sample.weight_ns, PERIOD_NS);
             Some(Taken { track: sample.track.expect("a thread"), class: classes[&sample.class].clone(), frames })
         });
@@ -298,7 +298,7 @@ fn a_thread_that_two_recorders_record_has_one_track() {
     threads.sort_unstable();
     threads.dedup();
     assert!(!threads.is_empty() && threads.len() == of_reader.len(), "a thread of the recorder has two tracks: {of_reader:?}");
-    let mut lean = profile.recording.samples().expect("read").into_iter().filter(|sample| sample.stack.is_none());
+    let mut lean = profile.recording.samples().expect("read").into_iter().filter(|sample| sample.profiled().is_none());
     assert!(lean.any(|sample| sample.track == Some(track.track)), "and takes its own samples");
 }
 

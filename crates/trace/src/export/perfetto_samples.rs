@@ -37,7 +37,7 @@ pub(super) fn samples(source: &dyn Source, writer: &mut impl Packets, pid: impl 
     }
     let threads: HashMap<TrackId, (u32, u32)> = source.tracks().iter().filter_map(|t| Some((t.track, (t.pid?, t.tid?)))).collect();
     for sample in source.samples()? {
-        let Some(stack) = sample.stack.filter(|stack| numbers.binary_search(stack).is_ok()) else { continue };
+        let Some(stack) = sample.profiled().filter(|stack| numbers.binary_search(stack).is_ok()) else { continue };
         let ids = sample.track.and_then(|track| threads.get(&track).copied()).unwrap_or((0, 0));
         let id = |number: u32| u32::try_from(pid(sample.host, number)).ok();
         let innermost = stacks.frames(stack).first().and_then(|number| stacks.functions.get(*number as usize));

@@ -63,7 +63,7 @@ impl Stacks {
         let mut stacks = Stacks::functions(source)?;
         let mut counted: HashMap<(HostId, Option<u64>, u32), Counted> = HashMap::new();
         for sample in source.samples()? {
-            let Some(stack) = sample.stack.filter(|stack| stacks.frames.contains_key(stack)) else { continue };
+            let Some(stack) = sample.profiled().filter(|stack| stacks.frames.contains_key(stack)) else { continue };
             let of = counted.entry((sample.host, sample.track.map(crate::TrackId::number), stack)).or_default();
             of.samples += 1;
             of.ns = of.ns.saturating_add(sample.weight_ns);
@@ -83,7 +83,7 @@ impl Stacks {
         let programs = programs(source);
         let mut runs = Runs::new();
         for sample in source.samples()? {
-            let Some(stack) = sample.stack.filter(|stack| self.frames.contains_key(stack)) else { continue };
+            let Some(stack) = sample.profiled().filter(|stack| self.frames.contains_key(stack)) else { continue };
             let program = sample.track.and_then(|track| programs.get(&track.number())).copied().unwrap_or(UNKNOWN);
             let of = match runs.get_mut(&(sample.host, program.to_owned())) {
                 Some(of) => of,

@@ -3,7 +3,7 @@
 
 use crate::failure::Failure;
 use std::path::PathBuf;
-use thalweg_trace::{Recording, export};
+use thalweg_trace::{Recording, Source, SourceError, export};
 
 /// Arguments of `thalweg export`.
 #[derive(clap::Args)]
@@ -50,7 +50,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     };
     let opened = crate::recordings::captured::opened(&arguments.recording, "export")?;
     let recording: &Recording = &opened;
-    if to.is_of_stacks() && thalweg_trace::Source::stacks(recording).map_err(Failure::failed)?.is_empty() {
+    let has_stacks = || Ok::<_, SourceError>(recording.samples()?.iter().any(|sample| sample.profiled().is_some()));
+    if to.is_of_stacks() && !has_stacks().map_err(Failure::failed)? {
         let name = arguments.recording.display();
         return Err(Failure::failed(format!("{name}: holds no stacks; `thalweg profile -o run.thw -- COMMAND` records them")));
     }

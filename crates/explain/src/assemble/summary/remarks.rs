@@ -24,6 +24,7 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     if of.meta.dropped_events > 0 {
         remarks.push(format!("{} events were lost: all of this is weaker by that much", count(of.meta.dropped_events)));
     }
+    remarks.extend(groups.first().and_then(|leading| hottest(of, leading)));
     remarks.extend(server(of));
     remarks.extend(held_above(of, groups));
     remarks.extend(asks(of));
@@ -35,6 +36,31 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
         remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.statement)));
     }
     remarks
+}
+
+/// The functions in which the leading program computed, where one has a quarter of its samples or more.
+fn hottest(of: &Of<'_>, leading: &Group<'_>) -> Option<String> {
+    let hottest = of.parts.around.hottest.of(leading.cause, &leading.members, of.parts.wall_s() * 1e9);
+    let hot = hottest.iter().filter(|hot| hot.of_samples >= limits::HOT_PART);
+    let said: Vec<String> =
+        hot.map(|hot| format!("{} {}", function_in(&hot.function, &hot.module), whole_percent(hot.of_samples))).collect();
+    (!said.is_empty()).then(|| format!("hottest: {} of its samples", said.join(", ")))
+}
+
+/// `deflate_slow in libz.so.1`; a file alone where its functions have no names.
+fn function_in(function: &str, module: &str) -> String {
+    let name = match function.char_indices().nth(limits::LONG_FUNCTION) {
+        Some((end, _)) => format!("{}…", &function[..end]),
+        None => function.to_owned(),
+    };
+    match (function.strip_prefix('[').and_then(|name| name.strip_suffix(']')), module) {
+        (Some("jit"), _) => "code that it made as it ran,".to_owned(),
+        (Some("kernel"), _) => "the kernel,".to_owned(),
+        (Some(file), _) => format!("{file} (no symbol there),"),
+        (None, "" | "jit") => format!("{name},"),
+        (None, "kernel") => format!("{name} in the kernel,"),
+        (None, module) => format!("{name} in {module},"),
+    }
 }
 
 /// Where a device was waited for that had next to nothing to do: something above it held the requests back.

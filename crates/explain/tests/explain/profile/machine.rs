@@ -17,7 +17,7 @@ pub struct Machine {
 
 impl Machine {
     pub fn new(wall_ns: i64, cpus: u32) -> Machine {
-        let attributes = [("class.0", "profile.user"), ("class.1", "profile.kernel"), ("profile.period_ns", "1000000")];
+        let attributes = [("class.32", "profile.user"), ("class.33", "profile.kernel"), ("profile.period_ns", "1000000")];
         let meta = Meta {
             format: FORMAT_VERSION,
             command: vec!["copy".into()],
@@ -96,7 +96,7 @@ impl Machine {
         for n in 0..count {
             let at = Time::from_monotonic_ns((i128::from(self.wall_ns) * i128::from(2 * n + 1) / i128::from(2 * count)) as i64);
             let (host, track, stack) = (HostId(0), Some(track), Some(self.stacks));
-            self.events.push(Event::Sample(Sample { at, host, cpu: 0, track, class: 0, stack, weight_ns: 1_000_000 }));
+            self.events.push(Event::Sample(Sample { at, host, cpu: 0, track, class: 32, stack, weight_ns: 1_000_000 }));
         }
         self
     }

@@ -13,6 +13,17 @@ pub(crate) struct FileSystem {
     pub mounted_on: String,
 }
 
+/// Where a sample found a thread.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Leaf<'a> {
+    /// Its process, and the name of what that runs: addresses are another's when it begins another program.
+    pub pid: u32,
+    pub command: &'a str,
+    pub address: u64,
+    pub in_user: bool,
+    pub weight_ns: u64,
+}
+
 /// What the translator asks of the system. Answers may be remembered by who answers.
 pub(crate) trait Facts {
     /// A disk's name by the kernel's number (major << 20 | minor).
@@ -40,6 +51,10 @@ pub(crate) trait Facts {
     fn system_v(&mut self, what: &str, file: &str, identifier: u32) -> String {
         let _ = file;
         format!("System V {what} ?/{identifier}")
+    }
+    /// The row of `stacks` for where a sample found a thread.
+    fn leaf(&mut self, _leaf: &Leaf<'_>) -> Option<u32> {
+        None
     }
     /// A process is watched from now on (its namespaces can be asked about).
     fn watching(&mut self, pid: u32);

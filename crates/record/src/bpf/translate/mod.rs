@@ -30,7 +30,7 @@ use asks::Asks;
 use connections::Connections;
 pub(crate) use connections::Unanswered;
 use devices::Devices;
-use facts::Facts;
+use facts::{Facts, Leaf};
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
 use output::{NewSpan, Output};
@@ -477,7 +477,8 @@ impl Translator {
             thread.sampled_ns[work as usize] += sample.period_ns;
             self.prices.sampled(work, sample.period_ns);
         }
-        self.output.sample(sample.head.at_ns, sample.head.cpu, track, class as u16, sample.period_ns);
+        let leaf = self.leaf(sample, facts);
+        self.output.sample(sample.head.at_ns, sample.head.cpu, track, (class as u16, leaf), sample.period_ns);
         let thread = self.threads.get(serial, &mut self.output);
         thread.run_ns = thread.run_ns.max(sample.run_ns);
         thread.accounted(&sample.io);
@@ -485,6 +486,13 @@ impl Translator {
         if sample.run_ns != 0 && sample.head.at_ns.saturating_sub(thread.run_ns) >= PART_NS {
             self.run(serial, sample.head.at_ns, &sample.io, false, facts);
         }
+    }
+
+    /// The row of `stacks` that says where a sample found its thread.
+    fn leaf(&self, sample: &raw::Sample, facts: &mut dyn Facts) -> Option<u32> {
+        let in_user = sample.flags & raw::SAMPLE_USER != 0;
+        let (pid, command) = if in_user { self.threads.program_of(sample.head.thread)? } else { (0, "") };
+        facts.leaf(&Leaf { pid, command, address: sample.address, in_user, weight_ns: sample.period_ns })
     }
 
     /// The class of a sample, and the work its time is the price of. A software interrupt that a send of this thread has

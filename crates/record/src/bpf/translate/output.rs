@@ -164,9 +164,9 @@ impl Output {
         self.events.push(Event::Counter(Counter { of, name, at: time(at_ns), value }));
     }
 
-    /// Records a sample.
-    pub(crate) fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, class: u16, weight_ns: u64) {
+    /// Records a sample, `stack` being the function in which it found the thread.
+    pub(crate) fn sample(&mut self, at_ns: u64, cpu: u16, track: TrackId, (class, stack): (u16, Option<u32>), weight_ns: u64) {
         let (host, cpu) = (self.host, u32::from(cpu));
-        self.events.push(Event::Sample(Sample { at: time(at_ns), host, cpu, track: Some(track), class, stack: None, weight_ns }));
+        self.events.push(Event::Sample(Sample { at: time(at_ns), host, cpu, track: Some(track), class, stack, weight_ns }));
     }
 }

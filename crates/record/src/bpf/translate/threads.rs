@@ -333,6 +333,13 @@ impl Threads {
         self.known.get(&serial).map(|thread| thread.process.0).filter(|pid| *pid != 0)
     }
 
+    /// The process of a thread, and the name of what it runs.
+    pub(crate) fn program_of(&self, serial: u32) -> Option<(u32, &str)> {
+        let thread = self.known.get(&serial).filter(|thread| thread.process.0 != 0)?;
+        let pid = thread.process.0;
+        Some((pid, self.commands.get(&pid).map_or("", String::as_str)))
+    }
+
     /// The main thread of a process that was met.
     pub(crate) fn main_serial(&self, pid: u32) -> Option<u32> {
         self.known.iter().find(|(_, t)| t.process == (pid, pid)).map(|(serial, _)| *serial)
