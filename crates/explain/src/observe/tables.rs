@@ -328,16 +328,31 @@ fn know_reached_mounts(actors: &mut [Actor]) {
     }
 }
 
+/// `COMMAND/THREAD`, as recorders name threads that have another name than their process. A command is one word, or a word and what it runs in
+/// brackets, where several of a recording are one program: `python3 (producer.py)/worker`.
+pub(crate) fn parted(name: &str) -> Option<(&str, &str)> {
+    let is_command = |command: &str| !command.contains(' ') || is_told_apart(command);
+    name.split_once('/').filter(|(command, _)| !command.is_empty() && is_command(command))
+}
+
+/// Whether a command has what it runs in brackets after it.
+fn is_told_apart(command: &str) -> bool {
+    command.ends_with(')') && command.split_once(' ').is_some_and(|(word, runs)| !word.is_empty() && runs.starts_with('('))
+}
+
 /// A name without numbers and addresses of its own: `request 3` → `request`, `io0 connection
 /// 127.0.0.1:51234` → `io0 connection`, `connection io0#2` → `connection io0`.
 ///
 /// Of `COMMAND/THREAD-NAME` the number of a thread in its pool goes too, and a name that only repeats the command's:
 /// `ganesha.nfsd/svc_12` → `ganesha.nfsd/svc`, `curl/curl` → `curl`.
 fn label(name: &str) -> String {
-    if let Some((command, thread)) = name.split_once('/').filter(|(c, t)| !c.is_empty() && !c.contains(' ') && !t.is_empty()) {
+    if let Some((command, thread)) = parted(name).filter(|(_, thread)| !thread.is_empty()) {
         let thread = thread.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches(['_', '-', '#', ':', '.', ' ']);
         let same = thread.is_empty() || thread == command || thread.starts_with(command) && thread.len() <= command.len() + 1;
         return if same { command.to_owned() } else { format!("{command}/{thread}") };
+    }
+    if is_told_apart(name) {
+        return name.to_owned();
     }
     let words = name.split_whitespace().filter(|word| !word.contains(':') && !word.bytes().all(|b| b.is_ascii_digit()));
     let words: Vec<&str> = words.map(|word| word.split('#').next().unwrap_or(word)).filter(|w| !w.is_empty()).collect();
@@ -357,5 +372,7 @@ mod tests {
         assert_eq!(label("ganesha.nfsd/svc_12"), "ganesha.nfsd/svc");
         assert_eq!(label("curl/curl"), "curl");
         assert_eq!(label("python3/3"), "python3");
+        assert_eq!(label("python3 (a.py)/worker 2"), "python3 (a.py)/worker");
+        assert_eq!(label("python3 (-c a; b)/2"), "python3 (-c a; b)");
     }
 }

@@ -108,3 +108,19 @@ fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
     counted(&mut tale, python, CounterName::FileStats, &[3_500]);
     assert!(tale.explain().summary.about.starts_with("64 MiB in 100 ms, "), "{}", tale.explain().summary.about);
 }
+
+#[test]
+fn programs_that_are_told_apart_by_what_they_run_are_named_so_everywhere() {
+    let mut tale = Tale::new(1_000_000, 2);
+    let first = tale.thread(Role::Client, "python3 (first.py)", 100, 100);
+    let worker = tale.thread(Role::Client, "python3 (second 2.py)/worker", 200, 201);
+    tale.span(worker, SpanKind::CpuRun, 0, 400_000).ran(400_000).end();
+    tale.wait(first, SpanKind::WaitLock, 0, 400_000).woken_by(worker).end();
+    tale.span(first, SpanKind::CpuRun, 400_000, 1_000_000).ran(600_000).end();
+    let e = tale.explain();
+    let expected = "For 60 % of the time python3 (first.py) computed and for 40 % python3 (second 2.py) computed.";
+    assert_eq!(e.summary.sentence, expected);
+    assert_eq!(e.summary.rows.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>(), ["python3 (first.py)", "python3 (second 2.py)"]);
+    let text = serde_json::to_string(&e).expect("JSON");
+    assert!(text.contains("python3 (first.py): its own work"), "{text}");
+}

@@ -18,6 +18,7 @@ mod attributes;
 mod busy;
 mod full;
 mod options;
+mod scripts;
 mod signals;
 
 use crate::also::Others;
@@ -29,6 +30,7 @@ use busy::{InUse, Used};
 pub use options::{Method, Options, Profile, UserStacks};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::AsFd;
+use scripts::Scripts;
 use signals::Signals;
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -130,6 +132,7 @@ struct Session {
     attributes: Vec<(String, String)>,
     notes: Vec<String>,
     mpi: Option<MpiRecording>,
+    scripts: Arc<Scripts>,
     started: Instant,
     /// What processors had been used for when the command began.
     used: Used,
@@ -154,7 +157,7 @@ impl Session {
         sink.take(&mut vec![Event::Host(Host::here(HostId(0), &node))]);
         let prepare = |mpi| MpiRecording::prepare(mpi, &options.command, &options.output, options.limit_bytes, Arc::clone(&sink));
         let mpi = options.mpi.map(prepare).transpose()?;
-        let sink = mpi.as_ref().map_or(sink, MpiRecording::sink);
+        let scripts = Scripts::before(mpi.as_ref().map_or(sink, MpiRecording::sink));
         let mut held = match options.command.is_empty() {
             true => None,
             false => Some(Held::spawn(&options.command, signals.before())?),
@@ -170,7 +173,7 @@ impl Session {
             space: IdSpace(1),
             drain: options.drain,
             profile_alone: options.profile == Profile::Alone,
-            sink,
+            sink: Arc::clone(&scripts) as Arc<dyn Sink>,
         };
         active.begin(watched)?;
         writer.begin_at(Time::now(), active.name())?;
@@ -192,6 +195,7 @@ impl Session {
             attributes,
             notes,
             mpi,
+            scripts,
             started: Instant::now(),
             used,
             of_everything: options.is_of_everything(),
@@ -263,6 +267,7 @@ impl Session {
             self.signals.restore();
         }
         let mut finished = active.finish();
+        self.scripts.finish();
         if let Some(mpi) = &self.mpi {
             finished.add(mpi.finish(HostId(0), MPI_SPACE));
         }

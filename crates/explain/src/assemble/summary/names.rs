@@ -2,7 +2,7 @@
 
 use crate::cause::End;
 use crate::limits::summary as limits;
-use crate::observe::tables::{Object, Tables};
+use crate::observe::tables::{Object, Tables, parted};
 pub(super) use crate::title::base;
 use crate::waits::place::Place;
 use thalweg_trace::{Meta, ObjectKind};
@@ -18,7 +18,7 @@ pub(crate) fn program(tables: &Tables, meta: &Meta, actor: u32) -> String {
     if let Some((command, _)) = actor.name.split_once('/').filter(|(command, thread)| command == thread) {
         return command.to_owned();
     }
-    let (command, thread) = actor.name.split_once('/').filter(|(c, _)| !c.is_empty() && !c.contains(' ')).unwrap_or(("", &actor.name));
+    let (command, thread) = parted(&actor.name).unwrap_or(("", &actor.name));
     let bare = |name: &str| name.trim_end_matches('-').to_owned();
     if actor.label.ends_with("rank") {
         return actor.name.clone();
