@@ -1,6 +1,7 @@
 //! From what was gathered and charged to the document.
 
 pub(crate) mod again;
+mod at_a_pipe;
 pub(crate) mod behind;
 mod carried;
 pub(crate) mod ceiling;

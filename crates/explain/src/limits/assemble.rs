@@ -155,3 +155,13 @@ pub(crate) const REFAULTS: u64 = 1_024;
 
 /// A thread that asked at full speed for this part of the run waits by running. Instead: what it asked for.
 pub(crate) const ASKED_SHARE: f64 = 0.25;
+
+// at_a_pipe.rs
+
+/// Each of two programs that take turns through a pipe has this part of the time at the least. Instead: nothing; it is wording.
+pub(crate) const PIPE_SHARE: f64 = 0.15;
+/// Each waited for the other for this part of the time that the other had. Of two that work at once, one waits for room and the other hardly for
+/// data. Instead: how full the pipe was.
+pub(crate) const PIPE_WAITED: f64 = 0.4;
+/// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
+pub(crate) const PIPE_TURNS: u64 = 8;

@@ -43,6 +43,8 @@ pub(crate) const STEADY_PART: f64 = 0.8;
 pub(crate) const MOST_CONNECTIONS: usize = 1 << 14;
 /// Bound: questions of one end that are held to count how many were under way. Of more, nothing is said of that.
 pub(crate) const MOST_QUESTIONS: usize = 1 << 18;
+/// Bound: pairs of threads that wait for each other at pipes.
+pub(crate) const MOST_PIPES: usize = 1 << 12;
 /// Bound: arrivals within one round trip.
 pub(crate) const MOST_ARRIVALS: usize = 1 << 14;
 /// A turn takes a round trip where it takes this part of the least one: it is measured by TCP, which rounds. Instead: nothing; measured.

@@ -12,6 +12,7 @@ pub(crate) mod lives;
 pub(crate) mod observation;
 pub(crate) mod on_wire;
 pub(crate) mod overlap;
+pub(crate) mod pipes;
 pub(crate) mod quantile;
 pub(crate) mod questions;
 pub(crate) mod ranks;

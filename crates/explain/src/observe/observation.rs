@@ -9,6 +9,7 @@ use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use crate::observe::exchanges::Exchanges;
 use crate::observe::index::NONE;
+use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
 use crate::observe::questions::Questions;
 use crate::observe::served::{Request, Requests};
@@ -203,6 +204,8 @@ pub(crate) struct Observation {
     pub exchanges: Exchanges,
     /// Questions that the command and servers asked, and when.
     pub questions: Questions,
+    /// Waits of processes that pipes join, for each other.
+    pub pipes: Pipes,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -226,6 +229,7 @@ impl Observation {
             asking: Asking::default(),
             exchanges: Exchanges::new(round_trips),
             questions: Questions::default(),
+            pipes: Pipes::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             interval: (start, end),
@@ -429,7 +433,10 @@ impl Observer for Observation {
                 self.questions.note(tables, span);
                 self.bytes_moved(tables, span);
             }
-            SpanKind::WaitLock => self.questions.note(tables, span),
+            SpanKind::WaitLock => {
+                self.questions.note(tables, span);
+                self.pipes.note(tables, span);
+            }
             SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => {

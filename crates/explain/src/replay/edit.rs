@@ -48,7 +48,7 @@ fn ends_of_marks(graph: &Graph) -> Vec<End> {
 }
 
 /// By mark: the program and the operation that passes it.
-fn passed(graph: &Graph) -> Vec<(u32, u32)> {
+pub(super) fn passed(graph: &Graph) -> Vec<(u32, u32)> {
     let mut passed = vec![(u32::MAX, 0); graph.marks];
     for (p, program) in graph.programs.iter().enumerate() {
         for (at, op) in program.ops.iter().enumerate() {

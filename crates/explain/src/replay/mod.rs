@@ -14,6 +14,7 @@ pub(crate) mod depends;
 pub(crate) mod edit;
 pub(crate) mod edit_copy;
 pub(crate) mod edit_parallel;
+mod edit_pipe;
 pub(crate) mod facts;
 pub(crate) mod flows;
 pub(crate) mod how;
@@ -174,6 +175,7 @@ fn predict_from(
         others_busy: others_busy(parts, meta),
         tables: parts.tables,
         spinning: parts.waiting_by_running(),
+        joined: parts.taking_turns_at_a_pipe().map(|(joined, _)| joined),
         pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
         written_again: Again::find(parts, true),

@@ -116,6 +116,7 @@ pub(super) fn about(id: &str) -> &'static [Cause] {
         "no_poll" => &[C::ClientThink, C::ServerThink, C::NetworkLatency, C::ServerUnknown, C::ServerCpu, C::ClientCpu],
         "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
         "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
+        "pipe.room" => &[C::ClientCpu, C::ClientRunqueue, C::ClientRead, C::ClientWrite, C::ServerCpu],
         "overlap.read_send" => &[C::ClientRead, C::ClientCpu, C::ClientRunqueue],
         _ => removes(id).map_or(ASKED, |(about, _)| about),
     }

@@ -514,3 +514,34 @@ fn how_many_requests_an_unrecorded_server_serves_at_once_is_not_known() {
     assert_eq!((last.id.as_str(), last.basis), ("requests.x4", Grounds::Bounded));
     assert!(last.change.ends_with("(gives this at most)"), "{last:?}");
 }
+
+/// Twenty bursts of 80 ms of work each: the reader gets through seven eighths of a burst before the writer may go on, and then waits for the next.
+fn bursts(at_once: bool) -> Tale {
+    let mut tale = Tale::new(20 * 140_000, 2);
+    let writer = tale.thread(Role::Client, "python3 (burst.py)", 100, 100);
+    let reader = tale.thread(Role::Client, "python3 (work.py)", 200, 200);
+    let pipe = tale.object(ObjectKind::Pipe, "pipe:[7]", &[("written_by", "100")]);
+    for n in 0..20 {
+        let begin = n * 140_000;
+        if at_once {
+            tale.span(writer, K::WaitLock, begin + 139_000, begin + 140_000).blocked().on(pipe).woken_by(reader).end();
+            continue;
+        }
+        tale.span(reader, K::WaitLock, begin + 10_000, begin + 80_000).blocked().on(pipe).woken_by(writer).end();
+        tale.span(writer, K::WaitLock, begin + 80_100, begin + 139_900).blocked().on(pipe).woken_by(reader).end();
+    }
+    tale
+}
+
+#[test]
+fn two_that_take_turns_through_a_pipe_are_said_to_and_a_buffer_lets_both_work() {
+    let e = bursts(false).explain();
+    let said =
+        "python3 (burst.py) and python3 (work.py) took turns through a pipe, 20 times: with more room in it both would work at once.";
+    assert_eq!(e.summary.numbers.first().map(|number| number.sentence.as_str()), Some(said));
+    let buffered = e.what_if.iter().find(|what_if| what_if.id == "pipe.room").expect("a prediction");
+    // The writer works for 80 ms of 140, the reader for 70: what is left is the writer, and the reader's last burst.
+    assert!((1.6..1.75).contains(&buffered.predicted_wall_s), "{buffered:?}");
+    let e = bursts(true).explain();
+    assert!(e.summary.numbers.is_empty() && e.what_if.iter().all(|what_if| what_if.id != "pipe.room"), "{e:?}");
+}

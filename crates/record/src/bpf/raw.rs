@@ -186,6 +186,7 @@ pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 /// The call has not returned.
 pub(crate) const LOOK_WAITS: u32 = 1;
 
+pub(crate) const ACCESS_WRITE: u32 = 2;
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
 pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 

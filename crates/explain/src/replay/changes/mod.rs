@@ -9,6 +9,7 @@ mod once;
 mod overlap;
 pub(crate) mod parallel;
 mod pauses;
+mod pipe;
 mod processors;
 pub(crate) mod proposal;
 pub(crate) mod raised;
@@ -37,6 +38,7 @@ pub(crate) const ALL: &[Change] = &[
     streams::propose,
     requests::propose,
     overlap::propose,
+    pipe::propose,
     far_end::propose,
     layout::propose,
     windows::propose,
@@ -61,6 +63,7 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ClientMetadata | C::ServerMetadata => &["start_once", "disk.requests.x4", "no_disk_hog", "metadata.x2", "requests.x4"],
         C::ClientMemory | C::ServerMemory => &["write_once", "start_once", "no_throttle", "device.write.x2"],
         C::ClientCpu => &[
+            "pipe.room",
             "write_once",
             "read_once",
             "fetch_once",

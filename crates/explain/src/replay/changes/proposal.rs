@@ -7,6 +7,7 @@ use crate::assemble::summary::names::program;
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
+use crate::observe::pipes::Joined;
 use crate::observe::questions::UnderWay;
 use crate::observe::tables::Tables;
 use crate::replay::edit::asks_unseen;
@@ -54,6 +55,8 @@ pub(crate) struct Run<'a> {
     /// How many questions were under way at a time, where something holds that number and the run waited for them: those of servers that asked on for the
     /// command, else the command's.
     pub pool: Option<UnderWay>,
+    /// Two processes that took turns, since the pipe between them holds little.
+    pub joined: Option<Joined>,
     /// The file that was read several times over.
     pub read_again: Option<Again>,
     /// The file that was written several times over.

@@ -17,7 +17,7 @@ impl Translator {
             On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
             On::Ender => self.connections.object(off.wake_connection, &mut self.output),
             On::Polled => self.connections.object(off.polled_connection, &mut self.output),
-            On::Other(at) => self.other(&off.file[at]),
+            On::Other(at) => self.other(&off.file[at], off.head.thread),
             On::Datagram(at) => self.things.datagram(off.file[at].id, &mut self.output),
             On::FileLock(at) => {
                 let path = self.files.path_of(&off.file[at])?;
@@ -76,10 +76,13 @@ impl Translator {
     }
 
     /// A pipe, a unix socket, a terminal or an eventfd.
-    fn other(&mut self, fd: &FdObject) -> Option<ObjectId> {
+    fn other(&mut self, fd: &FdObject, serial: u32) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
             raw::MODE_FIFO if self.files.path_of(fd).is_some() => (ObjectKind::Pipe, self.files.path_of(fd)?.to_owned()),
-            raw::MODE_FIFO => return Some(self.things.numbered(ObjectKind::Pipe, "pipe", fd.id, &mut self.output)),
+            raw::MODE_FIFO => {
+                let writer = self.threads.process_of(serial).filter(|_| fd.access & 3 == raw::ACCESS_WRITE);
+                return Some(self.things.pipe(fd.id, writer, &mut self.output));
+            }
             raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
                 return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));
             }

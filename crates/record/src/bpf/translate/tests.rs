@@ -367,6 +367,22 @@ fn a_poll_is_on_what_ended_it_and_a_datagram_has_its_peer() {
 }
 
 #[test]
+fn a_pipe_says_who_was_seen_waiting_to_write_to_it() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "reader");
+    bench.thread(6, 20, 20, raw::ROLE_CLIENT, "writer");
+    let pipe = |access| FdObject { id: 8, device: 13, mode: raw::MODE_FIFO, fd: 1, access };
+    let waits = |thread, call, access, from| Off { file: [pipe(access), FdObject::default()], ..off(thread, call, from, from + 5) };
+    bench.emit(&waits(5, libc::SYS_read, 1, 500));
+    let attributes = |bench: &Bench| -> Vec<_> { bench.objects().into_iter().map(|object| object.attributes).collect() };
+    assert_eq!(attributes(&bench), [vec![]]);
+    bench.emit(&waits(6, libc::SYS_write, 2, 600));
+    bench.emit(&waits(6, libc::SYS_write, 2, 700));
+    let written = vec![("written_by".to_owned(), "20".to_owned())];
+    assert_eq!(attributes(&bench), [vec![], written], "said once, of the same object");
+}
+
+#[test]
 fn a_thread_that_a_quota_stopped_waits_for_its_group_and_for_nobody_who_ran() {
     let mut bench = Bench::new();
     bench.thread(5, 10, 10, raw::ROLE_CLIENT, "cp");

@@ -3,7 +3,7 @@
 
 use super::output::Output;
 use crate::bpf::raw::Peer;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{ObjectId, ObjectKind};
 
@@ -18,6 +18,8 @@ pub(crate) struct Things {
     numbered: HashMap<(ObjectKind, u64), ObjectId>,
     /// To whom datagram sockets send, by the socket's inode.
     peers: HashMap<u64, SocketAddr>,
+    /// Pipes of which it is recorded who writes to them.
+    written: HashSet<ObjectId>,
 }
 
 impl Things {
@@ -46,6 +48,18 @@ impl Things {
         }
         let object = self.object(kind, &format!("{name}:[{inode}]"), output);
         self.numbered.insert((kind, inode), object);
+        object
+    }
+
+    /// The object of a pipe at which a thread waits, a thread of `writer`'s where it waits to write.
+    pub(crate) fn pipe(&mut self, inode: u64, writer: Option<u32>, output: &mut Output) -> ObjectId {
+        let object = self.numbered(ObjectKind::Pipe, "pipe", inode, output);
+        if let Some(pid) = writer
+            && self.written.len() < MOST_THINGS
+            && self.written.insert(object)
+        {
+            output.object(object, ObjectKind::Pipe, &format!("pipe:[{inode}]"), &[("written_by", &pid.to_string())]);
+        }
         object
     }
 

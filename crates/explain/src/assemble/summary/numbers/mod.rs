@@ -9,6 +9,7 @@ mod calls;
 mod disks;
 mod in_flight;
 mod items;
+mod pipes;
 mod pool;
 mod processor;
 mod raise;
@@ -20,7 +21,7 @@ mod words;
 
 use super::groups::Group;
 use super::of::Of;
-use crate::document::MAX_NUMBERS;
+use crate::document::{MAX_NUMBERS, NumberKind};
 use crate::limits::numbers as limits;
 pub(super) use raise::Behind;
 pub(crate) use raise::Raise;
@@ -50,12 +51,14 @@ const KINDS: [Find; 14] = [
 /// The numbers behind the rate, that of the largest cause first.
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
     let run = &Run::of(of);
-    let mut found: Vec<Behind> = Vec::new();
+    let mut found: Vec<Behind> = pipes::find(run).map(Behind::from).into_iter().collect();
     for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
         let behind = KINDS.iter().find_map(|find| find(run, group));
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
-    found.extend(stages::find(run, groups));
+    if found.iter().all(|behind| behind.number.kind != NumberKind::InSeries) {
+        found.extend(stages::find(run, groups));
+    }
     found.truncate(MAX_NUMBERS);
     found
 }
