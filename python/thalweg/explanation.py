@@ -85,6 +85,12 @@ class Explanation:
     """The other runs of the command, where it was run several times (`explain -n`)."""
     emulated: str | None = None
     """The devices that the recorded store, or a copy's source, only pretended to have: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`."""
+    reliable: bool | None = None
+    """Whether the figures can be relied on. Where not, the text withholds the sentence and all changes; they stand here for what they
+    are worth.
+    """
+    unreliable_because: str | None = None
+    """Why they cannot; absent where they can."""
     summary: Summary | None = None
     """The run in a few lines, in the reader's words."""
     verdict: Verdict

@@ -53,6 +53,12 @@ pub struct Explanation {
     /// The devices that the recorded store, or a copy's source, only pretended to have: `disk 200 MiB/s, link 2 Gb/s, round trip 200 µs`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub emulated: Option<String>,
+    /// Whether the figures can be relied on. Where not, the text withholds the sentence and all changes; they stand here for what they are worth.
+    #[serde(default = "yes")]
+    pub reliable: bool,
+    /// Why they cannot.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub unreliable_because: Option<String>,
     /// The run in a few lines, in the reader's words.
     #[serde(default)]
     pub summary: Summary,
@@ -93,6 +99,11 @@ pub struct Explanation {
     pub model: Model,
     /// What a reader must know besides: what was not recorded and how to record it, why there is no prediction.
     pub notes: Vec<String>,
+}
+
+/// Documents from before it was said could be.
+fn yes() -> bool {
+    true
 }
 
 /// At most this many segments in [`Explanation::path`].

@@ -161,6 +161,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         unrecorded,
     };
     let said = summary::Said::of(&of);
+    let unreliable_because = of.is_short().then(summary::too_short);
     let (prediction, advice) = match options.what_if {
         true => {
             let prediction = replay::predict(source, parts, meta, round_trips.as_ref(), &said.raises);
@@ -194,6 +195,8 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         tracks: parts.tracks(),
         round_trips,
         connections: None,
+        reliable: unreliable_because.is_none(),
+        unreliable_because,
         what_if: prediction.what_if,
         advice,
         model: prediction.model,

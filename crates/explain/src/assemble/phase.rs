@@ -48,6 +48,7 @@ pub(crate) fn explanation(
         unrecorded,
     };
     let about = format!("{}, {} of {}", name.as_str(), duration(parts.wall_s()), duration(whole.wall_s()));
+    let unreliable_because = of.is_short().then(summary::too_short);
     Ok(Explanation {
         schema: SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -68,6 +69,8 @@ pub(crate) fn explanation(
         tracks: Vec::new(),
         round_trips: None,
         connections: None,
+        reliable: unreliable_because.is_none(),
+        unreliable_because,
         what_if: Vec::new(),
         advice: Vec::new(),
         repeated: None,

@@ -58,6 +58,8 @@ pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered
         tracks: Vec::new(),
         round_trips: None,
         connections: Some(connections.clone()),
+        reliable: true,
+        unreliable_because: None,
         what_if: Vec::new(),
         advice: Vec::new(),
         model: Model {

@@ -146,6 +146,8 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
         tracks: Vec::new(),
         round_trips: document.round_trips.clone(),
         connections: None,
+        reliable: true,
+        unreliable_because: None,
         what_if: Vec::new(),
         advice: Vec::new(),
         model: Model { replayed_wall_s: None, error: None, reason: Some(reason) },

@@ -124,3 +124,35 @@ fn programs_that_are_told_apart_by_what_they_run_are_named_so_everywhere() {
     let text = serde_json::to_string(&e).expect("JSON");
     assert!(text.contains("python3 (first.py): its own work"), "{text}");
 }
+
+/// A program that sleeps for so many milliseconds at a time, a millisecond apart.
+fn sleeps(lengths_ms: &[u64]) -> thalweg_explain::Explanation {
+    let mut tale = Tale::new(lengths_ms.iter().map(|ms| (ms + 1) * 1_000).sum(), 2);
+    let sleep = tale.thread(Role::Client, "sleep", 100, 100);
+    let mut at = 0;
+    for ms in lengths_ms {
+        tale.wait(sleep, SpanKind::WaitTimer, at, at + ms * 1_000).by_timer().end();
+        at += (ms + 1) * 1_000;
+    }
+    tale.explain()
+}
+
+#[test]
+fn of_several_lengths_of_which_one_is_nearly_all_the_longest_is_said_and_no_mean() {
+    let figures = |lengths_ms: &[u64]| sleeps(lengths_ms).summary.rows[0].figures.clone();
+    assert_eq!(figures(&[10, 10, 10, 10, 10, 1_300, 10]), "7 sleeps, the longest 1.30 s");
+    assert_eq!(figures(&[300, 300, 700, 300]), "4 sleeps, 400 ms each");
+    assert_eq!(figures(&[1_300]), "one sleep of 1.30 s");
+}
+
+#[test]
+fn what_the_text_withholds_is_marked_in_the_document() {
+    let said = |lengths_ms: &[u64]| {
+        let e = sleeps(lengths_ms);
+        assert_eq!(e.reliable, e.unreliable_because.is_none());
+        assert_eq!(e.reliable, !e.summary.sentence.is_empty());
+        serde_json::to_value(&e).expect("JSON")["unreliable_because"].as_str().map(str::to_owned)
+    };
+    assert_eq!(said(&[20, 20]).as_deref(), Some("too short to advise on: of less than 50 ms, most is starting and ending"));
+    assert_eq!(said(&[50, 20]), None);
+}

@@ -32,8 +32,11 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     }
 }
 
-/// `25 reads, 17.5 ms each`, and what is to be said besides.
+/// `25 reads, 17.5 ms each`, and what is to be said besides. Where one had nearly all of the time, `7 sleeps, the longest 1.30 s`.
 fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
+    if let Some(longest_s) = group.outlier_s() {
+        return format!("{} {noun}s, the longest {}{besides}", count(group.count), duration(longest_s));
+    }
     match group.count {
         1 => format!("one {noun} of {}{besides}", duration(group.mean_s())),
         n => format!("{} {noun}s, {} each{besides}", count(n), duration(group.mean_s())),

@@ -33,6 +33,8 @@ pub(super) struct Group<'a> {
     pub devices: Vec<(String, u64)>,
     /// The device behind it, where its places name none.
     pub behind: Option<Behind>,
+    /// The longest interval.
+    pub longest_ns: u64,
     /// How many intervals.
     pub count: u64,
 }
@@ -66,6 +68,11 @@ impl Group<'_> {
             Some((from, to)) => format!("{from} and {to}{others}"),
             None => format!("{first}{others}"),
         }
+    }
+
+    /// The longest interval, where it had so much of the time that a mean says nothing of any of them.
+    pub(super) fn outlier_s(&self) -> Option<f64> {
+        (self.count > 1 && self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL).then_some(self.longest_ns as f64 / 1e9)
     }
 
     /// How long an interval was on average.
@@ -128,6 +135,7 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
         devices: most_first(each().filter_map(|e| Some((device(tables, &e.place)?, e.runs.total_ns)))),
         behind: behind(of.parts, cause, &members),
         count: each().map(|e| e.runs.count).sum(),
+        longest_ns: each().map(|e| e.runs.longest_ns).max().unwrap_or(0),
         members,
     })
 }

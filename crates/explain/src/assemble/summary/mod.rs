@@ -23,6 +23,7 @@ use crate::title::title;
 use groups::{Group, groups};
 pub(crate) use numbers::Raise;
 pub(crate) use of::Of;
+pub(crate) use remarks::too_short;
 
 /// What is said of a recorded run apart from what changes would give.
 pub(crate) struct Said<'a> {

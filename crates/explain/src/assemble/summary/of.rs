@@ -35,7 +35,7 @@ impl Of<'_> {
     }
 
     /// Whether it is too short to say much of: what the recorder itself took aside.
-    pub(super) fn is_short(&self) -> bool {
+    pub(crate) fn is_short(&self) -> bool {
         self.parts.wall_s() * (1.0 - self.share(|cause| cause == Cause::Recorder)) < limits::SHORT_S
     }
 }

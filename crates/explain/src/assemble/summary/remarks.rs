@@ -14,7 +14,7 @@ use thalweg_trace::numbers::{count, whole_percent};
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     let mut remarks = Vec::new();
     if of.is_short() {
-        remarks.push(format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3));
+        remarks.push(too_short());
         return remarks;
     }
     remarks.extend(notes::emulated(of.meta).map(|devices| format!("emulated, not this machine's own: {devices}")));
@@ -36,6 +36,11 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
         remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.statement)));
     }
     remarks
+}
+
+/// Why nothing is said of a run that was over at once.
+pub(crate) fn too_short() -> String {
+    format!("too short to advise on: of less than {:.0} ms, most is starting and ending", limits::SHORT_S * 1e3)
 }
 
 /// The functions in which the leading program computed, where one has a quarter of its samples or more.

@@ -338,6 +338,8 @@ fn explanation(copy: Copy, path: &[(Cause, i64, i64)], gaps: &[(i64, i64, u64)],
         tracks: vec![],
         round_trips: None,
         connections: None,
+        reliable: true,
+        unreliable_because: None,
         what_if: vec![
             WhatIf {
                 id: "requests".into(),
