@@ -163,5 +163,7 @@ pub(crate) const PIPE_SHARE: f64 = 0.15;
 /// Each waited for the other for this part of the time that the other had. Of two that work at once, one waits for room and the other hardly for
 /// data. Instead: how full the pipe was.
 pub(crate) const PIPE_WAITED: f64 = 0.4;
+/// What is shorter than this part of the stretch in which most of its program's time lay is handing over, and no turn. Instead: how full the pipe was.
+pub(crate) const PIPE_HANDED_OVER: f64 = 0.25;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const PIPE_TURNS: u64 = 8;
