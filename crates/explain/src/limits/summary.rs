@@ -4,6 +4,8 @@
 
 /// Fewer bytes are a program's own: its libraries, its settings, what it prints. Instead: nothing; it is wording.
 pub(crate) const LEAST_BYTES: u64 = 64 << 10;
+/// Fewer bytes through a pipe are names and lines, and not what a run was about. Instead: nothing; it is wording.
+pub(crate) const LEAST_PIPED: u64 = 1 << 20;
 /// From here on a rate is printed without a decimal. Instead: nothing; it is wording.
 pub(crate) const FEW_A_SECOND: f64 = 9.95;
 /// Fewer round trips for an entry than this are none. Instead: nothing; it is wording.

@@ -331,12 +331,12 @@ fn know_reached_mounts(actors: &mut [Actor]) {
 /// `COMMAND/THREAD`, as recorders name threads that have another name than their process. A command is one word, or a word and what it runs in
 /// brackets, where several of a recording are one program: `python3 (producer.py)/worker`.
 pub(crate) fn parted(name: &str) -> Option<(&str, &str)> {
-    let is_command = |command: &str| !command.contains(' ') || is_told_apart(command);
+    let is_command = |command: &str| !command.contains(' ') || is_distinguished(command);
     name.split_once('/').filter(|(command, _)| !command.is_empty() && is_command(command))
 }
 
 /// Whether a command has what it runs in brackets after it.
-fn is_told_apart(command: &str) -> bool {
+fn is_distinguished(command: &str) -> bool {
     command.ends_with(')') && command.split_once(' ').is_some_and(|(word, runs)| !word.is_empty() && runs.starts_with('('))
 }
 
@@ -351,7 +351,7 @@ fn label(name: &str) -> String {
         let same = thread.is_empty() || thread == command || thread.starts_with(command) && thread.len() <= command.len() + 1;
         return if same { command.to_owned() } else { format!("{command}/{thread}") };
     }
-    if is_told_apart(name) {
+    if is_distinguished(name) {
         return name.to_owned();
     }
     let words = name.split_whitespace().filter(|word| !word.contains(':') && !word.bytes().all(|b| b.is_ascii_digit()));

@@ -3,7 +3,7 @@
 use crate::common::Tale;
 use std::path::Path;
 use thalweg_explain::{Options, explain};
-use thalweg_trace::{Counter, CounterName, CounterOf, Event, Recording, Role, SpanKind, Time, TrackId};
+use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectKind, Recording, Role, SpanKind, Time, TrackId};
 
 fn about(name: &str) -> String {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name);
@@ -110,7 +110,7 @@ fn a_large_file_that_is_copied_is_about_its_bytes_whatever_was_opened() {
 }
 
 #[test]
-fn programs_that_are_told_apart_by_what_they_run_are_named_so_everywhere() {
+fn programs_that_are_distinguished_by_what_they_run_are_named_so_everywhere() {
     let mut tale = Tale::new(1_000_000, 2);
     let first = tale.thread(Role::Client, "python3 (first.py)", 100, 100);
     let worker = tale.thread(Role::Client, "python3 (second 2.py)/worker", 200, 201);
@@ -155,4 +155,21 @@ fn what_the_text_withholds_is_marked_in_the_document() {
     };
     assert_eq!(said(&[20, 20]).as_deref(), Some("too short to advise on: of less than 50 ms, most is starting and ending"));
     assert_eq!(said(&[50, 20]), None);
+}
+
+#[test]
+fn what_went_through_a_pipe_is_what_a_run_was_about_where_no_files_were_moved() {
+    let about = |written: &[&str], file_bytes: u64| {
+        let mut tale = Tale::new(1_000_000, 2);
+        let main = tale.thread(Role::Client, "sort", 100, 100);
+        for (n, bytes) in written.iter().enumerate() {
+            tale.object(ObjectKind::Pipe, &format!("pipe:[{n}]"), &[("written_by", "100"), ("written_bytes", bytes)]);
+        }
+        let file = tale.file("/data/big");
+        tale.span(main, SpanKind::FileRead, 0, 1_000_000).ran(500_000).on(file).bytes(file_bytes).end();
+        tale.explain().summary.about
+    };
+    assert_eq!(about(&["10485760", "8388608"], 4_096), "10 MiB through a pipe in 1.00 s, 10 MiB/s");
+    assert_eq!(about(&["65536"], 4_096), "1.00 s");
+    assert_eq!(about(&["10485760"], 4 << 20), "4 MiB in 1.00 s, 4 MiB/s");
 }

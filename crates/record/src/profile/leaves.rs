@@ -19,7 +19,7 @@ const FIRST: u32 = 1 << 20;
 /// Addresses that are distinguished; where later samples are is not known.
 const MOST: usize = 1 << 16;
 
-/// Sampled for less in all, nothing is named: no part of it could be told from another.
+/// Sampled for less in all, nothing is named: no part of it could be distinguished from another.
 const ENOUGH_NS: u64 = 30_000_000;
 
 /// Files that are named at most, each with this part of what was sampled at least.
@@ -28,6 +28,9 @@ const FILE_PART: u64 = 20;
 
 /// Addresses of the kernel that are named at most, those sampled longest: it is asked for each.
 const MOST_OF_KERNEL: usize = 256;
+
+/// A stack, which is an address, with its number.
+type Numbered = (u32, Box<[Frame]>);
 
 /// The addresses so far.
 #[derive(Debug, Default)]
@@ -80,7 +83,7 @@ impl Leaves {
     }
 
     /// What is worth a name: of the program's addresses, and of the kernel's.
-    fn hottest(&self, all: &[(u32, Box<[Frame]>)]) -> (Vec<(u32, Box<[Frame]>)>, Vec<u64>) {
+    fn hottest(&self, all: &[Numbered]) -> (Vec<Numbered>, Vec<u64>) {
         let total: u64 = self.weights_ns.iter().sum();
         if total < ENOUGH_NS {
             return (Vec::new(), Vec::new());

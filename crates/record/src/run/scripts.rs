@@ -1,8 +1,8 @@
-//! Two `python3` are told apart by what each runs: `python3 (producer.py)`.
+//! Two `python3` are distinguished by what each runs: `python3 (producer.py)`.
 //!
-//! The kernel calls a process by its program. Where several of a recording have one name, what tells them apart is the command line: the file that
+//! The kernel calls a process by its program. Where several of a recording have one name, what distinguishes them is the command line: the file that
 //! a program was given to run, the text after `-c` or `-e`, the module after `-m`. That is decided by the words and the files that they name, and
-//! not by a list of programs. So what is no interpreter is told apart too, where each was given another text file.
+//! not by a list of programs. So what is no interpreter is distinguished too, where each was given another text file.
 //!
 //! All recorders' events come through here. Command lines are read as processes appear, for most are gone at the end; files are looked at when the
 //! recording has ended, because their file system may be one that is recorded, or does not answer.
@@ -60,7 +60,7 @@ impl Scripts {
     /// The recording ends: who has one name with others is called by what it ran.
     pub(super) fn finish(&self) {
         let known = std::mem::take(&mut *self.known.lock());
-        let named = known.told_apart(|line| script(&line.words, |path| is_text(&line.directory.join(path))));
+        let named = known.distinguished(|line| script(&line.words, |path| is_text(&line.directory.join(path))));
         self.inner.take(&mut named.into_iter().map(Event::Track).collect());
     }
 }
@@ -113,7 +113,7 @@ impl Known {
     }
 
     /// The tracks that have other names: of programs that ran different things under one.
-    fn told_apart(self, script: impl Fn(&Line) -> Option<String>) -> Vec<Track> {
+    fn distinguished(self, script: impl Fn(&Line) -> Option<String>) -> Vec<Track> {
         let mut by_name: HashMap<&str, Vec<(u32, Option<&Line>)>> = HashMap::new();
         for track in self.tracks.values() {
             if let Some(pid) = track.pid.filter(|_| track.pid == track.tid) {
@@ -259,29 +259,29 @@ mod tests {
         Track { track, host: HostId(0), kind, role, pid: Some(pid), tid: Some(tid), name: name.to_owned() }
     }
 
-    fn told(tracks: &[Track]) -> Vec<(u64, String)> {
+    fn named(tracks: &[Track]) -> Vec<(u64, String)> {
         let mut known = Known::default();
         // A process runs what its number says; those below ten run the same.
         let read = |pid: u32| Some(Line { words: vec![(pid / 10).to_string()], ..Line::default() });
         tracks.iter().for_each(|track| known.met(track, read));
         let script = |line: &Line| Some(line.words[0].clone()).filter(|word| word != "9");
-        known.told_apart(script).into_iter().map(|track| (track.track.number(), track.name)).collect()
+        known.distinguished(script).into_iter().map(|track| (track.track.number(), track.name)).collect()
     }
 
     #[test]
-    fn processes_of_one_name_that_run_different_things_are_told_apart_with_their_threads() {
+    fn processes_of_one_name_that_run_different_things_are_distinguished_with_their_threads() {
         let tracks = [track(1, 10, 10, "node"), track(2, 20, 20, "node"), track(3, 20, 21, "node/worker"), track(4, 30, 30, "sort")];
         let expected = [(1, "node (1)"), (2, "node (2)"), (3, "node (2)/worker")].map(|(track, name)| (track, name.to_owned()));
-        assert_eq!(told(&tracks), expected);
+        assert_eq!(named(&tracks), expected);
         let with_one_of_nothing = [track(1, 10, 10, "node"), track(2, 90, 90, "node")];
-        assert_eq!(told(&with_one_of_nothing), [(1, "node (1)".to_owned())]);
+        assert_eq!(named(&with_one_of_nothing), [(1, "node (1)".to_owned())]);
     }
 
     #[test]
     fn equal_ones_and_single_ones_keep_their_names() {
-        assert_eq!(told(&[track(1, 1, 1, "node"), track(2, 2, 2, "node")]), []);
-        assert_eq!(told(&[track(1, 10, 10, "node"), track(2, 20, 20, "python3")]), []);
+        assert_eq!(named(&[track(1, 1, 1, "node"), track(2, 2, 2, "node")]), []);
+        assert_eq!(named(&[track(1, 10, 10, "node"), track(2, 20, 20, "python3")]), []);
         let before_it_began = track(2, 20, 20, "node");
-        assert_eq!(told(&[track(1, 10, 10, "node"), before_it_began, track(2, 20, 20, "python3")]), []);
+        assert_eq!(named(&[track(1, 10, 10, "node"), before_it_began, track(2, 20, 20, "python3")]), []);
     }
 }

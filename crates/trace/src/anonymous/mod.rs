@@ -49,7 +49,7 @@ const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_
     requests_per_server resolution_ns root rpc samples server servers signal size size_bytes socket_buffer source stacks_broken stacks_longer stacks_untabled \
     stacks_whole start_ns streams symbols sync target targets tcp_retransmissions tcp_segments tcp_timeouts tick_ns tier to torn_bytes tracepoints tune udp_datagrams \
     unanswered unknown_link unmatched_replies unrecorded unrecorded_servers user_stacks version waits waits_left_out wakers walk window windows wire_bytes \
-    bpf_ns program_runs_counted workers written_by zero_windows";
+    bpf_ns program_runs_counted workers written_by written_bytes zero_windows";
 
 /// Libraries whose functions are everybody's, by how their files' names begin.
 const PUBLIC_LIBRARIES: &[&str] = &[

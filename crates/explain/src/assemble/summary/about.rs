@@ -85,7 +85,10 @@ pub(super) fn about(of: &Of<'_>) -> String {
         return done.words(bytes, wall_s);
     }
     if bytes < limits::LEAST_BYTES {
-        return took;
+        return match through_a_pipe(of) {
+            Some(bytes) => format!("{} through a pipe in {took}, {}", size(bytes), byte_rate(bytes as f64 / wall_s.max(1e-9))),
+            None => took,
+        };
     }
     let rate = if of.verdict.cause.is_network() { bit_rate } else { byte_rate };
     let rate = rate(bytes as f64 / wall_s.max(1e-9));
@@ -120,6 +123,12 @@ pub(super) fn of_interest(of: &Of<'_>) -> u64 {
         |path: &str| limits::OWN.iter().any(|own| path.contains(own)) || limits::SYSTEM.iter().any(|system| path.starts_with(system));
     let own = of.listed.iter().filter(|transfer| transfer.to.is_none() && of_system(&transfer.from) && !named(&transfer.from));
     of.size_bytes.unwrap_or(0).saturating_sub(own.map(|transfer| transfer.size_bytes).sum())
+}
+
+/// What went through the pipe that most went through, where that was much. (What one program passes on to the next is one stream of bytes.)
+fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
+    let written = of.parts.tables.objects.iter().filter_map(|object| object.attribute("written_bytes")?.parse::<u64>().ok());
+    written.max().filter(|bytes| *bytes >= limits::LEAST_PIPED)
 }
 
 /// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.

@@ -280,24 +280,15 @@ impl Translator {
                 Work::Read => thread.accounted(io).account_read(io),
                 _ => thread.accounted(io).account_written(io),
             }
-            // What is not a file (a pipe, a terminal) is not recorded.
-            if seen.is_some_and(|fd| !is_file(&fd)) {
+            // Of what is not a file (a terminal) nothing is recorded, of a pipe how much in all.
+            if let Some(fd) = seen.filter(|fd| !is_file(fd)) {
+                self.things.wrote(&fd, if work == Work::Write { bytes } else { 0 });
                 continue;
             }
             thread.prices.done(work, calls, bytes);
             self.prices.done(work, calls, bytes);
             let object = seen.and_then(|fd| self.files.of(&fd, facts, &mut self.output));
-            pieces.push(Piece {
-                kind: span_of(work),
-                object,
-                calls: calls.max(1),
-                bytes,
-                offset_bytes: None,
-                result: None,
-                want_ns: 0,
-                begun_ns: None,
-                ended_ns: None,
-            });
+            pieces.push(Piece::somewhere(span_of(work), object, calls, bytes));
         }
         let sampled_ns = std::mem::take(&mut thread.sampled_ns);
         if pieces.is_empty() {
@@ -566,6 +557,7 @@ impl Translator {
     /// Nothing more is recorded: calls whose return was not seen end where their threads were last seen, and written files have the size that they have.
     pub(crate) fn end(&mut self, facts: &mut dyn Facts) {
         self.files.end(facts, &mut self.output);
+        self.things.end(&mut self.output);
         for (serial, track, seen_ns) in self.threads.in_calls() {
             self.cut_call(serial, track, seen_ns);
         }

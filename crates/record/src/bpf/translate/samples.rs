@@ -122,6 +122,12 @@ pub(crate) struct Piece {
 }
 
 impl Piece {
+    /// So many calls and bytes, somewhere in the run.
+    pub(crate) fn somewhere(kind: SpanKind, object: Option<ObjectId>, calls: u64, bytes: u64) -> Piece {
+        let calls = calls.max(1);
+        Piece { kind, object, calls, bytes, offset_bytes: None, result: None, want_ns: 0, begun_ns: None, ended_ns: None }
+    }
+
     /// Whether it is a wait at full speed whose bytes have come.
     pub(crate) fn ends_wait(&self) -> bool {
         self.bytes == 0 && self.begun_ns.is_none() && self.ended_ns.is_some()

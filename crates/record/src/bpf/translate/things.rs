@@ -2,13 +2,16 @@
 //! control groups. Each is one object, by kind and name.
 
 use super::output::Output;
-use crate::bpf::raw::Peer;
-use std::collections::{HashMap, HashSet};
+use crate::bpf::raw::{FdObject, MODE_FIFO, MODE_KIND, Peer};
+use std::collections::HashMap;
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{ObjectId, ObjectKind};
 
 /// Things that are remembered; past it they are forgotten, and would be recorded anew.
 const MOST_THINGS: usize = 100_000;
+
+/// Less than a pipe holds is a line or two.
+const WORTH_SAYING_BYTES: u64 = 64 << 10;
 
 /// The things that were met.
 #[derive(Debug, Default)]
@@ -18,8 +21,16 @@ pub(crate) struct Things {
     numbered: HashMap<(ObjectKind, u64), ObjectId>,
     /// To whom datagram sockets send, by the socket's inode.
     peers: HashMap<u64, SocketAddr>,
-    /// Pipes of which it is recorded who writes to them.
-    written: HashSet<ObjectId>,
+    /// By inode: what was written to pipes.
+    pipes: HashMap<u64, Written>,
+}
+
+/// What was written to a pipe.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    /// By which process; 0: not known.
+    pid: u32,
+    bytes: u64,
 }
 
 impl Things {
@@ -55,12 +66,37 @@ impl Things {
     pub(crate) fn pipe(&mut self, inode: u64, writer: Option<u32>, output: &mut Output) -> ObjectId {
         let object = self.numbered(ObjectKind::Pipe, "pipe", inode, output);
         if let Some(pid) = writer
-            && self.written.len() < MOST_THINGS
-            && self.written.insert(object)
+            && let Some(written) = self.written(inode).filter(|written| written.pid == 0)
         {
+            written.pid = pid;
             output.object(object, ObjectKind::Pipe, &format!("pipe:[{inode}]"), &[("written_by", &pid.to_string())]);
         }
         object
+    }
+
+    fn written(&mut self, inode: u64) -> Option<&mut Written> {
+        let has_room = self.pipes.len() < MOST_THINGS || self.pipes.contains_key(&inode);
+        has_room.then(|| self.pipes.entry(inode).or_default())
+    }
+
+    /// So many bytes were written to something, which may be a pipe.
+    pub(crate) fn wrote(&mut self, to: &FdObject, bytes: u64) {
+        let is_pipe = bytes > 0 && to.mode & MODE_KIND == MODE_FIFO;
+        if let Some(written) = is_pipe.then(|| self.written(to.id)).flatten() {
+            written.bytes = written.bytes.saturating_add(bytes);
+        }
+    }
+
+    /// The recording ends: how much was written to each pipe.
+    pub(crate) fn end(&mut self, output: &mut Output) {
+        let mut all: Vec<(u64, Written)> = self.pipes.drain().filter(|(_, written)| written.bytes >= WORTH_SAYING_BYTES).collect();
+        all.sort_unstable_by_key(|(inode, _)| *inode);
+        for (inode, Written { pid, bytes }) in all {
+            let object = self.numbered(ObjectKind::Pipe, "pipe", inode, output);
+            let by = if pid == 0 { String::new() } else { pid.to_string() };
+            let attributes = [("written_by", by.as_str()), ("written_bytes", &bytes.to_string())];
+            output.object(object, ObjectKind::Pipe, &format!("pipe:[{inode}]"), &attributes);
+        }
     }
 
     /// A datagram was sent from a socket to somebody.
@@ -77,5 +113,27 @@ impl Things {
     pub(crate) fn datagram(&mut self, inode: u64, output: &mut Output) -> Option<ObjectId> {
         let peer = *self.peers.get(&inode)?;
         Some(self.object(ObjectKind::Socket, &format!("udp:{peer}"), output))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use thalweg_trace::{Event, HostId, IdSpace};
+
+    #[test]
+    fn a_pipe_says_at_the_end_how_much_was_written_to_it() {
+        let (mut things, mut output) = (Things::default(), Output::new(HostId(0), IdSpace(1)));
+        let pipe = |id, mode| FdObject { id, device: 13, mode, fd: 1, access: 2 };
+        things.wrote(&pipe(7, MODE_FIFO), 40_000);
+        things.wrote(&pipe(7, MODE_FIFO), 60_000);
+        things.wrote(&pipe(8, MODE_FIFO), 100);
+        things.wrote(&pipe(9, 0), 1 << 20);
+        let object = things.pipe(7, Some(20), &mut output);
+        output.events.clear();
+        things.end(&mut output);
+        let [Event::Object(said)] = &output.events[..] else { panic!("{:?}", output.events) };
+        let expected = [("written_by", "20"), ("written_bytes", "100000")].map(|(name, value)| (name.to_owned(), value.to_owned()));
+        assert_eq!((said.object, &said.attributes[..]), (object, &expected[..]));
     }
 }
