@@ -49,14 +49,47 @@ pub struct Advised {
 }
 
 impl Asked<'_> {
-    /// What makes a what-if true: the first advice that is for this command, of its own recipe or else of a system's.
+    /// What makes a what-if true: the first advice that is for this command, of a library that it uses, of its own recipe or of the one stage of a shell's
+    /// text that has such; or else, in words, of a program that served it; or of a system.
     pub fn for_change(&self, id: &str) -> Option<Advised> {
-        let own = Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command));
-        let systems = Recipe::embedded().iter().filter(|recipe| recipe.is_of_system());
-        own.chain(systems).find_map(|recipe| {
-            let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id) && advice.started.is_empty();
-            recipe.advice.iter().filter(is_for).find_map(|advice| self.advised(recipe, advice))
-        })
+        let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id) && advice.started.is_empty();
+        let first = |of: &Asked<'_>, recipe: &Recipe| recipe.advice.iter().filter(is_for).find_map(|advice| of.advised(recipe, advice));
+        let own =
+            |of: &Asked<'_>| Recipe::embedded().iter().filter(|recipe| recipe.is_for(of.command)).find_map(|recipe| first(of, recipe));
+        let all = || Recipe::embedded().iter();
+        let in_shell = || {
+            let in_stage = |stage: &Asked<'_>, _: &str| own(stage).into_iter().collect();
+            let mut found = self.in_pipeline("", &in_stage);
+            found.pop().filter(|_| found.is_empty())
+        };
+        let of_library = all().filter(|recipe| recipe.is_used(self.facts)).find_map(|recipe| first(self, recipe));
+        of_library
+            .or_else(|| own(self))
+            .or_else(in_shell)
+            .or_else(|| self.of_others(&is_for, &self.others("programs")).into_iter().next())
+            .or_else(|| self.of_others(&is_for, &self.others("peers")).into_iter().next())
+            .or_else(|| all().filter(|recipe| recipe.is_of_system()).find_map(|recipe| first(self, recipe)))
+    }
+
+    /// The programs of a fact, without the command's own.
+    fn others(&self, fact: &str) -> Vec<&str> {
+        let named = self.facts.iter().filter(|known| known.name == fact).flat_map(|known| known.value.split(' '));
+        named.filter(|name| *name != program(self.command)).collect()
+    }
+
+    /// What can be changed at these programs, of whose commands only the name is known: in words. Where several of them have such a change, nobody knows
+    /// at which it helps.
+    fn of_others(&self, is_for: &dyn Fn(&&Advice) -> bool, names: &[&str]) -> Vec<Advised> {
+        let of_one = |name: &&str| {
+            let command = [(*name).to_owned()];
+            let other = Asked { command: &command, facts: self.facts };
+            let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(other.command));
+            let own = recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).map(move |advice| (recipe, advice)));
+            let own = own.filter(|(_, advice)| advice.started.is_empty());
+            own.filter_map(|(recipe, advice)| Some(Advised { command: Vec::new(), ..other.advised(recipe, advice)? })).collect::<Vec<_>>()
+        };
+        let mut found: Vec<Vec<Advised>> = names.iter().map(of_one).filter(|advised| !advised.is_empty()).collect();
+        found.pop().filter(|_| found.is_empty()).unwrap_or_default()
     }
 
     /// What makes a what-if true that is about what a program does: the first advice for this command, or for a stage of its pipeline.
@@ -74,7 +107,8 @@ impl Asked<'_> {
         let by = |advice: &&Advice| {
             if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| name == who || name == ANY) }
         };
-        let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command));
+        let libraries = Recipe::embedded().iter().filter(|recipe| recipe.is_used(self.facts));
+        let recipes = libraries.chain(Recipe::embedded().iter().filter(|recipe| recipe.is_for(self.command)));
         recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).filter(by).filter_map(|a| self.advised(recipe, a))).collect()
     }
 
@@ -93,11 +127,14 @@ impl Asked<'_> {
             found = self.in_pipeline(who, &of_another);
         }
         if !is_own && found.is_empty() {
-            let name = [who.to_owned()];
-            let other = Asked { command: &name, facts: self.facts };
-            for recipe in Recipe::embedded().iter().filter(|recipe| recipe.is_for(other.command)) {
-                let own = recipe.advice.iter().filter(is_for).filter(|advice| advice.started.is_empty());
-                found.extend(own.filter_map(|advice| Some(Advised { command: Vec::new(), ..other.advised(recipe, advice)? })));
+            found = self.of_others(&is_for, &[who]);
+        }
+        if cause.starts_with("server.") && who != program(self.command) && self.others("peers").contains(&who) {
+            found.extend(self.of_others(&is_for, &[who]));
+        }
+        if cause.starts_with("network.") {
+            for fact in ["programs", "peers"] {
+                found.extend(self.of_others(&is_for, &self.others(fact)));
             }
         }
         found
@@ -111,7 +148,7 @@ impl Asked<'_> {
         }
         let is_whole = |stage: &&str| ['\'', '"'].iter().all(|&quote| stage.matches(quote).count() % 2 == 0);
         let stages: Vec<&str> = text.split('|').collect();
-        if stages.len() < 2 || !stages.iter().all(is_whole) {
+        if !stages.iter().all(is_whole) {
             return Vec::new();
         }
         let changed = |(at, stage): (usize, &&str)| {
@@ -153,6 +190,10 @@ impl Asked<'_> {
             && (advice.operand_has.is_empty() || self.operand_has(recipe, &advice.operand_has))
             && advice.when.iter().all(knows)
             && !advice.unless.iter().any(knows)
+            && advice.from.as_ref().is_none_or(|from| {
+                let known = self.facts.iter().find(|fact| fact.name == from.fact).and_then(|fact| fact.value.parse::<f64>().ok());
+                known.zip(number_of(&from.value, 1.0)).is_some_and(|(known, least)| known >= least)
+            })
             && advice.below.as_ref().is_none_or(|below| {
                 let (now, most) = (recipe.value_in(&below.parameter, self.command), number_of(&below.value, 1.0));
                 now.zip(most).is_some_and(|(now, most)| now < most)

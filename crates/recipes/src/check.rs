@@ -24,6 +24,9 @@ pub(crate) fn check(recipe: &Recipe) -> Result<()> {
             return wrong(&format!("advice {} (for {about})", number + 1), problem);
         }
     }
+    if !recipe.program.uses.is_empty() && !recipe.program.names.is_empty() {
+        return wrong("program", "both `names` and `uses`: expected a program or a library".to_owned());
+    }
     if recipe.parameters.is_empty() && recipe.advice.is_empty() {
         return wrong("program", "it has neither a parameter nor an advice: expected [[parameter]] or [[advice]]".to_owned());
     }
@@ -48,6 +51,14 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
     if let Some(name) = advice.when.iter().chain(&advice.unless).find(|name| !FACTS.contains(&name.as_str())) {
         return Some(format!("when or unless: `{name}` is no fact of a run; there are {}", FACTS.join(", ")));
     }
+    if let Some(from) = &advice.from {
+        if !FACTS.contains(&from.fact.as_str()) {
+            return Some(format!("from: `{}` is no fact of a run; there are {}", from.fact, FACTS.join(", ")));
+        }
+        if let Some(problem) = no_number("from", &from.value) {
+            return Some(problem);
+        }
+    }
     if let Some(below) = &advice.below {
         let problem = unknown(recipe, &below.parameter).or_else(|| no_number("below", &below.value));
         if problem.is_some() {
@@ -65,7 +76,7 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
     if !advice.drops.is_empty() && advice.command.is_empty() {
         return Some("drops: only a new command drops words; edits use `remove`".to_owned());
     }
-    if recipe.is_of_system() && edits {
+    if recipe.program.names.is_empty() && edits {
         return Some("a recipe without program names cannot edit a command: expected `says` alone, or `command` with {*}".to_owned());
     }
     if let Some(pieces) = &advice.pieces {

@@ -2,8 +2,23 @@
 
 /// Facts of a run that an advice may ask for, and fill its words with: where a store is mounted, the same if it is mounted with `--strict`, how
 /// many servers it has; an NFS server's address; that bytes went over connections; how many processors there are; how many bytes the command read
-/// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache.
-pub(crate) const FACTS: [&str; 9] = ["mount", "strict", "servers", "nfs", "network", "processors", "read_bytes", "part_mib", "disk"];
+/// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache; the modules that its
+/// script imports; the programs that moved its bytes, and those that served it; how many bytes a connection had in flight, where that is what limits.
+pub(crate) const FACTS: [&str; 13] = [
+    "mount",
+    "strict",
+    "servers",
+    "nfs",
+    "network",
+    "processors",
+    "read_bytes",
+    "part_mib",
+    "disk",
+    "modules",
+    "programs",
+    "peers",
+    "in_flight",
+];
 
 /// A fact of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -11,7 +26,9 @@ pub struct Fact {
     /// Which: `mount` (a store is mounted there), `strict` (likewise, with `--strict`), `servers` (how many the store has), `nfs` (an NFS server's
     /// address), `network` (bytes went over connections: how many of these), `processors` (how many there are), `read_bytes` (what the command read of
     /// files), `part_mib` (the part of that for each processor, rounded up),
-    /// `disk` (that files were read from through the page cache).
+    /// `disk` (that files were read from through the page cache), `modules` (the modules that a script imports, with a space between two),
+    /// `programs` and `peers` (the programs that moved its bytes at its end, and where it was served, likewise), `in_flight` (how many bytes a connection had in
+    /// flight at the most, where that is what limits).
     pub name: &'static str,
     /// What of it.
     pub value: String,

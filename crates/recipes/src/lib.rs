@@ -38,6 +38,6 @@ pub use error::{Error, Result};
 pub use facts::Fact;
 pub use kind::Kind;
 pub use listing::text;
-pub use recipe::{Advice, Below, Never, Parameter, Program, Recipe, Replace, Set, Versions};
+pub use recipe::{Advice, Below, From, Never, Parameter, Program, Recipe, Replace, Set, Versions};
 pub use sizes::{number_of, unit_bytes};
 pub use spelling::{InAddress, Occurrence, Spelling};

@@ -44,6 +44,7 @@ fn advised(advice: &Advice) -> Vec<String> {
     more("and not", &advice.lacks, " or ");
     more("where the run has", &advice.when, " and ");
     more("and no", &advice.unless, " or ");
+    more("where", &advice.from.iter().map(|from| format!("{} is {} or more", from.fact, from.value)).collect::<Vec<_>>(), "");
     let below = advice.below.iter().map(|below| format!("{} is below {}", below.parameter, below.value)).collect::<Vec<_>>();
     more("where", &below, " and ");
     let decides = |pieces: &Pieces| pieces.size.clone().or_else(|| Some(format!("a size that {} decides", pieces.parameter.as_ref()?)));

@@ -1,6 +1,7 @@
 //! A recipe's tables, as its file has them.
 
 use crate::command;
+use crate::facts::Fact;
 use crate::kind::Kind;
 use crate::sizes::{number_of, unit_bytes};
 use crate::spelling::{InAddress, Spelling};
@@ -28,8 +29,11 @@ pub struct Recipe {
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Program {
-    /// What its file may be called; none: a part of a system, for any program.
+    /// What its file may be called; none: a part of a system, for any program, or a library (`uses`).
     pub names: Vec<String>,
+    /// Modules of an interpreter: the recipe is of a library, and for any program that imports one of them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub uses: Vec<String>,
     /// Its first word that is no flag has to be one of these, if there are any.
     pub subcommands: Vec<String>,
     /// Flags whose value is the next word: without them that would be taken for an operand.
@@ -178,6 +182,9 @@ pub struct Advice {
     /// Facts that must not be.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unless: Vec<String>,
+    /// A fact of the run that is a number, and this or more.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<From>,
     /// A parameter whose value is below this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub below: Option<Below>,
@@ -232,6 +239,16 @@ pub struct Below {
     pub value: String,
 }
 
+/// A fact that is this or more.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct From {
+    /// Its name.
+    pub fact: String,
+    /// The least, as sizes are written.
+    pub value: String,
+}
+
 /// How large the pieces are that a program works on side by side.
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
@@ -280,7 +297,12 @@ impl Recipe {
 
     /// Whether it is of a part of a system, and for any program.
     pub fn is_of_system(&self) -> bool {
-        self.program.names.is_empty()
+        self.program.names.is_empty() && self.program.uses.is_empty()
+    }
+
+    /// Whether it is of a library that a run with these facts used.
+    pub(crate) fn is_used(&self, facts: &[Fact]) -> bool {
+        self.program.uses.iter().any(|module| facts.iter().any(|fact| fact.name == "modules" && fact.value.split(' ').any(|m| m == module)))
     }
 
     /// Where its subcommand stands, if it has such.

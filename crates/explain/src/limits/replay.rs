@@ -200,3 +200,8 @@ pub(crate) const MORE_REQUESTS: usize = 4;
 pub(crate) const SLEPT_FOR: f64 = 0.25;
 /// A link that this part of the time was charged to was full often enough for its rate to be known. Instead: the link's rate.
 pub(crate) const FULL_PART: f64 = 0.2;
+
+// how.rs
+
+/// A program with a tenth of the bytes of the one that moved most is one of those whose options decide. Instead: the commands of all programs.
+pub(crate) const FAIR_PART: u64 = 10;

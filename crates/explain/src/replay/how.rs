@@ -1,16 +1,21 @@
 //! How a change is made with this very program: what its recipe says, by its command and what is known of the run.
 
 use crate::assemble::Parts;
+use crate::assemble::summary::names::program;
+use crate::cause::End;
+use crate::limits::replay as limits;
 use crate::observe::observation::Way;
 use crate::observe::tables::Object;
 use crate::replay::mounts::Mount;
+use std::collections::{BTreeSet, HashMap};
 use thalweg_recipes::Fact;
+use thalweg_trace::{Meta, Role};
 
 /// The port of an NFS server.
 const NFS_PORT: &str = ":2049";
 
 /// What recipes may ask of a run.
-pub(crate) fn facts(parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
+pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
     let mut facts = Vec::new();
     let mut know = |name: &'static str, value: String| facts.push(Fact { name, value });
     if let Some(mount) = mounts.first() {
@@ -39,7 +44,44 @@ pub(crate) fn facts(parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fact> {
     if let Some(disk) = read_ahead_of(parts) {
         know("disk", disk.to_owned());
     }
+    let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<String>>().join(" ");
+    for (name, names) in
+        [("modules", modules(meta, parts)), ("programs", programs(meta, parts, End::Client)), ("peers", programs(meta, parts, End::Server))]
+    {
+        if !names.is_empty() {
+            know(name, joined(names));
+        }
+    }
     facts
+}
+
+/// Where packages of Python and of Node lie.
+const PACKAGES: [&str; 3] = ["/site-packages/", "/dist-packages/", "/node_modules/"];
+
+/// The modules that the command's script imports, and the packages of which a file was seen.
+fn modules(meta: &Meta, parts: &Parts<'_>) -> BTreeSet<String> {
+    let said = meta.attributes.iter().filter(|(name, _)| name == "command.modules");
+    let said = said.flat_map(|(_, modules)| modules.split(' ')).map(str::to_owned);
+    let package = |object: &Object| {
+        let inside = PACKAGES.iter().find_map(|place| object.name.split_once(place))?.1;
+        let name = inside.split(['/', '.']).next().filter(|name| !name.is_empty())?;
+        Some(name.to_owned())
+    };
+    said.chain(parts.tables.objects.iter().filter_map(package)).collect()
+}
+
+/// The programs at one end that moved a fair part of the bytes there: those that the command started, or those that served it.
+fn programs(meta: &Meta, parts: &Parts<'_>, end: End) -> BTreeSet<String> {
+    let mut bytes: HashMap<u32, u64> = HashMap::new();
+    for moved in parts.seen.moved[end as usize].iter().flatten().filter(|moved| moved.pid != 0) {
+        *bytes.entry(moved.pid).or_default() += moved.bytes;
+    }
+    let most = bytes.values().copied().max().unwrap_or(0);
+    let is_of_run = |pid: u32| bytes.get(&pid).is_some_and(|&moved| moved > 0 && moved.saturating_mul(limits::FAIR_PART) >= most);
+    let actors = parts.tables.actors.iter().enumerate();
+    let there = actors.filter(|(_, actor)| actor.thread && actor.end == end && !actor.mount && actor.role != Role::Recorder);
+    let names = there.filter(|(_, actor)| is_of_run(actor.pid)).map(|(track, _)| program(parts.tables, meta, track as u32));
+    names.filter(|name| !name.is_empty() && !name.contains(char::is_whitespace)).collect()
 }
 
 /// The disk that most was read from, where reads went through the page cache, which reads ahead.

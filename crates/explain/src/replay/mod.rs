@@ -158,7 +158,7 @@ fn predict_from(
     }
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
-    let facts = how::facts(parts, &mounts);
+    let facts = how::facts(meta, parts, &mounts);
     let run = Run {
         graph,
         stages: &stages,

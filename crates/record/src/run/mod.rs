@@ -17,6 +17,7 @@ mod active;
 mod attributes;
 mod busy;
 mod full;
+mod modules;
 mod options;
 mod scripts;
 mod signals;
@@ -121,6 +122,12 @@ fn meta(options: &Options, recorder: &str) -> Meta {
     }
 }
 
+/// What is known of the command itself: the modules that its script imports.
+fn of_command(options: &Options) -> Option<(String, String)> {
+    let modules = modules::of_command(&options.command);
+    (!modules.is_empty()).then(|| ("command.modules".to_owned(), modules.into_iter().collect::<Vec<String>>().join(" ")))
+}
+
 /// A recording under way.
 struct Session {
     signals: Signals,
@@ -186,7 +193,8 @@ impl Session {
             let environment = active.environment();
             held.release(&mpi.as_ref().map_or_else(|| environment.clone(), |mpi| mpi.environment(environment.clone())))?;
         }
-        let (attributes, notes) = (others.attributes, others.notes);
+        let (mut attributes, notes) = (others.attributes, others.notes);
+        attributes.extend(of_command(options));
         Ok(Session {
             signals,
             held,

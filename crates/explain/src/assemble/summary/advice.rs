@@ -8,7 +8,7 @@ use crate::limits::summary as limits;
 use crate::replay::Prediction;
 use crate::replay::how::facts;
 use crate::replay::mounts::mounts;
-use thalweg_recipes::{Advised, Asked};
+use thalweg_recipes::{Advised, Asked, Fact};
 
 /// Of the largest charges first; nothing that a what-if says already, or would have said of a run that was replayed.
 pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction, numbers: &[Number]) -> Vec<Advice> {
@@ -16,7 +16,10 @@ pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction,
         return Vec::new();
     }
     let (what_if, replayed) = (&prediction.what_if, prediction.model.reason.is_none());
-    let facts = facts(of.parts, &mounts(of.meta));
+    let mut facts = facts(of.meta, of.parts, &mounts(of.meta));
+    // (The limit is named, and by its size it is known whose it is.)
+    let in_flight = numbers.iter().find(|number| number.kind == NumberKind::InFlight).and_then(|number| number.bytes);
+    facts.extend(in_flight.map(|bytes| Fact { name: "in_flight", value: bytes.to_string() }));
     let asked = Asked { command: &of.meta.command, facts: &facts };
     let mut found: Vec<Advice> = Vec::new();
     for group in groups.iter().filter(|group| group.share >= limits::ADVISED_SHARE) {
@@ -29,7 +32,8 @@ pub(super) fn advice(of: &Of<'_>, groups: &[Group<'_>], prediction: &Prediction,
             }
         }
     }
-    found.extend(groups.first().and_then(|largest| more_in_flight(largest.cause, &asked, what_if, numbers)));
+    let more = groups.first().and_then(|largest| more_in_flight(largest.cause, &asked, what_if, numbers));
+    found.extend(more.filter(|more| found.iter().all(|earlier| earlier.says != more.says)).into_iter().collect::<Vec<_>>());
     found.truncate(MAX_ADVICE);
     found
 }
