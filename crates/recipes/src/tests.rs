@@ -126,7 +126,10 @@ fn a_new_command_has_a_place_for_every_word_of_the_old_one_or_is_not_made() {
         assert!(overlapped(text).is_empty(), "{text}: words in place of a command");
     }
     assert_eq!(change("curl -sS -O http://h/f", "streams.x4", &[]).unwrap().command.join(" "), "aria2c -x 4 -s 4 -k 1M http://h/f");
-    assert_eq!(change("psql -f a.sql", "no_sync", &[]).unwrap().command.join(" "), "env PGOPTIONS=-c synchronous_commit=off psql -f a.sql");
+    assert_eq!(
+        change("psql -1f a.sql", "no_sync", &[]).unwrap().command.join(" "),
+        "env PGOPTIONS=-c synchronous_commit=off psql -1f a.sql"
+    );
 }
 
 #[test]
@@ -139,6 +142,43 @@ fn facts_of_a_run_choose_the_advice_and_fill_its_words() {
     assert!(wide.says.starts_with("setfattr -n user.thalweg.layout -v 'simple_stripe datafiles=4' /mnt/s:"), "{}", wide.says);
     assert_eq!(change("cat a", "layout.wide", &[]), None);
     assert_eq!(change("cat a", "window.x4", &[]).unwrap().recipe, "linux-tcp");
+}
+
+#[test]
+fn a_library_that_a_script_imports_has_a_recipe_of_its_own() {
+    let facts = |more: &[(&'static str, &'static str)]| [&[("modules", "os paramiko sys")], more].concat();
+    let says = |more: &[(&'static str, &'static str)]| change("python3 job.py", "requests.x4", &facts(more)).unwrap().says;
+    assert!(says(&[]).contains("prefetch"), "{}", says(&[]));
+    assert!(says(&[("in_flight", "2097152")]).contains("window_size"));
+    assert!(change("python3 job.py", "requests.x4", &[]).unwrap().says.contains("ThreadPoolExecutor"), "nothing is known of its modules");
+    assert_eq!(change("./job", "requests.x4", &facts(&[])).unwrap().recipe, "paramiko", "whatever the script is called");
+    let good = embedded::EMBEDDED.iter().find(|(name, _)| *name == "paramiko").unwrap().1;
+    let both = good.replace("names = []", "names = [\"python3\"]");
+    assert!(Recipe::parse("mine.toml", &both).unwrap_err().to_string().contains("both `names` and `uses`"));
+    let strange = good.replace("fact = \"in_flight\"", "fact = \"moon\"");
+    assert!(Recipe::parse("mine.toml", &strange).unwrap_err().to_string().contains("`moon` is no fact"));
+}
+
+#[test]
+fn what_served_the_command_or_worked_for_it_is_changed_in_words() {
+    let of = |line: &str, facts: &[(&'static str, &str)]| change(line, "requests.x4", facts);
+    let dropbear = of("ssh-pipe", &[("peers", "dropbear")]).unwrap();
+    assert!(dropbear.command.is_empty() && dropbear.says.starts_with("dropbear -W 1048576"), "{dropbear:?}");
+    assert_eq!(of("dropbear -F -p 22", &[]).unwrap().command.join(" "), "dropbear -W 1048576 -F -p 22");
+    assert_eq!(of("./loop.sh", &[("programs", "lftp loop.sh seq")]).unwrap().recipe, "lftp");
+    assert_eq!(of("./loop.sh", &[("programs", "lftp redis-cli")]), None, "nobody knows which of them");
+    assert_eq!(of("sh -c x", &[("programs", "sh"), ("peers", "php-fpm8.2")]).unwrap().recipe, "php-fpm");
+    let facts = [("peers", "nginx postgres")].map(|(name, value)| Fact { name, value: value.to_owned() });
+    let command = words("curl -o f http://h/f");
+    let server = Asked { command: &command, facts: &facts }.for_cause("server.read", "nginx", true);
+    assert!(server.iter().any(|advised| advised.says.starts_with("nginx: aio threads")), "{server:?}");
+}
+
+#[test]
+fn a_command_that_a_shell_is_given_is_changed_in_its_text() {
+    let command: Vec<String> = ["sh", "-c", "scp a h:b > log"].map(str::to_owned).into();
+    let advised = Asked { command: &command, facts: &[] }.for_change("requests.x4").unwrap();
+    assert_eq!(advised.command[2], "scp -Xnrequests=256 a h:b > log");
 }
 
 #[test]
