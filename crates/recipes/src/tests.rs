@@ -145,6 +145,17 @@ fn facts_of_a_run_choose_the_advice_and_fill_its_words() {
 }
 
 #[test]
+fn what_loses_no_data_comes_before_what_may() {
+    let no_sync =
+        |line: &str| change(line, "no_sync", &[]).map(|a| if a.command.is_empty() { a.says } else { a.command.join(" ") }).unwrap();
+    assert_eq!(no_sync("psql -f a.sql"), "psql --single-transaction -f a.sql");
+    for line in ["sqlite3 a.db", "mariadb shop"] {
+        assert!(["BEGIN", "START TRANSACTION"].iter().any(|begin| no_sync(line).starts_with(begin)), "{line}");
+    }
+    assert!(no_sync("pg_restore -d shop a.dump").contains("--single-transaction"));
+}
+
+#[test]
 fn a_library_that_a_script_imports_has_a_recipe_of_its_own() {
     let facts = |more: &[(&'static str, &'static str)]| [&[("modules", "os paramiko sys")], more].concat();
     let says = |more: &[(&'static str, &'static str)]| change("python3 job.py", "requests.x4", &facts(more)).unwrap().says;
