@@ -6,6 +6,7 @@ use crate::facts::Fact;
 use crate::recipe::{Advice, Recipe};
 use crate::sizes::number_of;
 use crate::template::Filling;
+use thalweg_trace::shell;
 
 /// So much of a piece may be read besides: libraries, a configuration.
 const BESIDE: f64 = 0.1;
@@ -160,7 +161,10 @@ impl Asked<'_> {
                 return Vec::new();
             }
             let with = |advised: Advised| {
-                let changed = format!(" {} {behind}", advised.command.join(" "));
+                // What stood there is a shell's already.
+                let as_it_is = |word: &String| if words.contains(word) { word.clone() } else { shell::word(word) };
+                let command: Vec<String> = advised.command.iter().map(as_it_is).collect();
+                let changed = format!(" {} {behind}", command.join(" "));
                 let text = stages.iter().enumerate().map(|(other, stage)| if other == at { changed.as_str() } else { stage });
                 let text = text.collect::<Vec<&str>>().join("|");
                 Advised { command: vec![shell.clone(), flag.clone(), text.trim().to_owned()], ..advised }

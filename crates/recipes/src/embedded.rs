@@ -18,6 +18,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("dpkg", include_str!("../../../recipes/dpkg.toml")),
     ("dropbear", include_str!("../../../recipes/dropbear.toml")),
     ("ffmpeg", include_str!("../../../recipes/ffmpeg.toml")),
+    ("find", include_str!("../../../recipes/find.toml")),
     ("fio", include_str!("../../../recipes/fio.toml")),
     ("fsspec", include_str!("../../../recipes/fsspec.toml")),
     ("git-clone", include_str!("../../../recipes/git-clone.toml")),

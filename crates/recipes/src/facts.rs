@@ -3,8 +3,9 @@
 /// Facts of a run that an advice may ask for, and fill its words with: where a store is mounted, the same if it is mounted with `--strict`, how
 /// many servers it has; an NFS server's address; that bytes went over connections; how many processors there are; how many bytes the command read
 /// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache; the modules that its
-/// script imports; the programs that moved its bytes, and those that served it; how many bytes a connection had in flight, where that is what limits.
-pub(crate) const FACTS: [&str; 13] = [
+/// script imports; the programs that moved its bytes, and those that served it; how many bytes a connection had in flight, where that is what limits; how many
+/// threads of the command beside its first moved bytes of files or asked name servers; how many questions servers asked further ones.
+pub(crate) const FACTS: [&str; 15] = [
     "mount",
     "strict",
     "servers",
@@ -18,6 +19,8 @@ pub(crate) const FACTS: [&str; 13] = [
     "programs",
     "peers",
     "in_flight",
+    "workers",
+    "asks_on",
 ];
 
 /// A fact of a run.
@@ -28,7 +31,8 @@ pub struct Fact {
     /// files), `part_mib` (the part of that for each processor, rounded up),
     /// `disk` (that files were read from through the page cache), `modules` (the modules that a script imports, with a space between two),
     /// `programs` and `peers` (the programs that moved its bytes at its end, and where it was served, likewise), `in_flight` (how many bytes a connection had in
-    /// flight at the most, where that is what limits).
+    /// flight at the most, where that is what limits), `workers` (how many threads of the command beside the first of a process moved bytes of files or asked name servers),
+    /// `asks_on` (how many questions servers asked further ones).
     pub name: &'static str,
     /// What of it.
     pub value: String,

@@ -11,6 +11,12 @@ fn change(line: &str, id: &str, facts: &[(&'static str, &str)]) -> Option<Advise
     Asked { command: &words(line), facts: &facts }.for_change(id)
 }
 
+/// What `sh -c` is given instead of this text.
+fn change_in_shell(text: &str, id: &str) -> String {
+    let command: Vec<String> = ["sh", "-c", text].map(str::to_owned).to_vec();
+    Asked { command: &command, facts: &[] }.for_change(id).map(|advised| advised.command[2].clone()).unwrap()
+}
+
 fn cause(line: &str, cause: &str, who: &str) -> Vec<String> {
     let advised = Asked { command: &words(line), facts: &[] }.for_cause(cause, who, false);
     advised.into_iter().map(|advised| if advised.command.is_empty() { advised.says } else { advised.command.join(" ") }).collect()
@@ -146,13 +152,17 @@ fn facts_of_a_run_choose_the_advice_and_fill_its_words() {
 
 #[test]
 fn what_loses_no_data_comes_before_what_may() {
-    let no_sync =
-        |line: &str| change(line, "no_sync", &[]).map(|a| if a.command.is_empty() { a.says } else { a.command.join(" ") }).unwrap();
-    assert_eq!(no_sync("psql -f a.sql"), "psql --single-transaction -f a.sql");
+    let changed =
+        |line: &str, id: &str| change(line, id, &[]).map(|a| if a.command.is_empty() { a.says } else { a.command.join(" ") }).unwrap();
+    assert_eq!(changed("psql -f a.sql", "sync_once"), "psql --single-transaction -f a.sql");
     for line in ["sqlite3 a.db", "mariadb shop"] {
-        assert!(["BEGIN", "START TRANSACTION"].iter().any(|begin| no_sync(line).starts_with(begin)), "{line}");
+        assert!(["BEGIN", "START TRANSACTION"].iter().any(|begin| changed(line, "sync_once").starts_with(begin)), "{line}");
     }
-    assert!(no_sync("pg_restore -d shop a.dump").contains("--single-transaction"));
+    assert!(changed("pg_restore -d shop a.dump", "no_sync").contains("--single-transaction"));
+    assert_eq!(changed("dd if=a of=b bs=4k oflag=dsync", "sync_once"), "dd conv=fsync if=a of=b bs=4k");
+    assert_eq!(changed("find . -name *.log -exec gzip {} ;", "start_once"), "find . -name *.log -exec gzip {} +");
+    let stage = change_in_shell("cat ins.sql | sqlite3 shop.db", "no_sync");
+    assert_eq!(stage, "cat ins.sql | sqlite3 -cmd 'PRAGMA synchronous=OFF' shop.db", "words that were added are quoted for the shell");
 }
 
 #[test]

@@ -167,6 +167,10 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
         .filter(|(i, w)| !worth[..*i].iter().any(|earlier| comes_to_the_same(earlier, w)))
         .map(|(_, w)| *w)
         .collect();
+    // What may lose data stands behind what does the same without.
+    if worth.iter().any(|w| w.id == "sync_once") {
+        worth.sort_by_key(|w| w.id == "no_sync");
+    }
     worth.truncate(MAX_CHANGES);
     worth
 }

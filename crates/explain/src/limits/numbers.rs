@@ -71,6 +71,8 @@ pub(crate) const EXCEEDED: f64 = 0.85;
 
 /// Of fewer items nothing is said for each. Instead: nothing; it is wording.
 pub(crate) const LEAST_ITEMS: u64 = 16;
+/// Syncs that take this part of the time are worth doing once for many. Instead: nothing; it is wording.
+pub(crate) const SYNCED_SHARE: f64 = 0.1;
 /// From so many bytes on, a sync is for them and not for a record. Instead: what was written before each.
 pub(crate) const SYNCED_BYTES: u64 = 16 << 10;
 /// Done fewer times for an item than this, it was not done for each. Instead: which calls were for which item.

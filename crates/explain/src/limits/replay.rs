@@ -29,6 +29,11 @@ pub(crate) const MATTERS_PART: f64 = 0.005;
 /// the interpreter asked for.
 pub(crate) const MANY_FILES: u64 = 100;
 
+// how.rs
+
+/// A thread that was in calls on files for this part of the run works on them. Instead: nothing; a pool's idle threads are in none.
+pub(crate) const WORKS_PART: u64 = 100;
+
 // changes/once.rs
 
 /// A file that was written this often was written again for each of something. Instead: what each write was for.

@@ -9,7 +9,7 @@ use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::observe::spins::{Awaited, Quiet};
 use crate::observe::tables::Tables;
-use foldhash::HashMap;
+use foldhash::{HashMap, HashSet};
 use std::sync::OnceLock;
 use thalweg_trace::SpanKind;
 
@@ -143,6 +143,11 @@ impl Questions {
             let (first, end) = (first.max(span.start), last.max(span.start));
             asked.push(Question { track: span.track, start: span.start, first, end, connection: span.connection, bytes });
         }
+    }
+
+    /// The command's threads that asked by datagrams.
+    pub(crate) fn ask_by_datagram(&self) -> HashSet<u32> {
+        self.asked[End::Client as usize].iter().filter(|question| question.connection == NONE).map(|question| question.track).collect()
     }
 
     /// When the command's questions over connections were under way and nothing had come of the answer, in order of the ends.

@@ -44,6 +44,13 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
     if let Some(disk) = read_ahead_of(parts) {
         know("disk", disk.to_owned());
     }
+    let workers = workers(parts);
+    if workers > 0 {
+        know("workers", workers.to_string());
+    }
+    if let Some(asked) = parts.seen.questions.under_way(End::Server, parts.tables) {
+        know("asks_on", asked.count.to_string());
+    }
     let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<String>>().join(" ");
     for (name, names) in
         [("modules", modules(meta, parts)), ("programs", programs(meta, parts, End::Client)), ("peers", programs(meta, parts, End::Server))]
@@ -53,6 +60,16 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
         }
     }
     facts
+}
+
+/// How many threads of the command's, beside the first of each process, were in calls on files for a hundredth of the run, or asked name servers.
+fn workers(parts: &Parts<'_>) -> usize {
+    let wall_ns = (parts.end - parts.start).max(0) as u64;
+    let asks = parts.seen.questions.ask_by_datagram();
+    let actors = parts.tables.actors.iter().enumerate();
+    let beside = actors.filter(|(_, actor)| actor.thread && actor.end == End::Client && !actor.leads() && actor.role != Role::Recorder);
+    let is_worker = |track: usize| parts.seen.did[track].file_ns >= wall_ns / limits::WORKS_PART || asks.contains(&(track as u32));
+    beside.filter(|(track, _)| is_worker(*track)).count()
 }
 
 /// Where packages of Python and of Node lie.

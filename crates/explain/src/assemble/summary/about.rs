@@ -171,7 +171,7 @@ pub(super) struct Synced {
     /// The transactions of a database that keeps a rollback journal (SQLite): each syncs the journal and then the database, in turns.
     pub(super) transactions: u64,
     /// Syncs of the log that a database writes ahead: of one transaction, or of a few together.
-    log: u64,
+    pub(super) log: u64,
     /// Syncs of any file.
     pub(super) calls: u64,
     /// Those that the command can have been about: not for data that is moved, and of servers only where they were waited for. What a server

@@ -12,6 +12,16 @@ use crate::observe::overlap::together_ns;
 use std::collections::HashMap;
 use thalweg_trace::numbers::{count, duration, size};
 
+const ONE_SYNC: &str = "one sync for all of them";
+const SYNC_ONCE: &str = "sync once for many: one transaction for all, or syncfs(2) when the last file is written";
+
+/// One transaction for many, where syncs are not what is led by, and a fair part of it.
+pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
+    let are_many = run.synced.transactions + run.synced.log >= limits::LEAST_ITEMS;
+    let is_fair = run.of.share(Cause::is_sync) >= limits::SYNCED_SHARE;
+    (are_many && is_fair).then(|| Raise::all("sync_once", ONE_SYNC, SYNC_ONCE))
+}
+
 /// Waits for stable storage, one after the other.
 pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if !group.cause.is_sync() {
@@ -33,17 +43,15 @@ pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     };
     let made = number(NumberKind::SyncsPerItem, sentence);
     let made = Number { count: Some(n), each_s: Some(each_s), items: items.map(|(n, _)| n), ..made };
-    let change = "one sync for all of them";
-    let how = "sync once for many: one transaction for all, or syncfs(2) when the last file is written";
     let raise = match run.synced.transactions {
         0 => {
             let end = group.cause.end().unwrap_or(End::Client);
             let part = 1.0 - 1.0 / n as f64;
             let gained_ns = (group.ns as f64 + run.syncing_ns(end)) * part;
-            Raise { id: "sync_once", change: change.to_owned(), how, gained_ns }
+            Raise { id: "sync_once", change: ONE_SYNC.to_owned(), how: SYNC_ONCE, gained_ns }
         }
         // What begins and ends a transaction (a journal, its name, the pages) is done once as well.
-        _ => Raise::all("sync_once", change, how),
+        _ => Raise::all("sync_once", ONE_SYNC, SYNC_ONCE),
     };
     Some(made.raised_by(raise))
 }

@@ -48,6 +48,11 @@ const KINDS: [Find; 14] = [
     processor::find,
 ];
 
+/// What else would be worth doing once.
+pub(super) fn besides(of: &Of<'_>) -> Option<Raise> {
+    items::one_transaction(&Run::of(of))
+}
+
 /// The numbers behind the rate, that of the largest cause first.
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
     let run = &Run::of(of);
