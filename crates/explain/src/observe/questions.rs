@@ -7,7 +7,6 @@ use crate::cause::End;
 use crate::limits::{numbers, observe as limits};
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
-use crate::observe::spins::{Awaited, Quiet};
 use crate::observe::tables::Tables;
 use foldhash::{HashMap, HashSet};
 use std::sync::OnceLock;
@@ -150,13 +149,9 @@ impl Questions {
         self.asked[End::Client as usize].iter().filter(|question| question.connection == NONE).map(|question| question.track).collect()
     }
 
-    /// When the command's questions over connections were under way and nothing had come of the answer, in order of the ends.
-    pub(crate) fn quiet(&self) -> Vec<Quiet> {
-        let asked = self.asked[End::Client as usize].iter().filter(|question| question.connection != NONE);
-        let mut quiet: Vec<Quiet> =
-            asked.map(|q| Quiet { track: q.track, start: q.start, end: q.first, of: Awaited::Answer(q.connection) }).collect();
-        quiet.sort_unstable_by_key(|quiet| quiet.end);
-        quiet
+    /// The command's questions over connections.
+    pub(crate) fn over_connections(&self) -> impl Iterator<Item = &Question> {
+        self.asked[End::Client as usize].iter().filter(|question| question.connection != NONE)
     }
 
     /// How often the command waited for a server by other ways than a connection, for so long at the least.

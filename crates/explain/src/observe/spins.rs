@@ -9,7 +9,7 @@
 //! computes meanwhile waits for them.
 
 use super::observation::Observation;
-use super::questions::UnderWay;
+use super::questions::{Question, UnderWay};
 use super::served::Request;
 use super::tables::{Actor, Tables};
 use crate::cause::{Cause, End};
@@ -70,7 +70,9 @@ impl Spins {
     fn for_answers(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {
         let wall_ns = end - start;
         seen.questions.waited_for(End::Client, tables, wall_ns).filter(UnderWay::is_held)?;
-        let quiet = seen.questions.quiet();
+        let of_question = |q: &Question| Quiet { track: q.track, start: q.start, end: q.first, of: Awaited::Answer(q.connection) };
+        let mut quiet: Vec<Quiet> = seen.questions.over_connections().map(of_question).collect();
+        quiet.sort_unstable_by_key(|quiet| quiet.end);
         let (quiet_ns, last) = (together(&quiet), quiet.last()?.end);
         let fills = quiet_ns as f64 >= wall_ns as f64 * limits::QUIET_PART;
         let to_the_end = (end - last) as f64 <= wall_ns as f64 * (1.0 - limits::QUIET_PART);
