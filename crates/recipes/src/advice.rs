@@ -67,8 +67,8 @@ impl Asked<'_> {
         of_library
             .or_else(|| own(self))
             .or_else(in_shell)
-            .or_else(|| self.of_others(&is_for, &self.others("programs")).into_iter().next())
-            .or_else(|| self.of_others(&is_for, &self.others("peers")).into_iter().next())
+            .or_else(|| self.of_others(&is_for, &self.others("programs"), false).into_iter().next())
+            .or_else(|| self.of_others(&is_for, &self.others("peers"), true).into_iter().next())
             .or_else(|| all().filter(|recipe| recipe.is_of_system()).find_map(|recipe| first(self, recipe)))
     }
 
@@ -79,12 +79,12 @@ impl Asked<'_> {
     }
 
     /// What can be changed at these programs, of whose commands only the name is known: in words. Where several of them have such a change, nobody knows
-    /// at which it helps.
-    fn of_others(&self, is_for: &dyn Fn(&&Advice) -> bool, names: &[&str]) -> Vec<Advised> {
+    /// at which it helps. `serving`: what programs do that serve, and not what they ask.
+    fn of_others(&self, is_for: &dyn Fn(&&Advice) -> bool, names: &[&str], serving: bool) -> Vec<Advised> {
         let of_one = |name: &&str| {
             let command = [(*name).to_owned()];
             let other = Asked { command: &command, facts: self.facts };
-            let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(other.command));
+            let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(other.command) && (recipe.program.serves || !serving));
             let own = recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).map(move |advice| (recipe, advice)));
             let own = own.filter(|(_, advice)| advice.started.is_empty());
             own.filter_map(|(recipe, advice)| Some(Advised { command: Vec::new(), ..other.advised(recipe, advice)? })).collect::<Vec<_>>()
@@ -128,14 +128,14 @@ impl Asked<'_> {
             found = self.in_pipeline(who, &of_another);
         }
         if !is_own && found.is_empty() {
-            found = self.of_others(&is_for, &[who]);
+            found = self.of_others(&is_for, &[who], false);
         }
         if cause.starts_with("server.") && who != program(self.command) && self.others("peers").contains(&who) {
-            found.extend(self.of_others(&is_for, &[who]));
+            found.extend(self.of_others(&is_for, &[who], true));
         }
         if cause.starts_with("network.") {
-            for fact in ["programs", "peers"] {
-                found.extend(self.of_others(&is_for, &self.others(fact)));
+            for (fact, serving) in [("programs", false), ("peers", true)] {
+                found.extend(self.of_others(&is_for, &self.others(fact), serving));
             }
         }
         found

@@ -22,6 +22,11 @@ const STARTERS: &[(&str, &[&str])] = &[
 /// Where the program stands: behind words that only start it. The last word that could be one, where there is no other.
 pub fn at_program<W: AsRef<str>>(command: &[W]) -> usize {
     let mut at = 0;
+    // (ip netns exec NAME PROGRAM)
+    let is_ip = |words: &[W]| file_name(words[0].as_ref()) == "ip" && words[1].as_ref() == "netns" && words[2].as_ref() == "exec";
+    if command.len() > 4 && is_ip(command) {
+        at = 4;
+    }
     while let Some((_, flags)) = command.get(at).and_then(|word| STARTERS.iter().find(|(name, _)| *name == file_name(word.as_ref()))) {
         let mut next = at + 1;
         while let Some(word) = command.get(next).map(AsRef::as_ref) {

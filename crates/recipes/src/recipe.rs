@@ -42,6 +42,9 @@ pub struct Program {
     /// Whether its first word may be a bundle of flags without a dash, as tar's `czf` is.
     #[serde(default)]
     pub first_without_dash: bool,
+    /// Whether its advice is for a program that serves: also where it served the command.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub serves: bool,
     /// What it is, in a few words.
     pub title: String,
     /// The page that documents its options.

@@ -6,6 +6,8 @@
 use super::parts::Parts;
 use crate::cause::End;
 use crate::limits::numbers as limits;
+use crate::observe::observation::Moved;
+use std::collections::HashMap;
 use thalweg_trace::{Meta, ObjectKind};
 
 /// A file of which more bytes moved than it has.
@@ -32,9 +34,25 @@ impl Again {
         let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
         let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
         let all: u64 = files().map(|(_, ways)| ways[usize::from(out)].bytes).sum();
-        let (object, bytes) =
-            files().map(|(object, ways)| (object, ways[usize::from(out)].bytes)).max_by_key(|&(object, bytes)| (bytes, object))?;
-        let file_bytes: u64 = tables.objects[object].attribute("file_bytes")?.parse().ok().filter(|&bytes| bytes > 0)?;
+        // A file that is replaced by another of its name is the same to who writes it.
+        let mut by_name: HashMap<&str, (usize, Moved, u64)> = HashMap::new();
+        for (object, ways) in files() {
+            let (named, way) = (&tables.objects[object], ways[usize::from(out)]);
+            let size = named.attribute("file_bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+            let sum = by_name.entry(&named.name).or_insert((object, Moved::default(), 0));
+            (sum.1.bytes, sum.1.calls, sum.2) = (sum.1.bytes + way.bytes, sum.1.calls + way.calls, sum.2.max(size));
+        }
+        let most = by_name.into_values().max_by_key(|(object, moved, _)| (moved.bytes, *object))?;
+        let (object, Moved { bytes, calls, .. }, mut file_bytes) = most;
+        let created = parts.around.files.as_ref().map_or(0, |files| files.created);
+        if out && file_bytes == 0 && created >= limits::LEAST_ITEMS && calls >= created {
+            // One that is gone at the end, and was made anew each time, to take another's place.
+            file_bytes = bytes / created;
+        }
+        // A file with less than one call moves was longer when it was made.
+        if file_bytes == 0 || bytes / calls.max(1) > file_bytes {
+            return None;
+        }
         let others = parts.around.files.as_ref().map_or(0, |files| files.opened.max(files.read));
         let unseen_bytes = others.saturating_mul(limits::UNSEEN_FILE_BYTES);
         let is_most = bytes as f64 >= all as f64 * limits::MOST_OF_ALL;
@@ -45,6 +63,36 @@ impl Again {
             bytes,
             file_bytes,
         })
+    }
+}
+
+/// A file that the command wrote, read again, and wrote to another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copied {
+    /// The object that was written first.
+    pub from: usize,
+    /// The one that it was copied to.
+    pub to: usize,
+    /// How many bytes.
+    pub bytes: u64,
+}
+
+impl Copied {
+    /// The largest, where it is a fair part of all that files were written.
+    pub(crate) fn find(parts: &Parts<'_>) -> Option<Copied> {
+        let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
+        let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
+        let all: u64 = files().map(|(_, ways)| ways[1].bytes).sum();
+        let as_many = |one: u64, other: u64| one.min(other) as f64 >= one.max(other) as f64 * limits::COPIED;
+        let (from, [read, written]) = files()
+            .map(|(object, ways)| (object, *ways))
+            .filter(|(_, [read, written])| as_many(read.bytes, written.bytes) && read.end > written.start)
+            .max_by_key(|(object, [_, written])| (written.bytes, std::cmp::Reverse(*object)))?;
+        let is_copy =
+            |(object, ways): &(usize, &[Moved; 2])| *object != from && as_many(ways[1].bytes, written.bytes) && ways[1].end > read.start;
+        let (to, _) = files().find(is_copy)?;
+        let is_fair = written.bytes as f64 >= all as f64 * limits::COPIED_PART && written.bytes >= limits::LEAST_AGAIN_BYTES;
+        is_fair.then_some(Copied { from, to, bytes: written.bytes })
     }
 }
 

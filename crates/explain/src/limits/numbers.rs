@@ -4,6 +4,8 @@
 
 /// A cause from this share of the wall time on has a number to be found behind it. Instead: nothing; it is wording.
 pub(crate) const LEAST_SHARE: f64 = 0.25;
+/// A cause with this part of the time has what is done between its waits with it. Instead: what each wait was for.
+pub(crate) const NEARLY_ALL: f64 = 0.75;
 /// How many times as many are under way where a limit of one is raised. Instead: how many the other side takes.
 pub(crate) const MORE_AT_ONCE: u64 = 4;
 /// A ratio this near to a whole number is one: what a program does before and after is a part of it. Instead: which calls were for which item.
@@ -21,6 +23,10 @@ pub(crate) const WHOLE_TIMES: f64 = 10.0;
 pub(crate) const MOST_OF_ALL: f64 = 0.6;
 /// Files that were opened and not seen to move bytes are taken to have so many each, which then did not come again. Instead: the bytes of each file.
 pub(crate) const UNSEEN_FILE_BYTES: u64 = 256 << 10;
+/// A file's bytes that were written, and read, and written to another file, are the same where they are as many. Instead: what was in them.
+pub(crate) const COPIED: f64 = 0.95;
+/// And where they are this part of all that was written. Instead: nothing; it is wording.
+pub(crate) const COPIED_PART: f64 = 0.3;
 /// Fewer bytes that came again explain nothing. Instead: nothing; it is wording.
 pub(crate) const LEAST_AGAIN_BYTES: u64 = 4 << 20;
 
@@ -45,6 +51,10 @@ pub(crate) const FEW_TURNS: u64 = 5;
 pub(crate) const FEW_BYTES: u64 = 64 << 10;
 /// Connections that were used for this part of the run are what it was about. Instead: what was asked for on each.
 pub(crate) const CONNECTIONS_EXPLAIN: f64 = 0.5;
+/// Segments that were held back for this part of the time in transit explain it. Instead: nothing; it is wording.
+pub(crate) const HELD_BACK_PART: f64 = 0.5;
+/// A thread that gave this part of the answers gives them all. Instead: who took each question.
+pub(crate) const ALONE_ANSWERS: f64 = 0.95;
 /// From so many bytes on, a request is worth its size. Instead: nothing; it is wording.
 pub(crate) const LARGE_REQUEST: u64 = 4 << 10;
 /// A connection that takes so many times its turns has round trips besides (slow start). Instead: how often its sender waited for the window.

@@ -36,6 +36,8 @@ pub(crate) const WORKS_PART: u64 = 100;
 
 // changes/once.rs
 
+/// Of writing, reading and writing again, the first is left. Instead: the time of each call.
+pub(crate) const LEFT_OF_A_COPY: f64 = 1.0 / 3.0;
 /// A file that was written this often was written again for each of something. Instead: what each write was for.
 pub(crate) const REWRITTEN: f64 = 3.0;
 
@@ -201,6 +203,10 @@ pub(crate) const MISSED_QUOTA: f64 = 0.7;
 
 /// How many times as many requests at a time are proposed. Instead: how many a server takes.
 pub(crate) const MORE_REQUESTS: usize = 4;
+/// Questions that were under way for this part of the run fill it. Instead: what each wait was for.
+pub(crate) const FILLS: f64 = 0.75;
+/// A server that was asked this often sleeps for its answers. Instead: what each sleep was for.
+pub(crate) const MANY_QUESTIONS: u64 = 16;
 /// Servers that slept for this part of the run slept for their answers. Instead: what they wait for.
 pub(crate) const SLEPT_FOR: f64 = 0.25;
 /// A link that this part of the time was charged to was full often enough for its rate to be known. Instead: the link's rate.

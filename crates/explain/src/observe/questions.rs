@@ -48,6 +48,8 @@ pub(crate) struct Questions {
     answered: HashMap<u32, Answered>,
     /// By connection: the question that was met last, and how many of its bytes so far.
     sent: HashMap<u32, (usize, u64)>,
+    /// By thread of a server: how many answers it gave.
+    answers: HashMap<u32, u64>,
     /// By the role of who asks: how many were under way.
     under_way: [OnceLock<Option<UnderWay>>; 2],
 }
@@ -93,26 +95,10 @@ impl Questions {
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
         if span.kind == SpanKind::WaitLock {
-            if tables.actors[span.track as usize].end == End::Client && tables.is_datagram(span.object) {
-                let asked = &mut self.asked[End::Client as usize];
-                if asked.len() < limits::MOST_QUESTIONS {
-                    asked.push(Question {
-                        track: span.track,
-                        start: span.start,
-                        first: span.end,
-                        end: span.end,
-                        connection: NONE,
-                        bytes: 0,
-                    });
-                }
-                return;
-            }
-            let ended_by = tables.actors.get(span.waker as usize).map(|waker| waker.end);
-            let is_asking = tables.actors[span.track as usize].end == End::Client && ended_by == Some(End::Server);
-            if is_asking && self.waited_ns.len() < limits::MOST_QUESTIONS {
-                self.waited_ns.push(span.end - span.start);
-            }
-            return;
+            return self.note_wait(tables, span);
+        }
+        if span.kind == SpanKind::NetSend && span.side == End::Server && span.bytes() > 0 {
+            *self.answers.entry(span.track).or_default() += 1;
         }
         if span.bytes() == 0 || span.connection == NONE || span.side != End::Client {
             return;
@@ -152,6 +138,31 @@ impl Questions {
     /// The command's questions over connections.
     pub(crate) fn over_connections(&self) -> impl Iterator<Item = &Question> {
         self.asked[End::Client as usize].iter().filter(|question| question.connection != NONE)
+    }
+
+    /// A wait that a thread ended: of the command's, for a datagram or for a server's thread.
+    fn note_wait(&mut self, tables: &Tables, span: &LiveSpan) {
+        let ended_by = tables.actors.get(span.waker as usize).map(|waker| waker.end);
+        let (is_own, by_server) = (tables.actors[span.track as usize].end == End::Client, ended_by == Some(End::Server));
+        if is_own && tables.is_datagram(span.object) {
+            let asked = &mut self.asked[End::Client as usize];
+            if asked.len() < limits::MOST_QUESTIONS {
+                let (track, start, end) = (span.track, span.start, span.end);
+                asked.push(Question { track, start, first: end, end, connection: NONE, bytes: 0 });
+            }
+            if by_server {
+                *self.answers.entry(span.waker).or_default() += 1;
+            }
+        } else if is_own && by_server && self.waited_ns.len() < limits::MOST_QUESTIONS {
+            self.waited_ns.push(span.end - span.start);
+        }
+    }
+
+    /// The one thread that gave nearly all answers, if there is one.
+    pub(crate) fn answers_alone(&self) -> Option<u32> {
+        let all: u64 = self.answers.values().sum();
+        let (&track, &most) = self.answers.iter().max_by_key(|&(&track, &n)| (n, std::cmp::Reverse(track)))?;
+        (most as f64 >= all as f64 * numbers::ALONE_ANSWERS).then_some(track)
     }
 
     /// How often the command waited for a server by other ways than a connection, for so long at the least.

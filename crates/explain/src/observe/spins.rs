@@ -79,8 +79,10 @@ impl Spins {
         let asks_meanwhile = |wanted: Process| {
             let mut asked: Vec<i64> = quiet.iter().filter(|q| process(tables, q.track) == wanted).map(|q| q.start).collect();
             asked.sort_unstable();
+            // (Its own other questions are a pool's.)
+            let of_others = || quiet.iter().filter(|q| process(tables, q.track) != wanted);
             let within = |q: &&Quiet| asked.get(asked.partition_point(|at| *at <= q.start)).is_some_and(|at| *at < q.end);
-            quiet.iter().filter(within).count() as f64 > quiet.len() as f64 * limits::ASKS_MEANWHILE
+            of_others().filter(within).count() as f64 > quiet.len() as f64 * limits::ASKS_MEANWHILE
         };
         let tracks = running_meanwhile(seen, tables, quiet_ns, |own| !asks_meanwhile(own));
         (fills && to_the_end && !tracks.is_empty()).then_some(Spins { tracks, quiet })

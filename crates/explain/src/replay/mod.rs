@@ -35,7 +35,7 @@ pub(crate) mod timeline;
 
 use crate::ExplainError;
 use crate::assemble::Parts;
-use crate::assemble::again::{Again, Fetched};
+use crate::assemble::again::{Again, Copied, Fetched};
 use crate::assemble::summary::Raise;
 use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
@@ -179,13 +179,19 @@ fn predict_from(
         pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
         written_again: Again::find(parts, true),
+        copied_again: Copied::find(parts),
         fetched_again: Fetched::find(meta),
         asked: waited_for(parts, End::Client),
+        asks: parts.seen.questions.under_way(End::Client, parts.tables).is_some_and(|own| own.count >= limits::MANY_QUESTIONS),
         network_part: network_part(parts, support),
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let mut all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
+    if raises.iter().any(|raise| raise.id == "no_nagle") {
+        // What an acknowledgement was delayed by is no way that gets shorter.
+        all.retain(|w| w.id != "rtt.half");
+    }
     all.extend(raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)));
     let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));

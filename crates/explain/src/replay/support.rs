@@ -29,9 +29,12 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "device.write.x2" => (&[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory], &[]),
         "write_once" => (
             &[C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory, C::ClientCpu],
-            &[C::ServerCpu, C::ClientMetadata, C::Recorder],
+            &[C::ServerCpu, C::ClientMetadata, C::ClientRead, C::ClientLock, C::Recorder],
         ),
-        "read_once" => (&[C::ClientRead, C::ClientCpu, C::ClientMemory, C::NetworkBandwidth], &[C::ServerRead, C::ServerCpu]),
+        "read_once" => (
+            &[C::ClientRead, C::ClientCpu, C::ClientMemory, C::NetworkBandwidth],
+            &[C::ServerRead, C::ServerCpu, C::ClientMetadata, C::ClientWrite, C::ClientLock, C::ClientThink, C::Recorder],
+        ),
         "no_disk_hog" => (AT_DEVICES, &[]),
         "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
@@ -58,8 +61,16 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
             &[C::ClientCpu, C::ClientMetadata, C::ClientMemory, C::ClientRunqueue, C::ClientRead],
             &[C::Recorder, C::ClientLock, C::ClientThink, C::ServerCpu, C::NetworkLatency],
         ),
+        "server.parallel" => (
+            &[C::ServerThink, C::ServerUnknown, C::ServerLock, C::ServerRead, C::ServerSync, C::ServerCpu],
+            &[C::ServerRunqueue, C::NetworkLatency],
+        ),
+        "no_nagle" => (&[C::NetworkLatency], &[]),
         "calls.larger" => (&[C::ClientCpu], &[]),
-        "disk.requests.x4" => (&[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata], &[]),
+        "disk.requests.x4" => (
+            &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata],
+            &[C::ClientCpu, C::ClientRunqueue, C::Recorder],
+        ),
         "no_think" | "no_stop" => (&[C::ClientThink, C::ServerThink], &[]),
         "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
         "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),
@@ -152,7 +163,9 @@ impl Support {
         let serves_files = |name: &str| name.contains("nfs");
         let asks_server = parts.tables.actors.iter().any(|a| a.thread && a.end == End::Server && serves_files(&a.name));
         let named = meta.command.iter().any(|word| word.starts_with("nfs://"));
-        Support { shares, lists: rows.lists || parts.seen.asking.delivered > 0 || asks_server || named }
+        // (An interpreter lists directories of its own.)
+        let lists_served = rows.lists && parts.tables.objects.iter().any(|object| object.served_by().is_some());
+        Support { shares, lists: lists_served || parts.seen.asking.delivered > 0 || asks_server || named }
     }
 
     /// Which part of the wall time was charged to these causes.

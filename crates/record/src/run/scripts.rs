@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{Event, Role, Sink, Track, TrackKind, secrets};
 
+/// Different ones that are told apart; more are each for one of many things.
+const MOST_DIFFERENT: usize = 4;
 /// Command lines that are read, of one name and in all: in a storm of short processes the rest keep their name.
 const MOST_OF_NAME: usize = 64;
 const MOST_LINES: usize = 512;
@@ -124,7 +126,9 @@ impl Known {
         let mut called: HashMap<u32, (&str, String)> = HashMap::new();
         for (name, processes) in by_name.into_iter().filter(|(_, processes)| processes.len() > 1) {
             let scripts: Vec<(u32, Option<String>)> = processes.into_iter().map(|(pid, line)| (pid, line.and_then(&script))).collect();
-            if scripts.iter().map(|(_, script)| script).collect::<BTreeSet<_>>().len() > 1 {
+            // Of many that differ, each for one of many things, the name says more.
+            let different = scripts.iter().map(|(_, script)| script).collect::<BTreeSet<_>>().len();
+            if (2..=MOST_DIFFERENT).contains(&different) {
                 called.extend(scripts.into_iter().filter_map(|(pid, script)| Some((pid, (name, script?)))));
             }
         }

@@ -126,7 +126,7 @@ pub(super) fn of_interest(of: &Of<'_>) -> u64 {
 }
 
 /// What went through the pipe that most went through, where that was much. (What one program passes on to the next is one stream of bytes.)
-fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
+pub(super) fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
     let written = of.parts.tables.objects.iter().filter_map(|object| object.attribute("written_bytes")?.parse::<u64>().ok());
     written.max().filter(|bytes| *bytes >= limits::LEAST_PIPED)
 }

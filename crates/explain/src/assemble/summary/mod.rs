@@ -42,7 +42,7 @@ impl<'a> Said<'a> {
         let behind = if of.is_short() { Vec::new() } else { numbers::numbers(of, &groups) };
         let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
         let summary = Summary { numbers, ..summary(of, &groups) };
-        let besides = if of.is_short() { None } else { numbers::besides(of) };
+        let besides = if of.is_short() { Vec::new() } else { numbers::besides(of, &groups) };
         Said { of, groups, summary, raises: raises.into_iter().flatten().chain(besides).collect() }
     }
 

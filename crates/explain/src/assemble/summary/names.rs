@@ -55,7 +55,7 @@ pub(super) fn stem(name: &str) -> &str {
 }
 
 /// What a reader calls a file: its name, or of a store's datafile (`0000010000000001.3`) what it is.
-pub(super) fn file_name(path: &str) -> &str {
+pub(crate) fn file_name(path: &str) -> &str {
     let name = base(path);
     let datafile = name.split_once('.').is_some_and(|(id, number)| {
         id.len() == 16 && id.bytes().all(|b| b.is_ascii_hexdigit()) && !number.is_empty() && number.bytes().all(|b| b.is_ascii_digit())

@@ -33,7 +33,10 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     }
     if of.verdict.status == Status::Healthy {
         let reached = ceiling::reached(of.parts, of.meta, of.verdict.cause);
-        remarks.extend(reached.map(|reached| format!("nothing is wrong, this is what there is: {}", reached.statement)));
+        // (What keeps processors busy may be spinning, or work that need not be.)
+        let of_processors = matches!(of.verdict.cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue);
+        let says = if of_processors { "more processors, or less to compute" } else { "nothing is wrong, this is what there is" };
+        remarks.extend(reached.map(|reached| format!("{says}: {}", reached.statement)));
     }
     remarks
 }

@@ -1,6 +1,6 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
-use super::about::failure;
+use super::about::{failure, through_a_pipe};
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
@@ -172,10 +172,27 @@ fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
     }
 }
 
+/// Whether more went through a pipe than was read from files (0) or written to them (1) at the client.
+fn is_for_a_pipe(of: &Of<'_>, way: usize) -> bool {
+    let by_files: u64 = of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[way].bytes).sum();
+    through_a_pipe(of).is_some_and(|bytes| bytes > by_files)
+}
+
+/// Whether the file that most was read from (0) or written to (1) at the client was opened past the page cache (`O_DIRECT`).
+fn goes_past_the_cache(of: &Of<'_>, way: usize) -> bool {
+    let moved = of.parts.seen.moved[End::Client as usize].iter().enumerate();
+    let most = moved.max_by_key(|(object, ways)| (ways[way].bytes, std::cmp::Reverse(*object)));
+    most.is_some_and(|(object, _)| of.parts.tables.objects[object].attribute("direct") == Some("yes"))
+}
+
 fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
     let idle = if has_network(of) && group.idle >= limits::IDLE { NETWORK_IDLE } else { "" };
     let sampled = sampled(of, group);
     let doing = match sampled.as_ref().filter(|(_, part)| *part >= 0.5).map(|(class, _)| class.as_str()) {
+        Some("read") if goes_past_the_cache(of, 0) => "read data past the page cache",
+        Some("write") if goes_past_the_cache(of, 1) => "wrote data past the page cache",
+        Some("read") if is_for_a_pipe(of, 0) => "read from a pipe",
+        Some("write") if is_for_a_pipe(of, 1) => "wrote to a pipe",
         Some("read") => "copied data from the page cache",
         Some("write") => "copied data to the page cache",
         Some("send") => "sent data",

@@ -1,6 +1,7 @@
 //! Each byte of a file read once, or written once, where it was moved several times over.
 
 use super::proposal::{By, Proposal, Run};
+use crate::assemble::summary::names::file_name;
 use crate::cause::Cause;
 use crate::limits::replay as limits;
 use crate::replay::program::Class;
@@ -8,7 +9,7 @@ use crate::replay::scale::Scale;
 use crate::replay::simulate::simulate;
 
 pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
-    [written(run), read(run), fetched(run)].into_iter().flatten().collect()
+    [written(run).or_else(|| copied(run)), read(run), fetched(run)].into_iter().flatten().collect()
 }
 
 /// What a device does for it, and what writers are held back for, goes by bytes. Where nobody waits for a device, what is computed may go with the bytes, as
@@ -28,6 +29,19 @@ fn written(run: &Run<'_>) -> Option<Proposal> {
     let ns = simulate(run.graph, &scale)?;
     let how = "write it once, at the end or now and then; or write what changed alone: append it, or write it in its place";
     Some(Proposal::new("write_once", change, how, By::Bound(ns)))
+}
+
+/// Half of the writing goes, and all of the reading: a bound, since what else is computed of the bytes does not show.
+fn copied(run: &Run<'_>) -> Option<Proposal> {
+    let copied = run.copied_again?;
+    let mut scale = Scale::none().devices(&[Class::Write, Class::Sync], 0.5).devices(&[Class::Read], 0.0).delays(&[Class::Memory], 0.5);
+    scale.run[0] = limits::LEFT_OF_A_COPY;
+    let ns = simulate(run.graph, &scale)?;
+    let how = format!(
+        "rename {} instead of copying it (rename(2), mv within a file system), or write to its place at once",
+        file_name(&run.tables.objects[copied.from].name)
+    );
+    Some(Proposal::new("write_once", "each byte written once", how, By::Bound(ns)))
 }
 
 /// Requests that are not made again are not waited for; what is computed of the answers may go with them, or stay.

@@ -8,8 +8,9 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let mut proposals = Vec::new();
     // What a server sleeps for while questions wait for it is its answer, and nobody can take it out of the program.
     let all = [Class::ClientThink, Class::ServerThink];
-    let sleeping = if run.pool.is_some() { &all[..1] } else { &all[..] };
-    if run.delayed(sleeping) {
+    let sleeping = if run.pool.is_some() || run.asks { &all[..1] } else { &all[..] };
+    // Timers of a program that waits by running are not what it waits for.
+    if run.delayed(sleeping) && run.spinning.is_empty() {
         let how = "take the sleeps between its steps out of the program, or wait for what they wait for";
         proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(sleeping, 0.0)));
     }

@@ -1,7 +1,7 @@
 //! What a change is: what proposals are made from, and how each is predicted.
 
 use super::walk::Walk;
-use crate::assemble::again::{Again, Fetched};
+use crate::assemble::again::{Again, Copied, Fetched};
 use crate::assemble::sharing::Foreign;
 use crate::assemble::summary::names::program;
 use crate::cause::End;
@@ -61,10 +61,14 @@ pub(crate) struct Run<'a> {
     pub read_again: Option<Again>,
     /// The file that was written several times over.
     pub written_again: Option<Again>,
+    /// The file that was written to another one once more.
+    pub copied_again: Option<Copied>,
     /// What was asked of a server again and again.
     pub fetched_again: Option<Fetched>,
     /// The command's questions, where it waited for them most of the time.
     pub asked: Option<UnderWay>,
+    /// Whether the command asked a server many questions.
+    pub asks: bool,
     /// The part of the run that the network needs for its bytes.
     pub network_part: f64,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.

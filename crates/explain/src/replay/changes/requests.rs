@@ -29,7 +29,10 @@ fn of_pool(run: &Run<'_>) -> Option<Proposal> {
     // What is computed for the questions stays: no thread goes faster than it runs.
     let runs = run.graph.programs.iter().zip(&run.stages.run).filter(|(program, _)| !run.spinning.contains(&program.track));
     let busiest_ns = runs.map(|(_, ns)| *ns).fold(0.0, f64::max);
-    let ns = (run.replayed_ns - pool.busy_ns as f64 * (1.0 - 1.0 / limits::MORE_REQUESTS as f64)).max(busiest_ns);
+    // Between questions that fill the run, each next one is made: that goes on side by side as well.
+    let fills = pool.busy_ns as f64 >= run.graph.wall_ns * limits::FILLS;
+    let asking_ns = if fills { run.replayed_ns } else { pool.busy_ns as f64 };
+    let ns = (run.replayed_ns - asking_ns * (1.0 - 1.0 / limits::MORE_REQUESTS as f64)).max(busiest_ns);
     let (change, how) = match pool.usual {
         1 => (
             "four requests at a time".to_owned(),

@@ -9,7 +9,7 @@ use super::super::sentence::brief;
 use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
-use crate::assemble::again::{Again, Fetched};
+use crate::assemble::again::{Again, Copied, Fetched};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
@@ -17,12 +17,16 @@ use thalweg_trace::numbers::{count, size};
 
 /// What was moved again most: a file, or what was asked of a server.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
-    fetched(run, group).or_else(|| of_file(run, group)).map(Behind::from)
+    fetched(run, group).or_else(|| of_file(run, group)).or_else(|| of_copy(run, group)).map(Behind::from)
 }
 
 /// The file that most bytes were read from again, or written to again.
 fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     use Cause as C;
+    if run.synced.transactions > 0 {
+        // A journal is written for each of them.
+        return None;
+    }
     let (reads, writes) = match group.cause {
         C::ClientCpu | C::ClientMemory | C::ClientRunqueue => (true, true),
         C::ClientRead | C::NetworkBandwidth => (true, false),
@@ -38,6 +42,18 @@ fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let sentence = format!("{} was {verb} {}: {bytes} {verb} {of} a file of {all}.", brief(name), times(ratio));
     let made = number(NumberKind::TimesOver, sentence);
     Some(Number { count: Some(ratio.round() as u64), bytes: Some(again.bytes), ..made })
+}
+
+/// A file that was written to another one once more.
+fn of_copy(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
+    use Cause as C;
+    if !matches!(group.cause, C::ClientCpu | C::ClientMemory | C::ClientRunqueue | C::ClientRead | C::ClientWrite | C::ClientSync) {
+        return None;
+    }
+    let copied = Copied::find(run.of.parts)?;
+    let name = |object: usize| brief(file_name(&run.of.parts.tables.objects[object].name));
+    let sentence = format!("{} were written twice: to {}, and from there to {}.", size(copied.bytes), name(copied.from), name(copied.to));
+    Some(Number { count: Some(2), bytes: Some(2 * copied.bytes), ..number(NumberKind::TimesOver, sentence) })
 }
 
 /// The object that was asked for again and again, where answers are what was waited for.

@@ -32,8 +32,10 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let each_s = did.requests.total_ns as f64 / 1e9 / n as f64;
     let sentence = format!("One request of {} at a time on {name}: {} × {}.", size(bytes), count(n), duration(each_s));
     let made = Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) };
-    let part = 1.0 - 1.0 / limits::MORE_AT_ONCE as f64;
     let how = "ask for several at a time: threads, asynchronous I/O, reading ahead (posix_fadvise(2), madvise(2)); or read in order, in large pieces";
     let change = format!("four requests at a time on {name}");
-    Some(made.raised_by(Raise::part(group, part, "disk.requests.x4", change, how)))
+    // What is computed and queued for each request goes on side by side as well.
+    let of_each = |cause: Cause| matches!(cause, C::ClientCpu | C::ClientRunqueue | C::Recorder) || cause == group.cause;
+    let gained_ns = run.of.parts.wall_s() * 1e9 * run.of.share(of_each) * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64);
+    Some(made.raised_by(Raise { id: "disk.requests.x4", change, how, gained_ns }))
 }

@@ -15,9 +15,9 @@ use thalweg_trace::numbers::{count, duration, size};
 const ONE_SYNC: &str = "one sync for all of them";
 const SYNC_ONCE: &str = "sync once for many: one transaction for all, or syncfs(2) when the last file is written";
 
-/// One transaction for many, where syncs are not what is led by, and a fair part of it.
+/// One sync or transaction for many, where syncs are not what is led by, and a fair part of it.
 pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
-    let are_many = run.synced.transactions + run.synced.log >= limits::LEAST_ITEMS;
+    let are_many = run.synced.transactions + run.synced.log + run.synced.calls >= limits::LEAST_ITEMS;
     let is_fair = run.of.share(Cause::is_sync) >= limits::SYNCED_SHARE;
     (are_many && is_fair).then(|| Raise::all("sync_once", ONE_SYNC, SYNC_ONCE))
 }

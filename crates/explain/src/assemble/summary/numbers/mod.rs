@@ -48,9 +48,10 @@ const KINDS: [Find; 14] = [
     processor::find,
 ];
 
-/// What else would be worth doing once.
-pub(super) fn besides(of: &Of<'_>) -> Option<Raise> {
-    items::one_transaction(&Run::of(of))
+/// What else the recording shows to be in the way, beside the numbers.
+pub(super) fn besides(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Raise> {
+    let run = &Run::of(of);
+    items::one_transaction(run).into_iter().chain(round_trips::no_delay(run, groups)).collect()
 }
 
 /// The numbers behind the rate, that of the largest cause first.

@@ -4,6 +4,7 @@
 //! more a recording does not say: what more would give is a bound.
 
 use super::super::groups::Group;
+use super::super::names::program;
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number, times_each};
@@ -11,6 +12,8 @@ use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::questions::UnderWay;
+use crate::waits::place::{Place, What};
+use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Whether a cause is one of a server that neither computes nor waits for a device: it would take more at a time.
@@ -37,15 +40,38 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         return Some(made(NumberKind::OneAtATime, sentence, &within).raised_by(Raise::more_at_once(group)));
     }
     let under_way = of_client.filter(UnderWay::is_held)?;
+    if let Some(serial) = by_one_thread(run, group, &under_way) {
+        return Some(serial);
+    }
     let times = times(&under_way);
     let sentence = match under_way.usual {
         1 if under_way.each_bytes >= limits::LARGE_REQUEST => {
-            format!("One request at a time, never more than {} in flight: {times}.", size(under_way.each_bytes))
+            format!("One request of {} at a time: {times}.", size(under_way.each_bytes))
         }
         1 => format!("One request at a time: {times}."),
         n => format!("{} requests at a time, never more: {times}.", count(n)),
     };
     Some(made(NumberKind::OneAtATime, sentence, &under_way).raised_by(Raise::more_at_once(group)))
+}
+
+/// A server whose one thread sleeps, waits or works for each request, while others wait: asking it for more at a time gains nothing.
+fn by_one_thread(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Option<Behind> {
+    let parts = run.of.parts;
+    let thread = parts.seen.questions.answers_alone().filter(|_| under_way.usual > 1)?;
+    // One that waits for its connections, or for a timer beside them, has other requests meanwhile.
+    let Place::Thread { what: What::Blocked(kind), .. } = group.largest.place else { return None };
+    let for_each = group.count as f64 >= under_way.count as f64 * limits::FOR_EACH;
+    if group.cause.end() != Some(End::Server) || kind == SpanKind::WaitNetwork || !for_each {
+        return None;
+    }
+    let each_s = under_way.busy_ns as f64 / 1e9 / under_way.count as f64;
+    let (server, times) = (program(parts.tables, run.of.meta, thread), format!("{} × {}", count(under_way.count), duration(each_s)));
+    let waiting = count(under_way.usual - 1);
+    let sentence = format!("{server} serves one request at a time, while {waiting} more wait: {times}.");
+    let how = "let the server work on several requests at a time: a thread or process for each, or more of them";
+    let raise = Raise::part(group, 1.0 - 1.0 / under_way.usual as f64, "server.parallel", "as many requests served at a time as wait", how);
+    let made = Number { count: Some(under_way.count), each_s: Some(each_s), ..number(NumberKind::OneAtATime, sentence) };
+    Some(made.raised_by(raise))
 }
 
 /// Requests that a server made for each of the command's.

@@ -27,9 +27,10 @@ impl Raise {
         Raise { id, change: change.into(), how, gained_ns: f64::MAX }
     }
 
-    /// Taking off this part of what a group was charged.
+    /// Taking off this part of what a group was charged; of all of the run, where the group is nearly all of it: what is between goes with it.
     pub(super) fn part(group: &Group<'_>, part: f64, id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
-        Raise { id, change: change.into(), how, gained_ns: group.ns as f64 * part }
+        let all_ns = if group.share >= limits::NEARLY_ALL { group.ns as f64 / group.share } else { group.ns as f64 };
+        Raise { id, change: change.into(), how, gained_ns: all_ns * part }
     }
 
     /// Several requests at a time where there was one, or several times what was in flight.

@@ -11,6 +11,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::overlap::together_ns;
+use crate::observe::stalls::Stall;
 use thalweg_trace::numbers::{byte_rate, count, duration, size};
 
 const ONE_CONNECTION: &str = "one connection for all of them";
@@ -34,8 +35,9 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         format!("A new connection {n} times, {trips} of {}{and_more} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
     let (count, items) = (Some(turns.connections), Some(turns.connections));
     let made = Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) };
-    // A request on a connection that is there takes one of the round trips.
-    let part = (1.0 - 1.0 / on_each) * (1.0 - 1.0 / turns.connections as f64);
+    // A request on a connection that is there takes one of the round trips, and no longer than the least.
+    let left = (turns.least_s / each_s).min(1.0 / on_each);
+    let part = (1.0 - left) * (1.0 - 1.0 / turns.connections as f64);
     Some(made.raised_by(Raise::part(group, part, "connect_once", ONE_CONNECTION, KEEP_IT)))
 }
 
@@ -62,6 +64,19 @@ pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behi
     let made = Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::ConnectionPerItem, sentence) };
     // Which part of it is for the connection, nothing in it says.
     Some(made.raised_by(Raise::all("connect_once", ONE_CONNECTION, KEEP_IT)))
+}
+
+/// Small segments sent at once, where messages in transit were held back for most of their time: Nagle's algorithm waits for an acknowledgement that the far
+/// end delays.
+pub(super) fn no_delay(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Raise> {
+    let parts = run.of.parts;
+    let group = groups.iter().find(|group| group.cause == Cause::NetworkLatency).filter(|group| group.share >= limits::LEAST_SHARE)?;
+    let intervals = parts.ledger.path.iter().rev().filter(|on| group.has(on.entry)).map(|on| (on.start, on.end));
+    let (_, held_ns) = *parts.facts.wire.stalls.within(intervals).get(&Stall::Nagle)?;
+    let how = "set TCP_NODELAY, or send each message in one call";
+    let change = "no small segments held back for acknowledgements (Nagle)".to_owned();
+    let gained_ns = (held_ns as f64).min(group.ns as f64);
+    (gained_ns >= group.ns as f64 * limits::HELD_BACK_PART).then_some(Raise { id: "no_nagle", change, how, gained_ns })
 }
 
 /// Round trips for each file, entry or transaction.

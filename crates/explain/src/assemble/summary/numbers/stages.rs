@@ -22,20 +22,29 @@ fn stage(cause: Cause) -> Option<&'static str> {
         C::ServerRead => "reading at the server",
         C::ServerWrite | C::ServerSync => "writing at the server",
         C::ServerCpu => "computing at the server",
+        C::ServerThink | C::ServerUnknown | C::NetworkLatency => "waiting for answers",
         _ => return None,
     })
 }
 
 /// The two largest stages, where the path goes from one to the other again and again.
 pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
+    use Cause as C;
     // Of a run that is about requests or files, each step waits for what the last one gave.
     let of = run.of;
     let bytes = about::of_interest(of);
-    if bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || run.items.is_some() {
-        return None;
-    }
     let mut stages = groups.iter().filter(|g| g.share >= limits::STAGE_SHARE).filter_map(|g| Some((g, stage(g.cause)?)));
     let ((one, first), (other, second)) = (stages.next()?, stages.next()?);
+    // But for computing between answers, which may be of those that came before.
+    let asks = |group: &Group<'_>| matches!(group.cause, C::ServerThink | C::ServerUnknown | C::NetworkLatency);
+    let computes = |group: &Group<'_>| group.cause == C::ClientCpu;
+    let between_answers = asks(one) && computes(other) || asks(other) && computes(one);
+    if asks(one) && asks(other) || (asks(one) || asks(other)) && !between_answers {
+        return None;
+    }
+    if !between_answers && (bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || run.items.is_some()) {
+        return None;
+    }
     let (mut turns, mut last) = (0, None);
     for run in &of.parts.ledger.path {
         let now = if one.has(run.entry) {
@@ -86,6 +95,7 @@ fn being(cause: Cause) -> &'static str {
         C::ClientRead | C::ServerRead => "read",
         C::ClientWrite | C::ClientSync | C::ServerWrite | C::ServerSync => "written",
         C::NetworkBandwidth => "on its way",
+        C::ServerThink | C::ServerUnknown | C::NetworkLatency => "asked for",
         _ => "worked on",
     }
 }

@@ -20,6 +20,8 @@ pub(super) struct Turns {
     pub(super) used_s: f64,
     /// How long any was.
     pub(super) within_s: f64,
+    /// The least round trip of any.
+    pub(super) least_s: f64,
     /// The least round trip of the connection with most bytes.
     pub(super) round_trip_s: f64,
 }
@@ -33,7 +35,9 @@ impl Turns {
         let sums = known()
             .fold([0; 4], |sum: [u64; 4], (_, e)| [sum[0] + e.turns, sum[1] + e.long_turns, sum[2] + e.bytes[0], sum[3] + e.bytes[1]]);
         let (round_trip_ns, _) = known().max_by_key(|(ns, e)| (e.bytes[0].max(e.bytes[1]), *ns))?;
+        let least_ns = known().map(|(ns, _)| ns).min()?;
         let made = Turns {
+            least_s: least_ns as f64 / 1e9,
             connections: used.len() as u64,
             turns: sums[0],
             long: sums[1],
