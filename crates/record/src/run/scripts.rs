@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use thalweg_trace::{Event, Role, Sink, Track, TrackKind, secrets};
 
-/// Different ones that are told apart; more are each for one of many things.
+/// Different ones that have names of their own; more are each for one of many things.
 const MOST_DIFFERENT: usize = 4;
 /// Command lines that are read, of one name and in all: in a storm of short processes the rest keep their name.
 const MOST_OF_NAME: usize = 64;

@@ -239,7 +239,7 @@ pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
         Cause::NetworkRwnd => under_way.window_bytes.map(|n| format!(", window {}", bytes(n))),
         Cause::NetworkSndbuf => under_way.buffer_bytes.map(|n| format!(", send buffer {}", bytes(n))),
         Cause::NetworkCwnd => under_way.cwnd_bytes.map(|n| format!(", cwnd {}", bytes(n))),
-        // A message fills no window: how little was under way says nothing, and of what is in flight at the most the number tells.
+        // A message fills no window: how little was under way says nothing, and the number has what is in flight at the most.
         _ => return Some(format!("round trip {}", under_way.round_trip())),
     };
     Some(format!("{} in flight{}, round trip {}", bytes(under_way.in_flight_bytes), limit.unwrap_or_default(), under_way.round_trip()))
