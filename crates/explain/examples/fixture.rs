@@ -9,7 +9,7 @@ use thalweg_trace::{
 
 /// Attributes that explanations make use of.
 const KEPT: &[&str] =
-    &["looks.", "tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "cpus.", "resolution_ns", "walk."];
+    &["asked.", "looks.", "tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "cpus.", "resolution_ns", "walk."];
 
 /// A program keeps its name that asked for so many hundredths of the requests of a device: it has to do with what was recorded there.
 const ASKS_HUNDREDTHS: u64 = 10;
