@@ -1,13 +1,16 @@
 """Runs each workload briefly: it moves every byte, says how much of its fault it had, and fails when the data is wrong."""
 
+import contextlib
 import filecmp
 import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import unittest
 
@@ -245,6 +248,32 @@ class Awkward(Workload):
     @unittest.skipIf(os.geteuid() != 0, "choosing a process number needs root")
     def test_a_process_number_is_used_again(self):
         self.assertEqual(run("awkward", "same-pid")["bytes"], 2 * 4096)
+
+
+class Small(Workload):
+    def test_files_and_bytes_are_as_many_as_asked(self):
+        directory = self.path("files")
+        self.assertEqual(run("small", "files", directory, "--count", 3, "--size", "1Ki")["injected_s"]["sync_times"], 3)
+        self.assertEqual([os.path.getsize(os.path.join(directory, name)) for name in sorted(os.listdir(directory))], [1024] * 3)
+        self.assertEqual(run("small", "writes", self.sink, "--size", 1000, "--block", 7)["bytes"], 1000)
+        self.assertEqual(os.path.getsize(self.sink), 1000)
+
+    def test_every_way_of_waiting_gets_every_answer(self):
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            threading.Thread(target=answer_bytes, args=(server,), daemon=True).start()
+            for way in ("poll", "again", "flag"):
+                for more in ([], ["--asleep"]):
+                    self.assertEqual(run("spins", way, server.getsockname()[1], "--times", 5, *more)["bytes"], 5)
+
+
+def answer_bytes(server):
+    """One client after the other, until the socket is closed."""
+    with contextlib.suppress(OSError):
+        while True:
+            client = server.accept()[0]
+            with client:
+                while client.recv(1):
+                    client.sendall(b"!")
 
 
 class Neighbours(Workload):
