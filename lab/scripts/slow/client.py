@@ -4,6 +4,7 @@
                          --threads T: as many at once)
     pairs PORT N         N questions that are written in two pieces (--whole: in one)
     udp PORT N           N datagrams, each asked again after --timeout seconds
+    names N              N names looked up by getaddrinfo(3), by --threads threads
     send PORT N          N blocks of 64 KiB, then the end, then one byte back
     pool N               N tasks in a pool of --threads threads; --hash BYTES or --sleep of each
     queue N              N things from another thread, which does its work before each
@@ -114,6 +115,16 @@ def udp(options, work):
                 break
             except TimeoutError:
                 continue
+
+
+def names(options, _work):
+    """Names, each of them another."""
+
+    def look_up(number):
+        return socket.getaddrinfo(f"host-{number}.test", None, socket.AF_INET)
+
+    with concurrent.futures.ThreadPoolExecutor(options.threads) as pool:
+        assert all(pool.map(look_up, range(int(options.place))))
 
 
 def send(options, work):
@@ -266,7 +277,7 @@ def each(options, work):
 
 
 KINDS = {
-    "ask": ask, "halves": halves, "memory": memory, "processes": processes, "queue": queued,
+    "ask": ask, "halves": halves, "memory": memory, "names": names, "processes": processes, "queue": queued,
     "each": each, "locked": locked, "mapped": mapped, "pairs": pairs, "pool": pool, "send": send, "timers": timers, "udp": udp,
     "written": written,
 }

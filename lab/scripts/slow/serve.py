@@ -4,7 +4,7 @@
                          --thread-each: a thread for each question)
     pairs PORT           answers after every two pieces of 100 bytes
     udp PORT             answers datagrams; of each --lose N the first is not answered
-    names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above
+    names ADDRESS        answers queries for names on port 53: 127.0.0.1 for every one; --lose as above (--thread-each: a thread for each)
     backlog PORT         listens with a queue for one, which it fills itself, and does its work before it accepts anybody
     stall PORT           reads all it gets, but does its work once, after --after bytes (--each: after every block)
     terminal PATH        is at the other end of a terminal, and answers each prompt that ends in `? ` with a line
@@ -134,12 +134,20 @@ def names(options, work):
         asked += 1
         if options.lose and asked % options.lose == 1:
             continue
-        end = query.index(b"\0", 12) + 5
-        is_address = struct.unpack("!H", query[end - 4 : end - 2])[0] == 1
-        work()
-        head = query[:2] + struct.pack("!HHHHH", 0x8180, 1, int(is_address), 0, 0)
-        found = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 4) + bytes([127, 0, 0, 1]) if is_address else b""
-        server.sendto(head + query[12:end] + found, who)
+        if options.thread_each:
+            threading.Thread(target=name, args=(server, query, who, work), daemon=True).start()
+        else:
+            name(server, query, who, work)
+
+
+def name(server, query, who, work):
+    """One query."""
+    end = query.index(b"\0", 12) + 5
+    is_address = struct.unpack("!H", query[end - 4 : end - 2])[0] == 1
+    work()
+    head = query[:2] + struct.pack("!HHHHH", 0x8180, 1, int(is_address), 0, 0)
+    found = b"\xc0\x0c" + struct.pack("!HHIH", 1, 1, 0, 4) + bytes([127, 0, 0, 1]) if is_address else b""
+    server.sendto(head + query[12:end] + found, who)
 
 
 def backlog(options, work):
