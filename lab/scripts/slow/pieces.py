@@ -1,6 +1,6 @@
 """pieces.py KIND ...: what comes in pieces.
 
-    make N               N blocks of 64 KiB on standard output, the work before each
+    make N               N blocks of 64 KiB on standard output, the work before each (--burst B: before each B, which are written at once)
     eat                  reads standard input in blocks of 64 KiB, the work after each
     tree DIRECTORY N     N empty files, a hundred in a directory
 """
@@ -19,6 +19,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("kind", choices=("eat", "make", "tree"))
     parser.add_argument("words", nargs="*")
+    parser.add_argument("--burst", type=int, default=1)
     add_options(parser)
     options = parser.parse_args()
     if options.kind == "tree":
@@ -28,9 +29,9 @@ def main():
         while sys.stdin.buffer.read(BLOCK_BYTES):
             work()
         return
-    for number in range(int(options.words[0])):
+    for number in range(0, int(options.words[0]), options.burst):
         work()
-        os.write(sys.stdout.fileno(), bytes([number % 256]) * BLOCK_BYTES)
+        os.write(sys.stdout.fileno(), bytes([number % 256]) * BLOCK_BYTES * options.burst)
 
 
 def tree(top, count):
