@@ -88,9 +88,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let recorders = tables.recorders().collect();
     let facts = waits::view::Facts { wire, lives, holes, recorders, spins: None };
     let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
-    if let Some(spins) = spins::Spins::of(&walked.seen, &tables, &walked.ledger, (start, end)) {
-        let facts = waits::view::Facts { spins: Some(spins), ..walked.facts };
-        walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
+    walked.facts.spins = spins::Spins::of(&walked.seen, &tables, (start, end));
+    if walked.facts.spins.is_some() && spins::Spins::are_charged(&walked.ledger, end - start) {
+        walked = Walked::of(source, options, &mut tables, walked.facts, (start, end))?;
     }
     let Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
     let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;

@@ -65,12 +65,12 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
 }
 
-/// A link, or a limit that somebody set on one, where bytes came at one rate from beginning to end. Which of the two it was does not show in it.
+/// A link, or a limit that somebody set on one, where bytes came at one rate from the first to the last. Which of the two it was does not show in it.
 fn full(parts: &Parts<'_>) -> Option<Reached> {
     let sustained = parts.on_wire.sustained()?;
-    let part = sustained.least_ns() / (parts.end - parts.start).max(1) as f64;
+    let part = sustained.least_ns() / sustained.within_ns.max(1.0);
     let rate = bit_rate(sustained.bytes_per_s());
-    let statement = format!("bytes came at {rate} from beginning to end, which is what the link, or a limit set on it, carries");
+    let statement = format!("bytes came at {rate} from the first to the last, which is what the link, or a limit set on it, carries");
     Some(Reached { part, is_rate: false, statement })
 }
 

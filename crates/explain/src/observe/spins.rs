@@ -55,16 +55,18 @@ type Process = (u32, u32);
 
 impl Spins {
     /// Of a run from `start` to `end` that was walked once.
-    pub(crate) fn of(seen: &Observation, tables: &Tables, ledger: &Ledger, (start, end): (i64, i64)) -> Option<Spins> {
+    pub(crate) fn of(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {
+        Spins::for_answers(seen, tables, (start, end)).or_else(|| Spins::for_a_device(seen, tables, end - start))
+    }
+
+    /// Whether the walk charged running that may have been waiting.
+    pub(crate) fn are_charged(ledger: &Ledger, wall_ns: i64) -> bool {
         let charged = ledger.entries.iter().filter(|entry| {
             let runs = matches!(entry.cause, Cause::ClientCpu | Cause::ClientRunqueue);
             runs && matches!(entry.place, Place::Thread { .. })
         });
         let runs_ns: u64 = charged.map(|entry| entry.runs.total_ns).sum();
-        if (runs_ns as f64) < (end - start) as f64 * limits::SPINS_PART {
-            return None;
-        }
-        Spins::for_answers(seen, tables, (start, end)).or_else(|| Spins::for_a_device(seen, tables, end - start))
+        runs_ns as f64 >= wall_ns as f64 * limits::SPINS_PART
     }
 
     fn for_answers(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {

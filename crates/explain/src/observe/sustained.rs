@@ -16,6 +16,8 @@ pub(crate) struct Sustained {
     pub ns_per_byte: f64,
     /// Bytes that may come at once, ahead of that.
     pub burst_bytes: f64,
+    /// From the first arrival to the last, in nanoseconds.
+    pub within_ns: f64,
 }
 
 impl Sustained {
@@ -53,7 +55,7 @@ impl Sustained {
             ahead = (ahead + bytes - bin_ns as f64 / ns_per_byte).max(0.0);
             burst_bytes = burst_bytes.max(ahead);
         }
-        Some(Sustained { bytes: all as u64, ns_per_byte, burst_bytes })
+        Some(Sustained { bytes: all as u64, ns_per_byte, burst_bytes, within_ns: (last - first) as f64 })
     }
 
     /// Bytes a second.

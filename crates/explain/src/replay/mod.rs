@@ -159,6 +159,7 @@ fn predict_from(
     let mounts = mounts(meta);
     let servers_used = servers_used(parts, &mounts);
     let facts = how::facts(meta, parts, &mounts);
+    let transactions = raises.iter().any(Raise::is_of_transactions);
     let run = Run {
         graph,
         stages: &stages,
@@ -178,7 +179,8 @@ fn predict_from(
         joined: parts.taking_turns_at_a_pipe().map(|(joined, _)| joined),
         pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
-        written_again: Again::find(parts, true),
+        written_again: Again::find(parts, true).filter(|_| !transactions),
+        transactions,
         copied_again: Copied::find(parts),
         fetched_again: Fetched::find(meta),
         asked: waited_for(parts, End::Client),

@@ -39,7 +39,10 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         "no_throttle" => (&[C::ClientMemory, C::ServerMemory], &[]),
         "metadata.x2" => (&[C::ClientMetadata, C::ServerMetadata], &[]),
         // What a sync's own call runs is charged to the processor.
-        "no_sync" => (&[C::ClientSync, C::ServerSync], &[C::ClientCpu, C::ServerCpu]),
+        "no_sync" => (
+            &[C::ClientSync, C::ServerSync],
+            &[C::ClientCpu, C::ServerCpu, C::ClientMetadata, C::ServerMetadata, C::ClientWrite, C::ServerWrite],
+        ),
         "sync_once" => (
             &[C::ClientSync, C::ServerSync],
             &[

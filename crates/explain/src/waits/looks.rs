@@ -71,6 +71,10 @@ impl View<'_, '_, '_> {
         if in_vain && self.looked_for_child(pauser, (pause.start - limits::POLLS_BACK * window, pause.start)) {
             return Ok(false);
         }
+        // Nor where a thread or process ended in the last pause: that is what a program waits for that looks for messages to it meanwhile.
+        if in_vain && self.ended_meanwhile(pause)? {
+            return Ok(false);
+        }
         let look = found.copied().or(known.map(|known| known.look)).filter(|look| !self.is_process(look.object));
         let look = match look {
             Some(look) => Some(look),

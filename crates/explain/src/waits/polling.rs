@@ -54,6 +54,14 @@ impl View<'_, '_, '_> {
         Ok(true)
     }
 
+    /// Stands in the last pause of a thread that polls: whether something ended in it that the thread may have waited for.
+    pub(super) fn ended_meanwhile(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        match self.polls(pause)? {
+            Some(polls) => Ok(self.looked_for(&polls)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
     /// In an earlier pause of the poller: what it polled for had waited for it for a moment (for a lock that polling needs), and works on.
     fn back_to_what_is_polled_for(&mut self, pause: &LiveSpan) -> Answer<bool> {
         let Some((polls, done)) = self.memory.polled_for else { return Ok(false) };

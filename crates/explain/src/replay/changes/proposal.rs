@@ -67,6 +67,8 @@ pub(crate) struct Run<'a> {
     pub fetched_again: Option<Fetched>,
     /// The command's questions, where it waited for them most of the time.
     pub asked: Option<UnderWay>,
+    /// Whether a database made many transactions durable, one by one.
+    pub transactions: bool,
     /// Whether the command asked a server many questions.
     pub asks: bool,
     /// The part of the run that the network needs for its bytes.

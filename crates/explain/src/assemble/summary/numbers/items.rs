@@ -17,9 +17,18 @@ const SYNC_ONCE: &str = "sync once for many: one transaction for all, or syncfs(
 
 /// One sync or transaction for many, where syncs are not what is led by, and a fair part of it.
 pub(super) fn one_transaction(run: &Run<'_>) -> Option<Raise> {
-    let are_many = run.synced.transactions + run.synced.log + run.synced.calls >= limits::LEAST_ITEMS;
-    let is_fair = run.of.share(Cause::is_sync) >= limits::SYNCED_SHARE;
-    (are_many && is_fair).then(|| Raise::all("sync_once", ONE_SYNC, SYNC_ONCE))
+    if run.of.share(Cause::is_sync) < limits::SYNCED_SHARE {
+        return None;
+    }
+    if run.synced.transactions + run.synced.log >= limits::LEAST_ITEMS {
+        return Some(Raise::all("sync_once", ONE_SYNC, SYNC_ONCE));
+    }
+    // Names that are made between syncs are a part of what these make durable.
+    let of_syncs = |cause: Cause| cause.is_sync() || matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata);
+    let charged_ns = run.of.parts.wall_s() * 1e9 * run.of.share(of_syncs);
+    let gained_ns = charged_ns + run.syncing_ns(End::Client) + run.syncing_ns(End::Server);
+    let change = ONE_SYNC.to_owned();
+    (run.synced.calls >= limits::LEAST_ITEMS).then_some(Raise { id: "sync_once", change, how: SYNC_ONCE, gained_ns })
 }
 
 /// Waits for stable storage, one after the other.

@@ -27,6 +27,11 @@ impl Raise {
         Raise { id, change: change.into(), how, gained_ns: f64::MAX }
     }
 
+    /// Whether it is one transaction for many.
+    pub(crate) fn is_of_transactions(&self) -> bool {
+        self.id == "sync_once" && self.gained_ns == f64::MAX
+    }
+
     /// Taking off this part of what a group was charged; of all of the run, where the group is nearly all of it: what is between goes with it.
     pub(super) fn part(group: &Group<'_>, part: f64, id: &'static str, change: impl Into<String>, how: &'static str) -> Raise {
         let all_ns = if group.share >= limits::NEARLY_ALL { group.ns as f64 / group.share } else { group.ns as f64 };

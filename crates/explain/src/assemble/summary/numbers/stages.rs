@@ -82,7 +82,14 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
         let busy_ns = did.all.clone().finish().busy_ns as f64;
         (of.parts.wall_s() * 1e9 - busy_ns).max(0.0)
     });
-    let gained_ns = (gained_s * 1e9).min(spare_ns.unwrap_or(f64::INFINITY));
+    // Calls that move the data go with the stage that waits for it, and none is shorter than half of both.
+    let computing = [one, other].into_iter().find(|group| group.cause == C::ClientCpu);
+    let in_calls_ns = computing.map_or(0.0, |group| {
+        let moves = |class: &str| matches!(class, "read" | "write" | "send" | "receive" | "sync" | "sync.write");
+        group.ns as f64 * of.parts.around.part_sampled(&group.members, moves)
+    });
+    let half_ns = (one.ns + other.ns) as f64 / 2.0;
+    let gained_ns = (gained_s * 1e9 + in_calls_ns).min(half_ns).min(spare_ns.unwrap_or(f64::INFINITY));
     let change = format!("{first} while the next is {}", being(other.cause));
     let how = "work on the last part while the next comes: a second thread, asynchronous I/O, reading ahead; between two programs a buffer (mbuffer)";
     Some(made.raised_by(Raise { id: "overlap.stages", change, how, gained_ns }))
