@@ -21,7 +21,15 @@ fn source() -> MemorySource {
     events.push(stack(4, &["copy_page+0x3 [kernel]", "ksys_write+0x1 [kernel]", "[/usr/bin/cp 77+0x5120]"]));
     let sample = |n: i64, track: Option<u64>, stack: u32| {
         let (at, track, stack) = (Time::from_monotonic_ns(n * 1_000_000), track.and_then(TrackId::new), Some(stack));
-        Event::Sample(Sample { at, host: HostId(0), cpu: (n % 2) as u32, track, class: 0, stack, weight_ns: 1_000_000 })
+        Event::Sample(Sample {
+            at,
+            host: HostId(0),
+            cpu: (n % 2) as u32,
+            track,
+            class: Sample::FIRST_PROFILE_CLASS,
+            stack,
+            weight_ns: 1_000_000,
+        })
     };
     events.extend((0..5).map(|n| sample(n, Some(1), 3)));
     events.extend([sample(5, Some(2), 4), sample(6, Some(2), 4), sample(7, None, 4)]);
@@ -83,7 +91,8 @@ fn speedscope_has_stacks_in_the_order_of_time_and_the_same_each_time() {
         events.push(Event::Track(Track { track, host: HostId(0), kind, role, pid: Some(1), tid: Some(1), name }));
         for (n, stack) in stacks.into_iter().enumerate() {
             let (at, track, stack) = (Time::from_monotonic_ns(n as i64 * 1_000_000), Some(track), Some(stack));
-            events.push(Event::Sample(Sample { at, host: HostId(0), cpu: 0, track, class: 0, stack, weight_ns: 1_000_000 }));
+            let class = Sample::FIRST_PROFILE_CLASS;
+            events.push(Event::Sample(Sample { at, host: HostId(0), cpu: 0, track, class, stack, weight_ns: 1_000_000 }));
         }
         export::speedscope::export(&MemorySource::from_events(meta(), events), &out).unwrap();
         std::fs::read(out).unwrap()
