@@ -29,7 +29,15 @@ fn recording(directory: &Path, name: &str, function: &str, samples: u64) -> Path
     events.push(stack(2, &["work+0x1 [/usr/bin/server ab+0x9]"]));
     for n in 0..samples {
         let (at, track, stack) = (at(n * 10_000_000_000 / samples), TrackId::new(1), Some(1 + (n % 4 == 0) as u32));
-        events.push(Event::Sample(Sample { at, host: HostId(0), cpu: 0, track, class: 0, stack, weight_ns: 1_000_000 }));
+        events.push(Event::Sample(Sample {
+            at,
+            host: HostId(0),
+            cpu: 0,
+            track,
+            class: Sample::FIRST_PROFILE_CLASS,
+            stack,
+            weight_ns: 1_000_000,
+        }));
     }
     let of = CounterOf::Track(TrackId::new(2).expect("not 0"));
     for (ns, value) in [(0, 0), (10_000_000_000, 5_000_000_000)] {
