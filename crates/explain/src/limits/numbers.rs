@@ -72,7 +72,7 @@ pub(crate) const CONSTANT_PART: f64 = 0.9;
 /// The limit is behind the rate where it allows no more than so many times the rate that was seen; the rest is starting and ending.
 /// Instead: the rate of the steady phase alone.
 pub(crate) const ALLOWS: f64 = 2.5;
-/// A limit that allows so many times the rate that was seen was reached now and then. Instead: how long it was reached.
+/// A limit that allows this many times the observed rate was reached only now and then. Instead: how long it was reached.
 pub(crate) const SELDOM: f64 = 1.33;
 /// More than the limit allows by so much means that it was none. Instead: round trips of each message.
 pub(crate) const EXCEEDED: f64 = 0.85;

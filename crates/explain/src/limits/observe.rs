@@ -184,7 +184,7 @@ pub(crate) const BEHIND_PART: f64 = 0.5;
 pub(crate) const SPINS_PART: f64 = 0.1;
 /// Questions that were under way for this part of the run left no time for anything else. Instead: which memory a thread looks at.
 pub(crate) const QUIET_PART: f64 = 0.8;
-/// And one that ran for more than so many times as long had several threads at work. Instead: as above.
+/// A process that ran for more than this many times as long had several threads at work. Instead: as above.
 pub(crate) const RUNS_ALONE: f64 = 1.6;
 /// Fewer requests to a device than this are no loop of them. Instead: nothing; a median of fewer says little.
 pub(crate) const MANY_REQUESTS: usize = 200;
@@ -201,7 +201,7 @@ pub(crate) const RUNS_MEANWHILE: f64 = 0.9;
 pub(crate) const SUSTAINED_BINS: i64 = 4_096;
 /// Recorders count arrivals once in this time while they go on. Instead: every packet.
 pub(crate) const SUSTAINED_GRAIN_NS: i64 = 1_000_000;
-/// Each part holds so many bytes on average, or more. Instead: every packet.
+/// Each part holds at least this many bytes on average. Instead: every packet.
 pub(crate) const SUSTAINED_BYTES: u64 = 64 << 10;
 /// In fewer parts with arrivals nothing is sustained. Instead: nothing; a median of fewer says nothing.
 pub(crate) const SUSTAINED_LEAST: usize = 16;

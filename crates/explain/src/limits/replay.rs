@@ -33,6 +33,8 @@ pub(crate) const MANY_FILES: u64 = 100;
 
 /// A thread that was in calls on files for this part of the run works on them. Instead: nothing; a pool's idle threads are in none.
 pub(crate) const WORKS_PART: u64 = 100;
+/// A program with a tenth of the bytes of the one that moved most is one of those whose options decide. Instead: the commands of all programs.
+pub(crate) const FAIR_PART: u64 = 10;
 
 // changes/once.rs
 
@@ -211,8 +213,3 @@ pub(crate) const MANY_QUESTIONS: u64 = 16;
 pub(crate) const SLEPT_FOR: f64 = 0.25;
 /// A link that this part of the time was charged to was full often enough for its rate to be known. Instead: the link's rate.
 pub(crate) const FULL_PART: f64 = 0.2;
-
-// how.rs
-
-/// A program with a tenth of the bytes of the one that moved most is one of those whose options decide. Instead: the commands of all programs.
-pub(crate) const FAIR_PART: u64 = 10;

@@ -54,7 +54,7 @@ pub(crate) const IDLE: f64 = 0.9;
 
 // groups.rs
 
-/// An interval with this part of the time of several: a mean would be nobody's length. Instead: nothing; it is wording.
+/// Where one interval has this part of the time of all, the mean describes none of them. Instead: nothing; it is wording.
 pub(crate) const MOST_OF_ALL: f64 = 0.7;
 /// From this part on, one of several names stands for all. Instead: nothing; it is wording.
 pub(crate) const NEARLY_ALL: f64 = 0.9;

@@ -70,7 +70,7 @@ impl Group<'_> {
         }
     }
 
-    /// The longest interval, where it had so much of the time that a mean says nothing of any of them.
+    /// The longest interval, where it has most of the time, so that a mean describes none of them.
     pub(super) fn outlier_s(&self) -> Option<f64> {
         (self.count > 1 && self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL).then_some(self.longest_ns as f64 / 1e9)
     }

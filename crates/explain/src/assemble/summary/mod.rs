@@ -39,10 +39,9 @@ impl<'a> Said<'a> {
     /// Of a run.
     pub(crate) fn of(of: &'a Of<'a>) -> Said<'a> {
         let groups = groups(of);
-        let behind = if of.is_short() { Vec::new() } else { numbers::numbers(of, &groups) };
+        let (behind, besides) = if of.is_short() { Default::default() } else { numbers::numbers(of, &groups) };
         let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
         let summary = Summary { numbers, ..summary(of, &groups) };
-        let besides = if of.is_short() { Vec::new() } else { numbers::besides(of, &groups) };
         Said { of, groups, summary, raises: raises.into_iter().flatten().chain(besides).collect() }
     }
 

@@ -158,6 +158,12 @@ impl Run<'_> {
         self.graph.programs.iter().zip(&self.stages.run).filter(|(program, _)| program.end == end).map(|(_, ns)| ns).sum()
     }
 
+    /// For how long the thread ran that ran longest; running that is a wait does not count.
+    pub(super) fn busiest_ns(&self) -> f64 {
+        let runs = self.graph.programs.iter().zip(&self.stages.run).filter(|(program, _)| !self.spinning.contains(&program.track));
+        runs.map(|(_, ns)| *ns).fold(0.0, f64::max)
+    }
+
     pub(super) fn delayed(&self, classes: &[Class]) -> bool {
         self.matters(classes.iter().map(|&c| self.stages.delays[c as usize]).sum())
     }

@@ -10,8 +10,7 @@ pub(crate) fn propose(run: &Run<'_>, raises: &[Raise], predicted: &[WhatIf]) -> 
     let is_raised = |raise: &Raise| predicted.iter().any(|w| w.speedup >= limits::LEAST_SPEEDUP && raises_as(&w.id, raise.id));
     let of_replay = run.replayed_ns / run.graph.wall_ns.max(1.0);
     // What one thread computes stays, but where it is a wait.
-    let runs = run.graph.programs.iter().zip(&run.stages.run).filter(|(program, _)| !run.spinning.contains(&program.track));
-    let busiest_ns = runs.map(|(_, ns)| *ns).fold(0.0, f64::max);
+    let busiest_ns = run.busiest_ns();
     let bound = |raise: &Raise| {
         let least_ns = if raise.id == "requests.x4" { busiest_ns } else { 0.0 };
         let ns = (run.replayed_ns - raise.gained_ns * of_replay).max(least_ns);

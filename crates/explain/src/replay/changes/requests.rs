@@ -27,8 +27,7 @@ const ID: &str = "requests.x4";
 fn of_pool(run: &Run<'_>) -> Option<Proposal> {
     let pool = run.pool.filter(|_| run.walk.is_none() && run.support.share(&[Cause::ServerThink]) >= limits::SLEPT_FOR)?;
     // What is computed for the questions stays: no thread goes faster than it runs.
-    let runs = run.graph.programs.iter().zip(&run.stages.run).filter(|(program, _)| !run.spinning.contains(&program.track));
-    let busiest_ns = runs.map(|(_, ns)| *ns).fold(0.0, f64::max);
+    let busiest_ns = run.busiest_ns();
     // Between questions that fill the run, each next one is made: that goes on side by side as well.
     let fills = pool.busy_ns as f64 >= run.graph.wall_ns * limits::FILLS;
     let asking_ns = if fills { run.replayed_ns } else { pool.busy_ns as f64 };

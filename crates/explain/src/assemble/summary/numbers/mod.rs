@@ -48,14 +48,8 @@ const KINDS: [Find; 14] = [
     processor::find,
 ];
 
-/// What else the recording shows to be in the way, beside the numbers.
-pub(super) fn besides(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Raise> {
-    let run = &Run::of(of);
-    items::one_transaction(run).into_iter().chain(round_trips::no_delay(run, groups)).collect()
-}
-
-/// The numbers behind the rate, that of the largest cause first.
-pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
+/// The numbers behind the rate, that of the largest cause first; and what else the recording shows to be in the way.
+pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Raise>) {
     let run = &Run::of(of);
     let mut found: Vec<Behind> = pipes::find(run).map(Behind::from).into_iter().collect();
     for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
@@ -66,5 +60,6 @@ pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Behind> {
         found.extend(stages::find(run, groups));
     }
     found.truncate(MAX_NUMBERS);
-    found
+    let besides = items::one_transaction(run).into_iter().chain(round_trips::no_delay(run, groups));
+    (found, besides.collect())
 }
