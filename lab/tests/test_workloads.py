@@ -1,24 +1,23 @@
 """Runs each workload briefly: it moves every byte, says how much of its fault it had, and fails when the data is wrong."""
 
-import contextlib
 import filecmp
 import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
 
 from testbed.paths import PROGRAMS, REPOSITORY  # noqa: E402
+from testbed.processes import free_port  # noqa: E402
 
 SIZE = 5_000_123
+SLOW_SERVER = os.path.join(REPOSITORY, "lab", "scripts", "slow", "serve.py")
 
 
 def setUpModule():
@@ -259,21 +258,17 @@ class Small(Workload):
         self.assertEqual(os.path.getsize(self.sink), 1000)
 
     def test_every_way_of_waiting_gets_every_answer(self):
-        with socket.create_server(("127.0.0.1", 0)) as server:
-            threading.Thread(target=answer_bytes, args=(server,), daemon=True).start()
+        # The laboratory's own server: in its own process, no other test can close its connections.
+        port = free_port()
+        server = subprocess.Popen([sys.executable, SLOW_SERVER, "echo", str(port)], stdout=subprocess.PIPE, text=True)
+        try:
+            self.assertEqual(server.stdout.readline(), "ready\n")
             for way in ("poll", "again", "flag"):
                 for more in ([], ["--asleep"]):
-                    self.assertEqual(run("spins", way, server.getsockname()[1], "--times", 5, *more)["bytes"], 5)
-
-
-def answer_bytes(server):
-    """One client after the other, until the socket is closed."""
-    with contextlib.suppress(OSError):
-        while True:
-            client = server.accept()[0]
-            with client:
-                while client.recv(1):
-                    client.sendall(b"!")
+                    self.assertEqual(run("spins", way, port, "--times", 5, *more)["bytes"], 5)
+        finally:
+            server.kill()
+            server.communicate()
 
 
 class Neighbours(Workload):
