@@ -33,6 +33,7 @@ class Disk:
         self.slowdisk = None
         self.device = None
         self.speed = {"read": 0, "write": 0, "latency": 0}
+        self.throttled = set()
 
     def make(self):
         """Make the image, the device, the file system and the mount."""
@@ -52,6 +53,9 @@ class Disk:
     def remove(self):
         """Unmount, detach and end what was made, whatever of it is there."""
         _unmount(self.path)
+        # The kernel keeps a throttle with the number of the loop device, which is somebody else's next.
+        for operation in sorted(self.throttled):
+            self.throttle(operation, None)
         if self.device:
             shell.run("losetup", "--detach", self.device, check=False)
             self.device = None
@@ -81,6 +85,7 @@ class Disk:
         per_operation = {"read": ("blkio.throttle.read_bps_device", "rbps"), "write": ("blkio.throttle.write_bps_device", "wbps")}
         old, new = per_operation[operation]
         rate = int(bytes_per_s or 0)
+        (self.throttled.add if rate else self.throttled.discard)(operation)
         if os.path.exists(os.path.join(BLKIO_ROOT, old)):
             shell.write(os.path.join(BLKIO_ROOT, old), f"{self.number} {rate}")
             return

@@ -15,6 +15,8 @@ struct DiskLimit {
     group: String,
     /// How it reads: `20 MiB/s`, `100 reads a second`.
     allows: String,
+    /// How long what was done takes at this limit, at the least, in seconds.
+    least_s: f64,
 }
 
 /// All of them that were reached.
@@ -32,16 +34,17 @@ fn amounts(text: &str) -> HashMap<&str, f64> {
     text.split_whitespace().filter_map(|part| part.split_once('=')).filter_map(|(name, n)| Some((name, n.parse().ok()?))).collect()
 }
 
-/// Of what a disk may do in a second, what was done to nine tenths or more of it, in words.
-fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64) -> Option<String> {
+/// Of what a disk may do in a second, what was reached: in words, and how long what was done takes at that rate, in seconds.
+fn reached(allowed: &HashMap<&str, f64>, done: &HashMap<&str, f64>, wall_s: f64) -> Option<(String, f64)> {
     let used = |name: &&str| Some(done.get(*name)? / wall_s / allowed.get(*name).filter(|most| **most > 0.0)?);
     let kinds = ["read_bytes", "write_bytes", "reads", "writes"];
     let kind = kinds.into_iter().filter_map(|name| Some((used(&name)?, name))).max_by(|a, b| a.0.total_cmp(&b.0))?;
     let (_, name) = Some(kind).filter(|(part, _)| *part >= limits::LIMIT_USED)?;
-    Some(match name {
+    let words = match name {
         "read_bytes" | "write_bytes" => byte_rate(allowed[name]),
         other => format!("{:.0} {other} a second", allowed[other]),
-    })
+    };
+    Some((words, (done[name] / allowed[name] - limits::LIMIT_BURST_S).max(0.0)))
 }
 
 impl SetLimits {
@@ -53,8 +56,8 @@ impl SetLimits {
         for (name, allowed) in attributes {
             if let Some((disk, group)) = name.strip_prefix("cgroup.io.limit.").and_then(|rest| rest.split_once('.')) {
                 let done = value(&format!("cgroup.io.done.{disk}.{group}")).map(amounts).unwrap_or_default();
-                if let Some(allows) = reached(&amounts(allowed), &done, wall_s) {
-                    known.disks.push(DiskLimit { disk: disk.to_owned(), group: group.to_owned(), allows });
+                if let Some((allows, least_s)) = reached(&amounts(allowed), &done, wall_s) {
+                    known.disks.push(DiskLimit { disk: disk.to_owned(), group: group.to_owned(), allows, least_s });
                 }
             }
             if let Some(group) = name.strip_prefix("cgroup.memory.limit.").or_else(|| name.strip_prefix("cgroup.memory.high.")) {
@@ -84,6 +87,21 @@ impl SetLimits {
         Some(format!("held at {} by the limit of cgroup {}", limit.allows, limit.group))
     }
 
+    /// Whose limit on a disk was reached: the control group.
+    pub(crate) fn group_of(&self, disk: &str) -> Option<&str> {
+        self.disks.iter().find(|limit| limit.disk == disk).map(|limit| limit.group.as_str())
+    }
+
+    /// How long what was done at a disk takes at its limit, at the least, in seconds; `None` where no limit was reached.
+    pub(crate) fn least_s(&self, disk: &str) -> Option<f64> {
+        self.disks.iter().find(|limit| limit.disk == disk).map(|limit| limit.least_s)
+    }
+
+    /// The same of the disk that takes longest, and 0 where no limit was reached.
+    pub(crate) fn longest_s(&self) -> f64 {
+        self.disks.iter().map(|limit| limit.least_s).fold(0.0, f64::max)
+    }
+
     /// Of reading, or waiting for memory: under whose limit pages were read again.
     pub(crate) fn of_memory(&self) -> Option<String> {
         let (group, most) = self.memory.as_ref()?;
@@ -108,8 +126,8 @@ mod tests {
     fn a_disks_limit_counts_where_it_was_reached() {
         let (allowed, half) = (amounts("read_bytes=20971520"), amounts("read_bytes=20971520 write_bytes=5"));
         assert_eq!(reached(&allowed, &half, 2.0), None, "half of it was used");
-        assert_eq!(reached(&allowed, &half, 1.05).as_deref(), Some("20 MiB/s"));
-        assert_eq!(reached(&amounts("reads=100"), &amounts("reads=198"), 2.0).as_deref(), Some("100 reads a second"));
+        assert_eq!(reached(&allowed, &half, 1.05), Some(("20 MiB/s".to_owned(), 0.9)), "a second's bytes, without the first tenth");
+        assert_eq!(reached(&amounts("reads=100"), &amounts("reads=198"), 2.0), Some(("100 reads a second".to_owned(), 1.88)));
         assert_eq!(reached(&amounts(""), &half, 1.0), None);
     }
 }

@@ -148,6 +148,9 @@ pub(crate) const TURNS_LOCKED: f64 = 0.5;
 /// A limit of a disk counts where so much of it was used, over the whole run: a program does something else besides. Instead: when the disk was
 /// held back (a trace of the block layer's throttling).
 pub(crate) const LIMIT_USED: f64 = 0.6;
+/// What a limit of a disk lets through at once after a pause, in seconds of its rate: the slice of the kernel's `blk-throttle`. Instead: when requests
+/// were held back (a trace of the block layer's throttling).
+pub(crate) const LIMIT_BURST_S: f64 = 0.1;
 /// Fewer pages read again than this are no sign of a memory limit: 4 MiB. Instead: the reads that they cost.
 pub(crate) const REFAULTS: u64 = 1_024;
 

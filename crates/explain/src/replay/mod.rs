@@ -174,6 +174,7 @@ fn predict_from(
         foreign: &parts.sharing.foreign,
         support,
         others_busy: others_busy(parts, meta),
+        limits: &parts.around.limits,
         tables: parts.tables,
         spinning: parts.waiting_by_running(),
         joined: parts.taking_turns_at_a_pipe().map(|(joined, _)| joined),
@@ -186,6 +187,7 @@ fn predict_from(
         asked: waited_for(parts, End::Client),
         asks: parts.seen.questions.under_way(End::Client, parts.tables).is_some_and(|own| own.count >= limits::MANY_QUESTIONS),
         network_part: network_part(parts, support),
+        limited_part: parts.around.limits.longest_s() / wall_s,
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
@@ -244,7 +246,10 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     };
     // What goes over a link that is full takes as long as that needs for it, whatever is done beside it.
     let network = if leaves_network(proposal.id) { run.network_part } else { 0.0 };
-    let (replayed, least) = ((ns / run.replayed_ns).max(network), 1.0 - most);
+    // And a disk that somebody limited gives no more to who asks sooner.
+    let asks_sooner = proposal.id.starts_with("cpu.") || proposal.id.starts_with("overlap.");
+    let limited = if asks_sooner { run.limited_part } else { 0.0 };
+    let (replayed, least) = ((ns / run.replayed_ns).max(network).max(limited), 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);

@@ -71,13 +71,13 @@ fn function_in(function: &str, module: &str) -> String {
     }
 }
 
-/// Where a device was waited for that had next to nothing to do: something above it held the requests back.
+/// Where a device was waited for that had next to nothing to do: something above it held the requests back, and no limit that is named says what.
 fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     use Cause as C;
     let at_device =
         |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
-    let (name, part) = busy(of, largest.device()?)?;
+    let (name, part) = busy(of, largest.device()?).filter(|(name, _)| of.parts.around.limits.group_of(name).is_none())?;
     (part <= largest.share * limits::HELD_PART).then(|| {
         let busy = if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) };
         format!(

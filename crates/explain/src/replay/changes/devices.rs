@@ -12,7 +12,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         && run.matters(ns)
     {
         let scale = Scale { only_device: Some(device), ..Scale::none().devices(&[Class::Read], 0.5) };
-        let (change, how) = (format!("{} reads twice as fast", name(device)), "move what is read to a device twice as fast");
+        let (change, how) = twice_as_fast(run, &name(device), true);
         proposals.push(Proposal::replay("device.read.x2", change, how, scale));
     }
     // What writers are held back for is the device's rate too.
@@ -22,12 +22,8 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.matters(most.map_or(0.0, |m| m.1) + throttled) {
         let scale = Scale { only_device: most.map(|m| m.0), ..Scale::none().devices(&writing, 0.5).delays(&[Class::Memory], 0.5) };
         let device = most.map_or_else(|| "the device written to".to_owned(), |m| name(m.0));
-        proposals.push(Proposal::replay(
-            "device.write.x2",
-            format!("{device} writes twice as fast"),
-            "move what is written to a device twice as fast",
-            scale,
-        ));
+        let (change, how) = twice_as_fast(run, &device, false);
+        proposals.push(Proposal::replay("device.write.x2", change, how, scale));
     }
     if run.matters(throttled) {
         let how = "let more dirty pages be";
@@ -41,6 +37,16 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         proposals.push(Proposal::replay("metadata.x2", "opening, listing and attributes twice as fast", how, scale));
     }
     proposals
+}
+
+/// What makes a device read, or write, twice as fast, and how: another one, or a higher limit.
+fn twice_as_fast(run: &Run<'_>, device: &str, reads: bool) -> (String, String) {
+    if let Some(group) = run.limits.group_of(device) {
+        let how = format!("raise what cgroup {group} allows (io.max; blkio.throttle of version 1), or run outside the group");
+        return (format!("{device}'s limit twice as high"), how);
+    }
+    let (does, done) = if reads { ("reads", "read") } else { ("writes", "written") };
+    (format!("{device} {does} twice as fast"), format!("move what is {done} to a device twice as fast"))
 }
 
 /// Without the programs that were not recorded and had a device while it was waited for.

@@ -2,6 +2,7 @@
 
 use super::walk::Walk;
 use crate::assemble::again::{Again, Copied, Fetched};
+use crate::assemble::set_limits::SetLimits;
 use crate::assemble::sharing::Foreign;
 use crate::assemble::summary::names::program;
 use crate::cause::End;
@@ -48,6 +49,8 @@ pub(crate) struct Run<'a> {
     pub support: &'a Support,
     /// How many processors of the command's machine other programs had.
     pub others_busy: f64,
+    /// Limits that somebody set.
+    pub limits: &'a SetLimits,
     /// Who is who.
     pub tables: &'a Tables,
     /// Threads that wait by running.
@@ -73,6 +76,8 @@ pub(crate) struct Run<'a> {
     pub asks: bool,
     /// The part of the run that the network needs for its bytes.
     pub network_part: f64,
+    /// Which part of the run a disk needs for what was done at the limit that somebody set on it; 0 without one.
+    pub limited_part: f64,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
     pub copied_ns: Option<f64>,
 }

@@ -3,12 +3,14 @@
 use super::super::about;
 use super::super::figures::device;
 use super::super::groups::Group;
+use super::super::of::Of;
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number};
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
+use crate::path::ledger;
 use thalweg_trace::numbers::{count, duration};
 
 /// What a stage does, where it is one: what moves data, or works on it.
@@ -45,25 +47,13 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     if !between_answers && (bytes < limits::LEAST_BYTES || about::requests(of, bytes).is_some() || run.items.is_some()) {
         return None;
     }
-    let (mut turns, mut last) = (0, None);
-    for run in &of.parts.ledger.path {
-        let now = if one.has(run.entry) {
-            0
-        } else if other.has(run.entry) {
-            1
-        } else {
-            continue;
-        };
-        turns += u64::from(last.is_some_and(|last| last != now));
-        last = Some(now);
-    }
-    if turns < limits::LEAST_ALTERNATIONS {
+    let alternation = Alternation::of(&of.parts.ledger.path, one, other);
+    if alternation.turns < limits::LEAST_ALTERNATIONS {
         return None;
     }
     let (most_s, least_s) = (one.ns as f64 / 1e9, other.ns as f64 / 1e9);
-    // A link that still drains what was sent while the next is read is overlapped already.
-    let full = of.parts.on_wire.sustained().filter(|_| one.cause == Cause::NetworkBandwidth || other.cause == Cause::NetworkBandwidth);
-    let gained_s = full.map_or(least_s, |full| least_s.min(of.parts.wall_s() - full.least_ns() / 1e9));
+    let left_s = carried_least_s(of, one, other).map_or(f64::INFINITY, |least_s| alternation.within_s() - least_s);
+    let gained_s = alternation.both_s().min(left_s);
     if gained_s < least_s * limits::OVERLAPPED {
         return None;
     }
@@ -72,10 +62,10 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
         capital(first),
         duration(most_s),
         duration(least_s),
-        count(turns / 2),
+        count(alternation.turns / 2),
         duration(gained_s)
     );
-    let made = Number { count: Some(turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) };
+    let made = Number { count: Some(alternation.turns / 2), each_s: Some(gained_s), ..number(NumberKind::InSeries, sentence) };
     // Of one device that reads and writes, no overlap makes it do both at once.
     let same_device = one.device().is_some() && one.device() == other.device();
     let spare_ns = one.device().filter(|_| same_device).and_then(|name| device(of, name)).map(|(_, did)| {
@@ -93,6 +83,64 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     let change = format!("{first} while the next is {}", being(other.cause));
     let how = "work on the last part while the next comes: a second thread, asynchronous I/O, reading ahead; between two programs a buffer (mbuffer)";
     Some(made.raised_by(Raise { id: "overlap.stages", change, how, gained_ns }))
+}
+
+/// How two stages followed each other.
+#[derive(Debug, Default)]
+struct Alternation {
+    /// How often the path went from one to the other.
+    turns: u64,
+    /// The time of each from the first such turn to the last, in nanoseconds: what came before (a program's start) and after has nothing beside it.
+    each_ns: [i64; 2],
+    /// When the first and the last turn were.
+    within: Option<(i64, i64)>,
+}
+
+impl Alternation {
+    fn of(path: &[ledger::Run], one: &Group<'_>, other: &Group<'_>) -> Alternation {
+        let mut found = Alternation::default();
+        let (mut last, mut since) = (None, [0, 0]);
+        for run in path {
+            let now = match (one.has(run.entry), other.has(run.entry)) {
+                (true, _) => 0,
+                (_, true) => 1,
+                _ => continue,
+            };
+            if last.is_some_and(|last| last != now) {
+                found.turns += 1;
+                // What has been since the last turn lies between two.
+                if let Some((_, to)) = &mut found.within {
+                    found.each_ns.iter_mut().zip(since).for_each(|(sum, ns)| *sum += ns);
+                    *to = run.start;
+                } else {
+                    found.within = Some((run.start, run.start));
+                }
+                since = [0, 0];
+            }
+            since[now] += run.end - run.start;
+            last = Some(now);
+        }
+        found
+    }
+
+    /// What both have in common at the most, in seconds.
+    fn both_s(&self) -> f64 {
+        self.each_ns[0].min(self.each_ns[1]) as f64 / 1e9
+    }
+
+    /// From the first turn to the last, in seconds.
+    fn within_s(&self) -> f64 {
+        self.within.map_or(0.0, |(from, to)| (to - from) as f64 / 1e9)
+    }
+}
+
+/// How long what the two move takes at the least, in seconds: over a link that still drains what was sent while the next is read, or at the limit that
+/// somebody set on a disk, which lets more through after a pause. So far both are overlapped already.
+fn carried_least_s(of: &Of<'_>, one: &Group<'_>, other: &Group<'_>) -> Option<f64> {
+    let on_network = [one, other].iter().any(|group| group.cause == Cause::NetworkBandwidth);
+    let link = of.parts.on_wire.sustained().filter(|_| on_network).map(|full| full.least_ns() / 1e9);
+    let limited = [one, other].into_iter().filter_map(|group| of.parts.around.limits.least_s(group.device()?));
+    link.into_iter().chain(limited).reduce(f64::max)
 }
 
 /// What is done with the next part meanwhile.
