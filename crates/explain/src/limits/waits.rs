@@ -119,6 +119,11 @@ pub(crate) const SERVED_LONG_NS: i64 = 200_000;
 pub(crate) const LONGEST_CHAIN: usize = 16;
 /// Who came to an end within an eighth of a pause was not what the pause was for. Instead: what a poll reads.
 pub(crate) const EARLY_PART: i64 = 8;
+/// Shorter time limits are intervals at which a program polls. Instead: the limit that a call was given, and what the program does when that ends.
+pub(crate) const TIME_LIMIT_NS: i64 = 50_000_000;
+/// What comes for a socket without connections within a quarter of a time limit that ended is an answer to what was asked then, and no late one. Instead:
+/// what was sent in between.
+pub(crate) const ANSWERED_PART: i64 = 4;
 
 /// Stretches of a wait at full speed that are no further apart are one wait: the way back from a preemption, and what a sample left over. Instead: every call.
 pub(crate) const BETWEEN_STRETCHES_NS: i64 = 100_000;

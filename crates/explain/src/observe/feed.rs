@@ -87,6 +87,8 @@ pub(crate) struct NextActions {
     pub pause: bool,
     /// When it next blocked at all.
     pub next_wait: i64,
+    /// For how long it did, and whether its own time limit ended that.
+    pub next_waited: (i64, bool),
     /// When it next slept by the clock, or waited for anything until its time limit.
     pub next_pause: i64,
     /// When it next did anything to a file or a connection.
@@ -104,6 +106,7 @@ impl Default for NextActions {
             wait: (i64::MAX, NONE, NONE),
             pause: false,
             next_wait: i64::MAX,
+            next_waited: (0, false),
             next_pause: i64::MAX,
             acted: i64::MAX,
             last_end: i64::MIN,
@@ -137,7 +140,9 @@ impl NextActions {
             self.wait = (span.start, span.connection, span.waker);
             self.pause = timed_out;
         }
-        self.next_wait = self.next_wait.min(span.start);
+        if span.start < self.next_wait {
+            (self.next_wait, self.next_waited) = (span.start, (span.end - span.start, timed_out));
+        }
         if timed_out || span.kind == SpanKind::WaitTimer {
             self.next_pause = self.next_pause.min(span.start);
         }

@@ -9,6 +9,7 @@ use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
+use crate::waits::asleep::SleptFor;
 use crate::waits::place::{Labels, Place, What};
 use crate::waits::rules::is_on_files;
 use foldhash::{HashMap, HashMapExt};
@@ -29,6 +30,8 @@ pub(crate) struct Entry {
     pub holders: Vec<(u32, u64)>,
     /// The labels of threads of the same process that waited for this one directly (a lock that it had, a queue that it filled), and for how long.
     pub waiters: Vec<(u32, u64)>,
+    /// Of sleeps: what they were for, and for how long.
+    pub slept: Vec<(SleptFor, u64)>,
 }
 
 impl Entry {
@@ -150,8 +153,8 @@ impl Ledger {
         let next = self.entries.len() as u32;
         let entry = *self.index.entry(key).or_insert(next);
         if entry == next {
-            let (inferred, runs, holders, waiters) = (self.inferred, Lengths::default(), Vec::new(), Vec::new());
-            self.entries.push(Entry { cause, place, inferred, runs, holders, waiters });
+            let (inferred, runs) = (self.inferred, Lengths::default());
+            self.entries.push(Entry { cause, place, inferred, runs, holders: Vec::new(), waiters: Vec::new(), slept: Vec::new() });
         }
         entry
     }
@@ -161,6 +164,12 @@ impl Ledger {
         let label = self.labels.label(track);
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
         add(among(entry), label, ns);
+    }
+
+    /// Remembers what a sleep that was charged last was for.
+    pub(crate) fn note_sleep(&mut self, what_for: SleptFor, ns: i64) {
+        let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
+        add(&mut entry.slept, what_for, ns);
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
@@ -205,6 +214,7 @@ impl Ledger {
             Place::Wire(..) if self.has_servers => Whereabouts::Wire,
             Place::Wire(..) | Place::FarEnd { .. } | Place::HeldElsewhere { .. } => Whereabouts::Server,
             Place::Unseen { track: actor }
+            | Place::TimeLimit { waiter: actor, .. }
             | Place::Given { by: actor, .. }
             | Place::Hole { label: actor }
             | Place::Thread { label: actor, .. }
@@ -228,7 +238,9 @@ impl Ledger {
         // Who held what was waited for is known for all of an entry: each has the same part of what is left of it.
         for (entry, whole) in entries.iter_mut().zip(&self.entries) {
             let part = entry.runs.total_ns as f64 / whole.runs.total_ns.max(1) as f64;
-            entry.holders.iter_mut().chain(&mut entry.waiters).for_each(|(_, ns)| *ns = (*ns as f64 * part) as u64);
+            let part_of = |ns: &mut u64| *ns = (*ns as f64 * part) as u64;
+            entry.holders.iter_mut().chain(&mut entry.waiters).for_each(|(_, ns)| part_of(ns));
+            entry.slept.iter_mut().for_each(|(_, ns)| part_of(ns));
         }
         let (why, away) = (self.why.clone(), Away::default());
         Ledger {
@@ -255,12 +267,12 @@ impl Ledger {
     }
 }
 
-/// Adds time to a label's, of a few labels.
-fn add(times: &mut Vec<(u32, u64)>, label: u32, ns: i64) {
+/// Adds time to one of a few: a label's, or a reason's.
+fn add<T: PartialEq>(times: &mut Vec<(T, u64)>, whose: T, ns: i64) {
     let ns = u64::try_from(ns).unwrap_or(0);
-    match times.iter().position(|(l, _)| *l == label) {
+    match times.iter().position(|(known, _)| *known == whose) {
         Some(known) => times[known].1 += ns,
-        None if times.len() < limits::MOST_LABELS => times.push((label, ns)),
+        None if times.len() < limits::MOST_LABELS => times.push((whose, ns)),
         None => {}
     }
 }

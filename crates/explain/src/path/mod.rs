@@ -199,6 +199,7 @@ impl<'a, 'o> Path<'a, 'o> {
                 let from = from.max(self.start).min(self.at);
                 self.charge(rule, cause, place, from, if own { self.track } else { NONE });
             }
+            Act::Slept(what_for, ns) => self.ledger.note_sleep(what_for, ns),
             Act::Holder(holder, ns) => self.ledger.note(holder, ns, |entry| &mut entry.holders),
             Act::Unrecorded(end, connection) => {
                 self.unrecorded.get_or_insert((end, connection));

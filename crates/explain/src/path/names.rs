@@ -31,6 +31,13 @@ impl Place {
             }
             Place::Wire(from, to) => format!("{} > {}", end_name(tables, from), end_name(tables, to)),
             Place::FarEnd { seen_by, connection, side } => far_end_name(tables, seen_by, connection, side),
+            Place::TimeLimit { waiter, connection, object } => {
+                format!(
+                    "{}: {} had sent nothing when its own time limit ended",
+                    thread_name(tables, waiter),
+                    silent_peer(tables, connection, object)
+                )
+            }
             Place::Unseen { track } => unseen_name(tables, track),
             Place::Given { label, by, kind, object } => {
                 format!("{}: waiting for {}", thread_name(tables, label), given(tables, label, by, kind, object))
@@ -56,6 +63,20 @@ impl Place {
     /// Whether it is a control group's processor quota.
     pub(crate) fn is_quota(self, tables: &Tables) -> bool {
         matches!(self, Place::Thread { what: What::Runnable, object, .. } if tables.objects.get(object as usize).is_some())
+    }
+}
+
+/// Who sent nothing, by its address: a server, or one that names are asked of.
+pub(crate) fn silent_peer(tables: &Tables, connection: u32, object: u32) -> String {
+    if let Some((_, server)) = tables.ends(connection) {
+        return server.to_owned();
+    }
+    let Some(address) = tables.objects.get(object as usize).and_then(|object| object.name.strip_prefix("udp:")) else {
+        return "its peer".to_owned();
+    };
+    match address.strip_suffix(":53") {
+        Some(host) => format!("the name server {host}"),
+        None => address.to_owned(),
     }
 }
 

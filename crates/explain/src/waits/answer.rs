@@ -1,5 +1,6 @@
 //! What rules answer.
 
+use super::asleep::SleptFor;
 use super::place::{Place, What};
 use crate::cause::{Activity, Cause, End};
 use crate::observe::feed::Carried;
@@ -80,6 +81,8 @@ pub(crate) enum Act {
     Charge(RuleId, Charge, i64),
     /// Who held what was waited for in what was charged last.
     Holder(u32, i64),
+    /// What the sleep that was charged last was for, and how long it was, in nanoseconds.
+    Slept(SleptFor, i64),
     /// A far end of which nothing was recorded: the waiting end, the connection.
     Unrecorded(End, u32),
     /// The wait began with a call that nobody had accepted yet.

@@ -16,6 +16,8 @@ pub(crate) struct Memory {
     pub polls_for_unknown: Option<(u32, i64, i64)>,
     /// What was looked for between pauses.
     pub looking: Option<Looking>,
+    /// Whose wait a time limit ended last, when that began, and whether the limit is charged.
+    pub time_limit: Option<(u32, i64, bool)>,
     /// Of the call last stood in: whether it is made of parts.
     pub parts_of: (u64, bool),
     /// How long messages usually lie before they are picked up.

@@ -68,6 +68,15 @@ pub(crate) enum Place {
         /// Which side of it that end is.
         side: End,
     },
+    /// A wait for a peer that ended when the waiter's own time limit did: the peer had sent nothing.
+    TimeLimit {
+        /// The label of who waited.
+        waiter: u32,
+        /// The connection to the peer, or [`NONE`].
+        connection: u32,
+        /// A socket that names the peer, where there is no connection, or [`NONE`].
+        object: u32,
+    },
     /// A thread that was not recorded then, or not at all.
     Unseen {
         /// The thread: a track, no label.

@@ -209,6 +209,9 @@ impl View<'_, '_, '_> {
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }
+        if span.timed_out() && span.kind == SpanKind::WaitNetwork && self.ended_by_its_limit(&span, &passed)? {
+            return Ok(());
+        }
         if span.may_be_in_vain() && !datagram {
             let Some(looked_for) = self.until_its_limit(&span, &passed)? else { return Ok(()) };
             span = looked_for;
@@ -323,7 +326,7 @@ impl View<'_, '_, '_> {
 
     /// Whether an object is a socket without a connection by which somebody can be asked. A nameless one of this machine is an end of a pair: who
     /// waits at it until a time limit has asked nobody (a program that wakes itself by it, as event loops do, pauses).
-    fn is_addressed(&self, object: u32) -> bool {
+    pub(super) fn is_addressed(&self, object: u32) -> bool {
         let object = self.tables.objects.get(object as usize);
         object.is_some_and(|object| object.kind == ObjectKind::Socket && !object.name.starts_with("unix:["))
     }

@@ -19,6 +19,7 @@ impl View<'_, '_, '_> {
         if self.waits_by_pauses(span)? {
             return Ok(None);
         }
+        let slept = self.slept(span)?;
         let earliest = self.piece_start(span);
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
         if self.tables.wakers_inferred && descriptors && self.lane().known.deals_with_others {
@@ -34,7 +35,61 @@ impl View<'_, '_, '_> {
         let is_nameless = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
         let on = if is_nameless { NONE } else { span.object };
         self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), on, earliest);
+        self.acts.push(slept);
         Ok(None)
+    }
+
+    /// A wait for one peer's answer that the waiter's own time limit ended, and not the peer. It had asked, and then it went on without the answer: it sent
+    /// more, asked again, or gave up. (Who waits again for the same answer had only looked in vain, and who sends and pauses in turn paces itself.)
+    pub(super) fn ended_by_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<bool> {
+        if self.circling || span.end - span.start < limits::TIME_LIMIT_NS {
+            return Ok(false);
+        }
+        let (connection, object) = if self.is_addressed(span.object) { (NONE, span.object) } else { (self.asked_before(span)?, NONE) };
+        let goes_on = match (connection, object) {
+            (NONE, NONE) => false,
+            // An answer that came soon after came to the next question; one that took part of another limit came late.
+            (NONE, _) => self.answered_another(span, passed),
+            _ => {
+                passed.send.0 < passed.receive.0 && passed.send.0 <= passed.wait.0
+                    || ![passed.receive.1, passed.wait.1].contains(&connection)
+            }
+        };
+        if goes_on {
+            let from = self.piece_start(span);
+            let place = Place::TimeLimit { waiter: self.labels.label(self.track), connection, object };
+            self.charge_at_own(RuleId::TimeLimit, Activity::Think.at(self.end), place, self.within_life(from));
+        }
+        Ok(goes_on)
+    }
+
+    /// The connection of which this thread is the client, and which it had asked last before a wait; [`NONE`]: another one is waited for, nothing was asked, or
+    /// it has paused like this since it was last answered.
+    fn asked_before(&mut self, span: &LiveSpan) -> Answer<u32> {
+        self.ensure(span.start - 2 * (span.end - span.start))?;
+        let mut asked = NONE;
+        for before in &self.lane().ahead {
+            match before.kind {
+                SpanKind::NetSend if asked == NONE => asked = before.connection,
+                SpanKind::NetReceive if before.bytes() > 0 => break,
+                SpanKind::NetConnect => break,
+                SpanKind::WaitNetwork if before.timed_out() && asked != NONE => return Ok(NONE),
+                _ => {}
+            }
+        }
+        let is_its = asked != NONE && (span.connection == NONE || span.connection == asked);
+        Ok(if is_its && self.feed.side_of(self.tables, self.track, asked) == End::Client { asked } else { NONE })
+    }
+
+    /// Whether what ended the thread's next wait was an answer to another question than that of a wait in vain: it came in a fraction of the time limit. Of limits
+    /// in a row the last decides.
+    fn answered_another(&mut self, span: &LiveSpan, passed: &NextActions) -> bool {
+        let (next_ns, in_vain) = passed.next_waited;
+        let last = self.memory.time_limit.filter(|last| in_vain && (last.0, last.1) == (self.track, passed.next_wait));
+        let soon = passed.next_wait == i64::MAX || in_vain || next_ns <= (span.end - span.start) / limits::ANSWERED_PART;
+        let another = last.map_or(soon, |last| last.2);
+        self.memory.time_limit = Some((self.track, span.start, another));
+        another
     }
 
     /// What a wait that timed out was for, as a wait of that kind; `None`: it was a pause of the thread's own choice.

@@ -185,7 +185,7 @@ fn pause(group: &Group<'_>) -> &'static str {
     match group.largest.place {
         Place::Thread { what: What::Stopped, .. } => "stop",
         Place::Thread { what: What::Still(_), .. } => "standstill",
-        Place::FarEnd { .. } => "wait",
+        Place::FarEnd { .. } | Place::TimeLimit { .. } => "wait",
         Place::Thread { what: What::Looking, .. } => "poll",
         _ => "sleep",
     }

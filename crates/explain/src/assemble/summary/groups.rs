@@ -167,6 +167,6 @@ fn who(of: &Of<'_>, entry: &Entry) -> String {
         }
         Place::FarEnd { connection, .. } => super::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
         Place::Thread { label, .. } | Place::Unseen { track: label } | Place::Given { label, .. } | Place::Hole { label } => name(label),
-        Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } => name(waiter),
+        Place::Held { waiter, .. } | Place::HeldElsewhere { waiter, .. } | Place::TimeLimit { waiter, .. } => name(waiter),
     }
 }

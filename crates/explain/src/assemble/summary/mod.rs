@@ -15,6 +15,7 @@ mod numbers;
 mod of;
 mod remarks;
 mod sentence;
+mod sleeping;
 
 use crate::document::{Advice, Charge, Number, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;

@@ -5,12 +5,14 @@ use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, far_end, file_name, program};
 use super::of::Of;
+use super::sleeping;
 use crate::assemble::behind::Behind;
 use crate::assemble::sharing::Sharing;
 use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
+use crate::path::names::silent_peer;
 use crate::path::names::{another_name, given};
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::SpanKind;
@@ -112,7 +114,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             }
             _ => format!("{who} waited for {}", lock(of, group)),
         },
-        C::ClientThink | C::ServerThink => format!("{who} {}", pausing(of, group)),
+        C::ClientThink | C::ServerThink => pausing(of, group, &who),
         C::ServerUnknown => match group.largest.place {
             Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
                 let wire = &of.parts.facts.wire;
@@ -266,21 +268,24 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
     }
 }
 
-fn pausing(of: &Of<'_>, group: &Group<'_>) -> String {
+fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     let is_mount = |label: u32| of.parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount);
     match group.largest.place {
-        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => "waited for requests".to_owned(),
-        Place::Thread { what: What::Stopped, .. } => "was stopped by a signal".to_owned(),
-        Place::Thread { what: What::Still(_), .. } => "stood still: it neither ran nor waited for anything".to_owned(),
-        Place::Thread { what: What::Looking, .. } => "polled in a sleep loop, for what is not known".to_owned(),
-        Place::FarEnd { .. } => "sent nothing".to_owned(),
+        Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => format!("{who} waited for requests"),
+        Place::Thread { what: What::Stopped, .. } => format!("{who} was stopped by a signal"),
+        Place::Thread { what: What::Still(_), .. } => format!("{who} stood still: it neither ran nor waited for anything"),
+        Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop, for what is not known"),
+        Place::FarEnd { .. } => format!("{who} sent nothing"),
+        Place::TimeLimit { connection, object, .. } => {
+            format!("{who} waited for {}, until its own time limit", silent_peer(of.parts.tables, connection, object))
+        }
         Place::Thread { object, .. } => match of.parts.tables.objects.get(object as usize) {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {
-                format!("waited for somebody at terminal {}", object.name)
+                format!("{who} waited for somebody at terminal {}", object.name)
             }
-            Some(object) if object.kind != thalweg_trace::ObjectKind::File => format!("waited at {}", brief(&object.name)),
-            _ => "slept".to_owned(),
+            Some(object) if object.kind != thalweg_trace::ObjectKind::File => format!("{who} waited at {}", brief(&object.name)),
+            _ => sleeping::sentence(of, group, who),
         },
-        _ => "slept".to_owned(),
+        _ => sleeping::sentence(of, group, who),
     }
 }

@@ -1,0 +1,56 @@
+//! What a program slept for, in words.
+
+use super::groups::Group;
+use super::names::{base, program};
+use super::of::Of;
+use super::sentence::brief;
+use crate::cause::End;
+use crate::limits::summary as limits;
+use crate::waits::asleep::SleptFor;
+use thalweg_recipes::Asked;
+
+/// The change that takes sleeps away.
+const CHANGE: &str = "no_think";
+
+/// Who slept, and what for, as far as that is known.
+pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
+    if let Some(words) = kept_limit(of, group) {
+        return format!("{who} slept to keep its limit ({words})");
+    }
+    match most(of, group) {
+        Some(SleptFor::Answer) => format!("{who} slept before it answered"),
+        Some(SleptFor::Requests) => format!("{who} slept between its requests"),
+        Some(SleptFor::Steps) => format!("{who} slept between its steps"),
+        Some(SleptFor::Run(by)) => format!("{} ran {who} to pause", brief(&program(of.parts.tables, of.meta, by))),
+        Some(SleptFor::Unknown) | None => format!("{who} slept, for what the recording does not say"),
+    }
+}
+
+/// What most of the sleeps of a group were for; `None` where no reason has half of them.
+fn most(of: &Of<'_>, group: &Group<'_>) -> Option<SleptFor> {
+    let mut sums: Vec<(SleptFor, u64)> = Vec::new();
+    for &(what_for, ns) in group.members.iter().flat_map(|&at| &of.parts.ledger.entries[at].slept) {
+        match sums.iter_mut().find(|(known, _)| is_same(*known, what_for)) {
+            Some((_, sum)) => *sum += ns,
+            None => sums.push((what_for, ns)),
+        }
+    }
+    let (what_for, ns) = sums.into_iter().max_by_key(|&(_, ns)| ns)?;
+    (ns as f64 >= group.ns as f64 * limits::MOST_OF_ALL).then_some(what_for)
+}
+
+/// Whether two reasons read the same.
+fn is_same(one: SleptFor, other: SleptFor) -> bool {
+    one == other || matches!((one, other), (SleptFor::Run(_), SleptFor::Run(_)))
+}
+
+/// The words of the command that tell it to go no faster, where a recipe knows them: those that it leaves out for the program not to sleep.
+fn kept_limit(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
+    let command = &of.meta.command;
+    let own = base(command.first()?);
+    let is_own = group.cause.end() == Some(End::Client) && group.names.first().is_some_and(|name| name == own);
+    let changed = Asked { command, facts: &[] }.for_change(CHANGE).filter(|advised| is_own && !advised.command.is_empty())?.command;
+    let mut left = changed.iter().peekable();
+    let removed: Vec<&str> = command.iter().filter(|word| left.next_if(|kept| kept == word).is_none()).map(String::as_str).collect();
+    (left.next().is_none() && !removed.is_empty()).then(|| brief(&removed.join(" ")))
+}
