@@ -45,9 +45,9 @@ impl Again {
         let most = by_name.into_values().max_by_key(|(object, moved, _)| (moved.bytes, *object))?;
         let (object, Moved { bytes, calls, .. }, mut file_bytes) = most;
         let created = parts.around.files.as_ref().map_or(0, |files| files.created);
-        if out && file_bytes == 0 && created >= limits::LEAST_ITEMS && calls >= created {
-            // One that is gone at the end, and was made anew each time, to take another's place.
-            file_bytes = bytes / created;
+        if out && file_bytes == 0 && created >= limits::LEAST_ITEMS && calls as f64 >= created as f64 * limits::AS_MANY {
+            // One that is gone at the end, and was made anew each time, to take another's place. (A few of those that were made are others: its target, a log.)
+            file_bytes = bytes / created.min(calls);
         }
         // A file with less than one call moves was longer when it was made.
         if file_bytes == 0 || bytes / calls.max(1) > file_bytes {

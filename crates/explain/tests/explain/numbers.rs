@@ -259,6 +259,14 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
     for (name, kind, count, says, change, factor) in [
         ("written-twice", NumberKind::TimesOver, 2, "was written twice: 240 MiB written to a file of 120 MiB.", "write_once", 1.6..2.2),
         (
+            "state-replaced",
+            NumberKind::TimesOver,
+            400,
+            "state.json.tmp was written 400 times over: 130 MiB written to a file of 333 KiB.",
+            "write_once",
+            50.0..999.0,
+        ),
+        (
             "same-range-again",
             NumberKind::TimesOver,
             150,

@@ -12,12 +12,12 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     [written(run).or_else(|| copied(run)), read(run), fetched(run)].into_iter().flatten().collect()
 }
 
-/// What a device does for it, and what writers are held back for, goes by bytes. Where nobody waits for a device, what is computed may go with the bytes, as
-/// far as it is for each time: a bound.
+/// What a device does for it, and what writers are held back for, goes by bytes. Where nobody waits for a device, all that is done may go with the bytes, as
+/// far as it is for each time: a bound, and one that no replay holds back, since a thread that writes may wait for its own program's others (a runtime's).
 fn written(run: &Run<'_>) -> Option<Proposal> {
     let again = run.written_again?;
     let left = 1.0 / again.times();
-    let mut scale = Scale::none().devices(&[Class::Write, Class::Sync], left).delays(&[Class::Memory], left);
+    let scale = Scale::none().devices(&[Class::Write, Class::Sync], left).delays(&[Class::Memory], left);
     let change = "each byte written once";
     let at_devices = run.stages.at_devices(Class::Write) + run.stages.at_devices(Class::Sync) + run.stages.delays[Class::Memory as usize];
     if again.times() < limits::REWRITTEN || run.matters(at_devices) {
@@ -25,10 +25,8 @@ fn written(run: &Run<'_>) -> Option<Proposal> {
             "write each byte once: reserve the room with fallocate(2) instead of filling the file first, and write to its place at once";
         return Some(Proposal::replay("write_once", change, how, scale));
     }
-    scale.run[0] = left;
-    let ns = simulate(run.graph, &scale)?;
     let how = "write it once, at the end or now and then; or write what changed alone: append it, or write it in its place";
-    Some(Proposal::new("write_once", change, how, By::Bound(ns)))
+    Some(Proposal::new("write_once", change, how, By::Bound(run.replayed_ns * left)))
 }
 
 /// Half of the writing goes, and all of the reading: a bound, since what else is computed of the bytes does not show.
