@@ -195,6 +195,23 @@ pub(crate) const ASKS_MEANWHILE: f64 = 0.2;
 /// A thread that ran, or queued, for this part of the time in which questions were under way waited by running. Instead: as above.
 pub(crate) const RUNS_MEANWHILE: f64 = 0.9;
 
+// holds.rs
+
+/// A wait that is shorter is over before a lock has gone from one to the next. Instead: which memory a thread looks at.
+pub(crate) const LONG_HOLD_NS: i64 = 1_000_000;
+/// Bound: long waits that are kept; of more nothing is said.
+pub(crate) const MOST_HOLDS: usize = 200_000;
+/// A thread that waited for others for a larger part of the run than this is let through by what it waited for. Instead: as above.
+pub(crate) const WAITS_FOR_OTHERS: f64 = 0.02;
+/// Threads that ran for so many times the run, all together, did not take turns at one processor. Instead: as above.
+pub(crate) const RAN_BESIDE: f64 = 1.2;
+/// So many waits must be expected at the same time, or it may be chance that none are. Instead: as above.
+pub(crate) const EXPECTED_TOGETHER: f64 = 20.0;
+/// Threads that wait at the same time for this part of what chance would have them let one through at a time. Instead: as above.
+pub(crate) const SELDOM_TOGETHER: f64 = 0.1;
+/// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
+pub(crate) const MANY_TURNS: usize = 32;
+
 // sustained.rs
 
 /// What arrived is looked at in so many parts of the run at the most, each at least as long as recorders count. Instead: every packet.

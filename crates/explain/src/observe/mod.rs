@@ -6,6 +6,7 @@ pub(crate) mod channels;
 pub(crate) mod curve;
 pub(crate) mod exchanges;
 pub(crate) mod feed;
+pub(crate) mod holds;
 pub(crate) mod holes;
 pub(crate) mod index;
 pub(crate) mod lives;

@@ -8,6 +8,7 @@ use crate::observe::asking::Asking;
 use crate::observe::channels::Gatherer;
 use crate::observe::curve::Curve;
 use crate::observe::exchanges::Exchanges;
+use crate::observe::holds::Holds;
 use crate::observe::index::NONE;
 use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
@@ -206,6 +207,8 @@ pub(crate) struct Observation {
     pub questions: Questions,
     /// Waits of processes that pipes join, for each other.
     pub pipes: Pipes,
+    /// Long waits of the command's threads that are not for each other.
+    pub holds: Holds,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -230,6 +233,7 @@ impl Observation {
             exchanges: Exchanges::new(round_trips),
             questions: Questions::default(),
             pipes: Pipes::default(),
+            holds: Holds::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             interval: (start, end),
@@ -423,6 +427,9 @@ impl Observer for Observation {
             return;
         }
         self.tally(span);
+        if tables.actors[span.track as usize].end == End::Client {
+            self.holds.note(span);
+        }
         self.asking.note(tables, span);
         if span.bytes() > 0 && matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite) {
             self.syncs.moved(span.track);

@@ -5,10 +5,13 @@
 //! earlier, and sleep, and sometimes later, and hold up the next question. Nor is it one whose own question, asked meanwhile, may be what brought the
 //! answer (a worker that hands in a job).
 //!
+//! Threads of one process wait by running for each other where only one of them sleeps, or is at a disk, at a time ([`super::holds`]).
+//!
 //! The same holds of requests to a device that no call waits for (io_uring, asynchronous I/O): where each follows the last one at once, the thread that
 //! computes meanwhile waits for them.
 
-use super::observation::Observation;
+use super::holds::Hold;
+use super::observation::{Did, Observation};
 use super::questions::{Question, UnderWay};
 use super::served::Request;
 use super::tables::{Actor, Tables};
@@ -26,6 +29,8 @@ pub(crate) enum Awaited {
     Answer(u32),
     /// A device, by its track; and whether it writes.
     Device(u32, bool),
+    /// What another thread had, until it let go of it.
+    Lock(u32),
 }
 
 /// A stretch in which a question was under way and nothing had come of its answer, or a request to a device.
@@ -56,7 +61,29 @@ type Process = (u32, u32);
 impl Spins {
     /// Of a run from `start` to `end` that was walked once.
     pub(crate) fn of(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {
-        Spins::for_answers(seen, tables, (start, end)).or_else(|| Spins::for_a_device(seen, tables, end - start))
+        let for_a_device = || Spins::for_a_device(seen, tables, end - start);
+        Spins::for_answers(seen, tables, (start, end)).or_else(for_a_device).or_else(|| Spins::for_a_lock(seen, tables, end - start))
+    }
+
+    /// Of threads that let only one of them sleep, or be at a disk, at a time: each waited since its own last turn for whoever had the one before its next.
+    fn for_a_lock(seen: &Observation, tables: &Tables, wall_ns: i64) -> Option<Spins> {
+        let ran = |track: u32| ran_ns(&seen.did[track as usize]);
+        let turns = seen.holds.in_turn(tables, wall_ns, ran);
+        let mut had: HashMap<u32, i64> = HashMap::new();
+        let mut quiet = Vec::new();
+        for (before, turn) in turns.iter().zip(turns.iter().skip(1)) {
+            let Hold { track, start, end } = *turn;
+            had.entry(before.track).and_modify(|at| *at = before.end.max(*at)).or_insert(before.end);
+            let since = had.get(&track).copied().unwrap_or(seen.did[track as usize].first_start);
+            if before.end <= start && since < before.end {
+                quiet.push(Quiet { track, start: since, end: before.end, of: Awaited::Lock(before.track) });
+            }
+            had.insert(track, end);
+        }
+        quiet.sort_unstable_by_key(|quiet| quiet.end);
+        let mut tracks: Vec<u32> = had.into_keys().collect();
+        tracks.sort_unstable();
+        (!quiet.is_empty()).then_some(Spins { tracks, quiet })
     }
 
     /// Whether the walk charged running that may have been waiting.
@@ -120,20 +147,39 @@ impl Spins {
         (follow_at_once && fills && !tracks.is_empty()).then_some(Spins { tracks, quiet })
     }
 
+    /// Whether they wait for each other.
+    pub(crate) fn are_for_a_lock(&self) -> bool {
+        self.quiet.first().is_some_and(|quiet| matches!(quiet.of, Awaited::Lock(_)))
+    }
+
     /// What a thread waits for at an instant, if it waits by running.
     pub(crate) fn at(&self, track: u32, at: i64) -> Option<Quiet> {
         if !self.tracks.contains(&track) {
             return None;
         }
-        let next = self.quiet.get(self.quiet.partition_point(|quiet| quiet.end < at))?;
+        let next = self.quiet[self.quiet.partition_point(|quiet| quiet.end < at)..].iter().find(|quiet| quiet.is_of(track))?;
         (next.start < at).then_some(*next)
     }
 
     /// When a thread last had what it waited for by running, at an instant or before.
     pub(crate) fn had(&self, track: u32, at: i64) -> Option<i64> {
-        let before = self.quiet.partition_point(|quiet| quiet.end < at).checked_sub(1)?;
-        self.tracks.contains(&track).then(|| self.quiet[before].end)
+        let before = self.quiet[..self.quiet.partition_point(|quiet| quiet.end < at)].iter().rev();
+        before.filter(|_| self.tracks.contains(&track)).find(|quiet| quiet.is_of(track)).map(|quiet| quiet.end)
     }
+}
+
+impl Quiet {
+    /// Whether a thread may have waited for this: any of a process for an answer or a device, for a lock only the one that had it next.
+    fn is_of(&self, track: u32) -> bool {
+        !matches!(self.of, Awaited::Lock(_)) || self.track == track
+    }
+}
+
+/// For how long a thread ran, and for how long it ran or queued for a processor.
+fn ran_ns(did: &Did) -> (u64, u64) {
+    let within_ns = (did.last_end - did.first_start).max(0) as u64;
+    let ran_ns = did.cpu_ns + did.asked_ns + did.uncovered_ns.min(within_ns);
+    (ran_ns, ran_ns + did.runqueue_ns)
 }
 
 fn process(tables: &Tables, track: u32) -> Process {
@@ -147,10 +193,9 @@ fn running_meanwhile(seen: &Observation, tables: &Tables, quiet_ns: i64, are_wan
     let mut ran: HashMap<Process, (u64, u64)> = HashMap::new();
     let is_own = |actor: &Actor| actor.thread && actor.end == End::Client;
     for (actor, did) in tables.actors.iter().zip(&seen.did).filter(|(actor, _)| is_own(actor)) {
-        let within_ns = (did.last_end - did.first_start).max(0) as u64;
-        let ran_ns = did.cpu_ns + did.asked_ns + did.uncovered_ns.min(within_ns);
+        let (ran_ns, wanted_ns) = ran_ns(did);
         let sums = ran.entry((actor.machine, actor.pid)).or_default();
-        *sums = (sums.0 + ran_ns, sums.1 + ran_ns + did.runqueue_ns);
+        *sums = (sums.0 + ran_ns, sums.1 + wanted_ns);
     }
     let (least, most) = (quiet_ns as f64 * limits::RUNS_MEANWHILE, quiet_ns as f64 * limits::RUNS_ALONE);
     ran.retain(|own, (ran, wanted)| *ran as f64 <= most && *wanted as f64 >= least && are_wanted(*own));

@@ -49,6 +49,9 @@ impl View<'_, '_, '_> {
             if waiting.connection != NONE {
                 return self.follow_sender(waiting);
             }
+            if waiting.kind == SpanKind::WaitLock {
+                return self.follow_waker(waiting);
+            }
             self.device(&waiting);
             return Ok(());
         }

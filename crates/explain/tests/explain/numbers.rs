@@ -321,6 +321,19 @@ fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor
     }
 }
 
+#[test]
+fn threads_that_wait_by_running_for_a_lock_wait_for_what_its_holder_does() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/spins-for-a-lock");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let share = |name: &str| e.critical_path.iter().filter(|charge| charge.cause.name() == name).map(|charge| charge.share).sum::<f64>();
+    assert!(share("client.sync") > 0.5 && share("client.think") > 0.2, "{}", e.summary.sentence);
+    assert!(share("client.cpu") < 0.05, "{}", e.summary.sentence);
+    assert!(e.what_if.iter().all(|w| w.id != "cpu.client.x2"), "{:?}", e.what_if);
+    let remarks = e.summary.remarks.join("\n");
+    assert!(remarks.contains("4 threads of spinner wait at full speed for what one of them has"), "{remarks}");
+    assert!(!remarks.contains("nothing is wrong"), "{remarks}");
+}
+
 /// A program that reads a file of 20 MB `times` times over, in calls that never wait, and `others` files beside it.
 fn reading_again(times: u64, others: u64) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);

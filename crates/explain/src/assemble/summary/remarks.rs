@@ -8,6 +8,7 @@ use crate::assemble::{ceiling, notes};
 use crate::cause::{Cause, End};
 use crate::document::Status;
 use crate::limits::summary as limits;
+use crate::observe::spins::Spins;
 use thalweg_trace::numbers::{count, whole_percent};
 
 /// The remarks on a run.
@@ -78,7 +79,8 @@ fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
         |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
     let (name, part) = busy(of, largest.device()?).filter(|(name, _)| of.parts.around.limits.group_of(name).is_none())?;
-    (part <= largest.share * limits::HELD_PART).then(|| {
+    // (What waits by running keeps processors from the kernel's threads that would pass requests on.)
+    (part <= largest.share * limits::HELD_PART && spins_for_a_lock(of).is_none()).then(|| {
         let busy = if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) };
         format!(
             "{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)"
@@ -86,9 +88,20 @@ fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     })
 }
 
+/// Threads that wait for each other by running.
+fn spins_for_a_lock<'a>(of: &'a Of<'_>) -> Option<&'a Spins> {
+    of.parts.facts.spins.as_ref().filter(|spins| spins.are_for_a_lock())
+}
+
 /// Who waits at full speed, for most of the run.
 fn asks(of: &Of<'_>) -> Option<String> {
     let who = program(of.parts.tables, of.meta, *of.parts.waiting_by_running().first()?);
+    if let Some(spins) = spins_for_a_lock(of) {
+        let threads = count(spins.tracks.len() as u64);
+        return Some(format!(
+            "{threads} threads of {who} wait at full speed for what one of them has: that keeps CPUs busy, and a faster one gains nothing; a lock that sleeps (a mutex) frees them"
+        ));
+    }
     Some(format!(
         "{who} waits at full speed, asking again and again whether something has come: that keeps a CPU busy, and a faster one gains nothing"
     ))
