@@ -20,6 +20,8 @@ pub(crate) const MOST_BYTES_EACH: u64 = 16 << 10;
 pub(crate) const FEWEST_REQUESTS: u64 = 5;
 /// The same where they were under way together. Instead: nothing; it is wording.
 pub(crate) const LOAD_REQUESTS: u64 = 16;
+/// Where this part of the connections had as many turns, each was for one thing. Instead: what was asked for on each.
+pub(crate) const ALIKE: f64 = 0.9;
 /// With more bytes than this for each answer, it is data that is moved. Instead: nothing; it is wording.
 pub(crate) const MOST_BYTES_ANSWERED: u64 = 16 << 10;
 /// Programs whose exit code 1 is an answer. Instead: nothing; they document it.

@@ -25,6 +25,8 @@ fn answers_of_few_bytes_are_requests_and_a_walk_of_our_own_is_entries() {
     begins("walks/nfs", "618 requests in ");
     begins("walks/store-sync", "300 entries in ");
     begins("programs/rsync-get-server-disk", "95.5 MiB in ");
+    // Of three turns on each, two are for keys.
+    begins("programs/connects-for-each", "60 connections in ");
 }
 
 fn counted(tale: &mut Tale, track: TrackId, name: CounterName, values: &[i64]) {

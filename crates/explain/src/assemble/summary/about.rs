@@ -4,7 +4,8 @@ use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
 use crate::document::RoundTrips;
-use crate::limits::summary as limits;
+use crate::limits::{numbers, summary as limits};
+use crate::observe::overlap::together_ns;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
@@ -134,11 +135,12 @@ pub(super) fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
 /// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.
 pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
     let asking = &of.parts.seen.asking;
-    let (n, what) = match (asking.calls.count(), asking.turns) {
-        (calls, _) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
+    let (n, what) = match (asking.calls.count(), dialogues(of), asking.turns) {
+        (calls, ..) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
+        (_, Some(dialogues), _) => (dialogues, "connections"),
         // One send for each answer is a request; of what takes several, or goes on meanwhile, only the turns are known.
-        (_, turns) if turns * 10 >= asking.sends * 9 => (turns, "requests"),
-        (_, turns) => (turns, "round trips"),
+        (.., turns) if turns * 10 >= asking.sends * 9 => (turns, "requests"),
+        (.., turns) => (turns, "round trips"),
     };
     let small = asking.exchanged_bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
     let away = of.parts.ledger.away.from_client;
@@ -147,6 +149,25 @@ pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bo
     // A few that did not wait for each other are a program's own (a connection that is opened, a session that begins).
     let enough = n >= if one_by_one { limits::FEWEST_REQUESTS } else { limits::LOAD_REQUESTS };
     (enough && small).then_some((n, what, one_by_one))
+}
+
+/// How many connections there were, one after the other, that all went through the same few turns: agreeing on keys, a greeting, a login come before what was
+/// asked for, and the turns are no requests.
+fn dialogues(of: &Of<'_>) -> Option<u64> {
+    let exchanges = &of.parts.seen.exchanges.of;
+    let mut turns: Vec<u64> = exchanges.values().map(|exchange| exchange.turns).filter(|turns| *turns > 0).collect();
+    let n = turns.len() as u64;
+    if n < numbers::MANY_CONNECTIONS {
+        return None;
+    }
+    turns.sort_unstable();
+    let usual = turns[turns.len() / 2];
+    let alike = turns.iter().filter(|turns| **turns == usual).count() as u64;
+    let used: Vec<(i64, i64)> = exchanges.values().filter(|e| e.turns > 0).map(|e| (e.first, e.last)).collect();
+    let used_ns: i64 = used.iter().map(|(first, last)| last - first).sum();
+    let in_turn = used_ns as f64 <= together_ns(used) as f64 * numbers::IN_TURN;
+    let is_dialogue = usual > 1 && usual as f64 <= numbers::TURNS_TO_SET_UP && alike as f64 >= n as f64 * limits::ALIKE;
+    (is_dialogue && in_turn).then_some(n)
 }
 
 /// A walk: its entries, and what each took.
