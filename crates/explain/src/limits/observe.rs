@@ -212,6 +212,15 @@ pub(crate) const SELDOM_TOGETHER: f64 = 0.1;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const MANY_TURNS: usize = 32;
 
+// pipes.rs, two of them
+
+/// Answers and questions that are waited for this nearly as often belong to each other. Instead: what was written and read, and when.
+pub(crate) const AS_MANY_BACK: f64 = 0.9;
+/// Where one of two waits for the other for this part of the time, no question is asked ahead. Instead: as above.
+pub(crate) const ONE_WAITS: f64 = 0.75;
+/// Questions that go on for this part of the run are what it is about. Instead: nothing; it is wording.
+pub(crate) const ASKED_PART: f64 = 0.5;
+
 // sustained.rs
 
 /// What arrived is looked at in so many parts of the run at the most, each at least as long as recorders count. Instead: every packet.

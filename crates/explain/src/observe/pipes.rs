@@ -10,7 +10,31 @@ use thalweg_trace::ObjectKind;
 /// Waits at pipes that threads of another process ended, by pipe, who waited and who ended it.
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
-    waited_ns: HashMap<(u32, u32, u32), i64>,
+    waited: HashMap<(u32, u32, u32), Waited>,
+}
+
+/// Waits of one thread at one pipe for another.
+#[derive(Clone, Copy, Debug)]
+struct Waited {
+    ns: i64,
+    count: u64,
+    /// From the first to the last.
+    within: (i64, i64),
+}
+
+/// A thread that asks one of another process through a pipe, and has its answers by a second one: of the two, one always waits for the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct OneAtATime {
+    /// Who asks.
+    pub asker: u32,
+    /// Who answers.
+    pub answerer: u32,
+    /// How many answers were waited for.
+    pub count: u64,
+    /// How long they were waited for, in nanoseconds.
+    pub asked_ns: i64,
+    /// How long the next question was waited for.
+    pub idle_ns: i64,
 }
 
 /// Two processes of the command's machine, joined by a pipe at which each waited for the other.
@@ -36,17 +60,39 @@ impl Pipes {
             return;
         }
         let key = (span.object, span.track, span.waker);
-        if self.waited_ns.len() < limits::MOST_PIPES || self.waited_ns.contains_key(&key) {
-            *self.waited_ns.entry(key).or_default() += span.end - span.start;
+        if self.waited.len() < limits::MOST_PIPES || self.waited.contains_key(&key) {
+            let waited = self.waited.entry(key).or_insert(Waited { ns: 0, count: 0, within: (span.start, span.end) });
+            (waited.ns, waited.count) = (waited.ns + span.end - span.start, waited.count + 1);
+            waited.within = (waited.within.0.min(span.start), waited.within.1.max(span.end));
         }
+    }
+
+    /// The two that asked and answered each other through two pipes for longest, one question at a time, for half of a run of so many nanoseconds.
+    /// `began`: when a thread did: who asks starts who answers.
+    pub(crate) fn one_at_a_time(&self, wall_ns: i64, began: impl Fn(u32) -> i64) -> Option<OneAtATime> {
+        let both = self.waited.iter().filter(|((_, waiter, waker), _)| (began(*waiter), *waiter) < (began(*waker), *waker)).filter_map(
+            |(key, asked)| {
+                let &(object, asker, answerer) = key;
+                let back = |other: &(u32, u32, u32)| other.0 != object && other.1 == answerer && other.2 == asker;
+                let (_, idle) = self.waited.iter().filter(|(other, _)| back(other)).max_by_key(|(other, idle)| (idle.ns, other.0))?;
+                let extent_ns = asked.within.1.max(idle.within.1) - asked.within.0.min(idle.within.0);
+                let as_many = asked.count.min(idle.count) as f64 >= asked.count.max(idle.count) as f64 * limits::AS_MANY_BACK;
+                let one_waits = (asked.ns + idle.ns) as f64 >= extent_ns as f64 * limits::ONE_WAITS;
+                let is_run = extent_ns as f64 >= wall_ns as f64 * limits::ASKED_PART;
+                let (asked_ns, idle_ns) = (asked.ns, idle.ns);
+                (as_many && one_waits && is_run).then_some(OneAtATime { asker, answerer, count: asked.count, asked_ns, idle_ns })
+            },
+        );
+        both.max_by_key(|both| (both.asked_ns, std::cmp::Reverse(both.asker)))
     }
 
     /// The two that waited for each other longest.
     pub(crate) fn joined(&self, tables: &Tables) -> Option<Joined> {
-        let joined = self.waited_ns.iter().filter_map(|(&(object, waiter, waker), &for_room_ns)| {
+        let joined = self.waited.iter().filter_map(|(&(object, waiter, waker), for_room)| {
             let writer = tables.objects[object as usize].attribute("written_by")?.parse::<u32>().ok()?;
             let of = |track: u32| (tables.actors[track as usize].pid, track);
-            let for_data_ns = *self.waited_ns.get(&(object, waker, waiter))?;
+            let for_data = self.waited.get(&(object, waker, waiter))?;
+            let (for_room_ns, for_data_ns) = (for_room.ns, for_data.ns);
             (of(waiter).0 == writer).then_some(Joined { writer: of(waiter), reader: of(waker), for_room_ns, for_data_ns })
         });
         joined.max_by_key(|joined| (joined.for_room_ns.min(joined.for_data_ns), std::cmp::Reverse(joined.writer)))

@@ -121,6 +121,25 @@ const ASKED: &[Cause] = {
     ]
 };
 
+/// What stages do that take turns.
+const STAGES: &[Cause] = {
+    use Cause as C;
+    &[
+        C::ClientCpu,
+        C::ClientRead,
+        C::ClientWrite,
+        C::ClientSync,
+        C::ServerCpu,
+        C::ServerRead,
+        C::ServerWrite,
+        C::ServerSync,
+        C::ServerThink,
+        C::ServerUnknown,
+        C::NetworkLatency,
+        C::NetworkBandwidth,
+    ]
+};
+
 /// The causes that a change takes time from: what it removes, or what a change of the order of things overlaps.
 pub(super) fn about(id: &str) -> &'static [Cause] {
     use Cause as C;
@@ -131,6 +150,7 @@ pub(super) fn about(id: &str) -> &'static [Cause] {
         "layout.wide" => &[C::ServerRead, C::ServerWrite, C::ServerSync],
         "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
         "pipe.room" => &[C::ClientCpu, C::ClientRunqueue, C::ClientRead, C::ClientWrite, C::ServerCpu],
+        "overlap.stages" => STAGES,
         "overlap.read_send" => &[C::ClientRead, C::ClientCpu, C::ClientRunqueue],
         _ => removes(id).map_or(ASKED, |(about, _)| about),
     }

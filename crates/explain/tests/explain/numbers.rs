@@ -267,6 +267,14 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             50.0..999.0,
         ),
         (
+            "asks-through-pipes",
+            NumberKind::InSeries,
+            1_420,
+            "1,420 questions to awk through a pipe, one at a time: 1,420 × 839 µs",
+            "overlap.stages",
+            1.7..2.1,
+        ),
+        (
             "same-range-again",
             NumberKind::TimesOver,
             150,
@@ -332,6 +340,30 @@ fn threads_that_wait_by_running_for_a_lock_wait_for_what_its_holder_does() {
     let remarks = e.summary.remarks.join("\n");
     assert!(remarks.contains("4 threads of spinner wait at full speed for what one of them has"), "{remarks}");
     assert!(!remarks.contains("nothing is wrong"), "{remarks}");
+}
+
+/// Two programs that a pipe joins each way: one asks 60 times for `ms[0]`, and works for `ms[1]` on each answer; where it asks ahead, both work at once.
+fn asking_through_pipes(ms: [u64; 2], ahead: bool) -> Vec<NumberKind> {
+    let each = (ms[0] + ms[1]) * 1_000;
+    let mut tale = Tale::new(each * 60, 2);
+    let (asks, answers) = (tale.thread(Role::Client, "ask", 100, 100), tale.thread(Role::Client, "bc", 200, 200));
+    let [to, back] = ["pipe:[1]", "pipe:[2]"].map(|name| tale.object(ObjectKind::Pipe, name, &[]));
+    tale.made(answers, 0, asks);
+    for n in 0..60 {
+        let (at, answered, next) = (n * each, n * each + ms[0] * 1_000, (n + 1) * each);
+        let until = if ahead { at + 10 } else { answered };
+        tale.wait(asks, SpanKind::WaitLock, at, until).on(back).woken_by(answers).end();
+        tale.span(asks, SpanKind::CpuRun, until, next).end();
+        tale.span(answers, SpanKind::CpuRun, at, if ahead { next - 10 } else { answered }).end();
+        tale.wait(answers, SpanKind::WaitLock, if ahead { next - 10 } else { answered }, next).on(to).woken_by(asks).end();
+    }
+    tale.explain().summary.numbers.iter().map(|number| number.kind).collect()
+}
+
+#[test]
+fn questions_through_pipes_are_one_at_a_time_unless_the_next_is_asked_meanwhile() {
+    assert!(asking_through_pipes([3, 2], false).contains(&NumberKind::InSeries));
+    assert!(!asking_through_pipes([3, 2], true).contains(&NumberKind::InSeries));
 }
 
 /// A program that reads a file of 20 MB `times` times over, in calls that never wait, and `others` files beside it.

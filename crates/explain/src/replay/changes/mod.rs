@@ -64,6 +64,7 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ClientMemory | C::ServerMemory => &["write_once", "start_once", "no_throttle", "device.write.x2"],
         C::ClientCpu => &[
             "pipe.room",
+            "overlap.stages",
             "write_once",
             "read_once",
             "fetch_once",

@@ -51,7 +51,7 @@ const KINDS: [Find; 14] = [
 /// The numbers behind the rate, that of the largest cause first; and what else the recording shows to be in the way.
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Raise>) {
     let run = &Run::of(of);
-    let mut found: Vec<Behind> = pipes::find(run).map(Behind::from).into_iter().collect();
+    let mut found: Vec<Behind> = pipes::find(run).into_iter().collect();
     for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
         let behind = KINDS.iter().find_map(|find| find(run, group));
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));

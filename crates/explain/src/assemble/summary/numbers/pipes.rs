@@ -1,18 +1,49 @@
-//! Two programs that take turns through a pipe.
+//! Two programs that take turns through a pipe, or through two of them.
 
 use super::super::names::program;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
-use thalweg_trace::numbers::count;
+use crate::limits::numbers as limits;
+use thalweg_trace::numbers::{count, duration};
 
 /// Who they are, and how often.
-pub(super) fn find(run: &Run<'_>) -> Option<Number> {
+pub(super) fn find(run: &Run<'_>) -> Option<Behind> {
     let of = run.of;
-    let (joined, turns) = of.parts.taking_turns_at_a_pipe()?;
+    let Some((joined, turns)) = of.parts.taking_turns_at_a_pipe() else { return questions(run) };
     let name = |track: u32| program(of.parts.tables, of.meta, track);
     let (writer, reader) = (name(joined.writer.1), name(joined.reader.1));
     let sentence =
         format!("{writer} and {reader} took turns through a pipe, {} times: with more room in it both would work at once.", count(turns));
-    Some(Number { count: Some(turns), ..number(NumberKind::InSeries, sentence) })
+    Some(Number { count: Some(turns), ..number(NumberKind::InSeries, sentence) }.into())
+}
+
+/// Questions through one pipe, each of which waits for the answer through another, where both compute: asked ahead, they would compute at once.
+fn questions(run: &Run<'_>) -> Option<Behind> {
+    let parts = run.of.parts;
+    let began = |track: u32| parts.seen.did[track as usize].first_start;
+    let wall_ns = parts.end - parts.start;
+    let asked = parts.seen.pipes.one_at_a_time(wall_ns, began).filter(|asked| asked.count >= limits::LEAST_ITEMS)?;
+    let [asker, answerer] = [asked.asker, asked.answerer];
+    let ran = |track: u32| parts.threads_ran().find(|(number, ..)| *number == track).map_or(0, |(.., ns)| ns);
+    if (ran(asker).min(ran(answerer)) as f64) < wall_ns as f64 * limits::STAGE_SHARE {
+        return None;
+    }
+    let name = |track: u32| program(parts.tables, run.of.meta, track);
+    let [each_s, between_s] = [asked.asked_ns, asked.idle_ns].map(|ns| ns as f64 / 1e9 / asked.count as f64);
+    let (n, each) = (count(asked.count), duration(each_s));
+    let sentence = format!(
+        "{n} questions to {} through a pipe, one at a time: {n} × {each}, and {} of {} between them.",
+        name(answerer),
+        duration(between_s),
+        name(asker)
+    );
+    let made = Number { count: Some(asked.count), each_s: Some(each_s), ..number(NumberKind::InSeries, sentence) };
+    // The one that takes longer goes on, and may have a processor whenever it wants one.
+    let longer = if asked.asked_ns > asked.idle_ns { answerer } else { asker };
+    let gained_ns = (asked.asked_ns.min(asked.idle_ns) as u64 + parts.seen.did[longer as usize].runqueue_ns) as f64;
+    let change = "the next question asked meanwhile";
+    let how = "keep a few questions ahead of the answers: write them before the answer is read, from a second thread or with a count of those under way";
+    Some(made.raised_by(Raise { id: "overlap.stages", change: change.to_owned(), how, gained_ns }))
 }
