@@ -65,7 +65,7 @@ impl Spins {
         Spins::for_answers(seen, tables, (start, end)).or_else(for_a_device).or_else(|| Spins::for_a_lock(seen, tables, end - start))
     }
 
-    /// Of threads that let only one of them sleep, or be at a disk, at a time: each waited since its own last turn for whoever had the one before its next.
+    /// Of threads that let only one of them sleep, or be at a disk, at a time: each waited since its own last turn for the thread that had the one before its next.
     fn for_a_lock(seen: &Observation, tables: &Tables, wall_ns: i64) -> Option<Spins> {
         let ran = |track: u32| ran_ns(&seen.did[track as usize]);
         let turns = seen.holds.in_turn(tables, wall_ns, ran);
