@@ -2,6 +2,7 @@
 
 import glob
 import os
+import re
 import shlex
 import tomllib
 
@@ -24,8 +25,9 @@ KINDS = {
     "exact": list,
     "judged": dict,
 }
-# What a shell has to read; a command without any is started as its words.
+# What a shell has to read; a command without any is started as its words. Quoted or escaped it is a word's own, as find's `\;`.
 SHELL = set("|;<>&$`()")
+QUOTED = re.compile(r"\\.|'[^']*'")
 
 
 class Command:
@@ -44,7 +46,7 @@ class Command:
     def words(self, here=""):
         """The command's words: a shell's, where it is one that a shell has to read; `{here}` is the directory where it runs."""
         typed = self.typed.replace("{here}", here)
-        if SHELL & set(typed):
+        if SHELL & set(QUOTED.sub("", typed)):
             return ["sh", "-c", typed]
         # Names with a star are the files by the time that the command is started.
         return [name for word in shlex.split(typed) for name in (sorted(glob.glob(word, root_dir=here)) or [word])]

@@ -1,9 +1,10 @@
 //! Which advice is for a command: by the what-if or the cause, the words it has, and what is known of its run.
 
-use crate::command::{at_program, has, program, with_dash};
+use crate::command::{SHELLS, at_program, has, program, with_dash};
 use crate::edit;
 use crate::facts::Fact;
 use crate::recipe::{Advice, Recipe};
+use crate::shell_loop::ShellLoop;
 use crate::sizes::number_of;
 use crate::template::Filling;
 use thalweg_trace::shell;
@@ -12,7 +13,6 @@ use thalweg_trace::shell;
 const BESIDE: f64 = 0.1;
 /// Any program that the command started.
 const ANY: &str = "*";
-const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
 /// What a shell does not take as it stands.
 const SIGNS: &[char] = &['\'', '"', '\\', '$', '`', ';', '&', '<', '>', '(', ')', '\n', '*', '?', '#'];
 const REDIRECTS: &[char] = &['<', '>'];
@@ -67,6 +67,7 @@ impl Asked<'_> {
         of_library
             .or_else(|| own(self))
             .or_else(in_shell)
+            .or_else(|| self.in_loop(&is_for, None).into_iter().next())
             .or_else(|| self.of_others(&is_for, &self.others("programs"), false).into_iter().next())
             .or_else(|| self.of_others(&is_for, &self.others("peers"), true).into_iter().next())
             .or_else(|| all().filter(|recipe| recipe.is_of_system()).find_map(|recipe| first(self, recipe)))
@@ -99,8 +100,34 @@ impl Asked<'_> {
         let is_for = |advice: &&Advice| advice.changes.iter().any(|change| change == id);
         self.in_recipes(&is_for, who, is_own).into_iter().next().or_else(|| {
             let in_stage = |stage: &Asked<'_>, stage_who: &str| stage.in_recipes(&is_for, stage_who, stage_who == program(stage.command));
-            self.in_pipeline(who, &in_stage).into_iter().next()
+            let in_loop = || self.in_loop(&is_for, Some(who)).into_iter().next();
+            self.in_pipeline(who, &in_stage).into_iter().next().or_else(in_loop)
         })
+    }
+
+    /// What helps, made in the command that a shell's loop runs for each of many, or in the loop's place. `who` did what it helps against; none: all of it.
+    /// What is in the files that one command of many reads is not known.
+    fn in_loop(&self, is_for: &dyn Fn(&&Advice) -> bool, who: Option<&str>) -> Vec<Advised> {
+        let Some(looped) = ShellLoop::of(self.command) else { return Vec::new() };
+        let body = Asked { command: &looped.words, facts: self.facts };
+        let is_own = who.is_none_or(|who| who == program(body.command));
+        let by = |advice: &&Advice| {
+            if advice.started.is_empty() { is_own } else { advice.started.iter().any(|name| Some(name.as_str()) == who || name == ANY) }
+        };
+        let made = |recipe: &Recipe, advice: &Advice| {
+            if !advice.in_loop.is_empty() {
+                let filling = Filling { recipe, command: body.command, program: 0, facts: self.facts, looped: Some(&looped) };
+                let text = body.fits(recipe, advice).then(|| filling.script(&advice.in_loop))??;
+                return Some(Advised { command: looped.with_text(text), ..Asked::told(&filling, advice)? });
+            }
+            let of_one =
+                advice.pieces.is_none() && !["read_bytes", "part_mib"].iter().any(|fact| advice.when.iter().any(|known| known == fact));
+            let advised = body.advised(recipe, advice).filter(|advised| of_one && !SHELLS.contains(&program(&advised.command)))?;
+            let command = if advised.command.is_empty() { Vec::new() } else { looped.with_command(&advised.command)? };
+            Some(Advised { command, ..advised })
+        };
+        let recipes = Recipe::embedded().iter().filter(|recipe| recipe.is_for(body.command));
+        recipes.flat_map(|recipe| recipe.advice.iter().filter(is_for).filter(by).filter_map(|a| made(recipe, a))).collect()
     }
 
     /// Of this command's recipes, the advice of this kind that is for what `who` did.
@@ -126,6 +153,10 @@ impl Asked<'_> {
                 if program(stage.command) == who { Vec::new() } else { stage.for_cause(cause, who, replayed) }
             };
             found = self.in_pipeline(who, &of_another);
+        }
+        if found.is_empty() {
+            let charged = Some(who).filter(|_| cause.starts_with("client."));
+            found = self.in_loop(&is_for, charged).into_iter().filter(|advised| !advised.command.is_empty()).collect();
         }
         if !is_own && found.is_empty() {
             found = self.of_others(&is_for, &[who], false);
@@ -186,9 +217,10 @@ impl Asked<'_> {
         recipe.operands(self.command).into_iter().any(|at| texts.iter().any(|text| self.command[at].contains(text)))
     }
 
-    fn advised_as_it_stands(&self, recipe: &Recipe, advice: &Advice) -> Option<Advised> {
+    /// Whether an advice is for this command and its run.
+    fn fits(&self, recipe: &Recipe, advice: &Advice) -> bool {
         let knows = |name: &String| self.facts.iter().any(|fact| fact.name == *name);
-        let is_for = (advice.has.is_empty() || advice.has.iter().any(|word| has(self.command, word)))
+        (advice.has.is_empty() || advice.has.iter().any(|word| has(self.command, word)))
             && !advice.lacks.iter().any(|word| has(self.command, word))
             && advice.operands.is_none_or(|least| recipe.operands(self.command).len() >= least)
             && (advice.operand_has.is_empty() || self.operand_has(recipe, &advice.operand_has))
@@ -201,8 +233,11 @@ impl Asked<'_> {
             && advice.below.as_ref().is_none_or(|below| {
                 let (now, most) = (recipe.value_in(&below.parameter, self.command), number_of(&below.value, 1.0));
                 now.zip(most).is_some_and(|(now, most)| now < most)
-            });
-        if !is_for {
+            })
+    }
+
+    fn advised_as_it_stands(&self, recipe: &Recipe, advice: &Advice) -> Option<Advised> {
+        if !advice.in_loop.is_empty() || !self.fits(recipe, advice) {
             return None;
         }
         let pieces = self.pieces(recipe, advice);
@@ -210,15 +245,20 @@ impl Asked<'_> {
             return None;
         }
         let program = at_program(self.command);
-        let filling = Filling { recipe, command: self.command, program, facts: self.facts };
+        let filling = Filling { recipe, command: self.command, program, facts: self.facts, looped: None };
         let command = if edit::makes_command(advice) { edit::edited(&filling, advice)? } else { Vec::new() };
+        Some(Advised { command, pieces, ..Asked::told(&filling, advice)? })
+    }
+
+    /// An advice, without the command that it makes.
+    fn told(filling: &Filling<'_>, advice: &Advice) -> Option<Advised> {
         Some(Advised {
-            recipe: recipe.name.clone(),
+            recipe: filling.recipe.name.clone(),
             says: filling.text(&advice.says)?,
-            command,
+            command: Vec::new(),
             gives_up: (!advice.gives_up.is_empty()).then(|| advice.gives_up.clone()),
             source: advice.source.clone(),
-            pieces,
+            pieces: None,
             work: advice.work.unwrap_or(1.0),
             at_most: advice.at_most,
         })

@@ -101,7 +101,10 @@ fn in_advice(recipe: &Recipe, advice: &Advice) -> Option<String> {
             advice.tried
         ));
     }
-    advice.command.iter().chain(&advice.add).chain([&advice.says]).find_map(|text| template::problem(text))
+    if !advice.in_loop.is_empty() && (edits || !advice.command.is_empty()) {
+        return Some("in_loop: what is for a loop excludes changes of the recorded command, and a new one".to_owned());
+    }
+    advice.command.iter().chain(&advice.add).chain([&advice.says, &advice.in_loop]).find_map(|text| template::problem(text))
 }
 
 fn in_set(recipe: &Recipe, advice: &Advice, set: &Set) -> Option<String> {

@@ -2,6 +2,9 @@
 
 use std::path::Path;
 
+/// Shells, which take a command as a text.
+pub(crate) const SHELLS: &[&str] = &["sh", "bash", "dash", "ash", "ksh", "zsh"];
+
 /// Commands that only start others, and those of their flags whose value is the next word.
 const STARTERS: &[(&str, &[&str])] = &[
     ("chrt", &["-T", "-P", "-D"]),

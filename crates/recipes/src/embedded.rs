@@ -46,6 +46,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("nfs-cp", include_str!("../../../recipes/nfs-cp.toml")),
     ("nginx", include_str!("../../../recipes/nginx.toml")),
     ("node", include_str!("../../../recipes/node.toml")),
+    ("openssl", include_str!("../../../recipes/openssl.toml")),
     ("parallel", include_str!("../../../recipes/parallel.toml")),
     ("paramiko", include_str!("../../../recipes/paramiko.toml")),
     ("pg_dump", include_str!("../../../recipes/pg_dump.toml")),
@@ -66,6 +67,7 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("s3cmd", include_str!("../../../recipes/s3cmd.toml")),
     ("scp", include_str!("../../../recipes/scp.toml")),
     ("sftp", include_str!("../../../recipes/sftp.toml")),
+    ("shell-loop", include_str!("../../../recipes/shell-loop.toml")),
     ("socat", include_str!("../../../recipes/socat.toml")),
     ("sqlite3", include_str!("../../../recipes/sqlite3.toml")),
     ("ssh", include_str!("../../../recipes/ssh.toml")),
@@ -79,5 +81,6 @@ pub(crate) const EMBEDDED: &[(&str, &str)] = &[
     ("xargs", include_str!("../../../recipes/xargs.toml")),
     ("xrdcp", include_str!("../../../recipes/xrdcp.toml")),
     ("xz", include_str!("../../../recipes/xz.toml")),
+    ("zip", include_str!("../../../recipes/zip.toml")),
     ("zstd", include_str!("../../../recipes/zstd.toml")),
 ];

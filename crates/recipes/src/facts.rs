@@ -4,8 +4,9 @@
 /// many servers it has; an NFS server's address; that bytes went over connections; how many processors there are; how many bytes the command read
 /// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache; the modules that its
 /// script imports; the programs that moved its bytes, and those that served it; how many bytes a connection had in flight, where that is what limits; how many
-/// threads of the command beside its first moved bytes of files or asked name servers; how many questions servers asked further ones.
-pub(crate) const FACTS: [&str; 15] = [
+/// threads of the command beside its first moved bytes of files or asked name servers; how many questions servers asked further ones; how many bytes were sent over
+/// connections, and how many written to files, in per cent of those that were read of files.
+pub(crate) const FACTS: [&str; 17] = [
     "mount",
     "strict",
     "servers",
@@ -21,6 +22,8 @@ pub(crate) const FACTS: [&str; 15] = [
     "in_flight",
     "workers",
     "asks_on",
+    "sent_of_read",
+    "written_of_read",
 ];
 
 /// A fact of a run.
@@ -32,7 +35,8 @@ pub struct Fact {
     /// `disk` (that files were read from through the page cache), `modules` (the modules that a script imports, with a space between two),
     /// `programs` and `peers` (the programs that moved its bytes at its end, and where it was served, likewise), `in_flight` (how many bytes a connection had in
     /// flight at the most, where that is what limits), `workers` (how many threads of the command beside the first of a process moved bytes of files or asked name servers),
-    /// `asks_on` (how many questions servers asked further ones).
+    /// `asks_on` (how many questions servers asked further ones), `sent_of_read` and `written_of_read` (bytes that were sent over connections, and written to files, in
+    /// per cent of those that were read of files).
     pub name: &'static str,
     /// What of it.
     pub value: String,

@@ -10,6 +10,7 @@
 //! | [`facts`] | what they may ask of a run |
 //! | [`command`] | a command's words: the program behind `sudo` and `env`, its subcommand, its operands |
 //! | [`spelling`], [`sizes`] | how a flag with its value is written, and how a number is |
+//! | [`shell_loop`] | a command that a shell runs for each of many |
 //! | [`advice`], [`edit`], [`template`] | whether an advice is for this command, and the command with the change made |
 //! | [`listing`] | a recipe for people to read |
 
@@ -26,6 +27,7 @@ mod kind;
 mod library;
 mod listing;
 mod recipe;
+mod shell_loop;
 mod sizes;
 mod spelling;
 mod template;

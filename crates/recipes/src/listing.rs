@@ -58,6 +58,11 @@ fn advised(advice: &Advice) -> Vec<String> {
     more("sets", &sets.collect::<Vec<_>>(), ", ");
     more("adds", &advice.add, " ");
     more("command", &advice.command, " ");
+    more(
+        "in the place of a shell's loop",
+        &Some(&advice.in_loop).filter(|text| !text.is_empty()).cloned().into_iter().collect::<Vec<_>>(),
+        "",
+    );
     more("gives up", &Some(&advice.gives_up).filter(|text| !text.is_empty()).cloned().into_iter().collect::<Vec<_>>(), "");
     let tried = if advice.tried == NOT_TRIED { NOT_TRIED.to_owned() } else { format!("tried in {}", advice.tried) };
     lines.push(format!("    {tried} [{}]", advice.source));

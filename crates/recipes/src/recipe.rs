@@ -39,6 +39,12 @@ pub struct Program {
     /// Flags whose value is the next word: without them that would be taken for an operand.
     #[serde(default)]
     pub takes_value: Vec<String>,
+    /// Flags that stand for one operand each, as curl's `-o FILE` does: in a list of many each has its own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub of_operand: Vec<String>,
+    /// Whether what stands behind its first operand is no flag of its own, as with `ssh HOST ls -l`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub flags_first: bool,
     /// Whether its first word may be a bundle of flags without a dash, as tar's `czf` is.
     #[serde(default)]
     pub first_without_dash: bool,
@@ -215,10 +221,14 @@ pub struct Advice {
     /// Words that are added, before the operands; templates.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub add: Vec<String>,
-    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{batch}` how many of them a command gets at a time, `{of=}` what stands behind `of=`, `{?conv=}` the word that begins so if there
-    /// is one, `{*}` the command as it was, `{mount}` a fact.
+    /// A whole new command, a template: `{1}` is the first operand, `{operands}` all of them (for a shell), `{batch}` how many of them a command gets at a time, `{of=}` what stands behind `of=`, `{-i}` the word behind the flag `-i`,
+    /// `{?conv=}` the word that begins so if there is one, `{others}` all words that no other place has (for a shell), `{*}` the command as it was, `{mount}` a fact.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
+    /// What takes the place of a shell's loop that runs the command for each of many, a template: `{for}` is `for i in LIST`, `{list}` its list, `{each}` the words that are for one of them and `{shared}` those for all, `{body}` the command
+    /// for `xargs`, with `{}` for the variable, `{discard}` where its output is thrown away. An advice that has it is for such loops alone.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub in_loop: String,
     /// Words of the command that the new one has no use for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub drops: Vec<String>,

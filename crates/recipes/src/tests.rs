@@ -287,3 +287,104 @@ fn a_recipe_is_text_with_what_each_advice_gives_up_and_whether_it_was_tried() {
         assert!(text.contains(part), "{part}: {text}");
     }
 }
+
+#[test]
+fn a_list_of_addresses_is_fetched_several_at_a_time() {
+    let fetched = |line: &str| change(line, "requests.x4", &[]).unwrap().command;
+    assert_eq!(fetched("wget -q -P copies -i urls.txt"), ["sh", "-c", "xargs -n 1 -P 8 wget -q -P copies <urls.txt"]);
+    for line in [
+        "wget -q -i -",
+        "wget -i urls.txt http://h/a",
+        "wget -O all -i urls.txt",
+        "wget -i http://h/list",
+        "wget -r http://h/",
+        "wget -ci urls.txt",
+    ] {
+        assert!(fetched(line).is_empty(), "{line}: words in place of a command");
+    }
+}
+
+/// The text that takes the place of a shell's loop for a what-if, or for what a program was charged with.
+fn looped(text: &str, id: &str, who: Option<&str>) -> Option<String> {
+    let command: Vec<String> = ["sh", "-c", text].map(str::to_owned).into();
+    let facts = [Fact { name: "processors", value: "2".to_owned() }, Fact { name: "network", value: "12".to_owned() }];
+    let asked = Asked { command: &command, facts: &facts };
+    let found = match who {
+        Some(who) if id.contains("client.") || id.contains("network.") => asked.for_cause(id, who, true).into_iter().next(),
+        Some(who) => asked.for_change_of(id, who),
+        None => asked.for_change(id),
+    };
+    found.map(|advised| advised.command.join(" ")).filter(|text| !text.is_empty())
+}
+
+#[test]
+fn a_loop_of_one_program_becomes_one_process_that_gets_all() {
+    let once = |text: &str| looped(text, "connect_once", None);
+    let curl = "for i in $(seq 9); do curl -sS -H 'A: b' -o copy-$i http://h/a-$i.log; done";
+    let all = r#"sh -c for i in $(seq 9); do echo "-o copy-$i http://h/a-$i.log"; done | xargs -L 100 curl -sS -H 'A: b'"#;
+    assert_eq!(once(curl).as_deref(), Some(all));
+    let named = r#"sh -c for i in 1 2; do echo "-fsSLO http://h/$i"; done | xargs -L 100 curl"#;
+    assert_eq!(once("for i in 1 2; do curl -fsSLO http://h/$i; done").as_deref(), Some(named), "-O is for one address");
+    let keys = r#"sh -c for i in $(seq 400); do echo "lrange key${i}s 0 -1"; done | redis-cli -h far >/dev/null"#;
+    assert_eq!(once("for i in $(seq 400); do redis-cli -h far lrange key${i}s 0 -1 >/dev/null; done").as_deref(), Some(keys));
+    let list = r#"sh -c for u in $(cat urls); do echo "$u"; done | wget -q -P copies -i -"#;
+    assert_eq!(once("for u in $(cat urls); do wget -q -P copies $u; done").as_deref(), Some(list));
+    for text in [
+        "for i in 1 2; do curl -d x=$i http://h/a; done",
+        "for i in 1 2; do curl -s \"http://h/a?b=$i&c\"; done",
+        "for f in *; do curl http://h/$f; done",
+        "for i in 1 2; do nice curl http://h/$i; done",
+        "for i in 1 2; do curl -s -T $i http://h/; done",
+        "for i in 1 2; do redis-cli set key$i \"some words\"; done",
+        "for i in 1 2; do wget -O f$i http://h/$i; done",
+        "for i in 1 2; do curl -s http://h/$i >f$i; done",
+    ] {
+        assert_eq!(once(text), None, "{text}");
+    }
+}
+
+#[test]
+fn a_loop_over_files_has_as_many_commands_at_a_time_as_there_are_processors() {
+    let side_by_side = |text: &str| looped(text, "commands.all", Some("gzip"));
+    let files = r"sh -c printf '%s\0' logs/*.log | xargs -0 -P 2 -I {} gzip -k {}";
+    assert_eq!(side_by_side("for f in logs/*.log; do gzip -k $f; done").as_deref(), Some(files));
+    assert_eq!(side_by_side("for f in logs/*.log; do gzip -c $f; done"), None, "what is printed would be mixed");
+    assert_eq!(side_by_side("for f in a b; do gzip $f.log all.log; done"), None, "all may write the last");
+    let pigz = "sh -c for f in *.log; do pigz -k $f; done";
+    assert_eq!(looped("for f in *.log; do gzip -k $f; done", "processors.all", Some("gzip")).as_deref(), Some(pigz));
+    assert_eq!(looped("for f in *.log; do xz $f; done", "processors.all", Some("xz")), None, "how large each is nobody knows");
+    let psql = "for f in a.sql b.sql; do psql -f $f; done";
+    assert_eq!(looped(psql, "commands.all", Some("psql")), None, "one may need what an earlier one made");
+}
+
+#[test]
+fn a_command_in_a_loop_is_changed_where_it_stands() {
+    let kept =
+        "sh -c for h in a b; do ssh -o ControlMaster=auto -o 'ControlPath=~/.ssh/%C' -o ControlPersist=10 \"$h\" df -h >/dev/null; done";
+    assert_eq!(looped("for h in a b; do ssh \"$h\" df -h >/dev/null; done", "network.latency", Some("sshd")).as_deref(), Some(kept));
+    assert_eq!(
+        looped("for f in a b; do scp -l 800 $f h:; done", "no_think", None).as_deref(),
+        Some("sh -c for f in a b; do scp $f h:; done")
+    );
+}
+
+#[test]
+fn what_a_run_read_and_sent_says_whether_compressing_brought_anything() {
+    let of = |line: &str, cause: &str, who: &str, name: &'static str, percent: &str| {
+        let facts = [Fact { name: "network", value: "1".to_owned() }, Fact { name, value: percent.to_owned() }];
+        let found = Asked { command: &words(line), facts: &facts }.for_cause(cause, who, true);
+        found.first().map(|advised| advised.command.join(" ")).unwrap_or_default()
+    };
+    assert_eq!(of("rsync -az d h:d", "client.runqueue", "ssh", "sent_of_read", "100"), "rsync -a d h:d");
+    assert_eq!(of("rsync -az d h:d", "client.runqueue", "ssh", "sent_of_read", "60"), "");
+    assert_eq!(of("zip -qr d.zip d", "client.cpu", "zip", "written_of_read", "99"), "zip -0 -qr d.zip d");
+    assert_eq!(of("zip -qr d.zip d", "client.cpu", "zip", "written_of_read", "30"), "");
+    let far = change("scp -qr d/ h:/srv/", "requests.x4", &[]).unwrap();
+    assert_eq!(far.command, ["rsync", "-rL", "d", "h:/srv/"]);
+    assert_eq!(change("scp -pr d h:", "requests.x4", &[]), None, "what keeps times has no place in the new command");
+    let many: Vec<String> = words("openssl dgst -sha512 a b c");
+    let facts = [Fact { name: "processors", value: "2".to_owned() }];
+    let side_by_side = Asked { command: &many, facts: &facts }.for_change_of("processors.all", "openssl").unwrap();
+    assert_eq!(side_by_side.command[2], r"printf '%s\0' a b c | xargs -0 -n 1 -P 2 openssl dgst -sha512");
+    assert_eq!(cause("tar cjf a.tbz d", "client.cpu", "bzip2"), ["tar -I lbzip2 -cf a.tbz d"]);
+}

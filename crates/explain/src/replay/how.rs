@@ -39,6 +39,9 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
     let read = parts.seen.stream(Way::ClientReads).all.bytes;
     if read > 0 {
         know("read_bytes", read.to_string());
+        let in_percent = |way: Way| (u128::from(parts.seen.stream(way).all.bytes) * 100 / u128::from(read)).to_string();
+        know("sent_of_read", in_percent(Way::ClientSends));
+        know("written_of_read", in_percent(Way::ClientWrites));
         know("part_mib", read.div_ceil(u64::from(processors.max(1))).div_ceil(1 << 20).to_string());
     }
     if let Some(disk) = read_ahead_of(parts) {
