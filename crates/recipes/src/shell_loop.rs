@@ -35,6 +35,16 @@ pub(crate) struct ShellLoop {
     variable: String,
 }
 
+/// Places of words that are for one item, and of those for all.
+#[derive(Debug, Default)]
+struct Parts {
+    each: Vec<usize>,
+    shared: Vec<usize>,
+    /// How many operands are for one item, and how many flags.
+    operands: usize,
+    flags: usize,
+}
+
 impl ShellLoop {
     /// Of a shell that was given such a text.
     pub(crate) fn of(command: &[String]) -> Option<ShellLoop> {
@@ -77,9 +87,9 @@ impl ShellLoop {
 
     /// Flags that are for all the items; `None` where one has the variable.
     pub(crate) fn shared(&self, recipe: &Recipe) -> Option<String> {
-        let (_, shared) = self.parts(recipe)?;
-        let is_fixed = shared.iter().all(|&at| !self.words[at].contains('$'));
-        is_fixed.then(|| shared.into_iter().map(|at| self.written[at].as_str()).collect::<Vec<_>>().join(" "))
+        let parts = self.parts(recipe)?;
+        let is_fixed = parts.shared.iter().all(|&at| !self.words[at].contains('$'));
+        is_fixed.then(|| parts.shared.into_iter().map(|at| self.written[at].as_str()).collect::<Vec<_>>().join(" "))
     }
 
     /// What is for one item: operands, and flags of theirs. `None` where a word has something in it that what reads it would take for something else.
@@ -88,7 +98,11 @@ impl ShellLoop {
         if self.list.contains(['*', '?', '[']) {
             return None;
         }
-        let (each, _) = self.parts(recipe)?;
+        let Parts { each, operands, flags, .. } = self.parts(recipe)?;
+        // Which flag is for which of two operands, and whether two may stand in a line, is not known.
+        if !recipe.program.flags_first && (operands != 1 || flags > 1) {
+            return None;
+        }
         let is_plain =
             |word: &String| !word.is_empty() && word.chars().all(|c| c.is_ascii_alphanumeric() || PLAIN.contains(c) || "${}".contains(c));
         let all_plain = each.iter().all(|&at| is_plain(&self.words[at]));
@@ -107,9 +121,9 @@ impl ShellLoop {
         is_one_each.then(|| format!("-I {{}} {}", self.words.iter().map(put).collect::<Vec<_>>().join(" ")))
     }
 
-    /// Places of words that are for one item, and of those for all; without the program.
-    fn parts(&self, recipe: &Recipe) -> Option<(Vec<usize>, Vec<usize>)> {
-        let (mut each, mut shared) = (Vec::new(), Vec::new());
+    /// Its words behind the program, parted.
+    fn parts(&self, recipe: &Recipe) -> Option<Parts> {
+        let mut parts = Parts::default();
         let mut at = at_program(&self.words) + 1;
         // What starts the program would have to start what takes its place.
         if at > 1 {
@@ -119,15 +133,21 @@ impl ShellLoop {
             if word == "--" {
                 return None;
             }
-            let is_flag = word.starts_with('-') && word != "-" && !(recipe.program.flags_first && !each.is_empty());
-            let with_value = is_flag && recipe.program.takes_value.iter().any(|flag| flag == word);
+            let may_be_flag = !recipe.program.flags_first || parts.each.is_empty();
+            let is_flag = may_be_flag && word.starts_with('-') && word != "-";
+            // (Of a bundle, as curl's `-so FILE`, the last letter takes the value.)
+            let takes = |flag: &String| flag == word || is_letter(flag) && is_bundle(word) && word.ends_with(&flag[1..]);
+            let with_value = is_flag && recipe.program.takes_value.iter().any(takes);
             let is_of_one = |flag: &String| flag == word || is_letter(flag) && is_bundle(word) && word[1..].contains(&flag[1..]);
-            let part = if !is_flag || recipe.program.of_operand.iter().any(is_of_one) { &mut each } else { &mut shared };
+            let is_flag_of_one = is_flag && recipe.program.of_operand.iter().any(is_of_one);
+            parts.operands += usize::from(!is_flag);
+            parts.flags += usize::from(is_flag_of_one);
+            let part = if !is_flag || is_flag_of_one { &mut parts.each } else { &mut parts.shared };
             let words = if with_value { at..(at + 2).min(self.words.len()) } else { at..at + 1 };
             at = words.end;
             part.extend(words);
         }
-        Some((each, shared))
+        Some(parts)
     }
 }
 

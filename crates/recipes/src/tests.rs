@@ -325,6 +325,8 @@ fn a_loop_of_one_program_becomes_one_process_that_gets_all() {
     assert_eq!(once(curl).as_deref(), Some(all));
     let named = r#"sh -c for i in 1 2; do echo "-fsSLO http://h/$i"; done | xargs -L 100 curl"#;
     assert_eq!(once("for i in 1 2; do curl -fsSLO http://h/$i; done").as_deref(), Some(named), "-O is for one address");
+    let bundled = r#"sh -c for i in 1 2; do echo "-sSo f$i http://h/$i"; done | xargs -L 100 curl"#;
+    assert_eq!(once("for i in 1 2; do curl -sSo f$i http://h/$i; done").as_deref(), Some(bundled));
     let keys = r#"sh -c for i in $(seq 400); do echo "lrange key${i}s 0 -1"; done | redis-cli -h far >/dev/null"#;
     assert_eq!(once("for i in $(seq 400); do redis-cli -h far lrange key${i}s 0 -1 >/dev/null; done").as_deref(), Some(keys));
     let list = r#"sh -c for u in $(cat urls); do echo "$u"; done | wget -q -P copies -i -"#;
@@ -334,6 +336,8 @@ fn a_loop_of_one_program_becomes_one_process_that_gets_all() {
         "for i in 1 2; do curl -s \"http://h/a?b=$i&c\"; done",
         "for f in *; do curl http://h/$f; done",
         "for i in 1 2; do nice curl http://h/$i; done",
+        "for i in 1 2; do curl -s -o f$i http://h/$i http://g/$i; done",
+        "for i in 1 2; do wget -q http://h/$i http://g/$i; done",
         "for i in 1 2; do curl -s -T $i http://h/; done",
         "for i in 1 2; do redis-cli set key$i \"some words\"; done",
         "for i in 1 2; do wget -O f$i http://h/$i; done",
