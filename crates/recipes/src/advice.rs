@@ -118,7 +118,7 @@ impl Asked<'_> {
             if !advice.in_loop.is_empty() {
                 let filling = Filling { recipe, command: body.command, program: 0, facts: self.facts, looped: Some(&looped) };
                 let text = body.fits(recipe, advice).then(|| filling.script(&advice.in_loop))??;
-                return Some(Advised { command: looped.with_text(text), ..Asked::told(&filling, advice)? });
+                return Some(Advised { command: looped.with_text(text), ..Asked::in_words(&filling, advice)? });
             }
             let of_one =
                 advice.pieces.is_none() && !["read_bytes", "part_mib"].iter().any(|fact| advice.when.iter().any(|known| known == fact));
@@ -247,11 +247,11 @@ impl Asked<'_> {
         let program = at_program(self.command);
         let filling = Filling { recipe, command: self.command, program, facts: self.facts, looped: None };
         let command = if edit::makes_command(advice) { edit::edited(&filling, advice)? } else { Vec::new() };
-        Some(Advised { command, pieces, ..Asked::told(&filling, advice)? })
+        Some(Advised { command, pieces, ..Asked::in_words(&filling, advice)? })
     }
 
     /// An advice, without the command that it makes.
-    fn told(filling: &Filling<'_>, advice: &Advice) -> Option<Advised> {
+    fn in_words(filling: &Filling<'_>, advice: &Advice) -> Option<Advised> {
         Some(Advised {
             recipe: filling.recipe.name.clone(),
             says: filling.text(&advice.says)?,

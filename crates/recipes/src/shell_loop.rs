@@ -10,7 +10,7 @@ use thalweg_trace::shell;
 const PLAIN: &str = "_-./=:,+@";
 /// Where a loop's output may go besides: nowhere.
 const DISCARDS: &[&str] = &[" 2>&1", ">/dev/null", "> /dev/null"];
-/// What the shell does itself, or is told by words of its own: no program of that name does the same.
+/// What the shell does itself, and its own words: no program of that name does the same.
 const OWN: &[&str] = &[
     "!", "[", "[[", "alias", "bg", "break", "case", "cd", "command", "continue", "declare", "do", "echo", "eval", "exec", "exit", "export",
     "fg", "for", "if", "jobs", "kill", "let", "local", "printf", "pwd", "read", "readonly", "return", "set", "shift", "source", "test",
