@@ -55,6 +55,8 @@ pub enum NumberKind {
     OneProcessor,
     /// All processors, which the run keeps busy.
     AllProcessors,
+    /// Time limits that ran out while a peer sent nothing.
+    TimeLimit,
     /// Two stages that take turns and could overlap.
     InSeries,
 }

@@ -55,7 +55,10 @@ impl WhatIf {
     /// Whether it makes work unnecessary, or calls and requests fewer: what the number behind the rate is about. One such change stands before all others.
     pub fn is_of_the_number(&self) -> bool {
         self.id.ends_with("_once")
-            || matches!(self.id.as_str(), "server.parallel" | "no_nagle" | "calls.larger" | "disk.requests.x4" | "overlap.stages")
+            || matches!(
+                self.id.as_str(),
+                "server.parallel" | "no_nagle" | "time_limit" | "calls.larger" | "disk.requests.x4" | "overlap.stages"
+            )
     }
 
     /// Faster processors are what one can buy, not what one can change.

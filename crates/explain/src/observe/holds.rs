@@ -43,10 +43,10 @@ impl Holds {
             K::WaitLock | K::WaitNetwork | K::NetReceive | K::NetSend | K::WaitOther => {
                 *self.for_others_ns.entry(span.track).or_default() += ns;
             }
-            K::WaitTimer | K::WaitDisk | K::FileSync | K::FileRead | K::FileWrite if ns >= limits::LONG_HOLD_NS => {
-                if self.long.len() < limits::MOST_HOLDS {
-                    self.long.push(Hold { track: span.track, start: span.start, end: span.end });
-                }
+            K::WaitTimer | K::WaitDisk | K::FileSync | K::FileRead | K::FileWrite
+                if ns >= limits::LONG_HOLD_NS && self.long.len() < limits::MOST_HOLDS =>
+            {
+                self.long.push(Hold { track: span.track, start: span.start, end: span.end });
             }
             _ => {}
         }

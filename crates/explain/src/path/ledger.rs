@@ -9,8 +9,7 @@ use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
-use crate::waits::asleep::SleptFor;
-use crate::waits::place::{Labels, Place, What};
+use crate::waits::place::{Labels, Place, SleptFor, What};
 use crate::waits::rules::is_on_files;
 use foldhash::{HashMap, HashMapExt};
 use thalweg_trace::SpanKind;
@@ -170,6 +169,14 @@ impl Ledger {
     pub(crate) fn note_sleep(&mut self, what_for: SleptFor, ns: i64) {
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
         add(&mut entry.slept, what_for, ns);
+    }
+
+    /// Whether it is known of half of all sleeps, by their time, what they were for.
+    pub(crate) fn knows_why_it_slept(&self) -> bool {
+        let all = self.entries.iter().flat_map(|entry| &entry.slept);
+        let sum = |sleeps: &mut dyn Iterator<Item = &(SleptFor, u64)>| sleeps.map(|(_, ns)| ns).sum::<u64>();
+        let known = sum(&mut all.clone().filter(|(what_for, _)| *what_for != SleptFor::Unknown));
+        2 * known >= sum(&mut all.clone())
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`

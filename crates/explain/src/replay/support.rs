@@ -74,7 +74,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
             &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata],
             &[C::ClientCpu, C::ClientRunqueue, C::Recorder],
         ),
-        "no_think" | "no_stop" => (&[C::ClientThink, C::ServerThink], &[]),
+        "no_think" | "no_stop" | "time_limit" => (&[C::ClientThink, C::ServerThink], &[]),
         "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
         "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),
         "processors.all" | "commands.all" => (&[C::ClientCpu], &[C::ClientMetadata, C::ClientRead, C::ClientWrite, C::ClientThink]),

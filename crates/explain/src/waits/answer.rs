@@ -1,7 +1,6 @@
 //! What rules answer.
 
-use super::asleep::SleptFor;
-use super::place::{Place, What};
+use super::place::{Place, SleptFor, What};
 use crate::cause::{Activity, Cause, End};
 use crate::observe::feed::Carried;
 use crate::observe::span::LiveSpan;

@@ -1,37 +1,38 @@
 //! Why a thread sleeps, as far as what it did before and after says. The kernel knows until when it sleeps, and not what for.
 
+use super::place::SleptFor;
 use super::*;
-
-/// What a sleep stands between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum SleptFor {
-    /// A question that it took, and its answer.
-    Answer,
-    /// An answer that it got, and the next question.
-    Requests,
-    /// Two steps of moving data: it paces itself.
-    Steps,
-    /// Nothing: a program that was run in order to sleep, by this thread.
-    Run(u32),
-    /// It is not known.
-    Unknown,
-}
+use crate::limits::waits as limits;
 
 impl View<'_, '_, '_> {
     /// Of a sleep that is charged from here down: what it was for.
     pub(super) fn slept(&self, span: &LiveSpan) -> Answer<Act> {
         let ns = self.at - self.piece_start(span);
-        if let Some((_, by)) = self.made_to_pause(span) {
-            return Ok(Act::Slept(SleptFor::Run(by), ns));
-        }
-        self.ensure(span.start - ns)?;
-        Ok(Act::Slept(self.slept_between(), ns))
+        self.ensure(span.start - 2 * ns)?;
+        let between = || match self.slept_between() {
+            // The path comes to a server where its answer is waited for.
+            SleptFor::Unknown if self.end == End::Server => SleptFor::Answer,
+            known => known,
+        };
+        Ok(Act::Slept(self.run_to_sleep(span).map_or_else(between, SleptFor::Run), ns))
+    }
+
+    /// Who ran a program that does nothing but sleep, once.
+    fn run_to_sleep(&self, span: &LiveSpan) -> Option<u32> {
+        let (_, by) = self.made_to_pause(span)?;
+        let name = |track: u32| &self.tables.actors[track as usize].label;
+        let ends = self.facts.lives[self.track as usize].until.is_some_and(|until| until - span.end <= limits::MADE_TO_PAUSE_NS);
+        let is_all = self.lane().passed.next_pause == i64::MAX && name(by) != name(self.track);
+        (ends && is_all).then_some(by)
     }
 
     fn slept_between(&self) -> SleptFor {
         let passed = &self.lane().passed;
-        let before = self.lane().ahead.iter().find(|s| self.is_step(s));
-        let Some(before) = before else { return SleptFor::Unknown };
+        let is_pause = |s: &LiveSpan| s.kind == SpanKind::WaitTimer || s.may_be_in_vain();
+        let Some(before) = self.lane().ahead.iter().find(|s| self.is_step(s) || is_pause(s)) else { return SleptFor::Unknown };
+        if is_pause(before) {
+            return SleptFor::Steps;
+        }
         if before.kind == SpanKind::WaitNetwork {
             return SleptFor::Answer;
         }
@@ -43,11 +44,11 @@ impl View<'_, '_, '_> {
         if next == i64::MAX { SleptFor::Unknown } else { SleptFor::Steps }
     }
 
-    /// Whether it moves data, or is a wait that a datagram for this thread ended.
+    /// Whether it moves data, or is a wait for a datagram that came.
     fn is_step(&self, span: &LiveSpan) -> bool {
         match span.kind {
             SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileRead | SpanKind::FileWrite => !span.is_fruitless(),
-            SpanKind::WaitNetwork => span.is_by_packet() && self.is_addressed(span.object),
+            SpanKind::WaitNetwork => !span.timed_out() && self.is_addressed(span.object),
             _ => false,
         }
     }

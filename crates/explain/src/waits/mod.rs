@@ -6,7 +6,7 @@
 
 mod accepting;
 pub(crate) mod answer;
-pub(crate) mod asleep;
+mod asleep;
 mod connections;
 mod doubts;
 mod files;

@@ -45,6 +45,21 @@ pub(crate) enum Missing {
     Success,
 }
 
+/// What a sleep stands between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SleptFor {
+    /// A question that it took, and its answer.
+    Answer,
+    /// An answer that it got, and the next question.
+    Requests,
+    /// Two steps of moving data: it paces itself.
+    Steps,
+    /// Nothing: a program that was run in order to sleep, by this thread.
+    Run(u32),
+    /// It is not known.
+    Unknown,
+}
+
 /// Where time is charged, before it is put into words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Place {

@@ -292,6 +292,7 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             2.0..4.1,
         ),
         ("spins-for-credit", NumberKind::OneAtATime, 250, "One request of 46.9 KiB at a time: 250 × 12.", "requests.x4", 1.0..4.1),
+        ("armed-timer", NumberKind::TimeLimit, 8, "8 time limits ran out, 701 ms each, and nothing had come.", "time_limit", 10.0..15.0),
         ("polls-nothing", NumberKind::OneAtATime, 150, "One request at a time: 150 × 23.3 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-memory", NumberKind::OneAtATime, 90, "One request at a time: 90 × 25.5 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-completions", NumberKind::DiskOneAtATime, 6_001, "One request of 4 KiB at a time on vda", "disk.requests.x4", 2.0..4.1),

@@ -492,8 +492,10 @@ fn what_other_programs_read_meanwhile_keeps_nobody_waiting() {
         tale.span(main, K::FileRead, n * 4_000, n * 4_000 + 3_000).blocked().on(file).by_device(device).end();
     }
     // Somebody else reads while this one sleeps.
-    tale.span(device, K::DiskRead, 21_000, 99_000).observed().end();
-    tale.span(main, K::WaitTimer, 20_000, 100_000).blocked().end();
+    tale.span(device, K::DiskRead, 21_000, 60_000).observed().end();
+    tale.span(main, K::WaitTimer, 20_000, 60_000).blocked().end();
+    tale.span(device, K::DiskRead, 61_000, 99_000).observed().end();
+    tale.span(main, K::WaitTimer, 60_000, 100_000).blocked().end();
     assert_predicted(&tale.explain(), "no_think", 20.0);
 }
 

@@ -141,7 +141,8 @@ fn a_late_rank_that_comes_in_time_makes_the_job_shorter_in_a_replay() {
     let (zero, one) = (rank(&mut tale, 0), rank(&mut tale, 1));
     let object = collective(&mut tale, "MPI_Barrier", "2", None);
     tale.span(zero, K::MpiCollective, 2_000, 9_000).observed().on(object).request(ONE).end();
-    tale.wait(one, K::WaitTimer, 0, 8_900).by_timer().end();
+    tale.wait(one, K::WaitTimer, 0, 4_000).by_timer().end();
+    tale.wait(one, K::WaitTimer, 4_000, 8_900).by_timer().end();
     tale.span(one, K::MpiCollective, 8_900, 9_000).observed().on(object).request(ONE).end();
     let e = tale.explain();
     let change = e.what_if.iter().find(|w| w.id == "no_think").unwrap_or_else(|| panic!("{:#?}", e.what_if));

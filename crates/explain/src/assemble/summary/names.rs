@@ -69,6 +69,16 @@ pub(crate) fn file_name(path: &str) -> &str {
     parent.map_or(name, |parent| &path[path.len() - name.len() - 1 - parent.len()..])
 }
 
+/// A name as it can stand in a sentence.
+pub(super) fn brief(name: &str) -> String {
+    let count = name.chars().count();
+    if count <= limits::LONGEST_NAME {
+        return name.to_owned();
+    }
+    let (front, back) = (limits::LONGEST_NAME / 3, limits::LONGEST_NAME - limits::LONGEST_NAME / 3 - 1);
+    name.chars().take(front).chain(['…']).chain(name.chars().skip(count - back)).collect()
+}
+
 /// The processors of a machine: `CPUs of vm`.
 pub(super) fn processors(tables: &Tables, actor: u32) -> String {
     match tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize)) {

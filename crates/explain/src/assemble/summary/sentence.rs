@@ -3,7 +3,7 @@
 use super::about::{failure, through_a_pipe};
 use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
-use super::names::{base, far_end, file_name, program};
+use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
 use super::sleeping;
 use crate::assemble::behind::Behind;
@@ -70,16 +70,6 @@ pub(super) fn cut(sentence: &str) -> String {
         None => sentence.to_owned(),
         Some(_) => sentence.chars().take(MAX_SUMMARY_SENTENCE - 1).chain(['…']).collect(),
     }
-}
-
-/// A name as it can stand in a sentence.
-pub(super) fn brief(name: &str) -> String {
-    let count = name.chars().count();
-    if count <= limits::LONGEST_NAME {
-        return name.to_owned();
-    }
-    let (front, back) = (limits::LONGEST_NAME / 3, limits::LONGEST_NAME - limits::LONGEST_NAME / 3 - 1);
-    name.chars().take(front).chain(['…']).chain(name.chars().skip(count - back)).collect()
 }
 
 /// What went on, as a clause with subject and verb.

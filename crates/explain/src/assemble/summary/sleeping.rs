@@ -1,12 +1,10 @@
 //! What a program slept for, in words.
 
 use super::groups::Group;
-use super::names::{base, program};
+use super::names::{base, brief, program};
 use super::of::Of;
-use super::sentence::brief;
 use crate::cause::End;
-use crate::limits::summary as limits;
-use crate::waits::asleep::SleptFor;
+use crate::waits::place::SleptFor;
 use thalweg_recipes::Asked;
 
 /// The change that takes sleeps away.
@@ -22,7 +20,7 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         Some(SleptFor::Requests) => format!("{who} slept between its requests"),
         Some(SleptFor::Steps) => format!("{who} slept between its steps"),
         Some(SleptFor::Run(by)) => format!("{} ran {who} to pause", brief(&program(of.parts.tables, of.meta, by))),
-        Some(SleptFor::Unknown) | None => format!("{who} slept, for what the recording does not say"),
+        Some(SleptFor::Unknown) | None => format!("{who} slept (the reason was not recorded)"),
     }
 }
 
@@ -36,7 +34,7 @@ fn most(of: &Of<'_>, group: &Group<'_>) -> Option<SleptFor> {
         }
     }
     let (what_for, ns) = sums.into_iter().max_by_key(|&(_, ns)| ns)?;
-    (ns as f64 >= group.ns as f64 * limits::MOST_OF_ALL).then_some(what_for)
+    (2 * ns >= group.ns).then_some(what_for)
 }
 
 /// Whether two reasons read the same.

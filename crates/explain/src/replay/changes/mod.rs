@@ -79,7 +79,9 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ServerCpu => &["fetch_once", "connect_once", "cpu.server.x2", "processors.x2"],
         C::ClientRunqueue | C::ServerRunqueue => &["write_once", "read_once", "start_once", "no_cpu_quota", "no_hog", "processors.x2"],
         C::ClientLock | C::ServerLock => &["no_lock"],
-        C::ClientThink | C::ServerThink => &["fetch_once", "server.parallel", "no_think", "no_stop", "no_poll", "requests.x4"],
+        C::ClientThink | C::ServerThink => {
+            &["fetch_once", "server.parallel", "time_limit", "no_think", "no_stop", "no_poll", "requests.x4"]
+        }
         C::ServerUnknown => &["fetch_once", "connect_once", "server.x2", "requests.x4"],
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],

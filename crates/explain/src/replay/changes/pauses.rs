@@ -10,7 +10,8 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let all = [Class::ClientThink, Class::ServerThink];
     let sleeping = if run.pool.is_some() || run.asks { &all[..1] } else { &all[..] };
     // Timers of a program that waits by running are not what it waits for.
-    if run.delayed(sleeping) && run.spinning.is_empty() {
+    // And nothing is promised of sleeps whose reason is not known.
+    if run.delayed(sleeping) && run.spinning.is_empty() && run.reasons_known {
         let how = "take the sleeps between its steps out of the program, or wait for what they wait for";
         proposals.push(Proposal::replay("no_think", "no sleeping between steps", how, Scale::none().delays(sleeping, 0.0)));
     }

@@ -49,6 +49,8 @@ pub(crate) struct Run<'a> {
     pub support: &'a Support,
     /// How many processors of the command's machine other programs had.
     pub others_busy: f64,
+    /// Whether it is known of most sleeps what they were for.
+    pub reasons_known: bool,
     /// Limits that somebody set.
     pub limits: &'a SetLimits,
     /// Who is who.

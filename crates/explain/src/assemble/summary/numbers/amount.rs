@@ -4,8 +4,7 @@
 //! size of a file is what the recorder saw at its first use, or at the end where it was written; the bytes are those of all calls, from the page cache too.
 
 use super::super::groups::Group;
-use super::super::names::file_name;
-use super::super::sentence::brief;
+use super::super::names::{brief, file_name};
 use super::raise::Behind;
 use super::run::Run;
 use super::words::number;

@@ -16,6 +16,7 @@ mod raise;
 mod round_trips;
 mod run;
 mod stages;
+mod time_limits;
 mod turns;
 mod words;
 
@@ -31,7 +32,8 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 14] = [
+const KINDS: [Find; 15] = [
+    time_limits::find,
     amount::find,
     items::processes,
     items::syncs,
