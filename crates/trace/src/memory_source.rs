@@ -1,8 +1,8 @@
 //! A recording in memory: for tests, for small recordings that were never finished, and for explaining
 //! a copy that was not asked to keep its recording.
 
-use crate::{Axis, Clock, Counter, CounterName, Event, Host, Mark, Meta, Object, Sample, Source, SourceError, Span, SpanBatch, Stack};
-use crate::{Time, Track, WaitStacks};
+use crate::{Axis, Clock, Counter, CounterName, CounterOf, Event, Host, Mark, Meta, Object, Sample, Source, SourceError, Span, SpanBatch};
+use crate::{Stack, Time, Track, WaitStacks};
 
 /// How many spans a batch holds at most.
 pub(crate) const BATCH_ROWS: usize = 16_384;
@@ -53,11 +53,11 @@ impl MemorySource {
             }
         }
         spans.iter_mut().for_each(|span| *span = waits.given(*span));
-        source.hosts.sort_by_key(|h| h.host);
-        source.clocks.sort_by_key(|c| (c.host, c.from_ns));
-        source.tracks.sort_by_key(|t| t.track);
-        source.objects.sort_by_key(|o| o.object);
-        source.stacks.sort_by_key(|s| s.stack);
+        last_of_each(&mut source.hosts, |h| h.host);
+        last_of_each(&mut source.clocks, |c| (c.host, c.from_ns));
+        last_of_each(&mut source.tracks, |t| t.track);
+        last_of_each(&mut source.objects, |o| o.object);
+        last_of_each(&mut source.stacks, |s| s.stack);
         source.align(&spans);
         source
     }
@@ -75,6 +75,10 @@ impl MemorySource {
             }
             self.batches.push(batch);
         }
+        // What is of the same moment is in the order that tables have it in.
+        self.marks.sort_by_key(|m| (axis.host_of_track(m.track.number()), m.at, m.track));
+        self.counters.sort_by_key(|c| (axis.host_of_counter(c.of), c.at, number_of(c.of)));
+        self.samples.sort_by_key(|s| (s.host, s.at, s.cpu));
         for mark in &mut self.marks {
             mark.at = moved(&axis, axis.host_of_track(mark.track.number()), mark.at);
         }
@@ -87,6 +91,22 @@ impl MemorySource {
         self.marks.sort_by_key(|m| m.at);
         self.counters.sort_by_key(|c| c.at);
         self.samples.sort_by_key(|s| s.at);
+    }
+}
+
+/// Rows by what they describe; one that was said again replaces the earlier one.
+fn last_of_each<R, K: Ord>(rows: &mut Vec<R>, key: impl Fn(&R) -> K) {
+    rows.sort_by_key(&key);
+    // (Of equal ones the later comes first from behind.)
+    rows.reverse();
+    rows.dedup_by(|earlier, later| key(earlier) == key(later));
+    rows.reverse();
+}
+
+fn number_of(of: CounterOf) -> u64 {
+    match of {
+        CounterOf::Track(track) => track.number(),
+        CounterOf::Object(object) => object.number(),
     }
 }
 

@@ -303,7 +303,7 @@ impl Session {
         attributes::describe(&mut attributes, options, ended.exit, self.quota, &notes);
         let exit_code = ended.exit.map(Exit::shell_code);
         let ending = Ending { end: ended.at, exit_code, dropped_events: finished.dropped_events, attributes };
-        let written = writer.finish(ending);
+        let written = if options.read_once { writer.finish_to_read_once(ending) } else { writer.finish(ending) };
         if let Err(error) = &written {
             notes.push(format!("The recording could not be finished and stays as it is, which opens too: {error}"));
         }

@@ -90,6 +90,8 @@ pub struct Options {
     pub mpi: Option<Mpi>,
     /// Words of the command that look like secrets are recorded as they are.
     pub keep_command: bool,
+    /// The recording is read once and not kept: no tables are made of a small one.
+    pub read_once: bool,
 }
 
 impl Options {
@@ -117,6 +119,7 @@ impl Options {
             ceilings: None,
             mpi: None,
             keep_command: false,
+            read_once: false,
         }
     }
 }

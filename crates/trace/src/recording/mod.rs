@@ -8,7 +8,8 @@
 //! **Finishing** ([`RecordingWriter::finish`]) sorts the segments into one Parquet data set per table,
 //! partitioned by host, in bounded memory; writes `checksums`; and then, as the one step that counts,
 //! replaces `meta.json` by one that has an end. Before that step the segments are the recording, after
-//! it the tables are; a kill at any moment leaves one of the two.
+//! it the tables are; a kill at any moment leaves one of the two. A small recording that is explained once and
+//! goes away gets the end alone ([`RecordingWriter::finish_to_read_once`]): without `checksums`, its segments are the recording.
 //!
 //! **Reading** ([`Recording::open`]) takes either. Every byte of a finished recording is covered by a
 //! checksum per 16 KiB block, so damage is an error that names the file and the place, never data.

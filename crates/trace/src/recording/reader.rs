@@ -1,6 +1,6 @@
 //! A recording, for reading: finished, or left behind by a recorder that was killed or still runs.
 
-use super::checksums::Checksums;
+use super::checksums::{self, Checksums};
 use super::convert::{Totals, convert};
 use super::merge::Backward;
 use super::parquet_file::Part;
@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 
 /// Segments up to this size are sorted in memory; larger ones are first turned into tables in the
 /// temporary directory (`TMPDIR`).
-const IN_MEMORY_BYTES: u64 = 32 << 20;
+pub(super) const IN_MEMORY_BYTES: u64 = 32 << 20;
 
 /// A recording on disk, opened.
 pub struct Recording {
@@ -41,10 +41,10 @@ impl Recording {
     /// Opens the recording at `path`.
     pub fn open(path: &Path) -> Result<Recording, TraceError> {
         let meta = read_meta(path)?;
-        if meta.end.is_some() {
+        let segments = path.join(SEGMENTS);
+        if meta.end.is_some() && (has_tables(path) || !segments.is_dir()) {
             return Ok(Recording { inner: Inner::Tables(Box::new(Tables::open(path, meta)?)) });
         }
-        let segments = path.join(SEGMENTS);
         if !segments.is_dir() {
             return Err(TraceError::new(path, "was never finished, and its segments are missing: nothing is left of it"));
         }
@@ -86,6 +86,11 @@ impl Recording {
             Inner::Tables(source) => source.as_ref(),
         }
     }
+}
+
+/// Whether tables were made of it; a recording that is read once has ended without.
+fn has_tables(root: &Path) -> bool {
+    root.join(checksums::NAME).is_file()
 }
 
 fn note_damage(meta: &mut Meta, totals: Totals) {

@@ -2,6 +2,7 @@
 
 use super::checksums;
 use super::convert::{convert, remove_tables};
+use super::reader::IN_MEMORY_BYTES;
 use super::segment::{SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
 use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError, secrets};
@@ -124,10 +125,31 @@ impl RecordingWriter {
         if state.segments.take().is_none() {
             return Err(TraceError::new(&self.root, "is finished already"));
         }
-        let mut more = std::mem::take(&mut state.kept);
-        more.append(&mut state.loss.take_marks());
+        let more = state.left_over();
         let directory = self.root.join(SEGMENTS);
         let totals = convert(&segment_paths(&directory)?, &more, &self.root)?;
+        let dropped = [totals.lost_events, totals.damage.lost_events];
+        self.end(&mut state, ending, dropped.into_iter().fold(0, u64::saturating_add))?;
+        std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
+    }
+
+    /// The same for a recording that is read once and not kept: of a small one no tables are made, which would take longer to write and to
+    /// read than the rest.
+    pub fn finish_to_read_once(&self, ending: Ending) -> Result<(), TraceError> {
+        let mut state = self.lock();
+        let paths = segment_paths(&self.root.join(SEGMENTS))?;
+        let size: u64 = paths.iter().map(|path| path.metadata().map_or(u64::MAX, |m| m.len())).fold(0, u64::saturating_add);
+        let is_whole = state.kept.is_empty() && state.loss.total() == 0;
+        if size > IN_MEMORY_BYTES / 2 || !is_whole || state.segments.take().is_none() {
+            drop(state);
+            return self.finish(ending);
+        }
+        // What was lost before it came here is counted from the segments when they are read.
+        self.end(&mut state, ending, 0)
+    }
+
+    /// Says how it ended.
+    fn end(&self, state: &mut State, ending: Ending, dropped_events: u64) -> Result<(), TraceError> {
         let meta = &mut state.meta;
         meta.end = Some(ending.end);
         meta.exit_code = ending.exit_code;
@@ -137,11 +159,9 @@ impl RecordingWriter {
         }
         meta.attributes.extend(attributes);
         secrets::note_cut(meta);
-        let dropped = [totals.lost_events, totals.damage.lost_events, ending.dropped_events];
+        let dropped = [dropped_events, ending.dropped_events, state.loss.elsewhere];
         meta.dropped_events = dropped.into_iter().fold(meta.dropped_events, u64::saturating_add);
-        state.meta.dropped_events = state.meta.dropped_events.saturating_add(state.loss.elsewhere);
-        write_meta(&self.root, &state.meta)?;
-        std::fs::remove_dir_all(&directory).map_err(|e| TraceError::new(&directory, format!("cannot be removed: {e}")))
+        write_meta(&self.root, meta)
     }
 
     /// Removes what was written: nothing is to be kept of it. Of the directory only what a recording has goes, and the directory itself where
@@ -212,6 +232,13 @@ impl State {
         } else {
             self.lose(event);
         }
+    }
+
+    /// What could not be written until now: rows that others refer to, and marks of what was lost.
+    fn left_over(&mut self) -> Vec<Event> {
+        let mut more = std::mem::take(&mut self.kept);
+        more.append(&mut self.loss.take_marks());
+        more
     }
 
     fn lose(&mut self, event: &Event) {

@@ -42,6 +42,21 @@ proptest! {
     }
 
     #[test]
+    fn what_is_read_once_says_what_tables_say(events in events(300), batch in 1_usize..64) {
+        let directory = tempfile::tempdir().unwrap();
+        let paths = ["tables.thw", "once.thw"].map(|name| directory.path().join(name));
+        let ending = || Ending { exit_code: Some(3), attributes: vec![("a".to_owned(), "b".to_owned())], ..Ending::at(Time::from_monotonic_ns(9)) };
+        write(&paths[0], &events, batch).finish(ending()).unwrap();
+        let writer = write(&paths[1], &events, batch);
+        writer.finish_to_read_once(ending()).unwrap();
+        prop_assert!(!paths[1].join("spans").exists(), "no tables");
+        prop_assert!(writer.finish_to_read_once(ending()).is_err() && writer.finish(ending()).is_err(), "it is finished");
+        let [tables, once] = paths.map(|path| Recording::open(&path).unwrap());
+        prop_assert_eq!(once.meta(), tables.meta());
+        prop_assert_eq!(everything(&once).unwrap(), everything(&tables).unwrap());
+    }
+
+    #[test]
     fn events_survive_the_wire(events in events(100)) {
         prop_assert_eq!(decode_events(&encode_events(&events)).unwrap(), events);
     }

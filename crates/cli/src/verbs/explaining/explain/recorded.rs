@@ -23,14 +23,23 @@ pub(super) struct Recorded {
     given: Option<Vec<String>>,
 }
 
+/// What becomes of a recording.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Use {
+    /// The command's secrets stay in it.
+    pub(super) keep_command: bool,
+    /// It is explained and goes away.
+    pub(super) read_once: bool,
+}
+
 /// Runs the command once, recorded at this path.
 ///
 /// # Errors
 /// It could not be run or recorded; a verb of ours failed before it recorded anything: how it ended.
-pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, keep_command: bool) -> Result<Recorded, Failure> {
-    let keep_command = keep_command || flags.keep_command;
+pub(super) fn record(command: &[OsString], flags: &RecordFlags, path: &Path, to: Use) -> Result<Recorded, Failure> {
+    let (keep_command, read_once) = (to.keep_command || flags.keep_command, to.read_once);
     let Some(mut own) = recording_itself(command, path, keep_command).filter(|_| flags.are_defaults()) else {
-        let outcome = thalweg_record::run(&thalweg_record::Options { keep_command, ..flags.options(command, path) })?;
+        let outcome = thalweg_record::run(&thalweg_record::Options { keep_command, read_once, ..flags.options(command, path) })?;
         return Ok(Recorded { exit: outcome.exit, path: outcome.path, notes: outcome.notes, given: None });
     };
     let ended = own.status().map_err(|e| Failure::failed(format!("{}: {e}", command[0].display())))?;

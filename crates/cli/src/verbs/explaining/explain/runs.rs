@@ -1,6 +1,6 @@
 //! `explain -- COMMAND`: the command run and recorded once, or several times with the median explained.
 
-use super::recorded::record;
+use super::recorded::{Use, record};
 use crate::failure::Failure;
 use crate::output;
 use crate::recordings::record_flags::RecordFlags;
@@ -41,6 +41,12 @@ pub(super) struct Wanted<'a> {
     pub(super) options: Options,
 }
 
+impl Wanted<'_> {
+    fn to(&self) -> Use {
+        Use { keep_command: false, read_once: self.output.is_none() }
+    }
+}
+
 /// What came of it.
 pub(super) struct Ran {
     /// How the command ended.
@@ -70,7 +76,7 @@ pub(super) fn run(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Fai
 fn once(wanted: &Wanted<'_>, temporary: &Temporary) -> Result<Ran, Failure> {
     around("--prepare", wanted.repeat.prepare.as_deref(), "before the run")?;
     let path = wanted.output.map_or_else(|| temporary.recording("command.thw"), Path::to_owned);
-    let recorded = record(wanted.command, wanted.flags, &path, false)?;
+    let recorded = record(wanted.command, wanted.flags, &path, wanted.to())?;
     temporary.guard();
     Ok(Ran { exit: recorded.exit, explained: recorded.explained(&wanted.options), notes: recorded.notes })
 }
@@ -82,7 +88,7 @@ fn several(wanted: &Wanted<'_>, temporary: &Temporary, runs: usize) -> Result<Ra
     let mut outcomes = Vec::new();
     for nth in 1..=runs {
         around("--prepare", wanted.repeat.prepare.as_deref(), &format!("before run {nth} of {runs}"))?;
-        let outcome = record(wanted.command, wanted.flags, &temporary.recording(&format!("run-{nth}.thw")), false)?;
+        let outcome = record(wanted.command, wanted.flags, &temporary.recording(&format!("run-{nth}.thw")), wanted.to())?;
         if let Some(exit) = outcome.exit.filter(|exit| *exit != Exit::Code(0)) {
             let how = match exit {
                 Exit::Code(code) => format!("failed with exit code {code}"),

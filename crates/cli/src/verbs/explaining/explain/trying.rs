@@ -1,7 +1,7 @@
 //! `explain --try -- COMMAND`: the command recorded and explained, the first proposed change that a command makes tried beside it in turn, and
 //! predicted against achieved with intervals. Which change, what cannot be run again, and the runs are `tune`'s.
 
-use super::recorded::record;
+use super::recorded::{Use, record};
 use super::runs::{self, Wanted};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
@@ -121,7 +121,8 @@ fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Fai
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
     // A recording that goes away may have the command whole, which is run again with a change.
-    let recorded = record(wanted.command, wanted.flags, &path, wanted.output.is_none())?;
+    let recorded =
+        record(wanted.command, wanted.flags, &path, Use { keep_command: wanted.output.is_none(), read_once: wanted.output.is_none() })?;
     if let Some(exit) = recorded.exit.filter(|exit| *exit != Exit::Code(0)) {
         output::note("thalweg explain: the command failed as it stands, so nothing is tried");
         return Err(Failure::Ended(exit));
