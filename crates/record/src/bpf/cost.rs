@@ -1,8 +1,8 @@
 //! What the kernel's programs of a recorder cost, as the kernel counts it. Counting itself costs two clock reads per run of a program, so it
 //! is switched on for a part of the time only.
 
-use libbpf_rs::{Object, libbpf_sys};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use libbpf_rs::libbpf_sys;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 /// Of each such period the programs' cost is counted for [`COUNTED`], from its start on.
@@ -17,20 +17,22 @@ pub(crate) struct Cost {
 }
 
 impl Cost {
-    /// Of all programs of an object so far.
-    pub(crate) fn of(object: &Object) -> Cost {
-        facts(object).fold(Cost::default(), |total, (_, info)| Cost { ns: total.ns + info.run_time_ns, runs: total.runs + info.run_cnt })
+    /// Of all these programs so far.
+    pub(crate) fn of(facts: impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)>) -> Cost {
+        facts.fold(Cost::default(), |total, (_, info)| Cost { ns: total.ns + info.run_time_ns, runs: total.runs + info.run_cnt })
     }
 }
 
-/// What the kernel says of each program that is loaded.
-pub(crate) fn facts(object: &Object) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
-    object.progs_mut().filter_map(|program| {
+/// What the kernel says of each of these programs.
+pub(crate) fn facts<'a>(
+    programs: impl Iterator<Item = (String, BorrowedFd<'a>)>,
+) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
+    programs.filter_map(|(name, program)| {
         let mut info = libbpf_sys::bpf_prog_info::default();
         let mut size = u32::try_from(size_of_val(&info)).unwrap_or(0);
         // SAFETY: the structure is as large as said, and the descriptor is the program's.
-        let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_fd().as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
-        (result == 0).then(|| (program.name().to_string_lossy().into_owned(), info))
+        let result = unsafe { libbpf_sys::bpf_obj_get_info_by_fd(program.as_raw_fd(), (&raw mut info).cast(), &raw mut size) };
+        (result == 0).then_some((name, info))
     })
 }
 
@@ -67,7 +69,7 @@ impl Counting {
     }
 
     /// Ends: what was counted, extrapolated to all of the time; `None` where the kernel has not counted.
-    pub(crate) fn end(mut self, counted: Cost) -> Option<u64> {
+    pub(crate) fn end(&mut self, counted: Cost) -> Option<u64> {
         self.stop(Instant::now());
         if self.counted.is_zero() {
             return None;

@@ -53,7 +53,7 @@ const SELDOM: u32 = 10;
 pub(crate) struct Reader {
     ending: Arc<Ending>,
     threads: Option<OwnedFd>,
-    thread: std::thread::JoinHandle<Result<Finished, RecordError>>,
+    finished: mpsc::Receiver<Result<Finished, RecordError>>,
 }
 
 impl Reader {
@@ -61,15 +61,23 @@ impl Reader {
     pub(crate) fn start(watched: Watched, tracepoints: Tracepoints) -> Result<Reader, RecordError> {
         let ending = Arc::new(Ending::new()?);
         let (ready, begun) = mpsc::channel();
+        let (done, finished) = mpsc::channel();
         let theirs = Arc::clone(&ending);
-        let thread = std::thread::Builder::new()
+        std::thread::Builder::new()
             .name("thalweg-reader".to_owned())
-            .spawn(move || Work::begin(watched, &tracepoints, &theirs, &ready).and_then(Work::run))
+            .spawn(move || match Work::begin(watched, &tracepoints, &theirs, &ready) {
+                Err(error) => drop(done.send(Err(error))),
+                Ok(mut work) => {
+                    let _ = done.send(work.run());
+                    // Nothing is recorded any longer. To take the programs out of the kernel takes long, and nobody has to wait for it.
+                    drop(work);
+                }
+            })
             .map_err(|e| RecordError::Failed(format!("the recorder's thread cannot be started: {e}")))?;
         match begun.recv() {
-            Ok(threads) => Ok(Reader { ending, threads, thread }),
+            Ok(threads) => Ok(Reader { ending, threads, finished }),
             // It ended before it was ready: its result says why.
-            Err(_) => Err(match thread.join() {
+            Err(_) => Err(match finished.recv() {
                 Ok(Err(error)) => error,
                 _ => RecordError::Failed("the recorder's thread ended before it had begun".to_owned()),
             }),
@@ -84,7 +92,7 @@ impl Reader {
     /// Has the thread record what is left, and waits for it.
     pub(crate) fn finish(self) -> Result<Finished, RecordError> {
         self.ending.ask();
-        self.thread.join().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
+        self.finished.recv().unwrap_or_else(|_| Err(RecordError::Failed("the recorder's thread failed".to_owned())))
     }
 }
 
@@ -205,7 +213,7 @@ impl Work {
         Ok(Work { watched, programs, both, ring, snapshots, peers, looks, groups, quotas, track, lost: 0, pause, counting })
     }
 
-    fn run(mut self) -> Result<Finished, RecordError> {
+    fn run(&mut self) -> Result<Finished, RecordError> {
         let cpu_before = own_cpu_ns();
         let (mut polled, mut refreshed) = (Instant::now(), Instant::now());
         let mut ending = false;
@@ -303,7 +311,7 @@ impl Work {
         }
     }
 
-    fn finish(self, cpu_before: u64) -> Result<Finished, RecordError> {
+    fn finish(&mut self, cpu_before: u64) -> Result<Finished, RecordError> {
         let cost = self.programs.cost();
         let programs_ns = self.counting.end(cost);
         let reader_ns = own_cpu_ns().saturating_sub(cpu_before);

@@ -1,13 +1,14 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
-use super::cost::Cost;
+use super::cost::{Cost, facts};
+use super::loading::{Later, Loaded, Opened, Program, When, attach, descriptor, link};
 use super::raw::{Control, SAMPLE_NS, Settings};
 use super::sampling::Sampling;
 use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
-use libbpf_rs::{Iter, Link, MapCore, MapFlags, Object, ObjectBuilder};
+use libbpf_rs::{MapCore, MapFlags, Object, libbpf_sys};
+use std::cell::OnceCell;
 use std::ffi::OsStr;
-use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
@@ -71,11 +72,17 @@ fn is_about_bytes(within: Duration, runs: u64, files: u32) -> bool {
 
 /// The programs at work.
 pub(crate) struct Programs {
+    /// The maps.
     object: Object,
-    links: Vec<Link>,
+    /// Attached for so long as these are open.
+    links: Vec<OwnedFd>,
+    programs: Vec<Program>,
+    /// The program that has calls that fail recorded, before it is needed for the first time and then.
+    looks: Option<Later>,
+    looking: OnceCell<Option<Program>>,
     sampling: Sampling,
     /// Of the program that counts what is read, while it is worth its cost.
-    reads: Option<Link>,
+    reads: Option<OwnedFd>,
     /// How often that had run and what it had counted, when it was weighed last.
     reads_before: (Instant, u64, u32),
     /// What is read was counted for a part of the time only.
@@ -116,13 +123,14 @@ impl Programs {
             Ok(()) => Programs::loaded(settings, tracepoints, ring_bytes, true).or_else(|_| without())?,
             Err(_) => without()?,
         };
-        programs.attach(settings)?;
+        programs.attach()?;
         Ok(programs)
     }
 
-    /// Loads everything the kernel has; on its functions only if `counting`.
+    /// Loads everything the kernel has, and attaches it to its tracepoints; on its functions only if `counting`.
     fn loaded(settings: &Settings, tracepoints: &Tracepoints, ring_bytes: u32, counting: bool) -> Result<Programs, RecordError> {
-        let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(failed("cannot read its own programs"))?;
+        let mut opened = Opened::new(OBJECT, tracepoints)?;
+        let open = &mut opened.open;
         let mut missing: Vec<String> = tracepoints.not_counted(counting).into_iter().map(str::to_owned).collect();
         for mut program in open.progs_mut() {
             let name = program.name().to_string_lossy().into_owned();
@@ -154,10 +162,19 @@ impl Programs {
                 map.set_max_entries(ring_bytes).map_err(failed("cannot set up its ring"))?;
             }
         }
-        let object = open.load().map_err(failed("was refused by the kernel"))?;
+        // (What fails is looked at while somebody pauses, which is seldom.)
+        let when = |name: &str, section: &str| match name {
+            LOOKS => When::Later,
+            _ if section.starts_with("tp_btf/") || section.starts_with("fentry/") => When::Attached,
+            _ => When::Loaded,
+        };
+        let Loaded { object, programs, later } = opened.prepare()?.load(tracepoints, when)?;
         Ok(Programs {
             object,
             links: Vec::new(),
+            programs,
+            looks: later.into_iter().next(),
+            looking: OnceCell::new(),
             sampling: Sampling::default(),
             reads: None,
             reads_before: (Instant::now(), 0, 0),
@@ -166,34 +183,25 @@ impl Programs {
         })
     }
 
-    fn attach(&mut self, settings: &Settings) -> Result<(), RecordError> {
-        let mut links = Vec::new();
-        let mut missing = Vec::new();
-        for program in self.object.progs_mut() {
-            let name = program.name().to_string_lossy().into_owned();
-            let section = program.section().to_string_lossy().into_owned();
-            if !program.autoload() || name == LOOKS || !(section.starts_with("tp_btf/") || section.starts_with("fentry/")) {
-                continue;
-            }
-            if CALL_PROGRAMS.iter().any(|(n, _)| *n == name) && settings.trace_calls == 0 {
-                continue;
-            }
-            match (program.attach(), lost_without(&name)) {
-                (Ok(link), _) if name == READS => self.reads = Some(link),
-                (Ok(link), _) => links.push(link),
-                (Err(error), Some(what)) if !missing.iter().any(|m: &String| m.starts_with(what)) => {
-                    missing.push(format!("{what} ({error})"))
+    /// Looks at what could be attached, and begins to sample.
+    fn attach(&mut self) -> Result<(), RecordError> {
+        for program in &mut self.programs {
+            match (program.link.take(), lost_without(&program.name)) {
+                (None, _) => {}
+                (Some(Ok(link)), _) if program.name == READS => self.reads = Some(link),
+                (Some(Ok(link)), _) => self.links.push(link),
+                (Some(Err(error)), Some(what)) if !self.missing.iter().any(|m| m.starts_with(what)) => {
+                    self.missing.push(format!("{what} ({error})"));
                 }
-                (Err(_), Some(_)) => {}
-                (Err(error), None) => return Err(failed("cannot attach to the kernel's tracepoints")(error)),
+                (Some(Err(_)), Some(_)) => {}
+                (Some(Err(error)), None) => {
+                    return Err(RecordError::Failed(format!("the kernel recorder cannot attach to the kernel's tracepoints: {error}")));
+                }
             }
         }
-        let sampled = self.sample(&mut links);
-        if let Err(problem) = sampled {
-            missing.push(format!("what threads do while they run ({problem})"));
+        if let Err(problem) = self.sample() {
+            self.missing.push(format!("what threads do while they run ({problem})"));
         }
-        self.links.append(&mut links);
-        self.missing.append(&mut missing);
         Ok(())
     }
 
@@ -225,26 +233,30 @@ impl Programs {
         map.update(&0_u32.to_ne_bytes(), &period_ns.to_ne_bytes(), MapFlags::ANY).map_err(|e| format!("{e:#}"))
     }
 
-    /// Has calls that fail recorded until the link is dropped; `None` where that cannot be.
-    pub(crate) fn record_looks(&self) -> Option<Link> {
-        let program = self.object.progs_mut().find(|p| p.name() == OsStr::new(LOOKS) && p.autoload())?;
-        program.attach().ok()
+    /// Has calls that fail recorded until the link is closed; `None` where that cannot be.
+    pub(crate) fn record_looks(&self) -> Option<OwnedFd> {
+        attach(self.looking()?.fd.as_fd(), "tp_btf/").ok()
+    }
+
+    fn looking(&self) -> Option<&Program> {
+        self.looking.get_or_init(|| self.looks.as_ref()?.load().ok()).as_ref()
     }
 
     /// A clock on each processor that samples what runs.
-    fn sample(&mut self, links: &mut Vec<Link>) -> Result<(), String> {
+    fn sample(&mut self) -> Result<(), String> {
         self.set_pace(SAMPLE_NS)?;
-        let program = self.object.progs_mut().find(|p| p.name() == OsStr::new("on_sample")).ok_or("no program")?;
         for cpu in online_processors() {
             let event = clock_event(cpu).map_err(|e| format!("perf_event_open: {e}"))?;
-            let clock = event.try_clone().map_err(|e| e.to_string())?;
-            // The link keeps the event; it is closed with the link.
-            let link = program.attach_perf_event(event.as_raw_fd()).map_err(|e| format!("{e:#}"))?;
-            std::mem::forget(event);
-            links.push(link);
-            self.sampling.add(clock);
+            let program = self.named("on_sample").ok_or("no program")?;
+            let link = link(program.fd.as_fd(), event.as_raw_fd(), libbpf_sys::BPF_PERF_EVENT).map_err(|e| e.to_string())?;
+            self.links.push(link);
+            self.sampling.add(event);
         }
         Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<&Program> {
+        self.programs.iter().find(|program| program.name == name)
     }
 
     /// A map by its name.
@@ -278,27 +290,17 @@ impl Programs {
 
     /// A program by its name, to be run by the reader.
     pub(crate) fn program(&self, name: &str) -> Option<OwnedFd> {
-        self.object.progs_mut().find(|p| p.name() == OsStr::new(name))?.as_fd().try_clone_to_owned().ok()
+        self.named(name)?.fd.try_clone().ok()
     }
 
     /// Runs one of the walks over all threads: `seed` or `sweep`.
     pub(crate) fn walk(&self, name: &str) -> Result<(), RecordError> {
-        let program = self
-            .object
-            .progs_mut()
-            .find(|p| p.name() == OsStr::new(name))
-            .ok_or_else(|| RecordError::Failed(format!("the kernel recorder has no program {name}")))?;
-        let link = program.attach_trace().map_err(failed("cannot walk over the threads"))?;
-        let mut iterator = Iter::new(&link).map_err(failed("cannot walk over the threads"))?;
-        let mut nothing = [0_u8; 64];
-        loop {
-            match iterator.read(&mut nothing) {
-                Ok(0) => return Ok(()),
-                Ok(_) => {}
-                Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
-                Err(error) => return Err(RecordError::Failed(format!("the kernel recorder cannot walk over the threads: {error}"))),
-            }
-        }
+        let program = self.named(name).ok_or_else(|| RecordError::Failed(format!("the kernel recorder has no program {name}")))?;
+        let cannot = |error: std::io::Error| RecordError::Failed(format!("the kernel recorder cannot walk over the threads: {error}"));
+        let link = attach(program.fd.as_fd(), "iter/").map_err(cannot)?;
+        // SAFETY: the descriptor is a link's, and stays open.
+        let walk = descriptor(unsafe { libbpf_sys::bpf_iter_create(link.as_raw_fd()) }).map_err(cannot)?;
+        std::io::copy(&mut std::fs::File::from(walk), &mut std::io::sink()).map(drop).map_err(cannot)
     }
 
     /// Nothing is recorded from now on.
@@ -336,13 +338,19 @@ impl Programs {
 
     /// What the programs cost while it was counted.
     pub(crate) fn cost(&self) -> Cost {
-        Cost::of(&self.object)
+        Cost::of(self.facts())
     }
 
     /// How many instructions the verifier looked at for each program: what loading it costs. 0 where the kernel does not say (before 5.16).
     #[cfg(test)]
     pub(crate) fn verified(&self) -> Vec<(String, u32)> {
-        super::cost::facts(&self.object).map(|(name, info)| (name, info.verified_insns)).collect()
+        let _ = self.looking();
+        self.facts().map(|(name, info)| (name, info.verified_insns)).collect()
+    }
+
+    fn facts(&self) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
+        let looking = self.looking.get().into_iter().flatten();
+        facts(self.programs.iter().chain(looking).map(|program| (program.name.clone(), program.fd.as_fd())))
     }
 }
 

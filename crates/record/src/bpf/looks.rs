@@ -5,7 +5,7 @@
 //! a small part of the time.
 
 use super::load::Programs;
-use libbpf_rs::Link;
+use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
 /// What a call costs, about (measured in docs/RECORDING.md).
@@ -30,8 +30,8 @@ pub(crate) struct Looks {
 
 #[derive(Debug)]
 struct Attached {
-    /// Dropped, it ends.
-    _link: Link,
+    /// Closed, it ends.
+    _link: OwnedFd,
     since: Instant,
     window: Instant,
     window_calls: u64,

@@ -8,7 +8,7 @@
 //!
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
-//! - [`tracepoints`], [`load`]: what the kernel has, and the programs;
+//! - [`kernel_types`], [`tracepoints`]: what the kernel has; [`load`], [`loading`]: the programs, and how they get into it;
 //! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it; [`cost`]: what they cost;
 //! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
@@ -17,7 +17,9 @@
 mod cost;
 mod drain;
 mod groups;
+mod kernel_types;
 mod load;
+mod loading;
 mod looks;
 mod peers;
 mod probe;
@@ -34,9 +36,7 @@ mod unanswered;
 #[cfg(test)]
 mod cost_tests;
 
-#[cfg(test)]
-pub(crate) use cost::facts;
-pub(crate) use cost::{Cost, Counting};
+pub(crate) use cost::{Cost, Counting, facts};
 pub(crate) use drain::{NICE, own_cpu_ns};
 pub(crate) use load::{PerfEvent, clock_event, online_processors, quiet};
 pub(crate) use probe::{allowed, probe};
@@ -91,7 +91,7 @@ impl Recorder for BpfRecorder {
 }
 
 impl Drop for BpfRecorder {
-    /// The programs must not outlive the recorder: its thread is ended and takes them along.
+    /// The programs must not outlive the recorder: its thread is ended, and takes them along soon.
     fn drop(&mut self) {
         if let Some(reader) = self.reader.take() {
             let _ = reader.finish();

@@ -1,7 +1,8 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
+use super::kernel_types::BTF;
 use super::load::{NEEDED, OPTIONAL, clock_event, function_programs};
-use super::tracepoints::{BTF, Tracepoints};
+use super::tracepoints::Tracepoints;
 use crate::RecordError;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{FromRawFd, OwnedFd};

@@ -1,22 +1,15 @@
 //! Which tracepoints with types the running kernel has, and which of the functions that are asked for.
 //!
-//! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names. libbpf reads these megabytes anyway when it loads the programs;
-//! to parse them once more for the names only would cost as much again, so only their strings are looked through.
+//! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names.
 
-use std::collections::HashSet;
-use std::io::{Error, ErrorKind};
-use std::os::unix::fs::FileExt;
+use super::kernel_types::{Kept, Types, kind};
+use std::collections::HashMap;
+use std::sync::Arc;
 
-/// Where the kernel keeps its types.
-pub(crate) const BTF: &str = "/sys/kernel/btf/vmlinux";
+const PREFIX: &str = "btf_trace_";
 
-/// The header's length, and in it the places of the strings and of their length, counted from its end.
-const HEADER: usize = 24;
-const MAGIC: u16 = 0xeb9f;
-const PREFIX: &[u8] = b"btf_trace_";
-
-/// More than any kernel's strings take.
-const MOST_BYTES: usize = 64 << 20;
+/// The functions that stand for the walks that programs can do.
+const WALKS: [&str; 2] = ["bpf_iter_task", "bpf_iter_task_file"];
 
 /// What counts files and names: program, and the kernel's function that it is attached to (fentry).
 pub(crate) const COUNTED: &[(&str, &str)] = &[
@@ -43,40 +36,54 @@ const COUNTS_BY_TRACEPOINTS: &str = "how many files were opened and not read, re
 /// The same where they do not count what is read.
 const COUNTS_WITHOUT_READS: &str = "how many files were opened, renamed, or asked for attributes, how many names listed, and what was created or removed elsewhere than on ext4";
 
-/// The names of all of them, and of the functions of [`COUNTED`] that are there.
+/// All of them, and the functions that are asked for, as far as they are there: each with the number of its type.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracepoints {
-    names: HashSet<Vec<u8>>,
-    functions: HashSet<Vec<u8>>,
+    names: HashMap<Vec<u8>, u32>,
+    functions: HashMap<&'static str, u32>,
+    types: Option<Arc<Types<Kept>>>,
 }
 
 impl Tracepoints {
     /// Those of the running kernel.
     pub(crate) fn of_kernel() -> std::io::Result<Tracepoints> {
-        let file = std::fs::File::open(BTF)?;
-        let mut header = [0; HEADER];
-        file.read_exact_at(&mut header, 0)?;
-        let (at, length) = strings(&header).ok_or_else(|| Error::new(ErrorKind::InvalidData, "these are no types of a kernel"))?;
-        let mut text = vec![0; length];
-        file.read_exact_at(&mut text, at)?;
-        Ok(Tracepoints::named(&text))
-    }
-
-    fn named(strings: &[u8]) -> Tracepoints {
-        let mut found = Tracepoints { names: HashSet::new(), functions: HashSet::new() };
-        for name in strings.split(|byte| *byte == 0) {
-            if let Some(tracepoint) = name.strip_prefix(PREFIX) {
-                found.names.insert(tracepoint.to_vec());
-            } else if COUNTED.iter().any(|(_, function)| function.as_bytes() == name) {
-                found.functions.insert(name.to_vec());
+        let types = Arc::new(Types::of_kernel()?);
+        let mut found = Tracepoints { names: HashMap::new(), functions: HashMap::new(), types: Some(Arc::clone(&types)) };
+        for (number, of) in types.all() {
+            match of.kind {
+                kind::TYPEDEF => {
+                    if let Some(tracepoint) = types.name(of).strip_prefix(PREFIX.as_bytes()) {
+                        found.names.insert(tracepoint.to_vec(), number);
+                    }
+                }
+                kind::FUNCTION => {
+                    let asked = COUNTED.iter().map(|(_, function)| *function).chain(WALKS).find(|name| types.is_named(of, name));
+                    found.functions.extend(asked.map(|name| (name, number)));
+                }
+                _ => {}
             }
         }
-        found
+        Ok(found)
+    }
+
+    /// The kernel's types, of which they are some.
+    pub(crate) fn types(&self) -> Option<&Types<Kept>> {
+        self.types.as_deref()
+    }
+
+    /// What a program of this section is attached to, by the number of its type.
+    pub(crate) fn target(&self, section: &str) -> Option<u32> {
+        match section.split_once('/')? {
+            ("tp_btf", tracepoint) => self.names.get(tracepoint.as_bytes()).copied(),
+            ("fentry", function) => self.functions.get(function).copied(),
+            ("iter", walk) => self.functions.get(format!("bpf_iter_{walk}").as_str()).copied(),
+            _ => None,
+        }
     }
 
     /// Whether this one is there.
     pub(crate) fn has(&self, name: &str) -> bool {
-        self.names.contains(name.as_bytes())
+        self.names.contains_key(name.as_bytes())
     }
 
     /// Whether this program counts files here; `functions`: programs may be attached to functions. `None`: it counts none anywhere.
@@ -99,39 +106,45 @@ impl Tracepoints {
         })
     }
 
-    /// Whether the kernel has a function of this name; something else may be called so, too.
+    /// Whether the kernel has this function.
     pub(crate) fn has_function(&self, name: &str) -> bool {
-        self.functions.contains(name.as_bytes())
+        self.functions.contains_key(name)
     }
-}
-
-/// Where the strings are, and how long.
-fn strings(header: &[u8; HEADER]) -> Option<(u64, usize)> {
-    let word = |at: usize| header.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-    if u16::from_ne_bytes([header[0], header[1]]) != MAGIC {
-        return None;
-    }
-    let length = usize::try_from(word(20)?).ok().filter(|length| *length <= MOST_BYTES)?;
-    Some((u64::from(word(4)?) + u64::from(word(16)?), length))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn named(tracepoints: &[&str], functions: &[&'static str]) -> Tracepoints {
+        Tracepoints {
+            names: tracepoints.iter().map(|name| (name.as_bytes().to_vec(), 1)).collect(),
+            functions: functions.iter().map(|name| (*name, 2)).collect(),
+            types: None,
+        }
+    }
+
     #[test]
-    fn tracepoints_are_found_among_other_names() {
-        let found = Tracepoints::named(b"\0task_struct\0btf_trace_sched_switch\0__bpf_trace_sched_waking\0btf_trace_tcp_probe\0");
-        assert!(found.has("sched_switch") && found.has("tcp_probe"));
-        assert!(!found.has("sched_waking") && !found.has("task_struct") && !found.has(""));
-        assert!(!found.has_function("filldir64") && Tracepoints::named(b"\0filldir64\0").has_function("filldir64"));
+    fn a_program_s_section_says_what_it_is_attached_to() {
+        let found = named(&["sched_switch"], &["filldir64", "bpf_iter_task"]);
+        assert!(found.has("sched_switch") && !found.has("sched_waking") && !found.has("filldir64"));
+        assert_eq!(
+            ["tp_btf/sched_switch", "fentry/filldir64", "iter/task"].map(|section| found.target(section)),
+            [Some(1), Some(2), Some(2)]
+        );
+        assert_eq!(["tp_btf/filldir64", "fentry/vfs_read", "perf_event", "syscall"].map(|section| found.target(section)), [None; 4]);
+    }
+
+    #[test]
+    fn the_running_kernel_has_what_it_needs() {
+        let Ok(found) = Tracepoints::of_kernel() else { return println!("SKIPPED: this kernel has no types") };
+        assert!(super::super::load::NEEDED.iter().all(|name| found.has(name)));
+        assert!(found.target("iter/task").is_some());
     }
 
     #[test]
     fn one_count_has_one_source_and_what_has_none_is_said() {
-        let both = Tracepoints::named(
-            b"\0btf_trace_ext4_allocate_inode\0btf_trace_mm_filemap_get_pages\0security_file_open\0security_inode_unlink\0",
-        );
+        let both = named(&["ext4_allocate_inode", "mm_filemap_get_pages"], &["security_file_open", "security_inode_unlink"]);
         for functions in [true, false] {
             assert_eq!(both.counts("on_open", functions), Some(functions));
             assert_eq!(both.counts("on_ext4_create", functions), Some(!functions), "not beside on_open");
@@ -140,22 +153,9 @@ mod tests {
         }
         assert_eq!(both.counts("on_switch", true), None, "counts no files");
         assert_eq!(both.not_counted(false), Some(COUNTS_BY_TRACEPOINTS));
-        let none = Tracepoints::named(b"\0security_file_open\0btf_trace_sched_switch\0");
+        let none = named(&["sched_switch"], &["security_file_open"]);
         assert_eq!(none.not_counted(false), Some(COUNTS));
-        let names: Vec<&str> = COUNTED.iter().map(|(_, function)| *function).collect();
-        assert_eq!(Tracepoints::named(names.join("\0").as_bytes()).not_counted(true), None);
-    }
-
-    #[test]
-    fn a_header_says_where_the_strings_are_and_anything_else_is_refused() {
-        let mut header = [0; HEADER];
-        header[..2].copy_from_slice(&MAGIC.to_ne_bytes());
-        for (at, value) in [(4, 24_u32), (16, 1_000), (20, 77)] {
-            header[at..at + 4].copy_from_slice(&value.to_ne_bytes());
-        }
-        assert_eq!(strings(&header), Some((1_024, 77)));
-        header[20..24].copy_from_slice(&u32::MAX.to_ne_bytes());
-        assert_eq!(strings(&header), None, "bounded");
-        assert_eq!(strings(&[0; HEADER]), None);
+        let names: Vec<&'static str> = COUNTED.iter().map(|(_, function)| *function).collect();
+        assert_eq!(named(&[], &names).not_counted(true), None);
     }
 }

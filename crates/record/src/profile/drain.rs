@@ -248,7 +248,7 @@ impl Work {
         Ok(more)
     }
 
-    fn finish(self, times: &[(u32, raw::Times)]) -> Result<Finished, RecordError> {
+    fn finish(mut self, times: &[(u32, raw::Times)]) -> Result<Finished, RecordError> {
         let end_ns = times.iter().map(|(_, times)| times.last_ns).max().unwrap_or(self.start_ns);
         let cost = self.programs.cost();
         let sampler_ns: u64 = times.iter().map(|(_, times)| times.sampler_ns).sum();

@@ -3,10 +3,10 @@
 use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
 use crate::RecordError;
-use crate::bpf::{Cost, Tracepoints, clock_event, online_processors, quiet};
+use crate::bpf::{Cost, Tracepoints, clock_event, facts, online_processors, quiet};
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 /// The object that clang made of `bpf/profile.bpf.c`.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/profile.bpf.o"));
@@ -236,13 +236,22 @@ impl Programs {
 
     /// Has the kernel count what its programs cost.
     pub(crate) fn cost(&self) -> Cost {
-        Cost::of(&self.object)
+        Cost::of(self.facts())
+    }
+
+    fn facts(&self) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
+        let loaded = self.object.progs_mut().filter(|program| program.autoload());
+        // SAFETY: a program's descriptor is open for as long as the object.
+        let named = |program: ProgramMut<'_>| {
+            (program.name().to_string_lossy().into_owned(), unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) })
+        };
+        facts(loaded.map(named))
     }
 
     /// The same of one of them.
     #[cfg(test)]
     pub(super) fn cost_of(&self, wanted: &str) -> Cost {
-        let of = crate::bpf::facts(&self.object).find(|(name, _)| name == wanted);
+        let of = self.facts().find(|(name, _)| name == wanted);
         of.map(|(_, info)| Cost { ns: info.run_time_ns, runs: info.run_cnt }).unwrap_or_default()
     }
 }

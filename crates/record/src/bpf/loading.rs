@@ -1,0 +1,298 @@
+//! Loading programs into the kernel, several at once.
+//!
+//! Most of what a recording needs before its command may run is the kernel's verifier: it looks at each path through each program, one program
+//! after another where libbpf loads them. So libbpf makes the maps and fits the programs to the kernel's structures, and they are loaded
+//! and attached here, by as many threads as there are processors, those that take longest first.
+
+use super::kernel_types::{Kept, Types, of_object};
+use super::tracepoints::Tracepoints;
+use crate::RecordError;
+use libbpf_rs::{AsRawLibbpf, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramType, libbpf_sys};
+use rustix::fs::MemfdFlags;
+use std::ffi::{CStr, CString, OsString};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// As the programs' section `license` says.
+const LICENSE: &CStr = c"Dual MIT/GPL";
+
+/// The verifier is given so much memory for what it says of a program that it refuses, where that is asked for.
+const LOG_BYTES: usize = 16 << 20;
+
+/// More threads than programs that take long are of no use.
+const MOST_THREADS: usize = 8;
+
+/// A program in the kernel.
+#[derive(Debug)]
+pub(crate) struct Program {
+    pub(crate) name: String,
+    pub(crate) fd: OwnedFd,
+    /// It is attached for so long as this is open; the error if it could not be. `None`: it is attached later, or run.
+    pub(crate) link: Option<std::io::Result<OwnedFd>>,
+}
+
+/// Programs that are ready to be loaded, and their maps.
+#[derive(Debug)]
+pub(crate) struct Prepared(Object);
+
+/// What was loaded.
+pub(crate) struct Loaded {
+    pub(crate) object: Object,
+    pub(crate) programs: Vec<Program>,
+    /// What is loaded when it is needed; never longer than the object lives.
+    pub(crate) later: Vec<Later>,
+}
+
+/// When a program is loaded, and whether it is attached then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum When {
+    Attached,
+    Loaded,
+    Later,
+}
+
+/// A program that is loaded when it is needed.
+pub(crate) struct Later {
+    job: Job,
+    types: i32,
+}
+
+impl Later {
+    /// Loads it; not after its object has gone.
+    pub(crate) fn load(&self) -> Result<Program, RecordError> {
+        self.job.run(self.types)
+    }
+}
+
+/// What the programs' object file asks for, before anything is made of it.
+#[derive(Debug)]
+pub(crate) struct Opened<'a> {
+    pub(crate) open: OpenObject,
+    /// The kernel's types, those that the programs can mean, and the file for these.
+    types: Option<(&'a Types<Kept>, Types<&'a [u8]>, File)>,
+}
+
+/// How a section's programs are loaded.
+struct Sort {
+    kind: libbpf_sys::bpf_prog_type,
+    attach: libbpf_sys::bpf_attach_type,
+    flags: u32,
+}
+
+fn sort(section: &str) -> Option<Sort> {
+    let tracing = |attach| Sort { kind: libbpf_sys::BPF_PROG_TYPE_TRACING, attach, flags: 0 };
+    Some(match section.split('/').next()? {
+        "tp_btf" => tracing(libbpf_sys::BPF_TRACE_RAW_TP),
+        "fentry" => tracing(libbpf_sys::BPF_TRACE_FENTRY),
+        "iter" => tracing(libbpf_sys::BPF_TRACE_ITER),
+        "perf_event" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_PERF_EVENT, attach: 0, flags: 0 },
+        "syscall" => Sort { kind: libbpf_sys::BPF_PROG_TYPE_SYSCALL, attach: 0, flags: libbpf_sys::BPF_F_SLEEPABLE },
+        _ => return None,
+    })
+}
+
+fn failed(what: &str) -> impl Fn(libbpf_rs::Error) -> RecordError + '_ {
+    move |error| RecordError::Failed(format!("the kernel recorder {what}: {error:#}"))
+}
+
+/// Maps of these kinds get all their memory when they are made.
+const LARGE: [MapType; 2] = [MapType::LruHash, MapType::RingBuf];
+
+/// Makes the large maps, each in a thread of its own, while something else is done.
+fn make_large_maps(open: &mut OpenObject, meanwhile: impl FnOnce() -> std::io::Result<()>) -> Result<(), RecordError> {
+    let mut maps: Vec<_> = open.maps_mut().filter(|map| LARGE.contains(&map.map_type())).collect();
+    let make = |(kind, name, [key, value, entries]): (MapType, OsString, [u32; 3])| {
+        let options = libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+            ..Default::default()
+        };
+        MapHandle::create(kind, Some(name), key, value, entries, &options)
+    };
+    let (made, done) = std::thread::scope(|scope| {
+        let shape = |map: &OpenMapMut<'_>| (map.map_type(), map.name().to_owned(), [map.key_size(), map.value_size(), map.max_entries()]);
+        let makers: Vec<_> = maps.iter().map(shape).map(|shape| scope.spawn(move || make(shape))).collect();
+        let done = meanwhile();
+        (makers.into_iter().filter_map(|maker| maker.join().ok()).collect::<Vec<_>>(), done)
+    });
+    done.map_err(|error| RecordError::Failed(format!("the kernel recorder cannot write the types of its programs: {error}")))?;
+    for (map, made) in maps.iter_mut().zip(made) {
+        let made = made.map_err(failed("was refused a map by the kernel"))?;
+        map.reuse_fd(made.as_fd()).map_err(failed("cannot use its maps"))?;
+    }
+    Ok(())
+}
+
+impl<'a> Opened<'a> {
+    /// Reads an object file.
+    pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints) -> Result<Opened<'a>, RecordError> {
+        let file = || rustix::fs::memfd_create(c"thalweg-types", MemfdFlags::CLOEXEC).ok().map(File::from);
+        let types = tracepoints.types().and_then(|kernel| Some((kernel, of_object(object)?, file()?)));
+        let mut builder = ObjectBuilder::default();
+        if let Some((_, _, file)) = &types {
+            // (It is read when the programs are prepared.)
+            let path = format!("/proc/self/fd/{}", file.as_raw_fd());
+            builder.btf_custom_path(path).map_err(failed("cannot name its types"))?;
+        }
+        let open = builder.open_memory(object).map_err(failed("cannot read its own programs"))?;
+        Ok(Opened { open, types })
+    }
+
+    /// Makes the maps, and fits the programs to the kernel's structures.
+    pub(crate) fn prepare(mut self) -> Result<Prepared, RecordError> {
+        for mut program in self.open.progs_mut() {
+            // libbpf would read all of the kernel's types for a program that is attached by them, to find what is known here.
+            program.set_prog_type(ProgramType::SocketFilter);
+        }
+        make_large_maps(&mut self.open, || match &mut self.types {
+            Some((kernel, own, file)) => match kernel.reduced_to(&own.names()) {
+                Some(reduced) => file.write_all(&reduced),
+                None => file.write_all(kernel.bytes()),
+            },
+            None => Ok(()),
+        })?;
+        // SAFETY: the object is open, and not prepared yet.
+        let result = unsafe { libbpf_sys::bpf_object__prepare(self.open.as_libbpf_object().as_ptr()) };
+        if result != 0 {
+            let error = std::io::Error::from_raw_os_error(-result);
+            return Err(RecordError::Failed(format!("the kernel recorder was refused by the kernel: {error}")));
+        }
+        // SAFETY: its maps are made, which is all that is asked of it as of a loaded one; its programs are loaded here.
+        Ok(Prepared(unsafe { Object::from_ptr(self.open.take_ptr()) }))
+    }
+}
+
+/// A program that is to be loaded.
+struct Job {
+    name: CString,
+    sort: Sort,
+    target: u32,
+    attached: bool,
+    program: *const libbpf_sys::bpf_program,
+    instructions: usize,
+}
+
+// SAFETY: the program that it points to is only read while it is loaded.
+unsafe impl Send for Job {}
+// SAFETY: as above.
+unsafe impl Sync for Job {}
+
+/// A descriptor from a call of libbpf's that returns one or an error's negative number.
+pub(crate) fn descriptor(result: i32) -> std::io::Result<OwnedFd> {
+    if result < 0 {
+        return Err(std::io::Error::from_raw_os_error(-result));
+    }
+    // SAFETY: the call made this descriptor, and nobody else has it.
+    Ok(unsafe { OwnedFd::from_raw_fd(result) })
+}
+
+/// Attaches a program to what it was made for; it stays so for as long as the descriptor is open.
+pub(crate) fn attach(program: BorrowedFd<'_>, section: &str) -> std::io::Result<OwnedFd> {
+    let sort = sort(section).ok_or(std::io::ErrorKind::InvalidInput)?;
+    link(program, 0, sort.attach)
+}
+
+/// Attaches a program to a descriptor, where there is one.
+pub(crate) fn link(program: BorrowedFd<'_>, to: i32, how: libbpf_sys::bpf_attach_type) -> std::io::Result<OwnedFd> {
+    // SAFETY: numbers and no options.
+    descriptor(unsafe { libbpf_sys::bpf_link_create(program.as_raw_fd(), to, how, std::ptr::null()) })
+}
+
+impl Job {
+    fn load(&self, types: i32, log: Option<&mut Vec<u8>>) -> std::io::Result<OwnedFd> {
+        // SAFETY: libbpf keeps what these say until the object is closed, and nothing changes the program meanwhile.
+        let (instructions, functions, count) = unsafe {
+            let functions: *const libbpf_sys::bpf_func_info = libbpf_sys::bpf_program__func_info(self.program);
+            let count = libbpf_sys::bpf_program__func_info_cnt(self.program);
+            (libbpf_sys::bpf_program__insns(self.program), functions, count)
+        };
+        // (Which lines its instructions come from is of use in the verifier's log alone, and takes it time.)
+        let mut options = libbpf_sys::bpf_prog_load_opts {
+            sz: size_of::<libbpf_sys::bpf_prog_load_opts>() as libbpf_sys::size_t,
+            expected_attach_type: self.sort.attach,
+            attach_btf_id: self.target,
+            prog_flags: self.sort.flags,
+            ..Default::default()
+        };
+        if let (Ok(types), true) = (u32::try_from(types), count > 0) {
+            options.prog_btf_fd = types;
+            options.func_info = functions.cast();
+            options.func_info_cnt = count;
+            options.func_info_rec_size = size_of::<libbpf_sys::bpf_func_info>() as u32;
+        }
+        if let Some(log) = log {
+            log.resize(LOG_BYTES, 0);
+            (options.log_level, options.log_size, options.log_buf) = (1, LOG_BYTES as u32, log.as_mut_ptr().cast());
+        }
+        let (kind, name, license) = (self.sort.kind, self.name.as_ptr(), LICENSE.as_ptr());
+        // SAFETY: the instructions and what the options point to live as long as the object, and are as long as said.
+        descriptor(unsafe {
+            libbpf_sys::bpf_prog_load(kind, name, license, instructions, self.instructions as libbpf_sys::size_t, &raw mut options)
+        })
+    }
+
+    fn run(&self, types: i32) -> Result<Program, RecordError> {
+        let name = self.name.to_string_lossy().into_owned();
+        let fd = self.load(types, None).map_err(|error| {
+            if std::env::var_os("THALWEG_BPF_DEBUG").is_some() {
+                let mut log = Vec::new();
+                let _ = self.load(types, Some(&mut log));
+                eprintln!("{name}: {}", String::from_utf8_lossy(log.split(|byte| *byte == 0).next().unwrap_or_default()));
+            }
+            RecordError::Failed(format!("the kernel recorder was refused by the kernel: {name}: {error}"))
+        })?;
+        let link = self.attached.then(|| link(fd.as_fd(), 0, self.sort.attach));
+        Ok(Program { name, fd, link })
+    }
+}
+
+impl Prepared {
+    /// Loads the programs that are wanted; `when` says of each by name and section when.
+    pub(crate) fn load(self, tracepoints: &Tracepoints, when: impl Fn(&str, &str) -> When) -> Result<Loaded, RecordError> {
+        // SAFETY: the object is open.
+        let types = unsafe { libbpf_sys::bpf_object__btf_fd(self.0.as_libbpf_object().as_ptr()) };
+        let (mut jobs, mut later) = (Vec::new(), Vec::new());
+        for program in self.0.progs_mut().filter(|program| program.autoload()) {
+            let (name, section) = (program.name().to_string_lossy().into_owned(), program.section().to_string_lossy().into_owned());
+            let unknown = || RecordError::Failed(format!("the kernel recorder knows no way to load {name} ({section})"));
+            let when = when(&name, &section);
+            let job = Job {
+                sort: sort(&section).ok_or_else(unknown)?,
+                target: if section.contains('/') { tracepoints.target(&section).ok_or_else(unknown)? } else { 0 },
+                attached: when == When::Attached,
+                program: program.as_libbpf_object().as_ptr().cast_const(),
+                instructions: program.insn_cnt(),
+                name: CString::new(name.clone()).map_err(|_| unknown())?,
+            };
+            if when == When::Later { later.push(Later { job, types }) } else { jobs.push(job) }
+        }
+        jobs.sort_by_key(|job| std::cmp::Reverse(job.instructions));
+        let programs = at_once(&jobs, |job| job.run(types))?;
+        Ok(Loaded { object: self.0, programs, later })
+    }
+}
+
+/// Does all jobs in about this order, as many at once as there are processors; the first error ends it.
+fn at_once<J: Sync, R: Send, E: Send>(jobs: &[J], run: impl Fn(&J) -> Result<R, E> + Sync) -> Result<Vec<R>, E> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut done = Vec::new();
+        while let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let result = run(job);
+            if result.is_err() {
+                next.store(jobs.len(), Ordering::Relaxed);
+            }
+            done.push(result);
+        }
+        done
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST_THREADS).min(jobs.len());
+    std::thread::scope(|scope| {
+        let helpers: Vec<_> = (1..threads).filter_map(|_| std::thread::Builder::new().spawn_scoped(scope, work).ok()).collect();
+        let own = work();
+        own.into_iter()
+            .chain(helpers.into_iter().flat_map(|helper| helper.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
+            .collect()
+    })
+}
