@@ -2,8 +2,9 @@
 
 use super::Options;
 use crate::command::Exit;
-use crate::proc::processes;
+use crate::proc::processes::{self, Process};
 use crate::{RecordError, Tier};
+use rustix::process::{Pid, getpgid};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -25,15 +26,21 @@ pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError
 /// A note of processes that the command, which has ended, has left: those of its process group and session, younger than it.
 /// It may leave others that made a session of their own; nothing in /proc says whose they were.
 pub(super) fn left_behind(command: u32) -> Option<String> {
-    let table = processes::all();
-    let ours = table.get(&std::process::id())?;
-    let command_is_ours = |p: &&processes::Process| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
-    let started_by_us = |p: &&processes::Process| p.parent == ours.pid;
-    let left: Vec<_> = table
-        .values()
+    let ours = Process::read(std::process::id())?;
+    // Which group a process is of costs a system call; what /proc says of all of them takes longer than a short command.
+    let of_group = |pid: &u32| {
+        let group = Pid::from_raw(pid.cast_signed()).and_then(|pid| getpgid(Some(pid)).ok());
+        group.is_none_or(|group| [command, ours.group].contains(&group.as_raw_nonzero().get().cast_unsigned()))
+    };
+    let command_is_ours = |p: &Process| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
+    let started_by_us = |p: &Process| p.parent == ours.pid;
+    let left: Vec<_> = processes::numbers_in("/proc")
+        .into_iter()
+        .filter(of_group)
+        .filter_map(Process::read)
         .filter(|p| p.state != 'Z' && p.pid != command && p.started_ticks >= ours.started_ticks)
-        .filter(|p| p.group == command || (command_is_ours(p) && !started_by_us(p) && !is_ancestor(&table, p.pid, ours.pid)))
-        .filter(|p| is_orphan(&table, p) || p.group == command)
+        .filter(|p| p.group == command || (command_is_ours(p) && !started_by_us(p) && !is_ancestor(p.pid, &ours)))
+        .filter(|p| p.group == command || is_orphan(p))
         .map(|p| format!("{} ({})", p.name, p.pid))
         .collect();
     match left.as_slice() {
@@ -45,8 +52,8 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
 
 /// Whether a process has lost its parent: it was given to init, or to a subreaper (a service manager, a container's first process), which
 /// is of another session than what it adopts.
-fn is_orphan(table: &BTreeMap<u32, processes::Process>, process: &processes::Process) -> bool {
-    process.parent == 1 || table.get(&process.parent).is_none_or(|parent| parent.session != process.session)
+fn is_orphan(process: &Process) -> bool {
+    process.parent == 1 || Process::read(process.parent).is_none_or(|parent| parent.session != process.session)
 }
 
 fn first_few(names: &[String]) -> String {
@@ -54,16 +61,12 @@ fn first_few(names: &[String]) -> String {
     if names.len() > 4 { format!("{shown}, ...") } else { shown }
 }
 
-fn is_ancestor(table: &BTreeMap<u32, processes::Process>, candidate: u32, of: u32) -> bool {
-    let mut at = of;
-    for _ in 0..table.len() {
-        match table.get(&at) {
-            Some(process) if process.parent == candidate => return true,
-            Some(process) if process.parent > 1 => at = process.parent,
-            _ => return false,
-        }
-    }
-    false
+/// More generations than any process has above it.
+const MOST_GENERATIONS: usize = 1_000;
+
+fn is_ancestor(candidate: u32, of: &Process) -> bool {
+    let parents = std::iter::successors(Some(of.parent), |parent| Process::read(*parent).map(|process| process.parent));
+    parents.take(MOST_GENERATIONS).take_while(|parent| *parent > 0).any(|parent| parent == candidate)
 }
 
 /// Adds what [`super::run`] itself knows, unless a recorder has said it.
