@@ -73,7 +73,7 @@ SEC("tp_btf/block_io_start")
 int BPF_PROG(on_block_start, struct request *request)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of_anybody(task);
+	struct thread *thread = thread_of(task);
 	struct request_info info = {};
 	__u64 key = (__u64)request;
 	info.device = device_followed(request, is_recorded(thread));
@@ -96,7 +96,7 @@ int BPF_PROG(on_block_issue, struct request *request)
 		return 0;
 	}
 	/* A flush, or one that was made before the recording: who issues it need not be who asked. */
-	struct thread *thread = thread_of_anybody(bpf_get_current_task_btf());
+	struct thread *thread = thread_of(bpf_get_current_task_btf());
 	int recorded = is_recorded(thread);
 	info.device = device_followed(request, recorded);
 	if (!info.device)

@@ -207,7 +207,7 @@ int BPF_PROG(on_look, struct pt_regs *regs, long result)
 	if (ended)
 		*ended += 1;
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of_anybody(task);
+	struct thread *thread = storage_of(task) ? thread_of(task) : 0;
 	if (!is_recorded(thread) || !thread || thread->role == ROLE_KERNEL)
 		return 0;
 	int call = CALL_NUMBER(regs);

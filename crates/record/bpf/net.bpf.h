@@ -319,11 +319,9 @@ int BPF_PROG(on_receive, struct sock *sk, int result, int flags)
 	return note_net(sk, result, 1);
 }
 
-/* The connection that this processor is busy with: if a thread is woken now, it is for that. Its storage, if it has any: a load
- * shows that most have none. */
-static __always_inline struct connection *note_handled(struct sock *sk)
+/* The connection that this processor is busy with: if a thread is woken now, it is for that. */
+static __always_inline struct connection *note_handled(struct sock *sk, struct connection *connection)
 {
-	struct connection *connection = connection_of_any(sk);
 	struct processor *processor = this_processor();
 	__u64 cookie = sk->__sk_common.skc_cookie.counter;
 	if (processor) {
@@ -338,7 +336,7 @@ static __always_inline struct connection *note_handled(struct sock *sk)
 SEC("tp_btf/tcp_probe")
 int BPF_PROG(on_tcp_probe, struct sock *sk, struct sk_buff *skb)
 {
-	struct connection *connection = note_handled(sk);
+	struct connection *connection = note_handled(sk, connection_of_any(sk));
 	struct tcp_head head = {};
 	if (!connection || !connection->cookie || control.stopped)
 		return 0;
@@ -398,7 +396,7 @@ int BPF_PROG(on_data_ready, struct sock *sk)
 		note_listener(sk);
 		return 0;
 	}
-	struct connection *connection = note_handled(sk);
+	struct connection *connection = note_handled(sk, connection_of_any(sk));
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (connection && connection->cookie && tcp && !control.stopped)
 		note_progress(connection, 1, tcp->bytes_received, tcp->bytes_received, 0, bpf_ktime_get_ns());
@@ -441,7 +439,7 @@ int BPF_PROG(on_retransmit, struct sock *sk, struct sk_buff *skb)
 /* No connection came about: it was refused, nobody answered, or who asked for it has given up. */
 static __always_inline void note_failed(struct sock *sk)
 {
-	struct connection *connection = connection_of_any(sk);
+	struct connection *connection = connection_of(sk);
 	int error = BPF_CORE_READ(sk, sk_err);
 	__u64 now = bpf_ktime_get_ns();
 	if (!connection || !connection->asker || control.stopped)
@@ -469,7 +467,7 @@ int BPF_PROG(on_tcp_state, struct sock *sk, int before, int after)
 		note_failed(sk);
 	if (before == TCP_ESTABLISHED)
 		emit_rest(sk);
-	struct connection *connection = note_handled(sk);
+	struct connection *connection = note_handled(sk, connection_of(sk));
 	if (connection && after == TCP_SYN_SENT)
 		connection->drained_ns = bpf_ktime_get_ns();
 	return 0;

@@ -213,13 +213,16 @@ static __always_inline void switch_out(struct task_struct *task, struct thread *
 SEC("tp_btf/sched_switch")
 int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task_struct *after)
 {
+	__u64 left_has = storage_of(before), entered_has = storage_of(after);
+	barrier_var(left_has);
+	barrier_var(entered_has);
 	struct processor *processor = this_processor();
 	struct thread *left = 0;
 	if (!processor || control.stopped)
 		return 0;
-	if (before->pid)
-		left = thread_of_anybody(before);
-	struct thread *entered = thread_of_anybody(after);
+	if (left_has && before->pid)
+		left = thread_of(before);
+	struct thread *entered = entered_has ? thread_of(after) : 0;
 	__u64 now = bpf_ktime_get_ns();
 	if (left && is_recorded(left) && make_up(before, left, now))
 		processor->since_ns = left->in_ns;
@@ -362,12 +365,15 @@ SEC("tp_btf/sched_waking")
 int BPF_PROG(on_waking, struct task_struct *woken)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
-	struct thread *thread = thread_of_anybody(woken);
+	__u64 woken_has = storage_of(woken), waker_has = storage_of(task);
+	barrier_var(woken_has);
+	barrier_var(waker_has);
+	struct thread *thread = woken_has ? thread_of(woken) : 0;
 	struct processor *processor = this_processor();
 	if (!processor)
 		return 0;
 	if (!is_recorded(thread)) {
-		if (!processor->softirq && !thread_of_anybody(task))
+		if (!processor->softirq && !(waker_has && thread_of(task)))
 			return 0;
 		thread = follow_woken(task, woken, processor);
 		if (!is_recorded(thread))

@@ -320,13 +320,12 @@ static __always_inline struct thread *thread_of(struct task_struct *task)
 	return bpf_task_storage_get(&threads, task, 0, 0);
 }
 
-/* The same where it is asked of everybody: nearly nobody has any storage, and that costs one look. Elsewhere it is not worth it: each
- * load of a pointer costs the verifier a search through all types of the kernel. */
-static __always_inline struct thread *thread_of_anybody(struct task_struct *task)
+/* Not 0: a thread may have a state. For where it is asked of everybody: nearly nobody has any storage, and that costs one look. Elsewhere it
+ * is not worth it: each load of a pointer costs the verifier four searches through all types of the kernel, for each state that it comes
+ * there with. So this is asked before anything else, and what it says kept (`barrier_var`) until it is needed. */
+static __always_inline __u64 storage_of(struct task_struct *task)
 {
-	if (bpf_core_field_exists(task->bpf_storage) && !task->bpf_storage)
-		return 0;
-	return thread_of(task);
+	return bpf_core_field_exists(task->bpf_storage) ? (__u64)task->bpf_storage : 1;
 }
 
 static __always_inline struct connection *connection_of(struct sock *sk)
