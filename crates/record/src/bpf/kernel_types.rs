@@ -350,8 +350,11 @@ mod tests {
         assert!(Types::parse(&header[..]).is_none(), "bounded");
     }
 
-    /// Names, members with their places, and sizes of all structures that are called so.
-    fn shapes<B: Deref<Target = [u8]>>(types: &Types<B>, name: &str) -> Vec<(u32, Vec<(Vec<u8>, u32)>)> {
+    /// A structure's size, and its members' names with their places.
+    type Shape = (u32, Vec<(Vec<u8>, u32)>);
+
+    /// Of all structures that are called so.
+    fn shapes<B: Deref<Target = [u8]>>(types: &Types<B>, name: &str) -> Vec<Shape> {
         let structures = types.all().filter(|(_, of)| of.kind == kind::STRUCT && types.is_named(*of, name));
         let member = |of: Type<'_>, at: usize| (types.text(word(of.bytes, at).unwrap()).to_vec(), word(of.bytes, at + 8).unwrap());
         structures

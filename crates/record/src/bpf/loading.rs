@@ -70,8 +70,15 @@ impl Later {
 #[derive(Debug)]
 pub(crate) struct Opened<'a> {
     pub(crate) open: OpenObject,
-    /// The kernel's types, those that the programs can mean, and the file for these.
-    types: Option<(&'a Types<Kept>, Types<&'a [u8]>, File)>,
+    types: Option<Fitting<'a>>,
+}
+
+/// What the programs are fitted to: the kernel's types, of which `file` is to have those that they can mean by their own.
+#[derive(Debug)]
+struct Fitting<'a> {
+    kernel: &'a Types<Kept>,
+    own: Types<&'a [u8]>,
+    file: File,
 }
 
 /// How a section's programs are loaded.
@@ -128,9 +135,9 @@ impl<'a> Opened<'a> {
     /// Reads an object file.
     pub(crate) fn new(object: &'a [u8], tracepoints: &'a Tracepoints) -> Result<Opened<'a>, RecordError> {
         let file = || rustix::fs::memfd_create(c"thalweg-types", MemfdFlags::CLOEXEC).ok().map(File::from);
-        let types = tracepoints.types().and_then(|kernel| Some((kernel, of_object(object)?, file()?)));
+        let types = tracepoints.types().and_then(|kernel| Some(Fitting { kernel, own: of_object(object)?, file: file()? }));
         let mut builder = ObjectBuilder::default();
-        if let Some((_, _, file)) = &types {
+        if let Some(Fitting { file, .. }) = &types {
             // (It is read when the programs are prepared.)
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
             builder.btf_custom_path(path).map_err(failed("cannot name its types"))?;
@@ -146,7 +153,7 @@ impl<'a> Opened<'a> {
             program.set_prog_type(ProgramType::SocketFilter);
         }
         make_large_maps(&mut self.open, || match &mut self.types {
-            Some((kernel, own, file)) => match kernel.reduced_to(&own.names()) {
+            Some(Fitting { kernel, own, file }) => match kernel.reduced_to(&own.names()) {
                 Some(reduced) => file.write_all(&reduced),
                 None => file.write_all(kernel.bytes()),
             },

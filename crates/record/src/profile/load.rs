@@ -241,9 +241,10 @@ impl Programs {
 
     fn facts(&self) -> impl Iterator<Item = (String, libbpf_sys::bpf_prog_info)> {
         let loaded = self.object.progs_mut().filter(|program| program.autoload());
-        // SAFETY: a program's descriptor is open for as long as the object.
         let named = |program: ProgramMut<'_>| {
-            (program.name().to_string_lossy().into_owned(), unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) })
+            // SAFETY: a program's descriptor is open for as long as the object.
+            let fd = unsafe { BorrowedFd::borrow_raw(program.as_fd().as_raw_fd()) };
+            (program.name().to_string_lossy().into_owned(), fd)
         };
         facts(loaded.map(named))
     }

@@ -4,7 +4,6 @@ use super::Options;
 use crate::command::Exit;
 use crate::proc::processes::{self, Process};
 use crate::{RecordError, Tier};
-use rustix::process::{Pid, getpgid};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -29,8 +28,9 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
     let ours = Process::read(std::process::id())?;
     // Which group a process is of costs a system call; what /proc says of all of them takes longer than a short command.
     let of_group = |pid: &u32| {
-        let group = Pid::from_raw(pid.cast_signed()).and_then(|pid| getpgid(Some(pid)).ok());
-        group.is_none_or(|group| [command, ours.group].contains(&group.as_raw_nonzero().get().cast_unsigned()))
+        // SAFETY: a number in, a number out. (rustix takes no group of number 0, which threads of the kernel are of.)
+        let group = unsafe { libc::getpgid(pid.cast_signed()) };
+        u32::try_from(group).map_or(true, |group| group == command || group == ours.group)
     };
     let command_is_ours = |p: &Process| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
     let started_by_us = |p: &Process| p.parent == ours.pid;
