@@ -4,7 +4,7 @@ use super::checksums::{self, Checksums};
 use super::convert::{Totals, convert};
 use super::merge::Backward;
 use super::parquet_file::Part;
-use super::segment::{self, Damage};
+use super::segment::{self, Damage, IN_MEMORY_BYTES};
 use super::small_tables::Placed;
 use super::tables::{parts, read_all};
 use super::temporary::TemporaryDirectory;
@@ -16,10 +16,6 @@ use crate::{
 };
 use crate::{SpanBatch, Stack, TraceError, Track, decode_events};
 use std::path::{Path, PathBuf};
-
-/// Segments up to this size are sorted in memory; larger ones are first turned into tables in the
-/// temporary directory (`TMPDIR`).
-pub(super) const IN_MEMORY_BYTES: u64 = 32 << 20;
 
 /// A recording on disk, opened.
 pub struct Recording {

@@ -19,6 +19,10 @@ use std::io::{BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use thalweg_bulk::crc32c;
 
+/// Segments up to this size are sorted in memory; larger ones are first turned into tables in the
+/// temporary directory (`TMPDIR`).
+pub(super) const IN_MEMORY_BYTES: u64 = 32 << 20;
+
 const MAGIC: &[u8; 8] = b"THWSEG\r\n";
 const HEADER_BYTES: usize = 16;
 const FRAME_HEADER_BYTES: usize = 12;

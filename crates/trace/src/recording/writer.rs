@@ -2,8 +2,7 @@
 
 use super::checksums;
 use super::convert::{convert, remove_tables};
-use super::reader::IN_MEMORY_BYTES;
-use super::segment::{SegmentWriter, describes, frame, segment_paths};
+use super::segment::{IN_MEMORY_BYTES, SegmentWriter, describes, frame, segment_paths};
 use super::{META, SEGMENTS, write_meta};
 use crate::{Event, FORMAT_VERSION, Loss, Meta, Sink, Time, TraceError, secrets};
 use parking_lot::{Mutex, MutexGuard};
