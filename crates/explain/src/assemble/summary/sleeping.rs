@@ -42,7 +42,7 @@ fn is_same(one: SleptFor, other: SleptFor) -> bool {
     one == other || matches!((one, other), (SleptFor::Run(_), SleptFor::Run(_)))
 }
 
-/// The words of the command that tell it to go no faster, where a recipe knows them: those that it leaves out for the program not to sleep.
+/// The words of the command that limit how fast it goes, where a recipe knows them: those that it leaves out for the program not to sleep.
 fn kept_limit(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let command = &of.meta.command;
     let own = base(command.first()?);
