@@ -212,6 +212,19 @@ pub(crate) const SELDOM_TOGETHER: f64 = 0.1;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const MANY_TURNS: usize = 32;
 
+// turns.rs
+
+/// Bound: waits that are kept to see whether two threads ran at once; of more nothing is said.
+pub(crate) const MOST_TURNS: usize = 1 << 19;
+/// A wait that is shorter may be for a moment in which the other has its pipe. Instead: what was written and read, and when.
+pub(crate) const LONG_TURN_NS: i64 = 50_000;
+/// Of fewer waits with a processor each it does not show whether two take turns. Instead: as above.
+pub(crate) const MANY_LONG_TURNS: u64 = 16;
+/// Threads that ran at once for this part of what they waited for each other compute in turn. Instead: as above.
+pub(crate) const RAN_AT_ONCE: f64 = 0.1;
+/// Queueing of those that take turns that is less of a run is not looked at. Instead: nothing; it saves a second walk.
+pub(crate) const HANDED_OVER_PART: f64 = 0.02;
+
 // pipes.rs, two of them
 
 /// Answers and questions that are waited for this nearly as often belong to each other. Instead: what was written and read, and when.

@@ -470,6 +470,10 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
         tables.note_device(object, device);
     }
     let result = batch.result[row];
+    // Who queues for the processor of the one it takes turns with waits for that one.
+    let handed_over = tables.hand_overs.get(&(track, thread)).copied().filter(|_| kind == SpanKind::WaitRunqueue);
+    let (kind, object, context) = handed_over.map_or((kind, object, context), |at| (SpanKind::WaitLock, at, TASK));
+    let runqueue_ns = if handed_over.is_some() { 0 } else { batch.runqueue_ns[row] };
     Some(LiveSpan {
         start: batch.start_ns[row].min(batch.end_ns[row]),
         end: batch.end_ns[row],
@@ -477,7 +481,7 @@ pub(crate) fn live(tables: &mut Tables, batch: &SpanBatch, row: usize) -> Option
         parent: batch.parent[row],
         request: batch.request[row],
         cpu_ns: batch.cpu_ns[row],
-        runqueue_ns: batch.runqueue_ns[row],
+        runqueue_ns,
         offset_bytes: batch.offset_bytes[row],
         // More than fits into any file is no size, and must not end up in a sum.
         size_bytes: if batch.size_bytes[row] < 1 << 56 { batch.size_bytes[row] } else { ABSENT },

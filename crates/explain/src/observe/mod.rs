@@ -24,4 +24,5 @@ pub(crate) mod spins;
 pub(crate) mod stalls;
 pub(crate) mod sustained;
 pub(crate) mod tables;
+pub(crate) mod turns;
 pub(crate) mod wire;

@@ -16,6 +16,7 @@ use crate::observe::questions::Questions;
 use crate::observe::served::{Request, Requests};
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
+use crate::observe::turns::Turns;
 use foldhash::{HashMap, HashMapExt};
 use thalweg_trace::SpanKind;
 
@@ -209,6 +210,8 @@ pub(crate) struct Observation {
     pub pipes: Pipes,
     /// Long waits of the command's threads that are not for each other.
     pub holds: Holds,
+    /// Threads that may compute in turn.
+    pub turns: Turns,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -234,6 +237,7 @@ impl Observation {
             questions: Questions::default(),
             pipes: Pipes::default(),
             holds: Holds::default(),
+            turns: Turns::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             interval: (start, end),
@@ -430,6 +434,7 @@ impl Observer for Observation {
         if tables.actors[span.track as usize].end == End::Client {
             self.holds.note(span);
         }
+        self.turns.note(tables, span);
         self.asking.note(tables, span);
         if span.bytes() > 0 && matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite) {
             self.syncs.moved(span.track);

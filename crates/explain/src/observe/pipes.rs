@@ -3,7 +3,7 @@
 
 use crate::limits::observe as limits;
 use crate::observe::span::LiveSpan;
-use crate::observe::tables::Tables;
+use crate::observe::tables::{Object, Tables};
 use foldhash::HashMap;
 use thalweg_trace::ObjectKind;
 
@@ -11,6 +11,8 @@ use thalweg_trace::ObjectKind;
 #[derive(Debug, Default)]
 pub(crate) struct Pipes {
     waited: HashMap<(u32, u32, u32), Waited>,
+    /// By two threads, the lower number first: which of them waited next.
+    waits_next: HashMap<(u32, u32), u32>,
 }
 
 /// Waits of one thread at one pipe for another.
@@ -35,6 +37,8 @@ pub(crate) struct OneAtATime {
     pub asked_ns: i64,
     /// How long the next question was waited for.
     pub idle_ns: i64,
+    /// The pipe, or the socket, through which the answers come.
+    pub object: u32,
 }
 
 /// Two processes of the command's machine, joined by a pipe at which each waited for the other.
@@ -53,7 +57,8 @@ pub(crate) struct Joined {
 impl Pipes {
     /// Takes in a wait for another thread.
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
-        let is_pipe = tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Pipe);
+        let joins = |object: &Object| matches!(object.kind, ObjectKind::Pipe | ObjectKind::Socket);
+        let is_pipe = tables.objects.get(span.object as usize).is_some_and(joins);
         let Some(waker) = tables.actors.get(span.waker as usize).filter(|_| is_pipe) else { return };
         let waiter = &tables.actors[span.track as usize];
         if waiter.pid == 0 || waker.pid == 0 || waiter.pid == waker.pid || waiter.machine != waker.machine {
@@ -62,7 +67,10 @@ impl Pipes {
         let key = (span.object, span.track, span.waker);
         if self.waited.len() < limits::MOST_PIPES || self.waited.contains_key(&key) {
             let waited = self.waited.entry(key).or_insert(Waited { ns: 0, count: 0, within: (span.start, span.end) });
-            (waited.ns, waited.count) = (waited.ns + span.end - span.start, waited.count + 1);
+            // Who is woken early waits again, and both are one wait.
+            let pair = (span.track.min(span.waker), span.track.max(span.waker));
+            let again = self.waits_next.insert(pair, span.track) == Some(span.track);
+            (waited.ns, waited.count) = (waited.ns + span.end - span.start, waited.count + u64::from(!again));
             waited.within = (waited.within.0.min(span.start), waited.within.1.max(span.end));
         }
     }
@@ -80,7 +88,7 @@ impl Pipes {
                 let one_waits = (asked.ns + idle.ns) as f64 >= extent_ns as f64 * limits::ONE_WAITS;
                 let is_run = extent_ns as f64 >= wall_ns as f64 * limits::ASKED_PART;
                 let (asked_ns, idle_ns) = (asked.ns, idle.ns);
-                (as_many && one_waits && is_run).then_some(OneAtATime { asker, answerer, count: asked.count, asked_ns, idle_ns })
+                (as_many && one_waits && is_run).then_some(OneAtATime { asker, answerer, count: asked.count, asked_ns, idle_ns, object })
             },
         );
         both.max_by_key(|both| (both.asked_ns, std::cmp::Reverse(both.asker)))

@@ -101,6 +101,8 @@ pub(crate) struct Tables {
     pub object_rows: DenseIndex,
     /// A device's track → the same device as an object.
     pub device_objects: HashMap<u32, u32>,
+    /// Who queues and who holds its processor, where the two compute in turn → the object at which the one waits for the other.
+    pub hand_overs: HashMap<(u32, u32), u32>,
 }
 
 impl Object {
@@ -188,6 +190,7 @@ impl Tables {
             connections,
             machines,
             device_objects,
+            hand_overs: HashMap::new(),
         }
     }
 

@@ -87,6 +87,7 @@ pub(crate) fn predict(source: &dyn Source, parts: &Parts<'_>, meta: &Meta, trips
 fn graph(source: &dyn Source, parts: &Parts<'_>) -> Result<Option<(Graph, Support)>, ExplainError> {
     let facts = facts::facts(source, parts)?;
     let mut rows = rows::read(source, parts.start, parts.end, limits::MAX_ROWS)?;
+    rows.hand_over(&parts.tables.hand_overs);
     ranks::into_waits(source, &mut rows)?;
     let support = Support::of(parts, source.meta(), &rows);
     let mut timelines = timeline::timelines(parts.tables, &rows, &parts.facts.lives, rows.from, parts.end);

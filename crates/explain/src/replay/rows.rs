@@ -106,6 +106,17 @@ pub(crate) struct Rows {
     pub from: i64,
 }
 
+impl Rows {
+    /// Who queues for the processor of the one it takes turns with waits for that one, at the object that is said here.
+    pub(crate) fn hand_over(&mut self, hand_overs: &HashMap<(u32, u32), u32>) {
+        for row in self.rows.iter_mut().filter(|row| row.kind == SpanKind::WaitRunqueue) {
+            if let Some(&object) = hand_overs.get(&(row.track, row.waker)) {
+                *row = Row { kind: SpanKind::WaitLock, object, runqueue_ns: 0, ..*row };
+            }
+        }
+    }
+}
+
 /// Reads what the graph needs of the interval, from its end.
 pub(crate) fn read(source: &dyn Source, start: i64, end: i64, most: usize) -> Result<Rows, ExplainError> {
     let mut tracks = DenseIndex::new(source.tracks().iter().map(|t| t.track.number()));

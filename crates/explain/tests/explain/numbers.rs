@@ -269,10 +269,18 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
         (
             "asks-through-pipes",
             NumberKind::InSeries,
-            1_420,
-            "1,420 questions to awk through a pipe, one at a time: 1,420 × 839 µs",
+            1_494,
+            "1,494 questions to awk through a pipe, one at a time: 1,494 × 838 µs",
             "overlap.stages",
             1.7..2.1,
+        ),
+        (
+            "computes-in-turn",
+            NumberKind::InSeries,
+            400,
+            "400 questions to sockturn through a socket, one at a time: 400 × 1.44 ms",
+            "overlap.stages",
+            1.7..2.2,
         ),
         (
             "same-range-again",
@@ -307,6 +315,17 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
         let speedup = found.map(|w| w.speedup).unwrap_or_else(|| panic!("{name}: {:?}", e.what_if));
         assert!(factor.contains(&speedup), "{name}: {speedup}");
     }
+}
+
+/// Who has answered, and queues while the one that asked has its processor, has nothing to do.
+#[test]
+fn two_programs_that_compute_in_turn_lack_no_processor() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/computes-in-turn");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    assert_eq!(e.verdict.cause.name(), "client.cpu", "{}", e.summary.sentence);
+    assert!(e.verdict.share > 0.9, "{}", e.verdict.share);
+    let more = e.what_if.iter().find(|w| (w.id == "processors.x2" || w.id == "no_hog") && w.speedup > 1.1);
+    assert!(more.is_none(), "{more:?}");
 }
 
 /// A processor that asks at full speed for what has not come is no reason for anything.

@@ -6,6 +6,7 @@ use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
+use thalweg_trace::ObjectKind;
 use thalweg_trace::numbers::{count, duration};
 
 /// Who they are, and how often.
@@ -33,8 +34,10 @@ fn questions(run: &Run<'_>) -> Option<Behind> {
     let name = |track: u32| program(parts.tables, run.of.meta, track);
     let [each_s, between_s] = [asked.asked_ns, asked.idle_ns].map(|ns| ns as f64 / 1e9 / asked.count as f64);
     let (n, each) = (count(asked.count), duration(each_s));
+    let is_socket = parts.tables.objects.get(asked.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
+    let through = if is_socket { "socket" } else { "pipe" };
     let sentence = format!(
-        "{n} questions to {} through a pipe, one at a time: {n} × {each}, and {} of {} between them.",
+        "{n} questions to {} through a {through}, one at a time: {n} × {each}, and {} of {} between them.",
         name(answerer),
         duration(between_s),
         name(asker)
