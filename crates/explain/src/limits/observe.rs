@@ -212,6 +212,15 @@ pub(crate) const SELDOM_TOGETHER: f64 = 0.1;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const MANY_TURNS: usize = 32;
 
+// children.rs
+
+/// Bound: children that threads look for.
+pub(crate) const MOST_CHILDREN: usize = 1 << 12;
+/// Looks that follow each other faster than this leave no time for work that is worth looking in between. Instead: what a thread computes between two looks.
+pub(crate) const FAST_LOOK_NS: i64 = 200_000;
+/// Of fewer looks it does not show how fast they follow each other. Instead: as above.
+pub(crate) const MANY_LOOKS: u64 = 200;
+
 // turns.rs
 
 /// Bound: waits that are kept to see whether two threads ran at once; of more nothing is said.

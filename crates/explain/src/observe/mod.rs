@@ -3,6 +3,7 @@
 
 pub(crate) mod asking;
 pub(crate) mod channels;
+pub(crate) mod children;
 pub(crate) mod curve;
 pub(crate) mod exchanges;
 pub(crate) mod feed;

@@ -6,6 +6,7 @@ use crate::document::MAX_BINS;
 use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
 use crate::observe::channels::Gatherer;
+use crate::observe::children::Children;
 use crate::observe::curve::Curve;
 use crate::observe::exchanges::Exchanges;
 use crate::observe::holds::Holds;
@@ -210,6 +211,8 @@ pub(crate) struct Observation {
     pub pipes: Pipes,
     /// Long waits of the command's threads that are not for each other.
     pub holds: Holds,
+    /// Looks for children.
+    pub children: Children,
     /// Threads that may compute in turn.
     pub turns: Turns,
     /// What was waited for to be durable.
@@ -237,6 +240,7 @@ impl Observation {
             questions: Questions::default(),
             pipes: Pipes::default(),
             holds: Holds::default(),
+            children: Children::default(),
             turns: Turns::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
@@ -448,6 +452,7 @@ impl Observer for Observation {
             SpanKind::WaitLock => {
                 self.questions.note(tables, span);
                 self.pipes.note(tables, span);
+                self.children.note(tables, span);
             }
             SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
             SpanKind::AppRequest => self.ask(span),

@@ -7,10 +7,13 @@
 //!
 //! Threads of one process wait by running for each other where only one of them sleeps, or is at a disk, at a time ([`super::holds`]).
 //!
+//! A thread that asks again and again whether a child has ended waits for the child ([`super::children`]).
+//!
 //! The same holds of requests to a device that no call waits for (io_uring, asynchronous I/O): where each follows the last one at once, the thread that
 //! computes meanwhile waits for them.
 
 use super::holds::Hold;
+use super::lives::Life;
 use super::observation::{Did, Observation};
 use super::questions::{Question, UnderWay};
 use super::served::Request;
@@ -31,6 +34,8 @@ pub(crate) enum Awaited {
     Device(u32, bool),
     /// What another thread had, until it let go of it.
     Lock(u32),
+    /// A child, until it ended.
+    Child(u32),
 }
 
 /// A stretch in which a question was under way and nothing had come of its answer, or a request to a device.
@@ -60,9 +65,27 @@ type Process = (u32, u32);
 
 impl Spins {
     /// Of a run from `start` to `end` that was walked once.
-    pub(crate) fn of(seen: &Observation, tables: &Tables, (start, end): (i64, i64)) -> Option<Spins> {
-        let for_a_device = || Spins::for_a_device(seen, tables, end - start);
-        Spins::for_answers(seen, tables, (start, end)).or_else(for_a_device).or_else(|| Spins::for_a_lock(seen, tables, end - start))
+    pub(crate) fn of(seen: &Observation, tables: &Tables, lives: &[Life], (start, end): (i64, i64)) -> Option<Spins> {
+        let wall_ns = end - start;
+        let others = || Spins::for_a_device(seen, tables, wall_ns).or_else(|| Spins::for_a_lock(seen, tables, wall_ns));
+        Spins::for_a_child(seen, tables, lives, wall_ns).or_else(|| Spins::for_answers(seen, tables, (start, end))).or_else(others)
+    }
+
+    /// Of threads that ask at full speed whether a child has ended, and do nothing else but run or queue in nine tenths of that time.
+    fn for_a_child(seen: &Observation, tables: &Tables, lives: &[Life], wall_ns: i64) -> Option<Spins> {
+        let looked = seen.children.at_speed(tables, lives).into_iter().filter(|looked| {
+            let did = &seen.did[looked.track as usize];
+            let idle_ns = (did.last_end - did.first_start - ran_ns(did).1 as i64).max(0);
+            let looked_ns = (looked.ended - looked.first) as f64;
+            looked_ns >= wall_ns as f64 * limits::SPINS_PART && idle_ns as f64 <= looked_ns * (1.0 - limits::RUNS_MEANWHILE)
+        });
+        let quiet: Vec<Quiet> = looked
+            .map(|looked| Quiet { track: looked.track, start: looked.first, end: looked.ended, of: Awaited::Child(looked.child) })
+            .collect();
+        let mut tracks: Vec<u32> = quiet.iter().map(|quiet| quiet.track).collect();
+        tracks.sort_unstable();
+        tracks.dedup();
+        (!quiet.is_empty()).then_some(Spins { tracks, quiet })
     }
 
     /// Of threads that let only one of them sleep, or be at a disk, at a time: each waited since its own last turn for the thread that had the one before its next.
@@ -169,9 +192,9 @@ impl Spins {
 }
 
 impl Quiet {
-    /// Whether a thread may have waited for this: any of a process for an answer or a device, for a lock only the one that had it next.
+    /// Whether a thread may have waited for this: any of a process for an answer or a device, for a lock or a child only the one that had it next.
     fn is_of(&self, track: u32) -> bool {
-        !matches!(self.of, Awaited::Lock(_)) || self.track == track
+        !matches!(self.of, Awaited::Lock(_) | Awaited::Child(_)) || self.track == track
     }
 }
 

@@ -119,7 +119,7 @@ impl View<'_, '_, '_> {
         let runs = innermost.is_none_or(|span| span.kind == SpanKind::WaitRunqueue || span.is_fruitless() || span.kind == SpanKind::CpuRun);
         let connection = match quiet.of {
             Awaited::Answer(connection) => connection,
-            Awaited::Device(..) | Awaited::Lock(_) => NONE,
+            Awaited::Device(..) | Awaited::Lock(_) | Awaited::Child(_) => NONE,
         };
         let receive = self.unseen_receive(quiet.start, quiet.end, connection, End::Client);
         let waiting = match quiet.of {
@@ -127,7 +127,7 @@ impl View<'_, '_, '_> {
             Awaited::Device(device, writes) => {
                 LiveSpan { device, kind: if writes { SpanKind::DiskWrite } else { SpanKind::DiskRead }, ..receive }
             }
-            Awaited::Lock(waker) => LiveSpan { waker, kind: SpanKind::WaitLock, ..receive },
+            Awaited::Lock(waker) | Awaited::Child(waker) => LiveSpan { waker, kind: SpanKind::WaitLock, ..receive },
         };
         (runs && !self.circling).then_some(waiting)
     }

@@ -331,12 +331,13 @@ fn two_programs_that_compute_in_turn_lack_no_processor() {
 /// A processor that asks at full speed for what has not come is no reason for anything.
 #[test]
 fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor_is_proposed() {
-    // In receives that find nothing, in poll(2) with other programs on its processors, by looking at memory, and at a ring of completions.
+    // In receives that find nothing, in poll(2) with other programs on its processors, by looking at memory, at a ring of completions, and for a child.
     for (name, cause) in [
         ("spins-for-credit", "server.think"),
         ("polls-nothing", "server.think"),
         ("spins-on-memory", "server.think"),
         ("spins-on-completions", "client.read"),
+        ("spins-for-a-child", "network.bandwidth"),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
         let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
