@@ -48,6 +48,8 @@ pub(crate) struct Joined {
     pub writer: (u32, u32),
     /// The process that reads, and one of its threads.
     pub reader: (u32, u32),
+    /// Whether it is known which of the two writes.
+    pub is_directed: bool,
     /// How long the writer waited for room, in nanoseconds.
     pub for_room_ns: i64,
     /// How long the reader waited for data, in nanoseconds.
@@ -97,11 +99,19 @@ impl Pipes {
     /// The two that waited for each other longest.
     pub(crate) fn joined(&self, tables: &Tables) -> Option<Joined> {
         let joined = self.waited.iter().filter_map(|(&(object, waiter, waker), for_room)| {
-            let writer = tables.objects[object as usize].attribute("written_by")?.parse::<u32>().ok()?;
+            let pipe = &tables.objects[object as usize];
+            // (Of a FIFO, which has a path, older recordings do not say who writes.)
+            let writer = match pipe.attribute("written_by") {
+                Some(pid) => Some(pid.parse::<u32>().ok()?),
+                None if pipe.name.starts_with('/') => None,
+                None => return None,
+            };
             let of = |track: u32| (tables.actors[track as usize].pid, track);
             let for_data = self.waited.get(&(object, waker, waiter))?;
             let (for_room_ns, for_data_ns) = (for_room.ns, for_data.ns);
-            (of(waiter).0 == writer).then_some(Joined { writer: of(waiter), reader: of(waker), for_room_ns, for_data_ns })
+            let is_directed = writer.is_some();
+            let made = Joined { writer: of(waiter), reader: of(waker), is_directed, for_room_ns, for_data_ns };
+            writer.is_none_or(|pid| of(waiter).0 == pid).then_some(made)
         });
         joined.max_by_key(|joined| (joined.for_room_ns.min(joined.for_data_ns), std::cmp::Reverse(joined.writer)))
     }

@@ -179,7 +179,7 @@ fn predict_from(
         limits: &parts.around.limits,
         tables: parts.tables,
         spinning: parts.waiting_by_running(),
-        joined: parts.taking_turns_at_a_pipe().map(|(joined, _)| joined),
+        joined: parts.taking_turns_at_a_pipe().map(|(joined, _)| joined).filter(|joined| joined.is_directed),
         pool: [End::Server, End::Client].into_iter().filter_map(|by| waited_for(parts, by)).find(UnderWay::is_held),
         read_again: Again::find(parts, false),
         written_again: Again::find(parts, true).filter(|_| !transactions),

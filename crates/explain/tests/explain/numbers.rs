@@ -317,6 +317,15 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
     }
 }
 
+#[test]
+fn turns_through_a_fifo_are_found_and_no_buffer_is_promised_where_it_is_not_known_who_writes() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/through-a-fifo");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let said = "php and perl took turns through a pipe, 25 times: with more room in it both would work at once.";
+    assert_eq!(only(&e).sentence, said);
+    assert!(e.what_if.iter().all(|w| w.id != "pipe.room"), "{:?}", e.what_if);
+}
+
 /// Who has answered, and queues while the one that asked has its processor, has nothing to do.
 #[test]
 fn two_programs_that_compute_in_turn_lack_no_processor() {

@@ -78,10 +78,9 @@ impl Translator {
     /// A pipe, a unix socket, a terminal or an eventfd.
     fn other(&mut self, fd: &FdObject, serial: u32) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
-            raw::MODE_FIFO if self.files.path_of(fd).is_some() => (ObjectKind::Pipe, self.files.path_of(fd)?.to_owned()),
             raw::MODE_FIFO => {
                 let writer = self.threads.process_of(serial).filter(|_| fd.access & 3 == raw::ACCESS_WRITE);
-                return Some(self.things.pipe(fd.id, writer, &mut self.output));
+                return Some(self.things.pipe((fd.id, self.files.path_of(fd)), writer, &mut self.output));
             }
             raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
                 return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));

@@ -26,8 +26,10 @@ pub(crate) struct Things {
 }
 
 /// What was written to a pipe.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Written {
+    /// The path, of a FIFO.
+    path: Option<String>,
     /// By which process; 0: not known.
     pid: u32,
     bytes: u64,
@@ -62,16 +64,26 @@ impl Things {
         object
     }
 
-    /// The object of a pipe at which a thread waits, a thread of `writer`'s where it waits to write.
-    pub(crate) fn pipe(&mut self, inode: u64, writer: Option<u32>, output: &mut Output) -> ObjectId {
-        let object = self.numbered(ObjectKind::Pipe, "pipe", inode, output);
-        if let Some(pid) = writer
-            && let Some(written) = self.written(inode).filter(|written| written.pid == 0)
-        {
+    /// The object of a pipe, or of a FIFO with its path, at which a thread waits, a thread of `writer`'s where it waits to write.
+    pub(crate) fn pipe(&mut self, (inode, path): (u64, Option<&str>), writer: Option<u32>, output: &mut Output) -> ObjectId {
+        let object = self.pipe_object((inode, path), output);
+        let Some(written) = self.written(inode) else { return object };
+        if written.path.is_none() {
+            written.path = path.map(str::to_owned);
+        }
+        if let Some(pid) = writer.filter(|_| written.pid == 0) {
             written.pid = pid;
-            output.object(object, ObjectKind::Pipe, &format!("pipe:[{inode}]"), &[("written_by", &pid.to_string())]);
+            let name = path.map_or_else(|| format!("pipe:[{inode}]"), str::to_owned);
+            output.object(object, ObjectKind::Pipe, &name, &[("written_by", &pid.to_string())]);
         }
         object
+    }
+
+    fn pipe_object(&mut self, (inode, path): (u64, Option<&str>), output: &mut Output) -> ObjectId {
+        match path {
+            Some(path) => self.object(ObjectKind::Pipe, path, output),
+            None => self.numbered(ObjectKind::Pipe, "pipe", inode, output),
+        }
     }
 
     fn written(&mut self, inode: u64) -> Option<&mut Written> {
@@ -91,11 +103,12 @@ impl Things {
     pub(crate) fn end(&mut self, output: &mut Output) {
         let mut all: Vec<(u64, Written)> = self.pipes.drain().filter(|(_, written)| written.bytes >= WORTH_SAYING_BYTES).collect();
         all.sort_unstable_by_key(|(inode, _)| *inode);
-        for (inode, Written { pid, bytes }) in all {
-            let object = self.numbered(ObjectKind::Pipe, "pipe", inode, output);
+        for (inode, Written { path, pid, bytes }) in all {
+            let object = self.pipe_object((inode, path.as_deref()), output);
+            let name = path.unwrap_or_else(|| format!("pipe:[{inode}]"));
             let by = if pid == 0 { String::new() } else { pid.to_string() };
             let attributes = [("written_by", by.as_str()), ("written_bytes", &bytes.to_string())];
-            output.object(object, ObjectKind::Pipe, &format!("pipe:[{inode}]"), &attributes);
+            output.object(object, ObjectKind::Pipe, &name, &attributes);
         }
     }
 
@@ -129,11 +142,24 @@ mod tests {
         things.wrote(&pipe(7, MODE_FIFO), 60_000);
         things.wrote(&pipe(8, MODE_FIFO), 100);
         things.wrote(&pipe(9, 0), 1 << 20);
-        let object = things.pipe(7, Some(20), &mut output);
+        let object = things.pipe((7, None), Some(20), &mut output);
         output.events.clear();
         things.end(&mut output);
         let [Event::Object(said)] = &output.events[..] else { panic!("{:?}", output.events) };
         let expected = [("written_by", "20"), ("written_bytes", "100000")].map(|(name, value)| (name.to_owned(), value.to_owned()));
         assert_eq!((said.object, &said.attributes[..]), (object, &expected[..]));
+    }
+
+    #[test]
+    fn a_fifo_that_is_written_to_is_the_one_at_its_path() {
+        let mut output = Output::new(HostId(0), IdSpace(1));
+        let mut things = Things::default();
+        let fifo = FdObject { id: 7, mode: MODE_FIFO, ..FdObject::default() };
+        things.wrote(&fifo, 100_000);
+        let object = things.pipe((7, Some("/tmp/f")), Some(20), &mut output);
+        things.end(&mut output);
+        let objects = output.events.iter().filter_map(|event| if let Event::Object(object) = event { Some(object) } else { None });
+        let names: Vec<_> = objects.map(|o| (o.object, o.name.as_str(), o.attributes.len())).collect();
+        assert_eq!(names, [(object, "/tmp/f", 0), (object, "/tmp/f", 1), (object, "/tmp/f", 2)]);
     }
 }
