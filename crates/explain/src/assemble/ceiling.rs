@@ -65,6 +65,11 @@ fn device(parts: &Parts<'_>, meta: &Meta, reading: bool) -> Option<Reached> {
     devices.max_by(|a, b| a.part.total_cmp(&b.part))
 }
 
+/// Whether bytes came at one rate from the first to the last, as over a link that is full.
+pub(crate) fn is_full(parts: &Parts<'_>) -> bool {
+    full(parts).is_some_and(|full| full.part >= limits::WELL)
+}
+
 /// A link, or a limit that somebody set on one, where bytes came at one rate from the first to the last. Which of the two it was does not show in it.
 fn full(parts: &Parts<'_>) -> Option<Reached> {
     let sustained = parts.on_wire.sustained()?;

@@ -36,6 +36,7 @@ pub(crate) mod timeline;
 use crate::ExplainError;
 use crate::assemble::Parts;
 use crate::assemble::again::{Again, Copied, Fetched};
+use crate::assemble::ceiling;
 use crate::assemble::summary::Raise;
 use crate::cause::{Cause, End};
 use crate::document::{Grounds, MAX_WHAT_IFS, Model, RoundTrips, WhatIf};
@@ -189,6 +190,7 @@ fn predict_from(
         asked: waited_for(parts, End::Client),
         asks: parts.seen.questions.under_way(End::Client, parts.tables).is_some_and(|own| own.count >= limits::MANY_QUESTIONS),
         network_part: network_part(parts, support),
+        network_full: largest_cause(parts) == Cause::NetworkBandwidth && ceiling::is_full(parts),
         limited_part: parts.around.limits.longest_s() / wall_s,
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
@@ -237,7 +239,9 @@ fn leaves_network(id: &str) -> bool {
 }
 
 fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
-    let most = run.support.most(proposal.id)?;
+    // (With several connections part of what the link makes them wait is charged as latency, and as processors that are slow to take turns.)
+    let doubled = if run.network_full && proposal.id == "link.x2" { run.network_part / 2.0 } else { 0.0 };
+    let most = run.support.most(proposal.id)?.max(doubled);
     let reading_ns = |factor: f64| (run.graph.reading_ns * factor).min(run.replayed_ns);
     let ns = match &proposal.by {
         // (What is read for others while threads of ours wait is under way as well.)
@@ -251,7 +255,8 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     // And a disk that somebody limited gives no more to who asks sooner.
     let asks_sooner = proposal.id.starts_with("cpu.") || proposal.id.starts_with("overlap.");
     let limited = if asks_sooner { run.limited_part } else { 0.0 };
-    let (replayed, least) = ((ns / run.replayed_ns).max(network).max(limited), 1.0 - most);
+    let shorter = (ns / run.replayed_ns).min(1.0 - doubled);
+    let (replayed, least) = (shorter.max(network).max(limited), 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);

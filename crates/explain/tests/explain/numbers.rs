@@ -317,6 +317,15 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
     }
 }
 
+/// Part of what a full link makes eight connections wait is charged as latency.
+#[test]
+fn twice_the_rate_halves_the_time_that_all_bytes_of_a_full_link_take() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/eight-connections-fill-a-link");
+    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let twice = e.what_if.iter().find(|w| w.id == "link.x2").expect("a prediction");
+    assert!((1.3..1.45).contains(&twice.predicted_wall_s), "{twice:?}");
+}
+
 #[test]
 fn turns_through_a_fifo_are_found_and_no_buffer_is_promised_where_it_is_not_known_who_writes() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/through-a-fifo");

@@ -78,6 +78,8 @@ pub(crate) struct Run<'a> {
     pub asks: bool,
     /// The part of the run that the network needs for its bytes.
     pub network_part: f64,
+    /// Whether the network was full from the first byte to the last.
+    pub network_full: bool,
     /// Which part of the run a disk needs for what was done at the limit that somebody set on it; 0 without one.
     pub limited_part: f64,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
