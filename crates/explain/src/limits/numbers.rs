@@ -155,3 +155,14 @@ pub(crate) const LEAST_ALTERNATIONS: u64 = 16;
 
 /// Of two stages that take turns, so much of the shorter must be left to gain. Instead: nothing; it is wording.
 pub(crate) const OVERLAPPED: f64 = 0.25;
+
+// questions.rs, and the first line
+
+/// A question that takes so many times as long as most is of another kind, or met something else. Instead: what was asked.
+pub(crate) const SLOW_TIMES: f64 = 4.0;
+/// Where more are so slow, they are no few. Instead: as above.
+pub(crate) const FEW_ARE_SLOW: f64 = 0.25;
+/// Where they have less of the time, the mean still describes the others. Instead: nothing; it is wording.
+pub(crate) const SLOW_PART: f64 = 0.3;
+/// With more under way on average than this, the time between answers is not what each took. Instead: nothing; it is wording.
+pub(crate) const MEAN_OF_ONE: f64 = 1.3;

@@ -75,6 +75,19 @@ pub(crate) struct UnderWay {
     pub each_bytes: u64,
     /// How long the longest took, in nanoseconds.
     pub longest_ns: i64,
+    /// Those that took far longer than most, where they have a fair part of the time: no mean describes any of them.
+    pub slow: Option<Slow>,
+}
+
+/// The few of many questions that took far longer than the others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Slow {
+    /// How many.
+    pub count: u64,
+    /// How long they took, on average, in nanoseconds.
+    pub each_ns: f64,
+    /// How long the others did.
+    pub others_each_ns: f64,
 }
 
 impl UnderWay {
@@ -195,6 +208,20 @@ impl Questions {
     }
 }
 
+/// Of how long questions took: the few that took far longer than the median.
+fn slow(mut took: Vec<i64>) -> Option<Slow> {
+    took.sort_unstable();
+    let far = *took.get(took.len() / 2)? as f64 * numbers::SLOW_TIMES;
+    let (others, slow) = took.split_at(took.partition_point(|ns| (*ns as f64) < far));
+    let [all_ns, slow_ns] = [&took[..], slow].map(|took| took.iter().sum::<i64>() as f64);
+    let few = !slow.is_empty() && slow.len() as f64 <= took.len() as f64 * numbers::FEW_ARE_SLOW;
+    (few && slow_ns >= all_ns * numbers::SLOW_PART).then(|| Slow {
+        count: slow.len() as u64,
+        each_ns: slow_ns / slow.len() as f64,
+        others_each_ns: (all_ns - slow_ns) / others.len().max(1) as f64,
+    })
+}
+
 fn under_way<'q>(asked: impl Iterator<Item = &'q Question>) -> Option<UnderWay> {
     let asked: Vec<&Question> = asked.collect();
     if asked.is_empty() {
@@ -227,6 +254,7 @@ fn under_way<'q>(asked: impl Iterator<Item = &'q Question>) -> Option<UnderWay> 
         connection,
         each_bytes: asked.iter().map(|question| question.bytes).sum::<u64>() / asked.len() as u64,
         longest_ns: asked.iter().map(|question| question.end - question.start).max().unwrap_or(0),
+        slow: slow(asked.iter().map(|question| question.end - question.start).collect()),
     })
 }
 
@@ -255,6 +283,16 @@ mod tests {
     fn a_pool_whose_threads_work_between_their_questions_is_one_too() {
         let asked: Vec<(i64, i64)> = (0..3).flat_map(|lane| (0..60).map(move |k| (k * 18 + lane, k * 18 + lane + 15))).collect();
         assert!(of_these(&asked).is_held(), "{:?}", of_these(&asked));
+    }
+
+    #[test]
+    fn the_few_that_are_far_slower_are_distinguished_from_the_others() {
+        let took: Vec<i64> = (0..130).map(|n| if n % 13 == 0 { 180 } else { 2 + n % 2 }).collect();
+        let found = slow(took).expect("ten of 130 have most of the time");
+        assert_eq!((found.count, found.each_ns, found.others_each_ns), (10, 180.0, 2.5));
+        assert_eq!(slow((100..230).collect()), None, "they are alike");
+        assert_eq!(slow((0..130).map(|n| if n % 2 == 0 { 180 } else { 2 }).collect()), None, "they are half of them");
+        assert_eq!(slow((0..1_300).map(|n| if n == 7 { 180 } else { 2 }).collect()), None, "they have little of the time");
     }
 
     #[test]

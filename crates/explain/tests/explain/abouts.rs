@@ -29,6 +29,13 @@ fn answers_of_few_bytes_are_requests_and_a_walk_of_our_own_is_entries() {
     begins("programs/connects-for-each", "60 connections in ");
 }
 
+#[test]
+fn requests_have_no_time_for_each_where_a_few_are_far_slower_or_several_are_under_way() {
+    for (name, said) in [("programs/few-are-slow", "130 requests in 3.40 s, 38 a second"), ("programs/pool-of-three", " a second")] {
+        assert!(about(name).ends_with(said), "{name}: {}", about(name));
+    }
+}
+
 fn counted(tale: &mut Tale, track: TrackId, name: CounterName, values: &[i64]) {
     let at = Time::from_monotonic_ns(50_000_000);
     values.iter().for_each(|&value| tale.event(Event::Counter(Counter { of: CounterOf::Track(track), name, at, value })));

@@ -282,6 +282,7 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             "overlap.stages",
             1.7..2.2,
         ),
+        ("few-are-slow", NumberKind::OneAtATime, 130, "One request at a time: 120 × 2.83 ms and 10 × 181 ms.", "requests.x4", 1.5..2.5),
         (
             "same-range-again",
             NumberKind::TimesOver,

@@ -3,6 +3,7 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
+use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::{numbers, summary as limits};
 use crate::observe::overlap::together_ns;
@@ -73,7 +74,7 @@ pub(super) fn about(of: &Of<'_>) -> String {
     }
     let bytes = of_interest(of);
     if let Some((n, what, one_by_one)) = requests(of, bytes) {
-        return if one_by_one {
+        return if one_by_one && is_mean_of_each(of) {
             each(n, what, wall_s)
         } else {
             format!("{} {what} in {took}, {}", count(n), rate_per_s(n as f64 / wall_s.max(1e-9)))
@@ -110,6 +111,12 @@ pub(super) fn files(of: &Of<'_>) -> Option<Done> {
     let largest = of.listed.iter().map(|transfer| transfer.size_bytes).max().unwrap_or(0);
     let counted = of.parts.around.files.as_ref().filter(|_| !is_own(of))?;
     files::about(counted, (of_interest(of), largest))
+}
+
+/// Whether the time for each of the command's questions is what one of them took: one at a time, and none far slower than the others.
+fn is_mean_of_each(of: &Of<'_>) -> bool {
+    let under_way = of.parts.seen.questions.under_way(End::Client, of.parts.tables);
+    under_way.is_none_or(|own| own.average < numbers::MEAN_OF_ONE && own.slow.is_none())
 }
 
 fn rate_per_s(rate: f64) -> String {

@@ -11,7 +11,7 @@ use super::words::{capital, number, times_each};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use crate::observe::questions::UnderWay;
+use crate::observe::questions::{Slow, UnderWay};
 use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{count, duration, size};
@@ -94,6 +94,10 @@ pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
 }
 
 fn times(under_way: &UnderWay) -> String {
+    if let Some(Slow { count: slow, each_ns, others_each_ns }) = under_way.slow {
+        let [each, others_each] = [each_ns, others_each_ns].map(|ns| duration(ns / 1e9));
+        return format!("{} × {others_each} and {} × {each}", count(under_way.count - slow), count(slow));
+    }
     format!("{} × {}", count(under_way.count), duration(under_way.each_ns / 1e9))
 }
 
