@@ -40,7 +40,7 @@ pub use title::title;
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use interval::interval;
-use observe::{feed, holes, index, lives, observation, on_wire, roles, spins, tables, wire};
+use observe::{feed, holes, index, lives, observation, on_wire, roles, spins, tables, try_locks, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -88,7 +88,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let recorders = tables.recorders().collect();
     let facts = waits::view::Facts { wire, lives, holes, recorders, spins: None };
     let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
-    walked.facts.spins = spins::Spins::of(&walked.seen, &tables, &walked.facts.lives, (start, end));
+    let tried = try_locks::read(source, &samples, &mut tables, &walked.facts.lives)?;
+    walked.facts.spins = spins::Spins::of(&walked.seen, &tables, &walked.facts.lives, &tried, (start, end));
     let waits_by_running = walked.facts.spins.is_some() && spins::Spins::are_charged(&walked.ledger, end - start);
     tables.hand_overs = walked.seen.turns.hand_overs(end - start);
     if waits_by_running || !tables.hand_overs.is_empty() {

@@ -221,6 +221,13 @@ pub(crate) const FAST_LOOK_NS: i64 = 200_000;
 /// Of fewer looks it does not show how fast they follow each other. Instead: as above.
 pub(crate) const MANY_LOOKS: u64 = 200;
 
+// try_locks.rs
+
+/// Fewer samples that found a thread trying for a lock are chance. Instead: which memory a thread looks at.
+pub(crate) const MANY_TRIES: usize = 100;
+/// Of a thread that was found trying in this part of its samples, the rest is the loop around it. Instead: as above.
+pub(crate) const TRIES_PART: f64 = 0.5;
+
 // turns.rs
 
 /// Bound: waits that are kept to see whether two threads ran at once; of more nothing is said.

@@ -25,5 +25,6 @@ pub(crate) mod spins;
 pub(crate) mod stalls;
 pub(crate) mod sustained;
 pub(crate) mod tables;
+pub(crate) mod try_locks;
 pub(crate) mod turns;
 pub(crate) mod wire;

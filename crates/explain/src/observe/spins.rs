@@ -7,17 +7,21 @@
 //!
 //! Threads of one process wait by running for each other where only one of them sleeps, or is at a disk, at a time ([`super::holds`]).
 //!
+//! Where samples find a thread trying for a lock, it waits for the only other thread of its process ([`super::try_locks`]).
+//!
 //! A thread that asks again and again whether a child has ended waits for the child ([`super::children`]).
 //!
 //! The same holds of requests to a device that no call waits for (io_uring, asynchronous I/O): where each follows the last one at once, the thread that
 //! computes meanwhile waits for them.
 
+use super::children::LookedAtSpeed;
 use super::holds::Hold;
 use super::lives::Life;
 use super::observation::{Did, Observation};
 use super::questions::{Question, UnderWay};
 use super::served::Request;
 use super::tables::{Actor, Tables};
+use super::try_locks::Tried;
 use crate::cause::{Cause, End};
 use crate::limits::observe as limits;
 use crate::path::ledger::Ledger;
@@ -65,20 +69,31 @@ type Process = (u32, u32);
 
 impl Spins {
     /// Of a run from `start` to `end` that was walked once.
-    pub(crate) fn of(seen: &Observation, tables: &Tables, lives: &[Life], (start, end): (i64, i64)) -> Option<Spins> {
+    pub(crate) fn of(seen: &Observation, tables: &Tables, lives: &[Life], tried: &[Tried], (start, end): (i64, i64)) -> Option<Spins> {
         let wall_ns = end - start;
         let others = || Spins::for_a_device(seen, tables, wall_ns).or_else(|| Spins::for_a_lock(seen, tables, wall_ns));
-        Spins::for_a_child(seen, tables, lives, wall_ns).or_else(|| Spins::for_answers(seen, tables, (start, end))).or_else(others)
+        let by_calls =
+            || Spins::for_a_child(seen, tables, lives, wall_ns).or_else(|| Spins::for_answers(seen, tables, (start, end))).or_else(others);
+        by_calls().or_else(|| Spins::by_tries(seen, tried, wall_ns))
+    }
+
+    /// Of threads that try for a lock that another has, and do nothing else but run or queue in nine tenths of that time.
+    fn by_tries(seen: &Observation, tried: &[Tried], wall_ns: i64) -> Option<Spins> {
+        let waits = |tried: &&Tried| does_nothing_else(&seen.did[tried.track as usize], tried.last - tried.first, wall_ns);
+        let mut quiet: Vec<Quiet> = tried
+            .iter()
+            .filter(waits)
+            .map(|tried| Quiet { track: tried.track, start: tried.first, end: tried.last, of: Awaited::Lock(tried.holder) })
+            .collect();
+        quiet.sort_unstable_by_key(|quiet| quiet.end);
+        let tracks: Vec<u32> = quiet.iter().map(|quiet| quiet.track).collect();
+        (!quiet.is_empty()).then_some(Spins { tracks, quiet })
     }
 
     /// Of threads that ask at full speed whether a child has ended, and do nothing else but run or queue in nine tenths of that time.
     fn for_a_child(seen: &Observation, tables: &Tables, lives: &[Life], wall_ns: i64) -> Option<Spins> {
-        let looked = seen.children.at_speed(tables, lives).into_iter().filter(|looked| {
-            let did = &seen.did[looked.track as usize];
-            let idle_ns = (did.last_end - did.first_start - ran_ns(did).1 as i64).max(0);
-            let looked_ns = (looked.ended - looked.first) as f64;
-            looked_ns >= wall_ns as f64 * limits::SPINS_PART && idle_ns as f64 <= looked_ns * (1.0 - limits::RUNS_MEANWHILE)
-        });
+        let waits = |looked: &LookedAtSpeed| does_nothing_else(&seen.did[looked.track as usize], looked.ended - looked.first, wall_ns);
+        let looked = seen.children.at_speed(tables, lives).into_iter().filter(waits);
         let quiet: Vec<Quiet> = looked
             .map(|looked| Quiet { track: looked.track, start: looked.first, end: looked.ended, of: Awaited::Child(looked.child) })
             .collect();
@@ -196,6 +211,12 @@ impl Quiet {
     fn is_of(&self, track: u32) -> bool {
         !matches!(self.of, Awaited::Lock(_) | Awaited::Child(_)) || self.track == track
     }
+}
+
+/// Whether a thread did nothing but run or queue in nine tenths of a stretch of so many nanoseconds, which is a part of the run to speak of.
+fn does_nothing_else(did: &Did, stretch_ns: i64, wall_ns: i64) -> bool {
+    let idle_ns = (did.last_end - did.first_start - ran_ns(did).1 as i64).max(0);
+    stretch_ns as f64 >= wall_ns as f64 * limits::SPINS_PART && idle_ns as f64 <= stretch_ns as f64 * (1.0 - limits::RUNS_MEANWHILE)
 }
 
 /// For how long a thread ran, and for how long it ran or queued for a processor.

@@ -194,3 +194,42 @@ fn a_program_that_a_shell_runs_looks_for_its_maker() {
     let e = tale.explain();
     assert_charged(&e, "client.lock", 4.0 * 96.9);
 }
+
+/// A thread that samples find in a function that only tries for a lock, while the other of its process syncs with it.
+fn tries(function: &str) -> Explanation {
+    let mut tale = Tale::new(1_000_000, 2);
+    let main = tale.thread(Role::Client, "save", 100, 100);
+    let syncs = tale.thread(Role::Client, "save/save", 100, 101);
+    let file = tale.file("/tmp/data");
+    tale.seen(main, 0);
+    tale.made(syncs, 10, main);
+    tale.ended(syncs, 999_000);
+    tale.span(main, SpanKind::FileOpen, 20, 40).ran(20).on(file).end();
+    for n in 0..99 {
+        tale.span(syncs, SpanKind::FileSync, n * 10_000 + 100, n * 10_000 + 9_900).blocked().on(file).end();
+    }
+    tale.span(main, SpanKind::FileClose, 999_500, 999_600).ran(100).on(file).end();
+    for ms in 1..999 {
+        let at = thalweg_trace::Time::from_monotonic_ns(ms * 1_000_000);
+        let sample = thalweg_trace::Sample {
+            at,
+            host: thalweg_trace::HostId(0),
+            cpu: 0,
+            track: Some(main),
+            class: 0,
+            stack: Some(1),
+            weight_ns: 1_000_000,
+        };
+        tale.event(thalweg_trace::Event::Sample(sample));
+    }
+    tale.event(thalweg_trace::Event::Stack(thalweg_trace::Stack { stack: 1, frames: vec![function.to_owned()] }));
+    tale.explain()
+}
+
+#[test]
+fn a_thread_that_tries_for_a_lock_waits_for_the_other_of_its_process_and_one_that_works_does_not() {
+    let e = tries("pthread_mutex_trylock+0x12 [/lib/libc.so.6]");
+    assert_eq!(e.verdict.cause.name(), "client.sync", "{}", e.summary.sentence);
+    assert!(e.what_if.iter().all(|w| w.id != "cpu.client.x2"), "{:?}", e.what_if);
+    assert_eq!(tries("deflate_slow+0x12 [/lib/libz.so.1]").verdict.cause.name(), "client.cpu");
+}

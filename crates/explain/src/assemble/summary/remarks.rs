@@ -97,6 +97,11 @@ fn spins_for_a_lock<'a>(of: &'a Of<'_>) -> Option<&'a Spins> {
 fn asks(of: &Of<'_>) -> Option<String> {
     let who = program(of.parts.tables, of.meta, *of.parts.waiting_by_running().first()?);
     if let Some(spins) = spins_for_a_lock(of) {
+        if spins.tracks.len() == 1 {
+            return Some(format!(
+                "{who} waits at full speed for a lock that another of its threads has: that keeps a CPU busy, and a faster one gains nothing; a lock that sleeps (a mutex) frees it"
+            ));
+        }
         let threads = count(spins.tracks.len() as u64);
         return Some(format!(
             "{threads} threads of {who} wait at full speed for what one of them has: that keeps CPUs busy, and a faster one gains nothing; a lock that sleeps (a mutex) frees them"

@@ -1,0 +1,71 @@
+//! Threads that try to take a lock again and again, by the function that samples found them in.
+//!
+//! Nothing is recorded of a try that failed: it is no call of the kernel's. But functions that only try say by their name what the thread is after.
+//! Rejected: any function that has most of a thread's samples. Most are work.
+
+use crate::ExplainError;
+use crate::limits::observe as limits;
+use crate::observe::index::NONE;
+use crate::observe::lives::Life;
+use crate::observe::tables::Tables;
+use std::collections::{BTreeMap, HashSet};
+use thalweg_trace::{Sample, Source};
+
+/// Functions that take a lock if it is free, and return if it is not; or look until it is.
+const TRIES: [&str; 6] = [
+    "pthread_mutex_trylock",
+    "pthread_spin_lock",
+    "pthread_spin_trylock",
+    "pthread_rwlock_tryrdlock",
+    "pthread_rwlock_trywrlock",
+    "sem_trywait",
+];
+
+/// A thread that tried for a lock, the only other of its process, and from when to when.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tried {
+    /// Who tried.
+    pub track: u32,
+    /// Who must have had it.
+    pub holder: u32,
+    /// From when.
+    pub first: i64,
+    /// Until when.
+    pub last: i64,
+}
+
+/// Reads them; `samples` are those of no profile. Of a process with more threads it is not known which of them had the lock.
+pub(crate) fn read(source: &dyn Source, samples: &[Sample], tables: &mut Tables, lives: &[Life]) -> Result<Vec<Tried>, ExplainError> {
+    if samples.iter().all(|sample| sample.stack.is_none()) {
+        return Ok(Vec::new());
+    }
+    let tries = |frame: &String| TRIES.iter().any(|name| frame.contains(name));
+    let stacks: HashSet<u32> =
+        source.stacks()?.iter().filter(|stack| stack.frames.first().is_some_and(tries)).map(|stack| stack.stack).collect();
+    let mut of_track: BTreeMap<u32, Vec<(i64, bool)>> = BTreeMap::new();
+    for sample in samples.iter().filter(|_| !stacks.is_empty()) {
+        let track = sample.track.map_or(NONE, |track| tables.tracks.get(track.number()));
+        if track != NONE {
+            let tries = sample.stack.is_some_and(|stack| stacks.contains(&stack));
+            of_track.entry(track).or_default().push((sample.at.ns(), tries));
+        }
+    }
+    let tried = of_track.into_iter().filter_map(|(track, sampled)| {
+        let trying = || sampled.iter().filter(|(_, tries)| *tries).map(|(at, _)| *at);
+        let (first, last) = (trying().min()?, trying().max()?);
+        let all = sampled.iter().filter(|(at, _)| (first..=last).contains(at)).count();
+        let only_tries = trying().count() >= limits::MANY_TRIES && trying().count() as f64 >= all as f64 * limits::TRIES_PART;
+        let holder = only_tries.then(|| only_other(tables, lives, track, (first, last))).flatten()?;
+        Some(Tried { track, holder, first, last })
+    });
+    Ok(tried.collect())
+}
+
+/// The only other thread of a thread's process that lived from one instant to another, if there was one.
+fn only_other(tables: &Tables, lives: &[Life], track: u32, (from, until): (i64, i64)) -> Option<u32> {
+    let process = tables.process(track)?;
+    let lived = |other: u32| !lives[other as usize].is_before(until) && !lives[other as usize].is_over(from);
+    let mut others = tables.workers().filter(|&other| other != track && tables.process(other) == Some(process) && lived(other));
+    let only = others.next()?;
+    others.next().is_none().then_some(only)
+}
