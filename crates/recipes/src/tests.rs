@@ -258,6 +258,7 @@ fn what_is_cut_into_pieces_is_spread_where_there_are_two() {
     assert_eq!(of("xz -9 log", "xz", 8), Some((smaller, None)), "one block of 192 MiB is one thread's");
     assert_eq!(of("zstd -12 log", "zstd", 12), None, "one job of 16 MiB is one thread's");
     assert_eq!(of("zstd -12 log", "zstd", 96), Some(("zstd -T0 -12 log".to_owned(), Some(6))));
+    assert_eq!(of("xz -T1 -1 log", "xz", 8), Some(("xz -T0 -1 log".to_owned(), Some(3))), "one thread was asked for");
     assert_eq!(of("tar -cJf a.txz d", "xz", 20), None);
     assert_eq!(of("tar -czf a.tgz d", "gzip", 20), Some(("tar -I pigz -cf a.tgz d".to_owned(), None)));
     assert_eq!(of("tar -czf a.tgz d", "tar", 20), None, "tar itself is one thread");
