@@ -3,13 +3,15 @@
 use super::place::Missing;
 use crate::observe::span::LiveSpan;
 use crate::observe::wire::UsualLags;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// What rules found out before, further on in the recording, and need again.
 #[derive(Debug, Default)]
 pub(crate) struct Memory {
     /// From which thread the path last came to a thread that had ended its wait.
     pub came_from: HashMap<u32, u32>,
+    /// Processes that brought bytes of connections in which they have no part, by machine and number.
+    pub carriers: HashSet<(u32, u32)>,
     /// Who looked at intervals, and for whose end.
     pub polled_for: Option<(u32, u32)>,
     /// Who looked at intervals for what is not known, when the last pause of it began that was come to, and how long it was.

@@ -247,10 +247,17 @@ impl View<'_, '_, '_> {
     }
 
     /// Ended by a process that only carries a connection from which bytes were taken next: from which, and from which position on.
-    fn was_carried(&self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
-        let took_first = span.object == NONE && passed.receive.0 <= passed.wait.0.min(passed.send.0);
-        let next = next_connection(passed).filter(|_| took_first)?;
-        self.carries(span.waker, next.0).then_some(next)
+    /// Who was seen to bring bytes also brings the acknowledgements that make room.
+    fn was_carried(&mut self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
+        let took_first = passed.receive.0 <= passed.wait.0.min(passed.send.0);
+        let carrier = self.tables.process(span.waker)?;
+        let made_room = || passed.send.0 <= passed.wait.0 && self.memory.carriers.contains(&carrier);
+        let next = next_connection(passed).filter(|_| span.object == NONE && (took_first || made_room()))?;
+        if !self.carries(span.waker, next.0) {
+            return None;
+        }
+        self.memory.carriers.insert(carrier);
+        Some(next)
     }
 
     /// Whether a thread that ended a wait is of another process that has no part in a connection from which bytes came by that: it only carries them (it
