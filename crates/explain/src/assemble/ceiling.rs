@@ -4,6 +4,7 @@
 use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::limits::assemble as limits;
+use std::collections::HashMap;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 
@@ -70,8 +71,15 @@ pub(crate) fn is_full(parts: &Parts<'_>) -> bool {
     full(parts).is_some_and(|full| full.part >= limits::WELL)
 }
 
-/// A link, or a limit that somebody set on one, where bytes came at one rate from the first to the last. Which of the two it was does not show in it.
+/// A link, or a limit that somebody set on one, where bytes came at one rate from the first to the last. Which of the two it was does not show in it. It is
+/// all that there is only where nothing else has a fair part of the run: a stage before or after it may go on beside it.
 fn full(parts: &Parts<'_>) -> Option<Reached> {
+    let mut besides = HashMap::new();
+    let others = parts.ledger.entries.iter().filter(|entry| !entry.cause.is_network());
+    others.for_each(|entry| *besides.entry(entry.cause).or_insert(0) += entry.runs.total_ns);
+    if besides.into_values().any(|ns| ns as f64 >= parts.wall_s() * 1e9 * limits::ANOTHER_STAGE) {
+        return None;
+    }
     let sustained = parts.on_wire.sustained()?;
     let part = sustained.least_ns() / sustained.within_ns.max(1.0);
     let rate = bit_rate(sustained.bytes_per_s());

@@ -23,6 +23,8 @@ pub(crate) const FOREIGN_WRITEBACK: u64 = 2;
 /// What runs at this part of what it can is doing well. Ceilings themselves are measured to within a tenth. Instead: the ceiling's own
 /// interval.
 pub(crate) const WELL: f64 = 0.9;
+/// Where another cause has this part of the time, a link that is full is not all that there is. Instead: what may go on beside what.
+pub(crate) const ANOTHER_STAGE: f64 = 0.2;
 
 // circumstances.rs
 
