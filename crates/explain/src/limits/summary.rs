@@ -103,6 +103,8 @@ pub(crate) const WORTH_SAYING: f64 = 0.06;
 pub(crate) const NAMED_TWICE: f64 = 0.005;
 /// When this much of the time is accounted for, the sentence is done. Instead: nothing; it is wording.
 pub(crate) const ENOUGH: f64 = 0.85;
+/// Files that waits with so small a part of the time were for are not what was waited for. Instead: the file of each request of a device.
+pub(crate) const OF_FILES: f64 = 0.5;
 /// Who had so much of a group stands for all. Instead: nothing; it is wording.
 pub(crate) const MOST: f64 = 0.6;
 /// The longest name of a file or program that a sentence spells out. Instead: nothing; a line has 80 columns.

@@ -65,8 +65,10 @@ fn subject(group: &Group<'_>) -> String {
         0 => None,
         n => Some(group.device().map_or_else(|| format!("{n} devices"), str::to_owned)),
     };
+    // Waits for a device alone name no file: the few that do are not what was waited for.
+    let of_files_ns: u64 = group.files.iter().map(|(_, ns)| ns).sum();
     let file = match group.files.len() {
-        0 => None,
+        n if n == 0 || device.is_some() && (of_files_ns as f64) < group.ns as f64 * limits::OF_FILES => None,
         n => Some(group.file().map_or_else(|| format!("{} files", count(n as u64)), |name| file_name(name).to_owned())),
     };
     match (file, device) {
