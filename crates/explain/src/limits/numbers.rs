@@ -81,6 +81,13 @@ pub(crate) const EXCEEDED: f64 = 0.85;
 
 /// Of fewer items nothing is said for each. Instead: nothing; it is wording.
 pub(crate) const LEAST_ITEMS: u64 = 16;
+/// So few processes of one program are one for each of something where they fill the run. Instead: what each was started for.
+pub(crate) const FEW_PROCESSES: u64 = 5;
+/// One of a few may have lived for this part of the run: the first starts what the others find. Instead: what each was started for.
+pub(crate) const SHORT_LIVED_OF_FEW: f64 = 0.4;
+/// Bound: what work on a byte takes at the most, in nanoseconds: compressors at their hardest do a megabyte in a second. What a process does for longer with
+/// a file of its own is not for the file's bytes.
+pub(crate) const MOST_NS_PER_BYTE: u64 = 1_000;
 /// Syncs that take this part of the time are worth doing once for many. Instead: nothing; it is wording.
 pub(crate) const SYNCED_SHARE: f64 = 0.1;
 /// From so many bytes on, a sync is for them and not for a record. Instead: what was written before each.
@@ -117,6 +124,9 @@ pub(crate) const ONE_OF_ALL: f64 = 0.5;
 /// Servers that ask so many times for each question of the command ask several times for each. Instead: which question was for which.
 pub(crate) const ASKS_ON: f64 = 1.9;
 
+/// A server's threads of which each was seen at work so often, by the path, are all that serve. Instead: how many threads wait for requests.
+pub(crate) const SEEN_AT_WORK: u64 = 8;
+
 // disks.rs
 
 /// Of fewer requests of a disk nothing is concluded. Instead: nothing; a median of fewer says nothing.
@@ -125,6 +135,8 @@ pub(crate) const LEAST_REQUESTS: u64 = 50;
 pub(crate) const DISK_EXPLAINS: f64 = 0.5;
 /// So many under way on average are one at a time. Instead: nothing; it is wording.
 pub(crate) const ONE_UNDER_WAY: f64 = 1.25;
+/// One alone for this part of the time is one at a time as well, whatever there was at once for a moment. Instead: nothing; it is wording.
+pub(crate) const ALONE_UNDER_WAY: f64 = 0.9;
 /// Larger requests keep a disk at its rate. Instead: the disk's rate by size of request.
 pub(crate) const SMALL_REQUEST: u64 = 64 << 10;
 

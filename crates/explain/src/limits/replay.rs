@@ -105,6 +105,9 @@ pub(crate) const MOST_ERROR: f64 = 0.10;
 pub(crate) const WHOLE_RUN: f64 = 0.999;
 /// A change that gains less than this is not worth a line. Runs of one command differ by more. Instead: the spread of repeated runs.
 pub(crate) const LEAST_SPEEDUP: f64 = 1.02;
+/// A wider window that gives less than this part of what was waited for it, in a replay, is not what the recording shows. Instead: what who carries the
+/// bytes (a tunnel) does for each of them.
+pub(crate) const WINDOW_REPLAYED: f64 = 0.25;
 /// Of proposals of one kind, the first that is this near the best is taken. The replay cannot distinguish closer ones. Instead: an interval
 /// for each prediction.
 pub(crate) const NEAR_BEST: f64 = 1.02;

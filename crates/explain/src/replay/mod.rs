@@ -200,7 +200,13 @@ fn predict_from(
         // What an acknowledgement was delayed by is no way that gets shorter.
         all.retain(|w| w.id != "rtt.half");
     }
-    all.extend(raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)));
+    if raises.iter().any(|raise| raise.id == "server.parallel") {
+        // Requests that wait at a server are not answered sooner for more of them.
+        all.retain(|w| w.id != "requests.x4");
+    }
+    let raised: Vec<WhatIf> = raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)).collect();
+    all.retain(|w| raised.iter().all(|raised| raised.id != w.id));
+    all.extend(raised);
     let note = (graph.wall_ns < wall_s * 1e9 * limits::WHOLE_RUN)
         .then(|| format!("The run is long: predictions are from its last {}, taken to be like the rest.", duration(graph.wall_ns / 1e9)));
     Prediction {

@@ -62,14 +62,24 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
         ),
         "start_once" => (
             &[C::ClientCpu, C::ClientMetadata, C::ClientMemory, C::ClientRunqueue, C::ClientRead],
-            &[C::Recorder, C::ClientLock, C::ClientThink, C::ServerCpu, C::NetworkLatency],
+            &[
+                C::Recorder,
+                C::ClientLock,
+                C::ClientThink,
+                C::ClientWrite,
+                C::ClientSync,
+                C::ServerCpu,
+                C::ServerThink,
+                C::ServerUnknown,
+                C::NetworkLatency,
+            ],
         ),
         "server.parallel" => (
             &[C::ServerThink, C::ServerUnknown, C::ServerLock, C::ServerRead, C::ServerSync, C::ServerCpu],
             &[C::ServerRunqueue, C::NetworkLatency],
         ),
         "no_nagle" => (&[C::NetworkLatency], &[]),
-        "calls.larger" => (&[C::ClientCpu], &[]),
+        "calls.larger" => (&[C::ClientCpu], &[C::ClientMetadata]),
         "disk.requests.x4" => (
             &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata],
             &[C::ClientCpu, C::ClientRunqueue, C::Recorder],

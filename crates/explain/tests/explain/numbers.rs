@@ -2,8 +2,8 @@
 
 use crate::common::Tale;
 use std::path::Path;
-use thalweg_explain::document::{Grounds, Number, NumberKind, WhatIf};
-use thalweg_explain::{Explanation, Options, explain};
+use thalweg_explain::document::{Grounds, Number, NumberKind, Status, WhatIf};
+use thalweg_explain::{Cause, Explanation, Options, explain};
 use thalweg_trace::{CounterName, ObjectKind, Recording, Role, SpanKind};
 
 fn numbers(name: &str) -> Vec<Number> {
@@ -103,6 +103,55 @@ fn a_process_for_each_file_is_counted_with_what_it_takes() {
     assert_eq!(number.sentence, "100 processes, one after the other: 3.90 ms each, starting and ending with it.");
     // Nothing was seen that each process did for itself.
     assert!(raised(&e, "start_once").predicted_wall_s < e.wall_s * 0.05);
+}
+
+/// Processes of one program that compute for 60 ms each, and read 20 kB of a file of their own before and after.
+fn stretching(processes: u64) -> Explanation {
+    let mut tale = Tale::new(processes * 60_000, 2);
+    let sh = tale.thread(Role::Client, "sh", 100, 100);
+    for n in 0..processes {
+        let pid = 200 + n as u32;
+        let (gpg, own) = (tale.thread(Role::Client, "gpg", pid, pid), tale.file(&format!("/data/file.{n}")));
+        let from = n * 60_000;
+        tale.made(gpg, from, sh);
+        tale.span(gpg, SpanKind::FileRead, from + 1_000, from + 1_100).ran(100).on(own).bytes(10_000).end();
+        tale.span(gpg, SpanKind::FileRead, from + 59_000, from + 59_100).ran(100).on(own).bytes(10_000).end();
+        tale.wait(sh, SpanKind::WaitLock, from, from + 60_000).woken_by(gpg).end();
+        tale.ended(gpg, from + 60_000);
+    }
+    tale.explain()
+}
+
+#[test]
+fn a_few_processes_of_one_program_are_one_for_each_and_what_takes_long_for_few_bytes_goes_with_them() {
+    let e = stretching(8);
+    let number = only(&e);
+    assert_eq!((number.kind, number.count), (NumberKind::ProcessPerItem, Some(8)), "{number:?}");
+    // 20 ms of each for 20 kB, and one of eight.
+    assert!(raised(&e, "start_once").predicted_wall_s < e.wall_s * 0.5, "{:?}", e.what_if);
+    assert!(stretching(4).summary.numbers.iter().all(|number| number.kind != NumberKind::ProcessPerItem));
+}
+
+#[test]
+fn a_process_that_reads_what_another_has_written_could_read_it_meanwhile() {
+    let mut tale = Tale::new(1_000_000, 2);
+    let sh = tale.thread(Role::Client, "sh", 100, 100);
+    let (first, second, between) =
+        (tale.thread(Role::Client, "sort", 200, 200), tale.thread(Role::Client, "bzip2", 300, 300), tale.file("/data/sorted"));
+    for (thread, kind, from, until) in [(first, SpanKind::FileWrite, 0, 600_000), (second, SpanKind::FileRead, 600_000, 1_000_000)] {
+        tale.made(thread, from, sh);
+        for n in 0..100 {
+            let at = from + (until - from) / 100 * n;
+            tale.span(thread, kind, at + 100, at + 200).ran(100).on(between).bytes(100_000).end();
+        }
+        tale.wait(sh, SpanKind::WaitLock, from, until).woken_by(thread).end();
+        tale.ended(thread, until);
+    }
+    let e = tale.explain();
+    let said: Vec<&str> = e.summary.numbers.iter().map(|number| number.sentence.as_str()).collect();
+    assert!(said.contains(&"Bzip2 reads sorted only when sort has written all of it: 600 ms and 400 ms, one after the other."), "{said:?}");
+    let left = raised(&e, "overlap.stages").predicted_wall_s;
+    assert!((left - 0.6).abs() < 0.02, "{left}");
 }
 
 #[test]
@@ -305,6 +354,15 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
         ("polls-nothing", NumberKind::OneAtATime, 150, "One request at a time: 150 × 23.3 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-memory", NumberKind::OneAtATime, 90, "One request at a time: 90 × 25.5 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-completions", NumberKind::DiskOneAtATime, 6_001, "One request of 4 KiB at a time on vda", "disk.requests.x4", 2.0..4.1),
+        ("two-in-flight", NumberKind::OneAtATime, 327, "About 2 requests of 31.3 KiB at a time: 327 in ", "requests.x4", 3.0..4.1),
+        (
+            "few-children-serve",
+            NumberKind::OneAtATime,
+            100,
+            "php-fpm8.2 serves 2 requests at a time, while 22 more wait: 100 × 46",
+            "server.parallel",
+            8.0..13.0,
+        ),
         ("asks-a-name-server", NumberKind::OneAtATime, 240, "2 requests at a time, never more: 240 × 40.2 ms.", "requests.x4", 2.5..4.1),
     ] {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
@@ -345,6 +403,33 @@ fn two_programs_that_compute_in_turn_lack_no_processor() {
     assert!(e.verdict.share > 0.9, "{}", e.verdict.share);
     let more = e.what_if.iter().find(|w| (w.id == "processors.x2" || w.id == "no_hog") && w.speedup > 1.1);
     assert!(more.is_none(), "{more:?}");
+}
+
+fn fixture(name: &str) -> Explanation {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
+    explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains")
+}
+
+#[test]
+fn requests_that_wait_at_a_server_are_not_answered_sooner_for_more_of_them() {
+    let e = fixture("few-children-serve");
+    assert!(e.what_if.iter().all(|w| w.id != "requests.x4"), "{:?}", e.what_if);
+}
+
+#[test]
+fn a_window_that_is_named_comes_with_a_larger_one_also_where_a_tunnel_carries_the_bytes() {
+    let e = fixture("window-through-a-tunnel");
+    assert_eq!(e.verdict.cause, Cause::NetworkRwnd, "{}", e.verdict.sentence);
+    let speedup = raised(&e, "window.x4").speedup;
+    assert!((2.5..4.1).contains(&speedup), "{speedup}");
+}
+
+#[test]
+fn a_link_that_is_full_for_a_part_of_the_run_is_not_all_that_there_is() {
+    let e = fixture("fetched-then-packed");
+    assert_ne!(e.verdict.status, Status::Healthy, "{}", e.verdict.sentence);
+    let speedup = raised(&e, "overlap.stages").speedup;
+    assert!((1.5..1.8).contains(&speedup), "{speedup}");
 }
 
 /// A processor that asks at full speed for what has not come is no reason for anything.

@@ -7,8 +7,13 @@ use crate::limits::replay as limits;
 
 /// Of the limits that nothing raises which was predicted already.
 pub(crate) fn propose(run: &Run<'_>, raises: &[Raise], predicted: &[WhatIf]) -> Vec<Proposal> {
-    let is_raised = |raise: &Raise| predicted.iter().any(|w| w.speedup >= limits::LEAST_SPEEDUP && raises_as(&w.id, raise.id));
     let of_replay = run.replayed_ns / run.graph.wall_ns.max(1.0);
+    // A window that is named was seen to be full: a replay in which a wider one gives little has kept the waits of who carries the bytes.
+    let gives = |w: &WhatIf, raise: &Raise| {
+        let gained = (1.0 - 1.0 / w.speedup) * run.replayed_ns;
+        w.speedup >= limits::LEAST_SPEEDUP && (raise.id != "window.x4" || gained >= raise.gained_ns * of_replay * limits::WINDOW_REPLAYED)
+    };
+    let is_raised = |raise: &Raise| predicted.iter().any(|w| gives(w, raise) && raises_as(&w.id, raise.id));
     // What one thread computes stays, but where it is a wait.
     let busiest_ns = run.busiest_ns();
     let bound = |raise: &Raise| {

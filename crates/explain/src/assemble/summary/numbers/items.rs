@@ -1,6 +1,7 @@
 //! What is done for each of many: a process, a sync.
 
 use super::super::groups::Group;
+use super::lives::{Lived, lives};
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number, times_each};
@@ -9,7 +10,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use thalweg_trace::numbers::{count, duration, size};
 
 const ONE_SYNC: &str = "one sync for all of them";
@@ -71,18 +72,12 @@ pub(super) fn processes(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if !matches!(group.cause, Cause::ClientCpu | Cause::ClientMetadata | Cause::ClientMemory | Cause::ClientRunqueue | Cause::ClientRead) {
         return None;
     }
-    let parts = run.of.parts;
-    let wall_ns = parts.end - parts.start;
-    let lives = lives(run);
-    let short: Vec<(i64, i64)> =
-        lives.into_iter().filter(|(from, until)| until - from < (wall_ns as f64 * limits::SHORT_LIVED) as i64).collect();
-    let n = short.len() as u64;
+    let all = many(run)?;
+    let short: Vec<(i64, i64)> = all.iter().map(|lived| (lived.from, lived.until)).collect();
+    let (n, shortest_ns) = (all.len() as u64, all.iter().map(Lived::ns).min().unwrap_or(0));
     let (sum_ns, around_ns) = (short.iter().map(|(from, until)| until - from).sum::<i64>(), around_work(run, &short));
     let from_to_ns = short.iter().map(|life| life.1).max().unwrap_or(0) - short.iter().map(|life| life.0).min().unwrap_or(0);
     let within = together_ns(short);
-    if n < limits::LEAST_ITEMS || (within as f64) < wall_ns as f64 * limits::LIVED_PART {
-        return None;
-    }
     let each_s = within as f64 / 1e9 / n as f64;
     let same = |items: u64| items.min(n) as f64 >= items.max(n) as f64 * limits::AS_MANY;
     let items = run.items.filter(|(items, _)| same(*items));
@@ -93,38 +88,60 @@ pub(super) fn processes(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let made =
         Number { count: Some(n), each_s: Some(each_s), items: items.map(|(n, _)| n), ..number(NumberKind::ProcessPerItem, sentence) };
     // What is done between them, to start the next and to wait for it, goes with them.
-    let gained_ns = from_to_ns as f64 * (around_ns as f64 / sum_ns.max(1) as f64) * (1.0 - 1.0 / n as f64);
+    let gained_ns = (from_to_ns as f64 * (around_ns as f64 / sum_ns.max(1) as f64) - shortest_ns as f64).max(0.0);
     let how = "give one process many of them: several operands, a list on its standard input, or a loop inside the program";
     Some(made.raised_by(Raise { id: "start_once", change: "one process for all of them".to_owned(), how, gained_ns }))
 }
 
-/// From when to when each process lived that began and ended while the command ran, and is part of it.
-fn lives(run: &Run<'_>) -> Vec<(i64, i64)> {
+/// The processes that lived for a small part of the run each and for most of it together: of any program where they are many; of a few, those of one
+/// program.
+fn many(run: &Run<'_>) -> Option<Vec<Lived>> {
     let parts = run.of.parts;
-    let mut lives: HashMap<(u32, u32), (i64, i64)> = HashMap::new();
-    for (actor, life) in parts.tables.actors.iter().zip(&parts.facts.lives) {
-        let Some((from, until)) = life.made().map(|(at, _)| at).zip(life.until) else { continue };
-        if actor.thread && actor.end == End::Client && !actor.reached && !actor.mount && actor.leads() {
-            let known = lives.entry((actor.machine, actor.pid)).or_insert((from, until));
-            *known = (known.0.min(from), known.1.max(until));
-        }
+    let wall_ns = (parts.end - parts.start) as f64;
+    let of_part = |part: f64| lives(run).into_iter().filter(move |lived| (lived.ns() as f64) < wall_ns * part);
+    let fills = |lived: &Vec<Lived>| {
+        let within = together_ns(lived.iter().map(|lived| (lived.from, lived.until)).collect());
+        within as f64 >= wall_ns * limits::LIVED_PART
+    };
+    let all: Vec<Lived> = of_part(limits::SHORT_LIVED).collect();
+    if all.len() as u64 >= limits::LEAST_ITEMS {
+        return Some(all).filter(fills);
     }
-    lives.into_values().collect()
+    let mut of: BTreeMap<&str, Vec<Lived>> = BTreeMap::new();
+    for lived in of_part(limits::SHORT_LIVED_OF_FEW) {
+        of.entry(parts.tables.actors[lived.track as usize].program()).or_default().push(lived);
+    }
+    of.into_values().filter(|lived| lived.len() as u64 >= limits::FEW_PROCESSES).filter(fills).max_by_key(Vec::len)
 }
 
 /// For how long processes started and ended: before they used something that was theirs alone, a file or a connection, and after. All of their lives where
-/// nothing of that kind was seen.
+/// nothing of that kind was seen, and where most was read of files that several of them used: what each does with those may go with it.
 fn around_work(run: &Run<'_>, lives: &[(i64, i64)]) -> i64 {
     let parts = run.of.parts;
+    if read_in_common(run, lives) {
+        return lives.iter().map(|(from, until)| until - from).sum();
+    }
     let files = [Way::ClientReads, Way::ClientWrites].into_iter().flat_map(|way| &parts.seen.stream(way).by_object);
-    let files = files.flatten().filter_map(|gathered| gathered.extent());
-    let mut used: Vec<(i64, i64)> = files.chain(parts.seen.exchanges.of.values().map(|exchange| (exchange.first, exchange.last))).collect();
+    let files = files.flatten().filter_map(|gathered| gathered.extent().map(|(first, last)| (first, last, gathered.bytes)));
+    let connections =
+        parts.seen.exchanges.of.values().map(|exchange| (exchange.first, exchange.last, exchange.bytes[0] + exchange.bytes[1]));
+    let mut used: Vec<(i64, i64, u64)> = files.chain(connections).collect();
     used.sort_unstable();
     let around = |&(from, until): &(i64, i64)| {
         let after = used.partition_point(|used| used.0 < from);
         let own = used[after..].iter().take_while(|used| used.0 <= until).filter(|used| used.1 <= until);
-        let (first, last) = own.fold((until, from), |(first, last), used| (first.min(used.0), last.max(used.1)));
-        if first <= last { first - from + until - last } else { until - from }
+        let (first, last, bytes) =
+            own.fold((until, from, 0), |(first, last, sum), used| (first.min(used.0), last.max(used.1), sum + used.2));
+        // What takes longer than any work on so few bytes is not for them.
+        until - from - (last - first).clamp(0, (bytes * limits::MOST_NS_PER_BYTE) as i64)
     };
     lives.iter().map(around).sum()
+}
+
+/// Whether most of what is read is of files that several of these processes use.
+fn read_in_common(run: &Run<'_>, lives: &[(i64, i64)]) -> bool {
+    let reads = || run.of.parts.seen.stream(Way::ClientReads).by_object.iter().flatten();
+    let several = |(first, last): (i64, i64)| lives.iter().filter(|(from, until)| *from < last && first < *until).count() > 1;
+    let shared: u64 = reads().filter(|read| read.extent().is_some_and(several)).map(|read| read.bytes).sum();
+    shared as f64 >= reads().map(|read| read.bytes).sum::<u64>().max(1) as f64 * limits::MOST_OF_ALL
 }

@@ -9,6 +9,8 @@ mod calls;
 mod disks;
 mod in_flight;
 mod items;
+mod lives;
+mod phases;
 mod pipes;
 mod pool;
 mod processor;
@@ -59,7 +61,7 @@ pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Ra
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
     if found.iter().all(|behind| behind.number.kind != NumberKind::InSeries) {
-        found.extend(stages::find(run, groups));
+        found.extend(stages::find(run, groups).or_else(|| phases::find(run)));
     }
     found.truncate(MAX_NUMBERS);
     let besides = items::one_transaction(run).into_iter().chain(round_trips::no_delay(run, groups));

@@ -13,8 +13,11 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::questions::{Slow, UnderWay};
 use crate::waits::place::{Place, What};
+use std::collections::HashSet;
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{count, duration, size};
+
+const MORE_SERVED: &str = "let the server work on several requests at a time: a thread or process for each, or more of them";
 
 /// Whether a cause is one of a server that neither computes nor waits for a device: it would take more at a time.
 fn waits(cause: Cause) -> bool {
@@ -37,11 +40,17 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         let (_, server) = run.of.parts.tables.ends(within.connection)?;
         let at_a_time = if within.usual == 1 { "One request".to_owned() } else { format!("{} requests", count(within.usual)) };
         let sentence = format!("{at_a_time} at a time to {server}, never more, while {} wait: {}.", count(most), times(&within));
-        return Some(made(NumberKind::OneAtATime, sentence, &within).raised_by(Raise::more_at_once(group)));
+        return Some(made(NumberKind::OneAtATime, sentence, &within).raised_by(Raise::more_at_once(run, group)));
     }
     let under_way = of_client.filter(UnderWay::is_held)?;
     if let Some(serial) = by_one_thread(run, group, &under_way) {
         return Some(serial);
+    }
+    if let Some(several) = by_few_threads(run, group, &under_way) {
+        return Some(several);
+    }
+    if let Some(number) = by_round_trip(run, &under_way) {
+        return Some(number.raised_by(Raise::more_at_once(run, group)));
     }
     let times = times(&under_way);
     let sentence = match under_way.usual {
@@ -51,7 +60,7 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         1 => format!("One request at a time: {times}."),
         n => format!("{} requests at a time, never more: {times}.", count(n)),
     };
-    Some(made(NumberKind::OneAtATime, sentence, &under_way).raised_by(Raise::more_at_once(group)))
+    Some(made(NumberKind::OneAtATime, sentence, &under_way).raised_by(Raise::more_at_once(run, group)))
 }
 
 /// A server whose one thread sleeps, waits or works for each request, while others wait: asking it for more at a time gains nothing.
@@ -68,10 +77,46 @@ fn by_one_thread(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Opti
     let (server, times) = (program(parts.tables, run.of.meta, thread), format!("{} × {}", count(under_way.count), duration(each_s)));
     let waiting = count(under_way.usual - 1);
     let sentence = format!("{server} serves one request at a time, while {waiting} more wait: {times}.");
-    let how = "let the server work on several requests at a time: a thread or process for each, or more of them";
-    let raise = Raise::part(group, 1.0 - 1.0 / under_way.usual as f64, "server.parallel", "as many requests served at a time as wait", how);
+    let raise =
+        Raise::part(group, 1.0 - 1.0 / under_way.usual as f64, "server.parallel", "as many requests served at a time as wait", MORE_SERVED);
     let made = Number { count: Some(under_way.count), each_s: Some(each_s), ..number(NumberKind::OneAtATime, sentence) };
     Some(made.raised_by(raise))
+}
+
+/// A server behind others of which few threads sleep for requests, each for one at a time, while many are under way: asking for more gains nothing.
+fn by_few_threads(run: &Run<'_>, group: &Group<'_>, under_way: &UnderWay) -> Option<Behind> {
+    let parts = run.of.parts;
+    let Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } = group.largest.place else { return None };
+    let path = parts.ledger.path.iter().filter(|on| group.has(on.entry));
+    let threads = path.map(|on| on.track).collect::<HashSet<u32>>().len() as u64;
+    let is_all = group.count >= threads * limits::SEEN_AT_WORK;
+    if group.cause != Cause::ServerThink || threads < 2 || threads * 2 > under_way.usual || !is_all {
+        return None;
+    }
+    let each_s = under_way.busy_ns as f64 / 1e9 * threads as f64 / under_way.count as f64;
+    let server = program(parts.tables, run.of.meta, label);
+    let (n, times) = (count(threads), format!("{} × {}", count(under_way.count), duration(each_s)));
+    let sentence = format!("{server} serves {n} requests at a time, while {} more wait: {times}.", count(under_way.usual - threads));
+    let part = 1.0 - threads as f64 / under_way.usual as f64;
+    let raise = Raise::part(group, part, "server.parallel", "as many requests served at a time as wait", MORE_SERVED);
+    let made = Number { count: Some(under_way.count), each_s: Some(each_s), ..number(NumberKind::OneAtATime, sentence) };
+    Some(made.raised_by(raise))
+}
+
+/// Several requests at a time that look like one: an answer that comes sooner after the last question than the round trip takes is to an earlier one, so
+/// as many are under way as come within a round trip (Little's law).
+fn by_round_trip(run: &Run<'_>, under_way: &UnderWay) -> Option<Number> {
+    let round_trip_ns = run.of.parts.seen.exchanges.round_trip_ns(under_way.connection)? as f64;
+    if under_way.usual > 1 || under_way.each_ns >= round_trip_ns * limits::EXCEEDED {
+        return None;
+    }
+    let at_once = (under_way.count as f64 * round_trip_ns / under_way.busy_ns as f64).round().max(2.0) as u64;
+    let of = if under_way.each_bytes >= limits::LARGE_REQUEST { format!(" of {}", size(under_way.each_bytes)) } else { String::new() };
+    let (n, round_trip_s, all_s) = (count(at_once), round_trip_ns / 1e9, under_way.busy_ns as f64 / 1e9);
+    let (requests, trip) = (count(under_way.count), duration(round_trip_s));
+    let sentence = format!("About {n} requests{of} at a time: {requests} in {}, at a round trip of {trip}.", duration(all_s));
+    let made = number(NumberKind::OneAtATime, sentence);
+    Some(Number { count: Some(under_way.count), each_s: Some(round_trip_s), round_trip_s: Some(round_trip_s), ..made })
 }
 
 /// Requests that a server made for each of the command's.
@@ -90,7 +135,7 @@ pub(super) fn behind(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let requests = capital(&times_each(on_each, "request"));
     let sentence = format!("{requests}{to} for each of {} of the command's{one_by_one}: {}.", count(of_client), times(&under_way));
     let made = Number { items: Some(of_client), ..made(NumberKind::RoundTripsPerItem, sentence, &under_way) };
-    Some(made.raised_by(Raise::more_at_once(group)))
+    Some(made.raised_by(Raise::more_at_once(run, group)))
 }
 
 fn times(under_way: &UnderWay) -> String {

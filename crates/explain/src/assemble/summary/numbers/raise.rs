@@ -5,6 +5,8 @@
 //! of the same kind, that prediction stands instead.
 
 use super::super::groups::Group;
+use super::run::Run;
+use crate::cause::{Cause, End};
 use crate::document::Number;
 use crate::limits::numbers as limits;
 
@@ -38,11 +40,20 @@ impl Raise {
         Raise { id, change: change.into(), how, gained_ns: all_ns * part }
     }
 
-    /// Several requests at a time where there was one, or several times what was in flight.
-    pub(super) fn more_at_once(group: &Group<'_>) -> Raise {
+    /// Several requests at a time where there was one, or several times what was in flight: of all the run where answers are what it waits for, under
+    /// whatever cause, since what is between goes on side by side as well; else of all that waits for answers.
+    pub(super) fn more_at_once(run: &Run<'_>, group: &Group<'_>) -> Raise {
+        let parts = run.of.parts;
+        let wall_ns = parts.wall_s() * 1e9;
+        let is_wait = |cause: Cause| cause.is_network() || cause.end() == Some(End::Server) || cause == group.cause;
+        let waits = run.of.share(is_wait);
+        let busy_ns = |by: End| parts.seen.questions.under_way(by, parts.tables).map(|asked| asked.busy_ns as f64);
+        let asked_ns = [End::Client, End::Server].into_iter().filter_map(busy_ns).fold(0.0, f64::max);
+        let fills = waits >= limits::NEARLY_ALL || asked_ns >= wall_ns * limits::NEARLY_ALL;
+        let all_ns = if fills { wall_ns } else { wall_ns * waits };
         let how = "send the next requests before the last is answered, or use several connections";
-        let part = 1.0 - 1.0 / limits::MORE_AT_ONCE as f64;
-        Raise::part(group, part, "requests.x4", "four times as many requests in flight", how)
+        let change = "four times as many requests in flight".to_owned();
+        Raise { id: "requests.x4", change, how, gained_ns: all_ns * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64) }
     }
 }
 

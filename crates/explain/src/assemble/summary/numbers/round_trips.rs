@@ -89,7 +89,7 @@ pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
         let times = format!("{} × {}", count(trips.in_a_row), duration(trips.each_s));
         let made = number(NumberKind::RoundTripsPerItem, format!("{each} for each of {} entries: {times}.", count(entry.entries)));
         let made = Number { count: Some(trips.in_a_row), each_s: Some(trips.each_s), items: Some(entry.entries), ..made };
-        return Some(made.raised_by(Raise::more_at_once(group)));
+        return Some(made.raised_by(Raise::more_at_once(run, group)));
     }
     let turns = one_by_one(run, group).filter(|turns| turns.in_turn())?;
     let (items, what) = run.items?;
@@ -101,7 +101,7 @@ pub(super) fn for_each_item(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
     let times = format!("{} × {}", count(turns.turns), duration(turns.each_s()));
     let sentence = format!("{trips} for each of {} {what}, one after the other: {times}.", count(items));
     let made = Number { items: Some(items), ..turns.number(NumberKind::RoundTripsPerItem, sentence) };
-    Some(made.raised_by(Raise::more_at_once(group)))
+    Some(made.raised_by(Raise::more_at_once(run, group)))
 }
 
 /// One request at a time, with what each has and the rate that this allows.
@@ -117,7 +117,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
     let each = turns.bytes / turns.turns;
     if each < limits::LARGE_REQUEST {
         let sentence = format!("One request at a time{on_each}: {times}, of which {trip} are the round trip.");
-        return Some(turns.number(NumberKind::OneAtATime, sentence).raised_by(Raise::more_at_once(group)));
+        return Some(turns.number(NumberKind::OneAtATime, sentence).raised_by(Raise::more_at_once(run, group)));
     }
     // What is a request, and what a window that is opened again, looks alike: what is known is how much was on its way at the most.
     let most = in_flight::of_busiest(run.of).map_or(each, |in_flight| in_flight.most);
@@ -129,7 +129,7 @@ pub(super) fn one_at_a_time(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> 
     );
     let (bytes, rate_bytes_per_s) = (Some(most), Some(rate));
     let made = Number { bytes, rate_bytes_per_s, ..turns.number(NumberKind::OneAtATime, sentence) };
-    Some(made.raised_by(Raise::more_at_once(group)))
+    Some(made.raised_by(Raise::more_at_once(run, group)))
 }
 
 /// The run's turns, where one request was under way at a time on each connection.
