@@ -1,4 +1,5 @@
-//! One request of a disk at a time.
+//! One request of a disk at a time: of who waited, where it is recorded who asked. What others ask of the disk meanwhile makes each request longer, and
+//! none more of it is under way for who waits.
 
 use super::super::figures::device;
 use super::super::groups::Group;
@@ -8,6 +9,8 @@ use super::words::number;
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
+use crate::observe::observation::DeviceDid;
+use crate::observe::overlap::together_ns;
 use thalweg_trace::numbers::{count, duration, size};
 
 /// Small requests of the device that was waited for, one after the other.
@@ -18,18 +21,14 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     }
     let name = group.device()?;
     let (_, did) = device(run.of, name)?;
-    let n = did.requests.count;
-    let busy_ns = did.all.finish().busy_ns.max(1);
-    let bytes = (did.read_bytes + did.written_bytes) / n.max(1);
-    let at_once = did.requests.total_ns as f64 / busy_ns as f64;
+    let explains = |asked: &Asked| asked.busy_ns as f64 >= group.ns as f64 * limits::DISK_EXPLAINS;
     // A disk that is used by the way explains nothing.
-    if (busy_ns as f64) < group.ns as f64 * limits::DISK_EXPLAINS {
+    let asked = own(run, group, did).filter(explains).or_else(|| Some(all(did)).filter(explains))?;
+    let (n, bytes) = (asked.requests, asked.bytes / asked.requests.max(1));
+    if n < limits::LEAST_REQUESTS || !asked.one_at_a_time() || bytes > limits::SMALL_REQUEST {
         return None;
     }
-    if n < limits::LEAST_REQUESTS || at_once > limits::ONE_UNDER_WAY || bytes > limits::SMALL_REQUEST {
-        return None;
-    }
-    let each_s = did.requests.total_ns as f64 / 1e9 / n as f64;
+    let each_s = asked.total_ns.min(asked.busy_ns) as f64 / 1e9 / n as f64;
     let sentence = format!("One request of {} at a time on {name}: {} × {}.", size(bytes), count(n), duration(each_s));
     let made = Number { count: Some(n), each_s: Some(each_s), bytes: Some(bytes), ..number(NumberKind::DiskOneAtATime, sentence) };
     let how = "ask for several at a time: threads, asynchronous I/O, reading ahead (posix_fadvise(2), madvise(2)); or read in order, in large pieces";
@@ -38,4 +37,56 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let of_each = |cause: Cause| matches!(cause, C::ClientCpu | C::ClientRunqueue | C::Recorder) || cause == group.cause;
     let gained_ns = run.of.parts.wall_s() * 1e9 * run.of.share(of_each) * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64);
     Some(made.raised_by(Raise { id: "disk.requests.x4", change, how, gained_ns }))
+}
+
+/// Requests of a device.
+struct Asked {
+    requests: u64,
+    bytes: u64,
+    /// How long any was under way.
+    busy_ns: u64,
+    /// How long they took, all together.
+    total_ns: u64,
+    /// How long one alone was under way; 0 where that is not known.
+    alone_ns: u64,
+}
+
+impl Asked {
+    /// Whether one is under way at a time: on average, or for nearly all of the time (many at once for a moment, as a program starts, make an average of
+    /// several).
+    fn one_at_a_time(&self) -> bool {
+        let busy_ns = self.busy_ns.max(1) as f64;
+        self.total_ns as f64 <= busy_ns * limits::ONE_UNDER_WAY || self.alone_ns as f64 >= busy_ns * limits::ALONE_UNDER_WAY
+    }
+}
+
+/// All that a device did.
+fn all(did: &DeviceDid) -> Asked {
+    let (bytes, busy_ns) = (did.read_bytes + did.written_bytes, did.all.finish().busy_ns.unsigned_abs());
+    Asked { requests: did.requests.count, bytes, busy_ns, total_ns: did.requests.total_ns, alone_ns: 0 }
+}
+
+/// What threads of the end that waited asked of it; `None` where the recording does not have all requests with who asked.
+fn own(run: &Run<'_>, group: &Group<'_>, did: &DeviceDid) -> Option<Asked> {
+    let end = group.cause.end()?;
+    let actors = &run.of.parts.tables.actors;
+    let is_own = |by: u32| actors.get(by as usize).is_some_and(|actor| actor.thread && actor.end == end);
+    let kept = did.of_whom.iter().count() as u64;
+    let own: Vec<_> = did.of_whom.iter().filter(|request| is_own(request.by)).collect();
+    let mut changes: Vec<(i64, i64)> = own.iter().flat_map(|request| [(request.start, 1), (request.end, -1)]).collect();
+    changes.sort_unstable();
+    let (mut level, mut since, mut alone_ns) = (0, 0, 0);
+    for (at, change) in changes {
+        if level == 1 {
+            alone_ns += at - since;
+        }
+        (level, since) = (level + change, at);
+    }
+    (kept == did.requests.count && !own.is_empty()).then(|| Asked {
+        alone_ns: alone_ns.unsigned_abs(),
+        requests: own.len() as u64,
+        bytes: own.iter().map(|request| request.bytes).sum(),
+        busy_ns: together_ns(own.iter().map(|request| (request.start, request.end)).collect()).unsigned_abs(),
+        total_ns: own.iter().map(|request| (request.end - request.start).unsigned_abs()).sum(),
+    })
 }
