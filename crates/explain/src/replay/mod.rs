@@ -196,14 +196,7 @@ fn predict_from(
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
     let mut all = simplest(proposals.filter_map(|p| what_if(p, &run, wall_s)).collect());
-    if raises.iter().any(|raise| raise.id == "no_nagle") {
-        // What an acknowledgement was delayed by is no way that gets shorter.
-        all.retain(|w| w.id != "rtt.half");
-    }
-    if raises.iter().any(|raise| raise.id == "server.parallel") {
-        // Requests that wait at a server are not answered sooner for more of them.
-        all.retain(|w| w.id != "requests.x4");
-    }
+    leave_out(&mut all, raises);
     let raised: Vec<WhatIf> = raised::propose(&run, raises, &all).into_iter().filter_map(|p| what_if(p, &run, wall_s)).collect();
     all.retain(|w| raised.iter().all(|raised| raised.id != w.id));
     all.extend(raised);
@@ -214,6 +207,14 @@ fn predict_from(
         what_if: best(all, wall_s, aimed_at(largest_cause(parts))),
         note,
     }
+}
+
+/// Leaves out changes that what was named says to give nothing.
+fn leave_out(all: &mut Vec<WhatIf>, raises: &[Raise]) {
+    let named = |id: &str| raises.iter().any(|raise| raise.id == id);
+    // What an acknowledgement was delayed by is no way that gets shorter; requests that wait at a server are not answered sooner for more of them.
+    let (held_back, queued) = (named("no_nagle"), named("server.parallel"));
+    all.retain(|w| !(held_back && w.id == "rtt.half" || queued && w.id == "requests.x4"));
 }
 
 /// Questions of one end, where the run waited for them.

@@ -21,6 +21,22 @@ const AT_DEVICES: &[Cause] = {
     &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMetadata, C::ServerMetadata]
 };
 
+/// What else goes with a process that is not started.
+const WITH_A_PROCESS: &[Cause] = {
+    use Cause as C;
+    &[
+        C::Recorder,
+        C::ClientLock,
+        C::ClientThink,
+        C::ClientWrite,
+        C::ClientSync,
+        C::ServerCpu,
+        C::ServerThink,
+        C::ServerUnknown,
+        C::NetworkLatency,
+    ]
+};
+
 /// What a change is about, and what else it may take away; `None` where it changes the order of things, and not how long they take.
 fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     use Cause as C;
@@ -60,20 +76,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
             &[C::NetworkLatency, C::ServerUnknown, C::ClientCpu, C::ServerCpu],
             &[C::ServerThink, C::ClientRunqueue, C::ServerRunqueue, C::Recorder, C::ClientMemory, C::ServerMemory],
         ),
-        "start_once" => (
-            &[C::ClientCpu, C::ClientMetadata, C::ClientMemory, C::ClientRunqueue, C::ClientRead],
-            &[
-                C::Recorder,
-                C::ClientLock,
-                C::ClientThink,
-                C::ClientWrite,
-                C::ClientSync,
-                C::ServerCpu,
-                C::ServerThink,
-                C::ServerUnknown,
-                C::NetworkLatency,
-            ],
-        ),
+        "start_once" => (&[C::ClientCpu, C::ClientMetadata, C::ClientMemory, C::ClientRunqueue, C::ClientRead], WITH_A_PROCESS),
         "server.parallel" => (
             &[C::ServerThink, C::ServerUnknown, C::ServerLock, C::ServerRead, C::ServerSync, C::ServerCpu],
             &[C::ServerRunqueue, C::NetworkLatency],
