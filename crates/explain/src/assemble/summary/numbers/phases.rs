@@ -2,8 +2,7 @@
 //!
 //! A bound: a program that reads a file from its end, or twice, cannot read a pipe; which it does is not looked at.
 
-use super::super::names::{file_name, program};
-use super::super::sentence::brief;
+use super::super::names::{brief, file_name, program};
 use super::lives::{Lived, lives};
 use super::raise::{Behind, Raise};
 use super::run::Run;
