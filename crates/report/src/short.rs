@@ -78,6 +78,7 @@ fn blocks(e: &Explanation, columns: usize, more: Option<&str>, room: usize) -> V
             () if most_tuning > 1 => most_tuning -= 1,
             () if rows > 2 => rows -= 1,
             () if most_changes > 1 => most_changes -= 1,
+            () if rows > 1 => rows -= 1,
             () => return blocks,
         }
     }
