@@ -191,7 +191,7 @@ fn predict_from(
         asks: parts.seen.questions.under_way(End::Client, parts.tables).is_some_and(|own| own.count >= limits::MANY_QUESTIONS),
         network_part: network_part(parts, support),
         network_full: largest_cause(parts) == Cause::NetworkBandwidth && ceiling::is_full(parts),
-        limited_part: parts.around.limits.longest_s() / wall_s,
+        disk_part: disk_part(parts, support),
         copied_ns: copied_ns(graph, meta, replayed_ns),
     };
     let proposals = changes::ALL.iter().flat_map(|propose| propose(&run));
@@ -238,6 +238,20 @@ fn network_part(parts: &Parts<'_>, support: &Support) -> f64 {
     sustained.map_or(0.0, |sustained| sustained.least_ns() / (parts.end - parts.start).max(1) as f64).min(1.0)
 }
 
+/// Which part of the run a disk needs for its requests whenever they are made, where disks were waited for a fair part of it: what was done takes at the
+/// limit that somebody set on it, or else for how long it was busy with them.
+fn disk_part(parts: &Parts<'_>, support: &Support) -> f64 {
+    use Cause as C;
+    let of_disks =
+        [C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientSync, C::ServerSync, C::ClientMemory, C::ServerMemory];
+    let limited = parts.around.limits.longest_s() / parts.wall_s();
+    if support.share(&of_disks) < limits::FULL_PART || !parts.sharing.foreign.is_empty() {
+        return limited.min(1.0);
+    }
+    let busy = parts.seen.devices.keys().filter_map(|&track| parts.device_busy(track)).fold(0.0, f64::max);
+    limited.max(busy).min(1.0)
+}
+
 /// Whether a change leaves the network, and what goes over it, as they are.
 fn leaves_network(id: &str) -> bool {
     const NETWORKS: [&str; 10] =
@@ -259,11 +273,11 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     };
     // What goes over a link that is full takes as long as that needs for it, whatever is done beside it.
     let network = if leaves_network(proposal.id) { run.network_part } else { 0.0 };
-    // And a disk that somebody limited gives no more to who asks sooner.
+    // And a disk does its requests no faster for who asks sooner.
     let asks_sooner = proposal.id.starts_with("cpu.") || proposal.id.starts_with("overlap.");
-    let limited = if asks_sooner { run.limited_part } else { 0.0 };
+    let disk = if asks_sooner { run.disk_part } else { 0.0 };
     let shorter = (ns / run.replayed_ns).min(1.0 - doubled);
-    let (replayed, least) = (shorter.max(network).max(limited), 1.0 - most);
+    let (replayed, least) = (shorter.max(network).max(disk), 1.0 - most);
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);

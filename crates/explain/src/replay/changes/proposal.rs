@@ -80,8 +80,8 @@ pub(crate) struct Run<'a> {
     pub network_part: f64,
     /// Whether the network was full from the first byte to the last.
     pub network_full: bool,
-    /// Which part of the run a disk needs for what was done at the limit that somebody set on it; 0 without one.
-    pub limited_part: f64,
+    /// Which part of the run a disk needs for its requests, whenever they are made; 0 where none was waited for.
+    pub disk_part: f64,
     /// Of a copy by requests: its edit with as many in flight as there were, in nanoseconds; `None` where that is not the run again.
     pub copied_ns: Option<f64>,
 }
