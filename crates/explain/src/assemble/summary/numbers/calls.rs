@@ -15,14 +15,9 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if group.cause != Cause::ClientCpu {
         return None;
     }
-    let (class, part) = sampled(run.of, group).filter(|(_, part)| *part >= limits::IN_CALLS)?;
-    let (what, out) = match class.as_str() {
-        "read" => ("Reads", false),
-        "receive" => ("Receives", false),
-        "write" => ("Writes", true),
-        "send" => ("Sends", true),
-        _ => return None,
-    };
+    // Who opens and closes the file for each call has that with the call.
+    let opening_ns = run.of.parts.wall_s() * 1e9 * run.of.share(|cause| cause == Cause::ClientMetadata);
+    let Calls { what, out, in_calls_ns } = calls(run, group, opening_ns)?;
     // Of the file or connection that had the most: what else the program wrote (a line to its terminal) has calls of another size.
     let moved = run.of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[usize::from(out)]);
     let (bytes, calls) = moved.max_by_key(|moved| moved.calls).map_or((0, 0), |moved| (moved.bytes, moved.calls));
@@ -31,19 +26,54 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if calls < limits::MANY_CALLS || each > limits::SMALL_CALL {
         return None;
     }
-    let each_s = group.ns as f64 * part / 1e9 / calls as f64;
+    let each_s = in_calls_ns / 1e9 / calls as f64;
     let bytes = match each {
         1 => "1 byte".to_owned(),
         each if each < 1024 => format!("{each} bytes"),
         each => size(each),
     };
-    let sentence = format!("{what} of {bytes}: {} calls × {}.", count(calls), duration(each_s));
+    let opens = || run.of.parts.around.on_names(&group.members).and_then(|(_, calls)| calls.first().map(|(name, _)| *name == "open"));
+    let opened = if opening_ns > in_calls_ns / 2.0 && opens() == Some(true) { ", the file opened for each" } else { "" };
+    let sentence = format!("{what} of {bytes}{opened}: {} calls × {}.", count(calls), duration(each_s));
     let made = Number { count: Some(calls), each_s: Some(each_s), bytes: Some(each), ..number(NumberKind::CallSize, sentence) };
     let how = "move more with each call: a buffer of 64 KiB or more in the program, or stdio's and its like around the file";
-    // Who opens and closes the file for each has that with the call.
-    let opening_ns = run.of.parts.wall_s() * 1e9 * run.of.share(|cause| cause == Cause::ClientMetadata);
-    let gained_ns = (group.ns as f64 * by_calls(run, group) + opening_ns - calls as f64 * each as f64 * limits::LEAST_COPY_NS).max(0.0);
+    // Who does less of it queues for less.
+    let queued = 1.0
+        + run.of.share(|cause| cause == Cause::ClientRunqueue)
+            / run.of.share(|cause| matches!(cause, Cause::ClientCpu | Cause::ClientMetadata));
+    let gained_ns =
+        queued * (group.ns as f64 * by_calls(run, group) + opening_ns - calls as f64 * each as f64 * limits::LEAST_COPY_NS).max(0.0);
     Some(made.raised_by(Raise { id: "calls.larger", change: "large buffers instead of small calls".to_owned(), how, gained_ns }))
+}
+
+/// Calls that explain what a client computed.
+struct Calls {
+    what: &'static str,
+    /// Whether they move bytes out.
+    out: bool,
+    /// What they took, in nanoseconds.
+    in_calls_ns: f64,
+}
+
+/// The kind of call that samples found in a fair part of the computing; or else, with the calls on names that go with each, in that part of both.
+fn calls(run: &Run<'_>, group: &Group<'_>, opening_ns: f64) -> Option<Calls> {
+    const KINDS: [(&str, &str, bool); 4] =
+        [("read", "Reads", false), ("receive", "Receives", false), ("write", "Writes", true), ("send", "Sends", true)];
+    let computed_ns = group.ns as f64;
+    let sampled = sampled(run.of, group).filter(|(_, part)| *part >= limits::IN_CALLS);
+    let kind_of = |class: &str| KINDS.iter().find(|(kind, ..)| *kind == class);
+    if let Some((&(_, what, out), part)) = sampled.and_then(|(class, part)| Some((kind_of(&class)?, part))) {
+        return Some(Calls { what, out, in_calls_ns: computed_ns * part });
+    }
+    let part_of = |kind: &str| run.of.parts.around.part_sampled(&group.members, |class| class == kind);
+    let (part, &(_, what, out)) = KINDS
+        .iter()
+        .filter(|(kind, ..)| matches!(*kind, "read" | "write"))
+        .map(|kind| (part_of(kind.0), kind))
+        .max_by(|a, b| a.0.total_cmp(&b.0))?;
+    let in_calls_ns = computed_ns * part + opening_ns;
+    let is_fair = opening_ns > 0.0 && part > 0.0 && in_calls_ns >= (computed_ns + opening_ns) * limits::IN_CALLS;
+    is_fair.then_some(Calls { what, out, in_calls_ns })
 }
 
 /// Which part of a group's samples may go by calls, and not by bytes: calls that move data, and the loop around them.
