@@ -350,15 +350,6 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
             2.0..4.1,
         ),
         ("spins-for-credit", NumberKind::OneAtATime, 250, "One request of 46.9 KiB at a time: 250 × 12.", "requests.x4", 1.0..4.1),
-        (
-            "opens-for-each",
-            NumberKind::CallSize,
-            400_000,
-            "Writes of 34 bytes, the file opened for each: 400,000 calls × 3.25 µs.",
-            "calls.larger",
-            10.0..25.0,
-        ),
-        ("armed-timer", NumberKind::TimeLimit, 8, "8 time limits ran out, 701 ms each, and nothing had come.", "time_limit", 10.0..15.0),
         ("polls-nothing", NumberKind::OneAtATime, 150, "One request at a time: 150 × 23.3 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-memory", NumberKind::OneAtATime, 90, "One request at a time: 90 × 25.5 ms.", "requests.x4", 3.0..4.1),
         ("spins-on-completions", NumberKind::DiskOneAtATime, 6_001, "One request of 4 KiB at a time on vda", "disk.requests.x4", 2.0..4.1),
@@ -373,15 +364,29 @@ fn the_same_again_and_one_at_a_time_are_counted_and_a_change_follows() {
         ),
         ("asks-a-name-server", NumberKind::OneAtATime, 240, "2 requests at a time, never more: 240 × 40.2 ms.", "requests.x4", 2.5..4.1),
     ] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
-        let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
-        let number = e.summary.numbers.first().unwrap_or_else(|| panic!("{name}: {}", e.summary.sentence));
-        assert_eq!((number.kind, number.count), (kind, Some(count)), "{name}: {number:?}");
-        assert!(number.sentence.contains(says), "{name}: {}", number.sentence);
-        let found = e.what_if.iter().find(|w| w.id == change);
-        let speedup = found.map(|w| w.speedup).unwrap_or_else(|| panic!("{name}: {:?}", e.what_if));
-        assert!(factor.contains(&speedup), "{name}: {speedup}");
+        is_counted(name, (kind, count, says), change, factor);
     }
+}
+
+/// A file that is opened for each small write, and waits that the waiter's own time limit ended.
+#[test]
+fn what_is_opened_for_each_call_and_what_waits_in_vain_are_counted() {
+    let says = "Writes of 34 bytes, the file opened for each: 400,000 calls × 3.25 µs.";
+    is_counted("opens-for-each", (NumberKind::CallSize, 400_000, says), "calls.larger", 10.0..25.0);
+    let says = "8 time limits ran out, 701 ms each, and nothing had come.";
+    is_counted("armed-timer", (NumberKind::TimeLimit, 8, says), "time_limit", 10.0..15.0);
+}
+
+/// Asserts the first number behind a fixture, and what the change that follows from it gives.
+#[track_caller]
+fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str), change: &str, factor: std::ops::Range<f64>) {
+    let e = fixture(name);
+    let number = e.summary.numbers.first().unwrap_or_else(|| panic!("{name}: {}", e.summary.sentence));
+    assert_eq!((number.kind, number.count), (kind, Some(count)), "{name}: {number:?}");
+    assert!(number.sentence.contains(says), "{name}: {}", number.sentence);
+    let found = e.what_if.iter().find(|w| w.id == change);
+    let speedup = found.map(|w| w.speedup).unwrap_or_else(|| panic!("{name}: {:?}", e.what_if));
+    assert!(factor.contains(&speedup), "{name}: {speedup}");
 }
 
 /// Part of what a full link makes eight connections wait is charged as latency.
