@@ -83,18 +83,22 @@ impl SetLimits {
 
     /// Of waiting for a disk: whose limit held it back.
     pub(crate) fn of_disk(&self, disk: &str) -> Option<String> {
-        let limit = self.disks.iter().find(|limit| limit.disk == disk)?;
+        let limit = self.disk(disk)?;
         Some(format!("held at {} by the limit of cgroup {}", limit.allows, limit.group))
     }
 
     /// Whose limit on a disk was reached: the control group.
     pub(crate) fn group_of(&self, disk: &str) -> Option<&str> {
-        self.disks.iter().find(|limit| limit.disk == disk).map(|limit| limit.group.as_str())
+        self.disk(disk).map(|limit| limit.group.as_str())
     }
 
     /// How long what was done at a disk takes at its limit, at the least, in seconds; `None` where no limit was reached.
     pub(crate) fn least_s(&self, disk: &str) -> Option<f64> {
-        self.disks.iter().find(|limit| limit.disk == disk).map(|limit| limit.least_s)
+        self.disk(disk).map(|limit| limit.least_s)
+    }
+
+    fn disk(&self, disk: &str) -> Option<&DiskLimit> {
+        self.disks.iter().find(|limit| limit.disk == disk)
     }
 
     /// The same of the disk that takes longest, and 0 where no limit was reached.

@@ -170,7 +170,7 @@ pub(crate) const OVERLAPPED: f64 = 0.25;
 
 // questions.rs, and the first line
 
-/// A question that takes so many times as long as most is of another kind, or met something else. Instead: what was asked.
+/// A question that takes four times as long as the median is of another kind, or had to wait. Instead: what was asked.
 pub(crate) const SLOW_TIMES: f64 = 4.0;
 /// Where more are so slow, they are no few. Instead: as above.
 pub(crate) const FEW_ARE_SLOW: f64 = 0.25;

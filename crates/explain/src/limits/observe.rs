@@ -203,9 +203,9 @@ pub(crate) const LONG_HOLD_NS: i64 = 1_000_000;
 pub(crate) const MOST_HOLDS: usize = 200_000;
 /// A thread that waited for others for a larger part of the run than this is let through by what it waited for. Instead: as above.
 pub(crate) const WAITS_FOR_OTHERS: f64 = 0.02;
-/// Threads that ran for so many times the run, all together, did not take turns at one processor. Instead: as above.
+/// Threads whose running adds up to more than this many times the run had more than one processor. Instead: as above.
 pub(crate) const RAN_BESIDE: f64 = 1.2;
-/// So many waits must be expected at the same time, or it may be chance that none are. Instead: as above.
+/// Chance must lead to at least this many simultaneous waits; of fewer, seeing none proves nothing. Instead: as above.
 pub(crate) const EXPECTED_TOGETHER: f64 = 20.0;
 /// Threads that wait at the same time for this part of what chance would have them let one through at a time. Instead: as above.
 pub(crate) const SELDOM_TOGETHER: f64 = 0.1;

@@ -4,8 +4,9 @@
 //! are, something lets one of them through at a time. A mutex, a pipe or a connection would show in what the others wait for. Where these only run, or queue
 //! for a processor, they wait for their turn by running: a spin lock, whose holder is the one that sleeps or is at the disk.
 //!
-//! Rejected: the few instructions at which samples of such threads lie. Copying memory, or a loop that sums a vector, looks the same. And threads that have
-//! one processor between them take turns at it without any lock: they must have run on more than one.
+//! Threads that share one processor take turns at it without any lock, so they must have run on more than one.
+//!
+//! Rejected: samples at few instructions as a sign. Copying memory, or summing a vector, looks the same.
 
 use crate::limits::observe as limits;
 use crate::observe::span::LiveSpan;

@@ -77,8 +77,8 @@ impl Pipes {
         }
     }
 
-    /// The two that asked and answered each other through two pipes for longest, one question at a time, for half of a run of so many nanoseconds.
-    /// `began`: when a thread did: who asks starts who answers.
+    /// The pair of threads that asked and answered through two pipes for the longest time, one question at a time; `None` where no pair did so for half
+    /// of the run (`wall_ns`). `began` is when a thread began: the one that asks has started the one that answers.
     pub(crate) fn one_at_a_time(&self, wall_ns: i64, began: impl Fn(u32) -> i64) -> Option<OneAtATime> {
         let both = self.waited.iter().filter(|((_, waiter, waker), _)| (began(*waiter), *waiter) < (began(*waker), *waker)).filter_map(
             |(key, asked)| {

@@ -213,7 +213,7 @@ impl Quiet {
     }
 }
 
-/// Whether a thread did nothing but run or queue in nine tenths of a stretch of so many nanoseconds, which is a part of the run to speak of.
+/// Whether a thread ran or queued for nine tenths of a stretch, and the stretch is a tenth of the run or more.
 fn does_nothing_else(did: &Did, stretch_ns: i64, wall_ns: i64) -> bool {
     let idle_ns = (did.last_end - did.first_start - ran_ns(did).1 as i64).max(0);
     stretch_ns as f64 >= wall_ns as f64 * limits::SPINS_PART && idle_ns as f64 <= stretch_ns as f64 * (1.0 - limits::RUNS_MEANWHILE)

@@ -26,7 +26,7 @@ const TRIES: [&str; 6] = [
 pub(crate) struct Tried {
     /// Who tried.
     pub track: u32,
-    /// Who must have had it.
+    /// The thread that had the lock.
     pub holder: u32,
     /// From when.
     pub first: i64,

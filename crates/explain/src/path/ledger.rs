@@ -173,10 +173,11 @@ impl Ledger {
 
     /// Whether it is known of half of all sleeps, by their time, what they were for.
     pub(crate) fn knows_why_it_slept(&self) -> bool {
-        let all = self.entries.iter().flat_map(|entry| &entry.slept);
-        let sum = |sleeps: &mut dyn Iterator<Item = &(SleptFor, u64)>| sleeps.map(|(_, ns)| ns).sum::<u64>();
-        let known = sum(&mut all.clone().filter(|(what_for, _)| *what_for != SleptFor::Unknown));
-        2 * known >= sum(&mut all.clone())
+        let (mut known, mut unknown) = (0, 0);
+        for (what_for, ns) in self.entries.iter().flat_map(|entry| &entry.slept) {
+            *(if *what_for == SleptFor::Unknown { &mut unknown } else { &mut known }) += ns;
+        }
+        known >= unknown
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`

@@ -71,13 +71,21 @@ pub(crate) fn silent_peer(tables: &Tables, connection: u32, object: u32) -> Stri
     if let Some((_, server)) = tables.ends(connection) {
         return server.to_owned();
     }
-    let Some(address) = tables.objects.get(object as usize).and_then(|object| object.name.strip_prefix("udp:")) else {
-        return "its peer".to_owned();
-    };
-    match address.strip_suffix(":53") {
-        Some(host) => format!("the name server {host}"),
-        None => address.to_owned(),
+    match (name_server(tables, object), datagrams_to(tables, object)) {
+        (Some(host), _) => format!("the name server {host}"),
+        (None, Some(address)) => address.to_owned(),
+        (None, None) => "its peer".to_owned(),
     }
+}
+
+/// The host that names are asked of, where a socket without connections sends to one.
+pub(crate) fn name_server(tables: &Tables, object: u32) -> Option<&str> {
+    datagrams_to(tables, object)?.strip_suffix(":53")
+}
+
+/// The address to which a socket without connections sends.
+fn datagrams_to(tables: &Tables, object: u32) -> Option<&str> {
+    tables.objects.get(object as usize)?.name.strip_prefix("udp:")
 }
 
 /// What was looked for again and again, and how it was not found.

@@ -73,13 +73,12 @@ impl View<'_, '_, '_> {
                 self.follow_waker(span)?;
             }
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.waits_by_pauses(&span)? => {}
-            Rule::Wait(activity) => {
+            Rule::Wait(Activity::Think) => {
                 let slept = self.slept(&span)?;
-                self.charge_wait(&span, activity);
-                if activity == Activity::Think {
-                    self.acts.push(slept);
-                }
+                self.charge_wait(&span, Activity::Think);
+                self.acts.push(slept);
             }
+            Rule::Wait(activity) => self.charge_wait(&span, activity),
             Rule::Device => self.device(&span),
             Rule::Thread | Rule::Receive | Rule::Send if self.held == Some(true) => {
                 self.charge_piece(RuleId::HelperWaits, Charge::Own(Activity::Lock, What::Blocked(span.kind), span.object), &span);

@@ -392,16 +392,14 @@ fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str), change: 
 /// Part of what a full link makes eight connections wait is charged as latency.
 #[test]
 fn twice_the_rate_halves_the_time_that_all_bytes_of_a_full_link_take() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/eight-connections-fill-a-link");
-    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let e = fixture("eight-connections-fill-a-link");
     let twice = e.what_if.iter().find(|w| w.id == "link.x2").expect("a prediction");
     assert!((1.3..1.45).contains(&twice.predicted_wall_s), "{twice:?}");
 }
 
 #[test]
 fn turns_through_a_fifo_are_found_and_no_buffer_is_promised_where_it_is_not_known_who_writes() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/through-a-fifo");
-    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let e = fixture("through-a-fifo");
     let said = "php and perl took turns through a pipe, 25 times: with more room in it both would work at once.";
     assert_eq!(only(&e).sentence, said);
     assert!(e.what_if.iter().all(|w| w.id != "pipe.room"), "{:?}", e.what_if);
@@ -410,8 +408,7 @@ fn turns_through_a_fifo_are_found_and_no_buffer_is_promised_where_it_is_not_know
 /// Who has answered, and queues while the one that asked has its processor, has nothing to do.
 #[test]
 fn two_programs_that_compute_in_turn_lack_no_processor() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/computes-in-turn");
-    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let e = fixture("computes-in-turn");
     assert_eq!(e.verdict.cause.name(), "client.cpu", "{}", e.summary.sentence);
     assert!(e.verdict.share > 0.9, "{}", e.verdict.share);
     let more = e.what_if.iter().find(|w| (w.id == "processors.x2" || w.id == "no_hog") && w.speedup > 1.1);
@@ -456,8 +453,7 @@ fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor
         ("spins-on-completions", "client.read"),
         ("spins-for-a-child", "network.bandwidth"),
     ] {
-        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
-        let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+        let e = fixture(name);
         assert_eq!(e.verdict.cause.name(), cause, "{name}: {}", e.summary.sentence);
         assert!(e.verdict.share > 0.8, "{name}: {}", e.verdict.share);
         assert!(!e.what_if.iter().any(|w| w.id == "cpu.client.x2" && w.speedup > 1.05), "{name}: {:?}", e.what_if);
@@ -469,8 +465,7 @@ fn a_program_that_waits_at_full_speed_waits_for_its_peer_and_no_faster_processor
 
 #[test]
 fn threads_that_wait_by_running_for_a_lock_wait_for_what_its_holder_does() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/spins-for-a-lock");
-    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let e = fixture("spins-for-a-lock");
     let share = |name: &str| e.critical_path.iter().filter(|charge| charge.cause.name() == name).map(|charge| charge.share).sum::<f64>();
     assert!(share("client.sync") > 0.5 && share("client.think") > 0.2, "{}", e.summary.sentence);
     assert!(share("client.cpu") < 0.05, "{}", e.summary.sentence);
@@ -535,8 +530,7 @@ fn a_file_that_is_read_again_and_again_is_said_with_how_often() {
 
 #[test]
 fn what_an_interpreter_reads_as_it_starts_is_not_what_went_through_a_pipe() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs/through-a-pipe");
-    let e = explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains");
+    let e = fixture("through-a-pipe");
     assert_eq!(e.size_bytes.unwrap_or(0), 0, "{}", e.summary.about);
 }
 

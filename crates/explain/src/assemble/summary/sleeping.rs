@@ -5,6 +5,7 @@ use super::names::{base, brief, program};
 use super::of::Of;
 use crate::cause::End;
 use crate::waits::place::SleptFor;
+use std::mem::discriminant;
 use thalweg_recipes::Asked;
 
 /// The change that takes sleeps away.
@@ -28,18 +29,14 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
 fn most(of: &Of<'_>, group: &Group<'_>) -> Option<SleptFor> {
     let mut sums: Vec<(SleptFor, u64)> = Vec::new();
     for &(what_for, ns) in group.members.iter().flat_map(|&at| &of.parts.ledger.entries[at].slept) {
-        match sums.iter_mut().find(|(known, _)| is_same(*known, what_for)) {
+        // (Programs run by several read the same.)
+        match sums.iter_mut().find(|(known, _)| discriminant(known) == discriminant(&what_for)) {
             Some((_, sum)) => *sum += ns,
             None => sums.push((what_for, ns)),
         }
     }
     let (what_for, ns) = sums.into_iter().max_by_key(|&(_, ns)| ns)?;
     (2 * ns >= group.ns).then_some(what_for)
-}
-
-/// Whether two reasons read the same.
-fn is_same(one: SleptFor, other: SleptFor) -> bool {
-    one == other || matches!((one, other), (SleptFor::Run(_), SleptFor::Run(_)))
 }
 
 /// The words of the command that limit how fast it goes, where a recipe knows them: those that it leaves out for the program not to sleep.

@@ -42,7 +42,8 @@ pub(super) struct Wanted<'a> {
 }
 
 impl Wanted<'_> {
-    fn to(&self) -> Use {
+    /// What becomes of what is recorded.
+    pub(super) fn to(&self) -> Use {
         Use { keep_command: false, read_once: self.output.is_none() }
     }
 }

@@ -121,8 +121,7 @@ fn explained(wanted: &Wanted<'_>, prepare: &[String]) -> Result<Explanation, Fai
     prepare.iter().try_for_each(|script| runs::around("--prepare", Some(script), "before the first run"))?;
     let path = wanted.output.map_or_else(|| temporary.recording("try.thw"), Path::to_path_buf);
     // A recording that goes away may have the command whole, which is run again with a change.
-    let recorded =
-        record(wanted.command, wanted.flags, &path, Use { keep_command: wanted.output.is_none(), read_once: wanted.output.is_none() })?;
+    let recorded = record(wanted.command, wanted.flags, &path, Use { keep_command: wanted.output.is_none(), ..wanted.to() })?;
     if let Some(exit) = recorded.exit.filter(|exit| *exit != Exit::Code(0)) {
         output::note("thalweg explain: the command failed as it stands, so nothing is tried");
         return Err(Failure::Ended(exit));

@@ -6,7 +6,7 @@ use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
 use crate::observe::index::NONE;
-use crate::path::names::silent_peer;
+use crate::path::names::{name_server, silent_peer};
 use crate::waits::place::Place;
 use thalweg_trace::numbers::{count, duration};
 
@@ -22,12 +22,12 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         n => format!("{} time limits ran out, {each}, and nothing had come.", count(n)),
     };
     let made = Number { count: Some(group.count), each_s: Some(group.mean_s()), ..number(NumberKind::TimeLimit, sentence) };
-    let names = connection == NONE && run.of.parts.tables.objects.get(object as usize).is_some_and(|object| object.name.ends_with(":53"));
-    let how = if names {
+    let tables = run.of.parts.tables;
+    let how = if connection == NONE && name_server(tables, object).is_some() {
         "have a name server that answers come first in /etc/resolv.conf (`resolvectl dns`); `options timeout:1` shortens the wait"
     } else {
         "find out why it does not answer; until then, a shorter time limit (an option for it, or in the program)"
     };
-    let change = format!("an answer from {} at once", silent_peer(run.of.parts.tables, connection, object));
+    let change = format!("an answer from {} at once", silent_peer(tables, connection, object));
     Some(made.raised_by(Raise { id: "time_limit", change, how, gained_ns: group.ns as f64 }))
 }
