@@ -1,5 +1,6 @@
 //! Makes a fixture of a recording: `fixture FROM.thw TO OLD=NEW...` copies it with each OLD in a name, word or attribute as NEW, programs that
-//! had nothing to do with it called `other`, and what only describes the machine or the recorder left out.
+//! had nothing to do with it called `other`, and what only describes the machine or the recorder left out. With `--stacks` before FROM, the stacks of its
+//! samples are kept (locks that are waited for by running are known by them); without, those of waits alone.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -35,8 +36,10 @@ impl Asked {
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let words: Vec<String> = std::env::args().skip(1).collect();
-    let [from, to, renames @ ..] = words.as_slice() else { return Err("fixture FROM.thw TO OLD=NEW...".into()) };
+    let mut words: Vec<String> = std::env::args().skip(1).collect();
+    let sampled = words.first().is_some_and(|word| word == "--stacks");
+    words.drain(..usize::from(sampled));
+    let [from, to, renames @ ..] = words.as_slice() else { return Err("fixture [--stacks] FROM.thw TO OLD=NEW...".into()) };
     let renames: Vec<(&str, &str)> = renames.iter().filter_map(|word| word.split_once('=')).collect();
     let plain = |name: &str| renames.iter().fold(name.to_owned(), |name, (old, new)| name.replace(old, new));
     let recording = Recording::open(Path::new(from))?;
@@ -73,9 +76,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     batch.extend(recording.samples()?.into_iter().map(|sample| {
         tracks.extend(sample.track);
-        Event::Sample(thalweg_trace::Sample { stack: None, ..sample })
+        let stack = sample.stack.filter(|_| sampled);
+        stacks.extend(stack);
+        Event::Sample(thalweg_trace::Sample { stack, ..sample })
     }));
-    // Of a profile only where waits waited.
     for stack in recording.stacks()?.into_iter().filter(|stack| stacks.contains(&stack.stack)) {
         let frames = stack.frames.iter().map(|frame| plain(frame)).collect();
         batch.push(Event::Stack(thalweg_trace::Stack { frames, ..stack }));

@@ -1,14 +1,32 @@
 //! What was moved more often than once: the bytes of a file, and what was asked of a server in clear.
 //!
 //! Calls that never blocked are counted together, and for the file that was seen last: many files that were read in one go look like one. So a file is
-//! believed only where it has most of the bytes, and where more of them came again than the files that were opened meanwhile could have.
+//! believed only where it has most of the bytes, and those alone that surely are of it ([`crate::observe::sightings`]); where a recording does not say,
+//! more of them have to have come again than the files that were opened meanwhile could have.
 
 use super::parts::Parts;
 use crate::cause::End;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Moved;
-use std::collections::HashMap;
+use crate::observe::tables::Object;
+use std::collections::{HashMap, HashSet};
 use thalweg_trace::{Meta, ObjectKind};
+
+/// How often a file was replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    /// By so many processes.
+    ByProcesses(u64),
+    /// So many times.
+    Times(u64),
+}
+
+impl Replaced {
+    pub(crate) fn times(self) -> u64 {
+        let (Replaced::ByProcesses(times) | Replaced::Times(times)) = self;
+        times
+    }
+}
 
 /// A file of which more bytes moved than it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +37,12 @@ pub(crate) struct Again {
     pub out: bool,
     /// How many bytes moved.
     pub bytes: u64,
-    /// How many it has.
+    /// How many it has; of a file that was replaced, how many were moved of each version, on average.
     pub file_bytes: u64,
+    /// How many may have, with those of which it is not sure whose they are.
+    pub likely_bytes: u64,
+    /// How often it was replaced by another of its name.
+    pub replaced: Option<Replaced>,
 }
 
 impl Again {
@@ -29,21 +51,41 @@ impl Again {
         self.bytes as f64 / self.file_bytes as f64
     }
 
+    /// How many times over it may have been at the most.
+    pub(crate) fn most_times(&self) -> f64 {
+        self.likely_bytes.max(self.bytes) as f64 / self.file_bytes as f64
+    }
+
+    /// Whether it may have been more often than is sure.
+    pub(crate) fn is_at_least(&self) -> bool {
+        self.likely_bytes as f64 * limits::COPIED > self.bytes as f64
+    }
+
     /// The file that has most of the bytes read (or written, `out`), where they are twice its size or more.
     pub(crate) fn find(parts: &Parts<'_>, out: bool) -> Option<Again> {
         let (tables, moved) = (parts.tables, &parts.seen.moved[End::Client as usize]);
         let files = || moved.iter().enumerate().filter(|(object, _)| tables.objects[*object].kind == ObjectKind::File);
         let all: u64 = files().map(|(_, ways)| ways[usize::from(out)].bytes).sum();
+        let all_written: u64 = files().map(|(_, ways)| ways[1].bytes).sum();
         // A file that is replaced by another of its name is the same to who writes it.
-        let mut by_name: HashMap<&str, (usize, Moved, u64)> = HashMap::new();
+        let mut by_name: HashMap<&str, Named> = HashMap::new();
+        let names = lasting_names(&tables.objects);
         for (object, ways) in files() {
-            let (named, way) = (&tables.objects[object], ways[usize::from(out)]);
-            let size = named.attribute("file_bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
-            let sum = by_name.entry(&named.name).or_insert((object, Moved::default(), 0));
-            (sum.1.bytes, sum.1.calls, sum.2) = (sum.1.bytes + way.bytes, sum.1.calls + way.calls, sum.2.max(size));
+            let named = &tables.objects[object];
+            let sum = by_name.entry(names[object]).or_insert(Named { object, ..Named::default() });
+            if tables.objects[sum.object].name != names[object] {
+                sum.object = object;
+            }
+            sum.add(named, &ways[usize::from(out)], parts.seen.sightings.sure(object, out));
         }
-        let most = by_name.into_values().max_by_key(|(object, moved, _)| (moved.bytes, *object))?;
-        let (object, Moved { bytes, calls, .. }, mut file_bytes) = most;
+        let most = by_name.into_values().max_by_key(|named| (named.bytes, named.object))?;
+        // To be read for it, it is copied.
+        let replaced = most.replaced().filter(|_| out || all_written as f64 >= most.bytes as f64 * limits::COPIED);
+        let Named { object, bytes, likely_bytes, calls, mut file_bytes, .. } = most;
+        if let Some(replaced) = replaced {
+            // What was seen of the size of each is of its first use, when it was being written.
+            file_bytes = bytes / replaced.times();
+        }
         let created = parts.around.files.as_ref().map_or(0, |files| files.created);
         if out && file_bytes == 0 && created >= limits::LEAST_ITEMS && calls as f64 >= created as f64 * limits::AS_MANY {
             // One that is gone at the end, and was made anew each time, to take another's place. (A few of those that were made are others: its target, a log.)
@@ -54,7 +96,12 @@ impl Again {
             return None;
         }
         let others = parts.around.files.as_ref().map_or(0, |files| files.opened.max(files.read));
-        let unseen_bytes = others.saturating_mul(limits::UNSEEN_FILE_BYTES);
+        // Of a file that was replaced, each version was seen; and some recordings say of which file bytes surely were.
+        let unseen_bytes = if replaced.is_some() || parts.seen.sightings.sure(object, out).is_some() {
+            0
+        } else {
+            others.saturating_mul(limits::UNSEEN_FILE_BYTES)
+        };
         let is_most = bytes as f64 >= all as f64 * limits::MOST_OF_ALL;
         let is_twice = bytes as f64 >= file_bytes as f64 * limits::TIMES_OVER;
         (is_most && is_twice && bytes.saturating_sub(file_bytes) > unseen_bytes.max(limits::LEAST_AGAIN_BYTES)).then_some(Again {
@@ -62,7 +109,82 @@ impl Again {
             out,
             bytes,
             file_bytes,
+            likely_bytes,
+            replaced,
         })
+    }
+}
+
+/// The name of each object; of a file with the name of a temporary one (mkstemp(3)), that of the file beside it that was replaced often, where there is one:
+/// it took, or was to take, its place.
+pub(crate) fn lasting_names(objects: &[Object]) -> Vec<&str> {
+    let mut files_of: HashMap<&str, u64> = HashMap::new();
+    for object in objects.iter().filter(|object| object.kind == ObjectKind::File) {
+        *files_of.entry(&object.name).or_default() += 1;
+    }
+    let mut replaced_in: HashMap<&str, Option<&str>> = HashMap::new();
+    for name in files_of.into_iter().filter(|(_, files)| *files >= limits::LEAST_ITEMS).map(|(name, _)| name) {
+        // Of two in one folder, neither is known to be the one.
+        replaced_in.entry(folder(name)).and_modify(|one| *one = None).or_insert(Some(name));
+    }
+    let lasting = |object: &'_ Object| match object.kind {
+        ObjectKind::File if is_temporary(&object.name) => replaced_in.get(folder(&object.name)).copied().flatten(),
+        _ => None,
+    };
+    objects.iter().map(|object| lasting(object).unwrap_or(&object.name)).collect()
+}
+
+fn folder(path: &str) -> &str {
+    path.rsplit_once('/').map_or("", |(folder, _)| folder)
+}
+
+/// Whether a path ends as mkstemp(3) makes it: six letters and digits, not all of them digits, nor of one case.
+fn is_temporary(path: &str) -> bool {
+    let Some(last) = path.len().checked_sub(6).and_then(|at| path.get(at..)) else { return false };
+    last.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        && last.bytes().any(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit())
+        && last.bytes().any(|byte| byte.is_ascii_alphabetic())
+}
+
+/// The files that had one name.
+#[derive(Debug, Default)]
+struct Named {
+    /// The first of them.
+    object: usize,
+    /// The bytes that surely moved.
+    bytes: u64,
+    /// Those that may have.
+    likely_bytes: u64,
+    /// In how many calls.
+    calls: u64,
+    /// How many bytes the longest has.
+    file_bytes: u64,
+    /// Of how many of them bytes moved.
+    versions: u64,
+    /// By which processes.
+    pids: HashSet<u32>,
+}
+
+impl Named {
+    fn add(&mut self, object: &Object, way: &Moved, sure_bytes: Option<u64>) {
+        let bytes = sure_bytes.unwrap_or(way.bytes);
+        self.likely_bytes += way.bytes;
+        let size = object.attribute("file_bytes").and_then(|bytes| bytes.parse().ok()).unwrap_or(0);
+        (self.bytes, self.calls, self.file_bytes) = (self.bytes + bytes, self.calls + way.calls, self.file_bytes.max(size));
+        if bytes > 0 {
+            self.versions += 1;
+            self.pids.insert(way.pid);
+        }
+    }
+
+    /// One file may be two objects, by its name before and after; of processes it is known which moved bytes.
+    fn replaced(&self) -> Option<Replaced> {
+        let processes = self.pids.len() as u64;
+        match self.versions {
+            fewer if fewer < limits::LEAST_ITEMS => None,
+            _ if processes >= limits::LEAST_ITEMS => Some(Replaced::ByProcesses(processes)),
+            versions => Some(Replaced::Times(versions)),
+        }
     }
 }
 

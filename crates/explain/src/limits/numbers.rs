@@ -88,6 +88,9 @@ pub(crate) const SHORT_LIVED_OF_FEW: f64 = 0.4;
 /// Bound: what work on a byte takes at the most, in nanoseconds: compressors at their hardest do a megabyte in a second. What a process does for longer with
 /// a file of its own is not for the file's bytes.
 pub(crate) const MOST_NS_PER_BYTE: u64 = 1_000;
+/// And of what went over a connection, no more is for its bytes than a link of 1 Gb/s needs: agreeing on keys and logging in go by turns. Instead: which
+/// message is for what.
+pub(crate) const NS_PER_BYTE_EXCHANGED: u64 = 8;
 /// Syncs that take this part of the time are worth doing once for many. Instead: nothing; it is wording.
 pub(crate) const SYNCED_SHARE: f64 = 0.1;
 /// From so many bytes on, a sync is for them and not for a record. Instead: what was written before each.

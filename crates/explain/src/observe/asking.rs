@@ -32,6 +32,23 @@ struct Turns {
     last: i64,
 }
 
+/// Messages that the client's threads exchanged over connections on one side of them.
+#[derive(Debug, Default)]
+pub(crate) struct Exchanged {
+    /// Times at which the client handed bytes to a connection.
+    pub sends: u64,
+    /// Times at which it did and then took bytes from the same connection: requests that were answered, or several of them in one go.
+    pub turns: u64,
+    /// Bytes that the client handed to connections and took from them.
+    pub bytes: u64,
+    /// When it first did, and when it last took any.
+    pub from_to: Option<(i64, i64)>,
+    /// By the client's connection: how often it took bytes that no send is known before, seen backward.
+    answered: HashMap<u32, u64>,
+    /// By the client's thread.
+    turns_of: HashMap<u32, Turns>,
+}
+
 /// The questions of a recording.
 #[derive(Debug, Default)]
 pub(crate) struct Asking {
@@ -39,18 +56,9 @@ pub(crate) struct Asking {
     pub calls: Overlap,
     /// The same by server: what stands behind `>` in a connection's name, as its first connection's dense number.
     pub by_server: HashMap<u32, Overlap>,
-    /// Times at which the client handed bytes to a connection.
-    pub sends: u64,
-    /// Times at which it did and then took bytes from the same connection: requests that were answered, or several of them in one go.
-    pub turns: u64,
-    /// Bytes that the client handed to connections and took from them.
-    pub exchanged_bytes: u64,
-    /// By the client's connection: how often it took bytes that no send is known before, seen backward.
-    answered: HashMap<u32, u64>,
-    /// By the client's thread.
-    turns_of: HashMap<u32, Turns>,
-    /// When it first did, and when it last took any.
-    pub exchanging: Option<(i64, i64)>,
+    /// What the client's threads exchanged over connections, by the side of the connection that they were on: where client and server are of one command,
+    /// each message is seen twice.
+    exchanged: [Exchanged; 2],
     /// Requests of all disks.
     pub disk: Overlap,
     /// Entries that the application's requests delivered.
@@ -155,7 +163,30 @@ impl Asking {
         if actor.end != End::Client || connection == NONE {
             return;
         }
-        self.exchanged_bytes += span.bytes();
+        self.exchanged[span.side as usize].note(connection, span);
+    }
+
+    /// What was exchanged with those who were called; where nobody was, with those who called.
+    pub(crate) fn exchanged(&self) -> &Exchanged {
+        let [calling, called] = &self.exchanged;
+        if calling.turns > 0 || called.turns == 0 { calling } else { called }
+    }
+
+    fn names(&mut self, tables: &Tables, span: &LiveSpan) {
+        let actor = &tables.actors[span.track as usize];
+        if actor.end != End::Client {
+            return;
+        }
+        let answered_by_mount = tables.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
+        if !actor.mount && answered_by_mount {
+            self.of_mount.add(span.start, span.end);
+        }
+    }
+}
+
+impl Exchanged {
+    fn note(&mut self, connection: u32, span: &LiveSpan) {
+        self.bytes += span.bytes();
         let answered = self.answered.entry(connection).or_default();
         if span.kind == SpanKind::NetReceive {
             *answered += u64::from(span.count);
@@ -165,10 +196,10 @@ impl Asking {
             *answered = 0;
         }
         self.turn(span);
-        let (first, last) = self.exchanging.unwrap_or((i64::MAX, i64::MIN));
+        let (first, last) = self.from_to.unwrap_or((i64::MAX, i64::MIN));
         let sends = span.kind == SpanKind::NetSend;
         self.sends += if sends { u64::from(span.count) } else { 0 };
-        self.exchanging = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
+        self.from_to = Some(if sends { (first.min(span.start), last) } else { (first, last.max(span.end)) });
     }
 
     /// A thread's send or receive, on any connection: what it sends to several before it takes anything is one turn.
@@ -192,17 +223,6 @@ impl Asking {
         let each: i64 = took.iter().map(|turns| turns.last - turns.first).sum();
         let together = together_ns(took.iter().map(|turns| (turns.first, turns.last)).collect());
         (all as f64 * together.max(1) as f64 / each.max(1) as f64).round() as u64
-    }
-
-    fn names(&mut self, tables: &Tables, span: &LiveSpan) {
-        let actor = &tables.actors[span.track as usize];
-        if actor.end != End::Client {
-            return;
-        }
-        let answered_by_mount = tables.actors.get(span.waker as usize).is_some_and(|waker| waker.mount);
-        if !actor.mount && answered_by_mount {
-            self.of_mount.add(span.start, span.end);
-        }
     }
 }
 

@@ -20,6 +20,7 @@ pub(crate) mod questions;
 pub(crate) mod ranks;
 pub(crate) mod roles;
 pub(crate) mod served;
+pub(crate) mod sightings;
 pub(crate) mod span;
 pub(crate) mod spins;
 pub(crate) mod stalls;

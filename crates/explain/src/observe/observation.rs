@@ -15,6 +15,7 @@ use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
 use crate::observe::questions::Questions;
 use crate::observe::served::{Request, Requests};
+use crate::observe::sightings::Sightings;
 use crate::observe::span::{LiveSpan, Observer};
 use crate::observe::tables::Tables;
 use crate::observe::turns::Turns;
@@ -213,6 +214,8 @@ pub(crate) struct Observation {
     pub holds: Holds,
     /// Looks for children.
     pub children: Children,
+    /// Of which files bytes surely were.
+    pub sightings: Sightings,
     /// Threads that may compute in turn.
     pub turns: Turns,
     /// What was waited for to be durable.
@@ -241,6 +244,7 @@ impl Observation {
             pipes: Pipes::default(),
             holds: Holds::default(),
             children: Children::default(),
+            sightings: Sightings::default(),
             turns: Turns::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
@@ -454,7 +458,10 @@ impl Observer for Observation {
                 self.pipes.note(tables, span);
                 self.children.note(tables, span);
             }
-            SpanKind::FileWrite | SpanKind::FileRead => self.bytes_moved(tables, span),
+            SpanKind::FileWrite | SpanKind::FileRead => {
+                self.sightings.note(span);
+                self.bytes_moved(tables, span);
+            }
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => {
                 let is_servers = tables.actors[span.track as usize].end == End::Server;

@@ -211,9 +211,12 @@ impl Support {
 
     /// Which part of the wall time a change can take off at the most; `None` where nothing in the recording supports it.
     pub(crate) fn most(&self, id: &str) -> Option<f64> {
+        if self.share(about(id)) < limits::LEAST_GAIN {
+            return None;
+        }
         let Some((removed, besides)) = removes(id) else { return Some(1.0) };
         let queueing = if removed == QUEUEING { 0.0 } else { self.share(QUEUEING) };
-        (self.share(about(id)) >= limits::LEAST_GAIN).then(|| self.share(removed) + self.share(besides) + queueing)
+        Some(self.share(removed) + self.share(besides) + queueing)
     }
 }
 

@@ -13,6 +13,7 @@ mod common;
 mod diffs;
 mod fixtures;
 mod numbers;
+mod numbers_of_programs;
 mod phases;
 mod polling;
 mod predictions;

@@ -379,7 +379,7 @@ fn what_is_opened_for_each_call_and_what_waits_in_vain_are_counted() {
 
 /// Asserts the first number behind a fixture, and what the change that follows from it gives.
 #[track_caller]
-fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str), change: &str, factor: std::ops::Range<f64>) {
+pub(crate) fn is_counted(name: &str, (kind, count, says): (NumberKind, u64, &str), change: &str, factor: std::ops::Range<f64>) {
     let e = fixture(name);
     let number = e.summary.numbers.first().unwrap_or_else(|| panic!("{name}: {}", e.summary.sentence));
     assert_eq!((number.kind, number.count), (kind, Some(count)), "{name}: {number:?}");
@@ -415,7 +415,7 @@ fn two_programs_that_compute_in_turn_lack_no_processor() {
     assert!(more.is_none(), "{more:?}");
 }
 
-fn fixture(name: &str) -> Explanation {
+pub(crate) fn fixture(name: &str) -> Explanation {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
     explain(&Recording::open(&path).expect("a fixture opens"), &Options::default()).expect("explains")
 }

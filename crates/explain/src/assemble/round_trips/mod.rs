@@ -40,20 +40,21 @@ pub(crate) fn round_trips(parts: &Parts<'_>, meta: &Meta) -> Option<RoundTrips> 
         };
         return made.round_trips(parts, entries, answerers(parts.tables, asking));
     }
-    if let Some((first, last)) = asking.exchanging
-        && asking.sends >= limits::FEWEST_QUESTIONS
-        && small(asking.sends)
+    let exchanged = asking.exchanged();
+    if let Some((first, last)) = exchanged.from_to
+        && exchanged.sends >= limits::FEWEST_QUESTIONS
+        && small(exchanged.sends)
     {
-        let in_a_row = away.from_client.max(asking.rounds());
+        let in_a_row = away.from_client.max(exchanged.rounds());
         // A thread can send for long before it takes anything, and a path can stay with a server: then nothing says how many rounds it was.
-        if entries.is_none() && (in_a_row as f64) < asking.sends as f64 * limits::SURE_ROUNDS {
+        if entries.is_none() && (in_a_row as f64) < exchanged.sends as f64 * limits::SURE_ROUNDS {
             return None;
         }
-        let made = Made { trip: Trip::Exchanges, count: asking.sends, in_a_row, first, last, calls: None };
+        let made = Made { trip: Trip::Exchanges, count: exchanged.sends, in_a_row, first, last, calls: None };
         return made.round_trips(parts, entries, Vec::new());
     }
     let disk = &asking.disk;
-    if asking.exchanging.is_none() && disk.count() >= limits::FEWEST_QUESTIONS && asks_for_names(parts) {
+    if exchanged.from_to.is_none() && disk.count() >= limits::FEWEST_QUESTIONS && asks_for_names(parts) {
         let made =
             Made { trip: Trip::Disk, count: disk.count(), in_a_row: away.from_disk, first: disk.first, last: disk.last, calls: Some(disk) };
         return made.round_trips(parts, entries, disks(parts));

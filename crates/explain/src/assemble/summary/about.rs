@@ -142,16 +142,17 @@ pub(super) fn through_a_pipe(of: &Of<'_>) -> Option<u64> {
 /// Requests that were answered, where there were many, of few bytes: how many, what they are called, and whether they went one by one.
 pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bool)> {
     let asking = &of.parts.seen.asking;
-    let (n, what) = match (asking.calls.count(), dialogues(of), asking.turns) {
+    let exchanged = asking.exchanged();
+    let (n, what) = match (asking.calls.count(), dialogues(of), exchanged.turns) {
         (calls, ..) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
         (_, Some(dialogues), _) => (dialogues, "connections"),
         // One send for each answer is a request; of what takes several, or goes on meanwhile, only the turns are known.
-        (.., turns) if turns * 10 >= asking.sends * 9 => (turns, "requests"),
+        (.., turns) if turns * 10 >= exchanged.sends * 9 => (turns, "requests"),
         (.., turns) => (turns, "round trips"),
     };
-    let small = asking.exchanged_bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
+    let small = exchanged.bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
     let away = of.parts.ledger.away.from_client;
-    let in_a_row = if asking.calls.count() >= limits::FEWEST_REQUESTS { away } else { away.max(asking.rounds()) };
+    let in_a_row = if asking.calls.count() >= limits::FEWEST_REQUESTS { away } else { away.max(exchanged.rounds()) };
     let one_by_one = in_a_row * 5 >= n * 4;
     // A few that did not wait for each other are a program's own (a connection that is opened, a session that begins).
     let enough = n >= if one_by_one { limits::FEWEST_REQUESTS } else { limits::LOAD_REQUESTS };

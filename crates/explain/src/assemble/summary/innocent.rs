@@ -44,7 +44,7 @@ fn processors(of: &Of<'_>) -> Option<Innocent> {
 
 /// The network, and what it loses.
 fn network(of: &Of<'_>) -> Vec<Innocent> {
-    if !has_network(of) || of.parts.seen.asking.exchanging.is_none() {
+    if !has_network(of) || of.parts.seen.asking.exchanged().from_to.is_none() {
         return Vec::new();
     }
     let share = of.share(Cause::is_network);

@@ -17,6 +17,9 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
 fn written(run: &Run<'_>) -> Option<Proposal> {
     let again = run.written_again?;
     let left = 1.0 / again.times();
+    if again.replaced.is_some() {
+        return Some(unreplaced(run, left));
+    }
     let scale = Scale::none().devices(&[Class::Write, Class::Sync], left).delays(&[Class::Memory], left);
     let change = "each byte written once";
     let at_devices = run.stages.at_devices(Class::Write) + run.stages.at_devices(Class::Sync) + run.stages.delays[Class::Memory as usize];
@@ -60,12 +63,23 @@ fn fetched(run: &Run<'_>) -> Option<Proposal> {
     Some(Proposal::new("fetch_once", change, how, By::Bound(ns)))
 }
 
-/// What is computed of the bytes may be for each time, or for what comes of them: a bound.
+/// What is computed of the bytes may be for each time, or for what comes of them: a bound. Who computes less waits less for a processor.
 fn read(run: &Run<'_>) -> Option<Proposal> {
-    let left = 1.0 / run.read_again?.times();
-    let mut scale = Scale::none().devices(&[Class::Read], left);
+    let again = run.read_again?;
+    let left = 1.0 / again.most_times();
+    if again.replaced.is_some() {
+        return run.written_again.is_none_or(|written| written.replaced.is_none()).then(|| unreplaced(run, left));
+    }
+    let queues = [Class::LongQueue, Class::Foreign, Class::Recorder, Class::Queue];
+    let mut scale = Scale::none().devices(&[Class::Read], left).delays(&queues, left);
     scale.run[0] = left;
     let ns = simulate(run.graph, &scale)?;
     let how = "read it in one pass, or keep what was read: a larger cache or buffer, sorted positions, an index";
     Some(Proposal::new("read_once", "each byte read once", how, By::Bound(ns)))
+}
+
+/// All that is done for each version of a file that was replaced may be done once: it is read, written, and put in the place of the last.
+fn unreplaced(run: &Run<'_>, left: f64) -> Proposal {
+    let how = "make all the changes to it in one run, or in its place: what replaces a file writes all of it for each change";
+    Proposal::new("write_once", "all changes to it in one run", how, By::Bound(run.replayed_ns * left))
 }

@@ -276,6 +276,7 @@ impl Translator {
             self.output.span(busy_wait(track, (from_ns, to_ns), object));
         }
         for (work, seen, (calls, bytes)) in file_work {
+            let seen_now = std::mem::take(&mut thread.seen_now[usize::from(work == Work::Write)]);
             match work {
                 Work::Read => thread.accounted(io).account_read(io),
                 _ => thread.accounted(io).account_written(io),
@@ -288,7 +289,9 @@ impl Translator {
             thread.prices.done(work, calls, bytes);
             self.prices.done(work, calls, bytes);
             let object = seen.and_then(|fd| self.files.of(&fd, facts, &mut self.output));
-            pieces.push(Piece::somewhere(span_of(work), object, calls, bytes));
+            // What was not seen in this run may have been done to other files than the one that was seen last: of a run in which it was, what each call returned.
+            let result = (seen_now && object.is_some()).then(|| i64::try_from(bytes / calls.max(1)).unwrap_or(i64::MAX));
+            pieces.push(Piece { result, ..Piece::somewhere(span_of(work), object, calls, bytes) });
         }
         let sampled_ns = std::mem::take(&mut thread.sampled_ns);
         if pieces.is_empty() {

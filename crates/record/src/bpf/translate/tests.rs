@@ -280,6 +280,24 @@ fn a_file_on_another_mount_is_named_by_where_that_is() {
 }
 
 #[test]
+fn bytes_of_a_run_in_which_no_file_was_seen_stand_under_the_last_one_and_are_said_to_be_unsure() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "tar");
+    let read = i32::try_from(libc::SYS_read).expect("small");
+    let io = |calls: u64| Totals { read_calls: calls, read_bytes: calls << 16, ..Totals::default() };
+    bench.emit(&off(5, libc::SYS_write, 50, 90));
+    bench.emit(&Sample { head: head(8, 5, 150), call: read, file: [file(77), FdObject::default()], io: io(2), ..Sample::default() });
+    for (calls, from_us) in [(4, 200), (6, 300)] {
+        bench.emit(&Off { io: io(calls), ..off(5, libc::SYS_write, from_us, from_us + 50) });
+    }
+    let mut reads: Vec<_> = bench.spans().into_iter().filter(|span| span.kind == SpanKind::FileRead).collect();
+    reads.sort_by_key(|span| span.start.ns());
+    let [seen, unseen] = reads.as_slice() else { panic!("{reads:?}") };
+    assert_eq!((seen.size_bytes, seen.result, unseen.size_bytes, unseen.result), (Some(4 << 16), Some(1 << 16), Some(2 << 16), None));
+    assert_eq!(seen.object, unseen.object);
+}
+
+#[test]
 fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
     let mut bench = Bench::new();
     for serial in 1..=100_000 {

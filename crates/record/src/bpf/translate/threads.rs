@@ -49,6 +49,8 @@ pub(crate) struct Thread {
     pub reads: Option<FdObject>,
     /// The file it was last seen to write.
     pub writes: Option<FdObject>,
+    /// Whether it was seen to read, and to write, in the run under way.
+    pub seen_now: [bool; 2],
     exited: bool,
     /// How its process ended, as wait(2) has it, once its end has begun.
     pub code: Option<u32>,
@@ -91,6 +93,7 @@ impl Thread {
             pieces: Vec::new(),
             reads: None,
             writes: None,
+            seen_now: [false; 2],
             exited: false,
             code: None,
             ending_ns: None,
@@ -458,6 +461,7 @@ impl Thread {
     /// What it was seen to read or write.
     pub(crate) fn saw(&mut self, fd: &FdObject, reading: bool) {
         if fd.mode != 0 {
+            self.seen_now[usize::from(!reading)] = true;
             *(if reading { &mut self.reads } else { &mut self.writes }) = Some(*fd);
         }
     }

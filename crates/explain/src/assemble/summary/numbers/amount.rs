@@ -8,7 +8,7 @@ use super::super::names::{brief, file_name};
 use super::raise::Behind;
 use super::run::Run;
 use super::words::number;
-use crate::assemble::again::{Again, Copied, Fetched};
+use crate::assemble::again::{Again, Copied, Fetched, Replaced};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
@@ -38,7 +38,17 @@ fn of_file(run: &Run<'_>, group: &Group<'_>) -> Option<Number> {
     let (name, ratio) = (file_name(&run.of.parts.tables.objects[again.object].name), again.times());
     let (verb, of) = if again.out { ("written", "to") } else { ("read", "from") };
     let (bytes, all) = (size(again.bytes), size(again.file_bytes));
-    let sentence = format!("{} was {verb} {}: {bytes} {verb} {of} a file of {all}.", brief(name), times(ratio));
+    let moved = if again.out { "wrote" } else { "read" };
+    let sentence = match again.replaced {
+        Some(Replaced::ByProcesses(processes)) => {
+            format!("{} was replaced for each change: {} processes {moved} {bytes}.", brief(name), count(processes))
+        }
+        Some(Replaced::Times(times)) => format!("{} was replaced {} times: {bytes} {verb} in all.", brief(name), count(times)),
+        None => {
+            let at_least = if again.is_at_least() { "at least " } else { "" };
+            format!("{} was {verb} {at_least}{}: {bytes} {verb} {of} a file of {all}.", brief(name), times(ratio))
+        }
+    };
     let made = number(NumberKind::TimesOver, sentence);
     Some(Number { count: Some(ratio.round() as u64), bytes: Some(again.bytes), ..made })
 }

@@ -5,12 +5,13 @@ use super::lives::{Lived, lives};
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::{capital, number, times_each};
+use crate::assemble::again::lasting_names;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::numbers::{count, duration, size};
 
 const ONE_SYNC: &str = "one sync for all of them";
@@ -57,7 +58,7 @@ pub(super) fn syncs(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         0 => {
             let end = group.cause.end().unwrap_or(End::Client);
             let part = 1.0 - 1.0 / n as f64;
-            let gained_ns = (group.ns as f64 + run.syncing_ns(end)) * part;
+            let gained_ns = (group.ns as f64 + run.queued_after_ns(group) + run.syncing_ns(end)) * part;
             Raise { id: "sync_once", change: ONE_SYNC.to_owned(), how: SYNC_ONCE, gained_ns }
         }
         // What begins and ends a transaction (a journal, its name, the pages) is done once as well.
@@ -72,6 +73,11 @@ pub(super) fn processes(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     if !matches!(group.cause, Cause::ClientCpu | Cause::ClientMetadata | Cause::ClientMemory | Cause::ClientRunqueue | Cause::ClientRead) {
         return None;
     }
+    one_after_the_other(run)
+}
+
+/// Processes that fill the run, one after the other, whatever each of them waits for.
+pub(super) fn one_after_the_other(run: &Run<'_>) -> Option<Behind> {
     let all = many(run)?;
     let short: Vec<(i64, i64)> = all.iter().map(|lived| (lived.from, lived.until)).collect();
     let (n, shortest_ns) = (all.len() as u64, all.iter().map(Lived::ns).min().unwrap_or(0));
@@ -122,26 +128,39 @@ fn around_work(run: &Run<'_>, lives: &[(i64, i64)]) -> i64 {
         return lives.iter().map(|(from, until)| until - from).sum();
     }
     let files = [Way::ClientReads, Way::ClientWrites].into_iter().flat_map(|way| &parts.seen.stream(way).by_object);
-    let files = files.flatten().filter_map(|gathered| gathered.extent().map(|(first, last)| (first, last, gathered.bytes)));
-    let connections =
-        parts.seen.exchanges.of.values().map(|exchange| (exchange.first, exchange.last, exchange.bytes[0] + exchange.bytes[1]));
+    let files = files
+        .flatten()
+        .filter_map(|gathered| gathered.extent().map(|(first, last)| (first, last, gathered.bytes * limits::MOST_NS_PER_BYTE)));
+    let connections = parts
+        .seen
+        .exchanges
+        .of
+        .values()
+        .map(|exchange| (exchange.first, exchange.last, (exchange.bytes[0] + exchange.bytes[1]) * limits::NS_PER_BYTE_EXCHANGED));
     let mut used: Vec<(i64, i64, u64)> = files.chain(connections).collect();
     used.sort_unstable();
     let around = |&(from, until): &(i64, i64)| {
         let after = used.partition_point(|used| used.0 < from);
         let own = used[after..].iter().take_while(|used| used.0 <= until).filter(|used| used.1 <= until);
-        let (first, last, bytes) =
+        let (first, last, most_ns) =
             own.fold((until, from, 0), |(first, last, sum), used| (first.min(used.0), last.max(used.1), sum + used.2));
         // What takes longer than any work on so few bytes is not for them.
-        until - from - (last - first).clamp(0, (bytes * limits::MOST_NS_PER_BYTE) as i64)
+        until - from - (last - first).clamp(0, most_ns as i64)
     };
     lives.iter().map(around).sum()
 }
 
-/// Whether most of what is read is of files that several of these processes use.
+/// Whether most of what is read is of files that several of these processes use. (What took the place of one, under its name, is the same file to them.)
 fn read_in_common(run: &Run<'_>, lives: &[(i64, i64)]) -> bool {
-    let reads = || run.of.parts.seen.stream(Way::ClientReads).by_object.iter().flatten();
-    let several = |(first, last): (i64, i64)| lives.iter().filter(|(from, until)| *from < last && first < *until).count() > 1;
-    let shared: u64 = reads().filter(|read| read.extent().is_some_and(several)).map(|read| read.bytes).sum();
-    shared as f64 >= reads().map(|read| read.bytes).sum::<u64>().max(1) as f64 * limits::MOST_OF_ALL
+    let parts = run.of.parts;
+    let names = lasting_names(&parts.tables.objects);
+    let mut of: HashMap<&str, (u64, i64, i64)> = HashMap::new();
+    for (object, read) in parts.seen.stream(Way::ClientReads).by_object.iter().enumerate() {
+        let Some((read, (first, last))) = read.as_ref().and_then(|read| Some((read, read.extent()?))) else { continue };
+        let sum = of.entry(names[object]).or_insert((0, first, last));
+        *sum = (sum.0 + read.bytes, sum.1.min(first), sum.2.max(last));
+    }
+    let several = |first: i64, last: i64| lives.iter().filter(|(from, until)| *from < last && first < *until).count() > 1;
+    let shared: u64 = of.values().filter(|(_, first, last)| several(*first, *last)).map(|(bytes, ..)| bytes).sum();
+    shared as f64 >= of.values().map(|(bytes, ..)| bytes).sum::<u64>().max(1) as f64 * limits::MOST_OF_ALL
 }

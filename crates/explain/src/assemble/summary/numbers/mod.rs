@@ -60,6 +60,10 @@ pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Ra
         let behind = KINDS.iter().find_map(|find| find(run, group));
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
+    if found.is_empty() && groups.iter().all(|group| group.share < limits::LEAST_SHARE) {
+        // No cause has much of the time where each of a few processes waits for many things.
+        found.extend(items::one_after_the_other(run));
+    }
     if found.iter().all(|behind| behind.number.kind != NumberKind::InSeries) {
         found.extend(stages::find(run, groups).or_else(|| phases::find(run)));
     }

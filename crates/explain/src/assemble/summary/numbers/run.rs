@@ -35,6 +35,14 @@ impl<'a> Run<'a> {
         ns as f64 * parts.around.part_sampled(&members, |class| class.starts_with("sync"))
     }
 
+    /// For how long a processor was waited for directly after the waits of a group: who does not wait is not woken, in nanoseconds.
+    pub(super) fn queued_after_ns(&self, group: &Group<'_>) -> f64 {
+        let ledger = &self.of.parts.ledger;
+        let is_queue = |entry: u32| matches!(ledger.entries[entry as usize].cause, Cause::ClientRunqueue | Cause::ServerRunqueue);
+        let later_first = ledger.path.windows(2).filter(|pair| group.has(pair[1].entry) && is_queue(pair[0].entry));
+        later_first.map(|pair| (pair[0].end - pair[0].start) as f64).sum()
+    }
+
     /// Its turns, where a cause is one of waiting for answers.
     pub(super) fn turns_of(&self, group: &Group<'_>) -> Option<&Turns> {
         self.turns.as_ref().filter(|_| waits_for_answers(group.cause))

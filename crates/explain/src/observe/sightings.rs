@@ -1,0 +1,93 @@
+//! Of which file bytes surely were: calls that never blocked are counted together, under the file that their thread was last seen at.
+//!
+//! A stretch in which the thread was seen at its file says so (its span has a result). Bytes of a stretch in which nothing was seen are of the same file
+//! where the thread was seen there before and was seen there next: else it may have read others meanwhile. Recordings of older versions do not say it.
+
+use crate::observe::span::LiveSpan;
+use foldhash::HashMap;
+use thalweg_trace::SpanKind;
+
+/// What a thread did to files one way, seen backward.
+#[derive(Clone, Copy, Debug)]
+struct Next {
+    /// The file that it was seen at next.
+    object: u32,
+    /// Bytes before that, in stretches under this file's name in which nothing was seen.
+    bytes: u64,
+}
+
+/// Bytes by the file that they surely were of.
+#[derive(Debug, Default)]
+pub(crate) struct Sightings {
+    next: HashMap<(u32, bool), Next>,
+    /// By file, and whether they were written.
+    sure: HashMap<(u32, bool), u64>,
+}
+
+impl Sightings {
+    /// Takes in a span; of those of one thread, none before may end earlier.
+    #[inline]
+    pub(crate) fn note(&mut self, span: &LiveSpan) {
+        let out = match span.kind {
+            SpanKind::FileRead => false,
+            SpanKind::FileWrite => true,
+            _ => return,
+        };
+        let next = self.next.entry((span.track, out)).or_insert(Next { object: span.object, bytes: 0 });
+        if span.result > 0 {
+            let before = if next.object == span.object { next.bytes } else { 0 };
+            *self.sure.entry((span.object, out)).or_default() += before + span.bytes();
+            *next = Next { object: span.object, bytes: 0 };
+        } else if next.object == span.object {
+            next.bytes += span.bytes();
+        }
+    }
+
+    /// How many bytes surely were read from a file, or written to it (`out`); `None`: the recording does not say of any.
+    pub(crate) fn sure(&self, object: usize, out: bool) -> Option<u64> {
+        (!self.sure.is_empty()).then(|| self.sure.get(&(object as u32, out)).copied().unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cause::End;
+    use crate::observe::index::NONE;
+
+    fn read(object: u32, size_bytes: u64, seen: bool) -> LiveSpan {
+        LiveSpan {
+            start: 0,
+            end: 0,
+            id: 1,
+            parent: 0,
+            request: 0,
+            cpu_ns: 0,
+            runqueue_ns: 0,
+            offset_bytes: 0,
+            size_bytes,
+            track: 3,
+            object,
+            connection: NONE,
+            side: End::Client,
+            waker: NONE,
+            device: NONE,
+            result: i32::from(seen),
+            count: 1,
+            kind: SpanKind::FileRead,
+            context: 0,
+        }
+    }
+
+    #[test]
+    fn bytes_between_two_sightings_of_one_file_are_of_that_file_and_others_are_of_nobodys() {
+        let mut sightings = Sightings::default();
+        let (one, other) = (1, 2);
+        // Backward: the last is noted first.
+        for (object, bytes, seen) in [(other, 7, true), (one, 1_000, false), (one, 20, true), (one, 300, false), (one, 4_000, true)] {
+            sightings.note(&read(object, bytes, seen));
+        }
+        assert_eq!((sightings.sure(1, false), sightings.sure(2, false), sightings.sure(1, true)), (Some(4_320), Some(7), Some(0)));
+        assert_eq!(Sightings::default().sure(1, false), None);
+    }
+}

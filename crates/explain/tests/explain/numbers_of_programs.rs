@@ -1,0 +1,44 @@
+//! Numbers behind the rates of real programs, and what bounds the changes that follow from them.
+
+use crate::numbers::{fixture, is_counted};
+use thalweg_explain::document::NumberKind;
+
+#[test]
+fn a_file_that_is_replaced_for_each_change_is_changed_once() {
+    let says = "zipadd.zip was replaced for each change: 57 processes wrote 1.79 GiB.";
+    is_counted("each-change-rewrites", (NumberKind::TimesOver, 57, says), "write_once", 7.0..99.0);
+}
+
+/// Who does not wait for a sync is not woken after it either.
+#[test]
+fn what_is_waited_for_directly_after_each_sync_goes_with_the_syncs() {
+    let says = "One sync after the other: 4,000 × 131 µs.";
+    is_counted("syncs-under-a-lock", (NumberKind::SyncsPerItem, 4_000, says), "sync_once", 15.0..9_999.0);
+}
+
+/// No cause has a quarter of the time, and the few bytes of each connection are no reason for its handshake.
+#[test]
+fn a_few_processes_that_each_log_in_are_the_number_behind_a_run_whose_time_is_spread() {
+    let says = "6 processes, one after the other: 494 ms each, starting and ending with it.";
+    is_counted("few-log-ins", (NumberKind::ProcessPerItem, 6, says), "start_once", 5.6..8.0);
+}
+
+#[test]
+fn one_request_at_a_time_to_a_disk_is_the_number_behind_waiting_for_it() {
+    let says = "One request of 4.20 KiB at a time on vda: 31,982 × 202 µs.";
+    is_counted("one-read-at-a-time", (NumberKind::DiskOneAtATime, 31_982, says), "disk.requests.x4", 2.0..4.1);
+}
+
+#[test]
+fn a_file_that_was_seen_last_was_not_read_again_for_the_bytes_of_those_that_were_not_seen() {
+    let e = fixture("files-read-once");
+    let again = e.summary.numbers.iter().find(|number| number.kind == NumberKind::TimesOver);
+    assert!(again.is_none(), "{again:?}");
+    assert!(e.what_if.iter().all(|w| w.id != "read_once"), "{:?}", e.what_if);
+}
+
+#[test]
+fn a_question_that_a_thread_of_the_same_command_answers_is_one_request() {
+    let e = fixture("client-and-server");
+    assert!(e.summary.about.contains("2,000 requests"), "{}", e.summary.about);
+}
