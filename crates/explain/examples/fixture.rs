@@ -99,16 +99,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         ..host.clone()
     };
     batch.extend(recording.hosts().iter().map(|row| Event::Host(host(row))));
-    // What was read is on the reference host's axis already: only how far it may be off is still to be said.
-    let clocks = recording.clocks().iter().map(|clock| thalweg_trace::Clock {
-        from_ns: clock.from_ns.saturating_add(clock.offset_ns),
-        offset_ns: 0,
-        drift_ppb: 0,
-        ..*clock
-    });
-    batch.extend(clocks.map(Event::Clock));
+    batch.extend(recording.clocks().iter().map(on_one_axis).map(Event::Clock));
     writer.take(&mut batch);
     let end = meta.end.ok_or("the recording was never finished")?;
     writer.finish(Ending { exit_code: meta.exit_code, attributes: Vec::new(), dropped_events: meta.dropped_events, ..Ending::at(end) })?;
     Ok(())
+}
+
+/// What was read is on the reference host's axis already: only how far it may be off is still to be said.
+fn on_one_axis(clock: &thalweg_trace::Clock) -> thalweg_trace::Clock {
+    thalweg_trace::Clock { from_ns: clock.from_ns.saturating_add(clock.offset_ns), offset_ns: 0, drift_ppb: 0, ..*clock }
 }
