@@ -462,6 +462,7 @@ impl Observer for Observation {
                 self.sightings.note(span);
                 self.bytes_moved(tables, span);
             }
+            SpanKind::FileClose if tables.actors[span.track as usize].end == End::Client => self.sightings.note(span),
             SpanKind::AppRequest => self.ask(span),
             SpanKind::FileSync if span.object != NONE => {
                 let is_servers = tables.actors[span.track as usize].end == End::Server;

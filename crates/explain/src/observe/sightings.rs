@@ -3,6 +3,7 @@
 //! A stretch in which the thread was seen at its file says so (its span has a result). Bytes of a stretch in which nothing was seen are of the same file
 //! where the thread was seen there before and was seen there next: else it may have read others meanwhile. Recordings of older versions do not say it.
 
+use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use foldhash::HashMap;
 use thalweg_trace::SpanKind;
@@ -22,6 +23,8 @@ pub(crate) struct Sightings {
     next: HashMap<(u32, bool), Next>,
     /// By file, and whether they were written.
     sure: HashMap<(u32, bool), u64>,
+    /// By file: how often it was closed, where each call was recorded.
+    closed: HashMap<u32, u64>,
 }
 
 impl Sightings {
@@ -31,6 +34,10 @@ impl Sightings {
         let out = match span.kind {
             SpanKind::FileRead => false,
             SpanKind::FileWrite => true,
+            SpanKind::FileClose if span.object != NONE => {
+                *self.closed.entry(span.object).or_default() += u64::from(span.count);
+                return;
+            }
             _ => return,
         };
         let next = self.next.entry((span.track, out)).or_insert(Next { object: span.object, bytes: 0 });
@@ -43,6 +50,12 @@ impl Sightings {
         }
     }
 
+    /// The file that was closed most often, how often, and how often any was.
+    pub(crate) fn closed_most(&self) -> Option<(usize, u64, u64)> {
+        let (&object, &times) = self.closed.iter().max_by_key(|(object, times)| (**times, **object))?;
+        Some((object as usize, times, self.closed.values().sum()))
+    }
+
     /// How many bytes surely were read from a file, or written to it (`out`); `None`: the recording does not say of any.
     pub(crate) fn sure(&self, object: usize, out: bool) -> Option<u64> {
         (!self.sure.is_empty()).then(|| self.sure.get(&(object as u32, out)).copied().unwrap_or(0))
@@ -53,7 +66,6 @@ impl Sightings {
 mod tests {
     use super::*;
     use crate::cause::End;
-    use crate::observe::index::NONE;
 
     fn read(object: u32, size_bytes: u64, seen: bool) -> LiveSpan {
         LiveSpan {

@@ -1,7 +1,9 @@
 //! Numbers behind the rates of real programs, and what bounds the changes that follow from them.
 
+use crate::common::Tale;
 use crate::numbers::{fixture, is_counted};
-use thalweg_explain::document::NumberKind;
+use thalweg_explain::document::{Number, NumberKind};
+use thalweg_trace::{ObjectKind, Role, SpanKind};
 
 #[test]
 fn a_file_that_is_replaced_for_each_change_is_changed_once() {
@@ -41,4 +43,26 @@ fn a_file_that_was_seen_last_was_not_read_again_for_the_bytes_of_those_that_were
 fn a_question_that_a_thread_of_the_same_command_answers_is_one_request() {
     let e = fixture("client-and-server");
     assert!(e.summary.about.contains("2,000 requests"), "{}", e.summary.about);
+}
+
+/// A program of which each call was recorded: it opens and closes `most` of 50,000 times one file, and others the other times.
+fn opening(most: u64) -> Vec<Number> {
+    let mut tale = Tale::new(1_000_000, 2);
+    let program = tale.thread(Role::Client, "looks", 100, 100);
+    let file = |tale: &mut Tale, name: &str| tale.object(ObjectKind::File, name, &[("file_bytes", "4096"), ("opened", "read")]);
+    let (one, other) = (file(&mut tale, "/data/one"), file(&mut tale, "/data/other"));
+    let closes = |tale: &mut Tale, (from, until), on, count| {
+        tale.span(program, SpanKind::FileOpen, from, (from + until) / 2).ran((until - from) / 2).count(count).end();
+        tale.span(program, SpanKind::FileClose, (from + until) / 2, until).ran((until - from) / 2).on(on).count(count).end();
+    };
+    closes(&mut tale, (0, 900_000), one, u32::try_from(most).expect("few"));
+    closes(&mut tale, (900_000, 1_000_000), other, u32::try_from(50_001 - most).expect("few"));
+    tale.explain().summary.numbers
+}
+
+#[test]
+fn one_file_that_is_opened_again_and_again_is_counted_where_calls_were_recorded() {
+    let numbers = opening(49_000);
+    assert_eq!(numbers[0].sentence, "one was opened 49,000 times, 20.4 µs of calls on names for each.");
+    assert!(opening(25_000).is_empty());
 }

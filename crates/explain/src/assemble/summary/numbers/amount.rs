@@ -5,18 +5,34 @@
 
 use super::super::groups::Group;
 use super::super::names::{brief, file_name};
-use super::raise::Behind;
+use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
 use crate::assemble::again::{Again, Copied, Fetched, Replaced};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use thalweg_trace::numbers::{count, size};
+use thalweg_trace::numbers::{count, duration, size};
 
 /// What was moved again most: a file, or what was asked of a server.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
-    fetched(run, group).or_else(|| of_file(run, group)).or_else(|| of_copy(run, group)).map(Behind::from)
+    let moved = fetched(run, group).or_else(|| of_file(run, group)).or_else(|| of_copy(run, group));
+    moved.map(Behind::from).or_else(|| opened(run, group))
+}
+
+/// The file that was opened again and again, where each call was recorded: nearly all that were closed.
+fn opened(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
+    let parts = run.of.parts;
+    let (object, times, all) = parts.seen.sightings.closed_most().filter(|_| group.cause == Cause::ClientMetadata)?;
+    if times < limits::MANY_CALLS || (times as f64) < all as f64 * limits::AS_MANY {
+        return None;
+    }
+    let each_s = group.ns as f64 / 1e9 / times as f64;
+    let name = brief(file_name(&parts.tables.objects[object].name));
+    let sentence = format!("{name} was opened {} times, {} of calls on names for each.", count(times), duration(each_s));
+    let made = Number { count: Some(times), each_s: Some(each_s), ..number(NumberKind::TimesOver, sentence) };
+    let how = "open it once, and keep it open: what is asked of a descriptor (pread, fstat) needs no name";
+    Some(made.raised_by(Raise::part(group, 1.0 - 1.0 / times as f64, "calls.larger", "the file opened once", how)))
 }
 
 /// The file that most bytes were read from again, or written to again.

@@ -24,6 +24,7 @@ mod words;
 
 use super::groups::Group;
 use super::of::Of;
+use crate::cause::Cause;
 use crate::document::{MAX_NUMBERS, NumberKind};
 use crate::limits::numbers as limits;
 pub(super) use raise::Behind;
@@ -56,11 +57,14 @@ const KINDS: [Find; 15] = [
 pub(super) fn numbers(of: &Of<'_>, groups: &[Group<'_>]) -> (Vec<Behind>, Vec<Raise>) {
     let run = &Run::of(of);
     let mut found: Vec<Behind> = pipes::find(run).into_iter().collect();
-    for group in groups.iter().take_while(|group| group.share >= limits::LEAST_SHARE).take(MAX_NUMBERS) {
+    // (Of a recorder that takes much of the time, what is left is the run.)
+    let least = limits::LEAST_SHARE * (1.0 - of.share(|cause| cause == Cause::Recorder));
+    let of_run = groups.iter().filter(|group| group.cause != Cause::Recorder);
+    for group in of_run.take_while(|group| group.share >= least).take(MAX_NUMBERS) {
         let behind = KINDS.iter().find_map(|find| find(run, group));
         found.extend(behind.filter(|behind| found.iter().all(|earlier| earlier.number.kind != behind.number.kind)));
     }
-    if found.is_empty() && groups.iter().all(|group| group.share < limits::LEAST_SHARE) {
+    if found.is_empty() && groups.iter().all(|group| group.share < least) {
         // No cause has much of the time where each of a few processes waits for many things.
         found.extend(items::one_after_the_other(run));
     }
