@@ -203,6 +203,11 @@ static __always_inline void describe_call(struct task_struct *task, struct threa
 			out[0] = thread->cached[0];
 		}
 	}
+	/* (Of openat the third, of open the second: of a pointer nothing is concluded.) */
+	if (is_path(flags)) {
+		__u64 how = CALL_PATH(flags) == PATH_FIRST ? second : third;
+		out[0].access = how < 1u << 24 && how & O_TRUNC ? ACCESS_TRUNCATES : 0;
+	}
 	if (flags & (CALL_FD1 | CALL_FD2)) {
 		__u64 fd = flags & CALL_FD1 ? second : third;
 		thread->cached[1].fd = (int)fd;

@@ -349,6 +349,7 @@ struct bpf_perf_event_data {
 #define OPERATION_WRITE 1u
 /* Of `page.mapping`. */
 #define PAGE_MAPPING_ANONYMOUS 1ul
+#define O_TRUNC 0x200u
 #define O_DSYNC 0x1000u
 #define AF_INET 2
 #define AF_INET6 10

@@ -5,14 +5,6 @@
 #ifndef THALWEG_LOOKS_H
 #define THALWEG_LOOKS_H
 
-/* Which argument is a path, and which the descriptor of the directory from which it leads. (Or what it is instead: an address, sets of descriptors.) */
-enum { PATH_NONE, PATH_FIRST, PATH_SECOND_AT, PATH_SECOND, PATH_FOURTH_AT, PATH_THIRD_AT, PATH_ADDRESS, PATH_SETS };
-
-static __always_inline int is_path(__u32 flags)
-{
-	return CALL_PATH(flags) && CALL_PATH(flags) < PATH_ADDRESS;
-}
-
 #define AT_FDCWD (-100)
 #define WNOHANG 1
 #define F_SETLK 6

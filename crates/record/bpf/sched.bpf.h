@@ -229,8 +229,9 @@ int BPF_PROG(on_switch, _Bool preempted, struct task_struct *before, struct task
 	note_runner(processor, before, left, now);
 	if (left && is_recorded(left)) {
 		switch_out(before, left, preempted, now);
-		/* It opens a FIFO that has nobody at its other side, perhaps. */
-		if (left->off.state & TASK_INTERRUPTIBLE && left->off.call >= 0 && is_path(settings.call_flags[left->off.call & 511]))
+		/* It opens a FIFO that has nobody at its other side, perhaps; or cuts a file off. */
+		if ((left->off.state & TASK_INTERRUPTIBLE || left->off.file[0].access & ACCESS_TRUNCATES) && left->off.call >= 0 &&
+		    is_path(settings.call_flags[left->off.call & 511]))
 			emit_look(settings.call_flags[left->off.call & 511], 0, LOOK_WAITS);
 	}
 	if (entered && is_recorded(entered))

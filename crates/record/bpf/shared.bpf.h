@@ -31,6 +31,14 @@ const volatile struct settings settings = {};
 #define CALL_FUTEX 2048
 #define CALL_LOOKS 32768 /* where it fails it has looked for something */
 #define CALL_PATH(flags) ((flags) >> 12 & 7) /* PATH_*: which of its arguments is a path */
+
+/* Which argument is a path, and which the descriptor of the directory from which it leads. (Or what it is instead: an address, sets of descriptors.) */
+enum { PATH_NONE, PATH_FIRST, PATH_SECOND_AT, PATH_SECOND, PATH_FOURTH_AT, PATH_THIRD_AT, PATH_ADDRESS, PATH_SETS };
+
+static __always_inline int is_path(__u32 flags)
+{
+	return CALL_PATH(flags) && CALL_PATH(flags) < PATH_ADDRESS;
+}
 #define CALL_OUT_FIRST 64 /* writes to the first descriptor, reads the second (sendfile) */
 
 /* How far one direction of a connection has come, on the wire. */

@@ -44,7 +44,15 @@ closed_set! {
         FileList = "file.list",
         /// Closing a file.
         FileClose = "file.close",
-        /// Any other call on a file (rename, unlink, truncate, lock, ...).
+        /// Cutting a file off, or making it longer without writing; opening it with O_TRUNC.
+        FileTruncate = "file.truncate",
+        /// Removing a file or directory.
+        FileRemove = "file.remove",
+        /// Renaming one.
+        FileRename = "file.rename",
+        /// Making a directory, a link or a special file.
+        FileCreate = "file.create",
+        /// Any other call on a file (its mode, owner or times, a lock, ...).
         FileOther = "file.other",
         /// Setting up a connection.
         NetConnect = "net.connect",

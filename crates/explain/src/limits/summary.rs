@@ -119,3 +119,8 @@ pub(crate) const LEAST_WORD: usize = 12;
 
 /// A file's name of so many hexadecimal digits is a number, and needs its directory's beside it. Instead: nothing; it is wording.
 pub(crate) const LONG_NUMBER: usize = 12;
+
+// operations.rs
+
+/// An operation with this part of the work on names and attributes is what that mostly was. Instead: nothing; it is wording.
+pub(crate) const MOST_OF_NAMES: f64 = 0.5;

@@ -363,7 +363,15 @@ impl Observation {
                 did.lock_ns += blocked;
                 cpu + runqueue
             }
-            SpanKind::FileRead | SpanKind::FileWrite | SpanKind::FileSync | SpanKind::FileOpen | SpanKind::FileOther => {
+            SpanKind::FileRead
+            | SpanKind::FileWrite
+            | SpanKind::FileSync
+            | SpanKind::FileOpen
+            | SpanKind::FileOther
+            | SpanKind::FileTruncate
+            | SpanKind::FileRemove
+            | SpanKind::FileRename
+            | SpanKind::FileCreate => {
                 did.file_ns += blocked;
                 all
             }

@@ -195,7 +195,8 @@ impl Builder<'_> {
             K::FileRead | K::WaitDisk => Some(Class::Read),
             K::FileWrite => Some(Class::Write),
             K::FileSync => Some(Class::Sync),
-            K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => Some(Class::Metadata),
+            K::FileOpen | K::FileStat | K::FileList | K::FileClose => Some(Class::Metadata),
+            K::FileTruncate | K::FileRemove | K::FileRename | K::FileCreate | K::FileOther => Some(Class::Metadata),
             _ => None,
         };
         if let Some(class) = at_device {

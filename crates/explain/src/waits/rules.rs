@@ -35,6 +35,9 @@ pub(crate) enum Rule {
     Unknown,
 }
 
+/// Work on names and attributes.
+const NAMES: Rule = Rule::Work { running: Activity::Metadata, blocked: Activity::Metadata };
+
 /// The rule for a kind of span.
 pub(crate) const fn rule(kind: SpanKind) -> Rule {
     use SpanKind as K;
@@ -42,9 +45,8 @@ pub(crate) const fn rule(kind: SpanKind) -> Rule {
         K::FileRead => Rule::Work { running: Activity::Cpu, blocked: Activity::Read },
         K::FileWrite => Rule::Work { running: Activity::Cpu, blocked: Activity::Write },
         K::FileSync => Rule::Work { running: Activity::Cpu, blocked: Activity::Sync },
-        K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => {
-            Rule::Work { running: Activity::Metadata, blocked: Activity::Metadata }
-        }
+        K::FileOpen | K::FileStat | K::FileList | K::FileClose | K::FileOther => NAMES,
+        K::FileTruncate | K::FileRemove | K::FileRename | K::FileCreate => NAMES,
         K::AppRequest | K::RpcServe | K::RpcCall => Rule::Container,
         K::MpiSend | K::MpiReceive | K::MpiMessage | K::MpiCollective | K::MpiWait => Rule::Container,
         K::MpiRead | K::MpiWrite | K::MpiIo | K::MpiOther => Rule::Container,

@@ -188,6 +188,8 @@ pub(crate) const LOOK_WAITS: u32 = 1;
 
 pub(crate) const ACCESS_WRITE: u32 = 2;
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
+/// In `FdObject::access` of a call that opens: it cuts the file off (O_TRUNC).
+pub(crate) const ACCESS_TRUNCATES: u32 = 1 << 18;
 pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
 
 /// What a socket is, in [`FdObject::device`].

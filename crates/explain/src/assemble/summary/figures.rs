@@ -3,6 +3,7 @@
 use super::groups::{Group, most_first};
 use super::names::{file_name, program};
 use super::of::Of;
+use super::operations::operations;
 use crate::assemble::circumstances::Quota;
 use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
@@ -96,10 +97,11 @@ pub(super) fn has_network(of: &Of<'_>) -> bool {
 }
 
 fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
-    if let Some((all, calls)) = of.parts.around.on_names(&group.members).filter(|(all, _)| *all > 0.0) {
-        let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(part / all))).collect();
-        let most = if most.is_empty() { "of many kinds".to_owned() } else { most.join(", ") };
-        return (group.who(), format!("calls on names: {most}"));
+    let calls = operations(of, group);
+    let sampled = of.parts.around.on_names(&group.members).is_some_and(|(all, _)| all > 0.0);
+    if sampled || calls.len() > 1 {
+        let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(*part))).collect();
+        return (group.who(), format!("calls on names: {}", most.join(", ")));
     }
     match group.largest.place {
         Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", &behind(group))),

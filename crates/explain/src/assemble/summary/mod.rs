@@ -13,6 +13,7 @@ mod innocent;
 pub(crate) mod names;
 mod numbers;
 mod of;
+mod operations;
 mod remarks;
 mod sentence;
 mod sleeping;

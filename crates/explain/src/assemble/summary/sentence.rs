@@ -5,6 +5,7 @@ use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
+use super::operations;
 use super::sleeping;
 use crate::assemble::behind::Behind;
 use crate::assemble::sharing::Sharing;
@@ -75,6 +76,7 @@ pub(super) fn cut(sentence: &str) -> String {
 fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     use Cause as C;
     let who = told_apart(group, groups);
+    let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(", mostly {most}"));
     match group.cause {
         C::ClientRead | C::ServerRead => on_file(group, &who, "read"),
         C::ClientWrite | C::ServerWrite => on_file(group, &who, "write"),
@@ -87,9 +89,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             Place::Thread { what: What::Blocked(_), .. } => {
                 let behind = group.behind.as_ref().map(Behind::device);
                 let from = group.device().or(behind.as_deref()).map_or_else(String::new, |name| format!(" from {}", brief(name)));
-                format!("{who} waited for names and attributes{from}")
+                format!("{who} waited for names and attributes{from}{}", mostly())
             }
-            _ => format!("{who} worked on names and attributes"),
+            _ => format!("{who} worked on names and attributes{}", mostly()),
         },
         C::ClientMemory | C::ServerMemory => {
             let behind = group.behind.as_ref().map(|behind| format!(" while {} moved {}", brief(&behind.device()), size(behind.bytes)));

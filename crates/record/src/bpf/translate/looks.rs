@@ -69,7 +69,7 @@ impl Translator {
             Call::Stat => SpanKind::FileStat,
             Call::Read => SpanKind::FileRead,
             Call::Connect => SpanKind::NetConnect,
-            Call::FileOther => SpanKind::FileOther,
+            Call::FileOther | Call::Truncate | Call::Remove | Call::Rename | Call::Create | Call::Execute => SpanKind::FileOther,
             _ => SpanKind::WaitLock,
         };
         let object = match (call, path) {

@@ -13,6 +13,7 @@ impl Translator {
     pub(super) fn object_of(&mut self, off: &Off, on: On, facts: &mut dyn Facts) -> Option<ObjectId> {
         match on {
             On::Nothing => None,
+            On::File(at) if off.file[at].mode == 0 => self.closed(off, facts),
             On::File(at) => self.files.of(&off.file[at], facts, &mut self.output),
             On::Socket(at) => self.connections.object(off.file[at].id, &mut self.output),
             On::Ender => self.connections.object(off.wake_connection, &mut self.output),
@@ -34,6 +35,13 @@ impl Translator {
                 Some(self.things.object(ObjectKind::Process, &format!("child {pid}"), &mut self.output))
             }
         }
+    }
+
+    /// A file whose descriptor is free already: its thread was last seen to write there.
+    fn closed(&mut self, off: &Off, facts: &mut dyn Facts) -> Option<ObjectId> {
+        let wrote = self.threads.get(off.head.thread, &mut self.output).writes;
+        let file = wrote.filter(|file| i32::try_from(off.argument) == Ok(file.fd))?;
+        self.files.of(&file, facts, &mut self.output)
     }
 
     /// What a thread is about to open, by the path that it was given.

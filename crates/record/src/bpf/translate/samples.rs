@@ -30,11 +30,17 @@ pub(crate) enum Class {
     SyncedWrite,
     /// Asks whether something has come (poll, select, epoll), or gives the processor away for nothing.
     Poll,
+    Close,
+    Truncate,
+    Remove,
+    Rename,
+    Create,
+    Execute,
 }
 
 impl Class {
     /// In the order of their numbers.
-    pub(crate) const NAMES: [&'static str; 15] = [
+    pub(crate) const NAMES: [&'static str; 21] = [
         "user",
         "read",
         "write",
@@ -50,6 +56,12 @@ impl Class {
         "metadata.other",
         "sync.write",
         "poll",
+        "metadata.close",
+        "metadata.truncate",
+        "metadata.remove",
+        "metadata.rename",
+        "metadata.create",
+        "metadata.execute",
     ];
 }
 
