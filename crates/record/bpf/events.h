@@ -23,6 +23,8 @@ enum record_kind {
 	RECORD_SITE = 14,	/* where in the kernel a thread sleeps that is being woken */
 	RECORD_NAMES = 15,	/* how many files and names a thread dealt with so far */
 	RECORD_ASK = 17,	/* how a request of HTTP begins */
+	RECORD_QUESTION = 18,	/* a question for a name, or what came back */
+	RECORD_SIGNAL = 19,	/* a thread was sent a signal that ends processes */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -298,6 +300,29 @@ struct record_ask {
 	__u32 used;	/* bytes of `text` in use */
 	__u32 pad;
 	char text[ASK_BYTES];
+};
+
+#define QUESTION_BYTES 512
+
+struct record_question {
+	struct head head;	/* at_ns: when it was sent, or taken */
+	__u64 inode;		/* of the socket */
+	__u64 address[2];	/* of who is asked: IPv6, IPv4 within it, as it is sent */
+	__u16 port;
+	__u16 direction;	/* 0 sent, 1 received */
+	__s32 result;		/* of the call: bytes, or the error */
+	__u32 used;		/* bytes of `text` in use */
+	__u32 pad;
+	char text[QUESTION_BYTES];	/* how the message begins (RFC 1035, section 4) */
+};
+
+struct record_signal {
+	struct head head;	/* at_ns: when it was sent; thread: to whom */
+	__u32 signal;
+	__u32 by_kernel;	/* nobody's process sent it: a fault, a limit, memory ran out */
+	__u32 sender_pid;
+	__u32 pad;
+	char sender[16];	/* its name */
 };
 
 /* Flags of RECORD_PEER. */

@@ -91,6 +91,10 @@ struct fs_struct {
 	struct path pwd;
 };
 
+struct kernel_siginfo {
+	int si_code;
+};
+
 struct task_io_accounting {
 	__u64 rchar;
 	__u64 wchar;
@@ -283,13 +287,18 @@ struct sampled_regs {
 #define CALL_ARGUMENT4(regs) ((regs)->r8)
 #define SAMPLED_IN_USER(regs) (((regs)->cs & 3) == 3)
 #define SAMPLED_ADDRESS(regs) ((regs)->ip)
+#define SYS_read 0
 #define SYS_write 1
 #define SYS_writev 20
 #define SYS_sendto 44
+#define SYS_recvfrom 45
 #define SYS_sendmsg 46
+#define SYS_recvmsg 47
 #define SYS_wait4 61
 #define SYS_kill 62
 #define SYS_fcntl 72
+#define SYS_recvmmsg 299
+#define SYS_sendmmsg 307
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	unsigned long regs[31];
@@ -310,13 +319,18 @@ struct sampled_regs {
 #define CALL_ARGUMENT4(r) ((r)->regs[4])
 #define SAMPLED_IN_USER(r) (((r)->pstate & 15) == 0)
 #define SAMPLED_ADDRESS(r) ((r)->pc)
+#define SYS_read 63
 #define SYS_write 64
 #define SYS_writev 66
 #define SYS_sendto 206
+#define SYS_recvfrom 207
 #define SYS_sendmsg 211
+#define SYS_recvmsg 212
 #define SYS_wait4 260
 #define SYS_kill 129
 #define SYS_fcntl 25
+#define SYS_recvmmsg 243
+#define SYS_sendmmsg 269
 #else
 #error "the recorder knows the registers of x86-64 and aarch64"
 #endif

@@ -246,6 +246,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 			emit_peer(task, sk, bpf_ktime_get_ns());
 		else if (result >= 0)
 			emit_asked(thread, sk, bpf_ktime_get_ns());
+		note_names(sk, result, direction, 0);
 		return 0;
 	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
@@ -272,6 +273,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 		note_accounted(task, thread, result, direction);
 		if (!direction)
 			note_sent(connection, result);
+		note_names(sk, result, direction, 1);
 	}
 	if (result < 0 && which != RUN_FRUITLESS)
 		return 0;

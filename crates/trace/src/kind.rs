@@ -155,6 +155,13 @@ closed_set! {
         /// A tuner has tried a value of a parameter, and decided. The object is the parameter, with `from`, `to`, `before_bytes_per_s`,
         /// `after_bytes_per_s`, `kept` and `why` as attributes. `value`: the parameter's from here on.
         TuneStep = "tune.step",
+        /// The thread of this track has asked for a name. The object is the name, with the attribute `server`. `value`: what it asked for, as RFC 1035 numbers
+        /// it (1 an IPv4 address, 28 an IPv6 address, 12 the name of an address).
+        NameAsked = "name.asked",
+        /// The same thread has its answer. `value`: [`lookup`](crate::lookup).
+        NameAnswered = "name.answered",
+        /// The thread of this track was sent a signal. `value`: its number; the object is the process that sent it, none where the kernel did.
+        Signal = "signal",
     }
 }
 
@@ -334,5 +341,7 @@ closed_set! {
         Cgroup = "cgroup",
         /// A parameter that a tuner has turned.
         Parameter = "parameter",
+        /// A name that was asked for, of one server.
+        Name = "name",
     }
 }

@@ -18,6 +18,7 @@ pub mod export;
 pub mod frame;
 mod kind;
 mod knob;
+pub mod lookup;
 mod loss;
 pub mod machine;
 mod memory_source;

@@ -2,6 +2,7 @@
 
 use super::file_counts::FileCounts;
 use super::hottest::Hottest;
+use super::lookups::Lookups;
 use super::set_limits::SetLimits;
 use super::waiting::Waiting;
 use crate::ExplainError;
@@ -31,6 +32,8 @@ pub(crate) struct Circumstances {
     pub(crate) waiting: Waiting,
     /// Limits that somebody set, and that were reached.
     pub(crate) limits: SetLimits,
+    /// Names that were asked for while the run waited.
+    pub(crate) lookups: Lookups,
     /// How many files and names the command dealt with; `None`: nobody counted.
     pub(crate) files: Option<FileCounts>,
 }
@@ -65,6 +68,7 @@ impl Circumstances {
         known.hottest = Hottest::read(source, if profiled.is_empty() { samples } else { profiled }, tables, ledger)?;
         known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
+        known.lookups = Lookups::read(source, tables, ledger)?;
         let wall_s = ledger.wall_s();
         known.limits = SetLimits::read(source, tables, wall_s)?;
         for (name, value) in &source.meta().attributes {

@@ -11,6 +11,7 @@ mod evidence;
 mod file_counts;
 mod gaps;
 pub(crate) mod hottest;
+pub(crate) mod lookups;
 pub(crate) mod notes;
 pub(crate) mod of_packets;
 pub(crate) mod parts;

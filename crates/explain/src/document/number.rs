@@ -57,6 +57,8 @@ pub enum NumberKind {
     AllProcessors,
     /// Time limits that ran out while a peer sent nothing.
     TimeLimit,
+    /// Names that were asked for, and what came back.
+    NameLookups,
     /// Two stages that take turns and could overlap.
     InSeries,
 }

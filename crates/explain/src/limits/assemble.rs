@@ -5,6 +5,14 @@
 /// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
+// lookups.rs
+
+/// What is asked within so long is one question, for several kinds of record: resolvers send both at once, and ask again after a second or more. Instead: which
+/// call of the resolver's library asked.
+pub(crate) const ASKED_TOGETHER_NS: i64 = 20_000_000;
+/// A server that a resolver of this machine asks for others has this part of what those waited for, or more. Instead: which question was asked for which.
+pub(crate) const ASKED_ON_PART: f64 = 0.5;
+
 // sharing.rs
 
 /// Others had the device for a third of the waits: without them those would be shorter by as much. Instead: nothing; it is what is worth saying first.

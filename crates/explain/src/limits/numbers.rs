@@ -13,6 +13,11 @@ pub(crate) const NEARLY_WHOLE: f64 = 0.1;
 /// Two counts this near are of the same things. Instead: which calls were for which item.
 pub(crate) const AS_MANY: f64 = 0.9;
 
+// lookups.rs
+
+/// Bound: so many names of a kind are said.
+pub(crate) const NAMES_SHOWN: usize = 3;
+
 // amount.rs
 
 /// From this ratio of bytes moved to the size of their file on, bytes were moved more than once. Instead: positions of all calls.

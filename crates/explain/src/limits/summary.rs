@@ -109,6 +109,8 @@ pub(crate) const OF_FILES: f64 = 0.5;
 pub(crate) const MOST: f64 = 0.6;
 /// The longest name of a file or program that a sentence spells out. Instead: nothing; a line has 80 columns.
 pub(crate) const LONGEST_NAME: usize = 32;
+/// A cause that lay in name resolution for this part of its time is that. Instead: nothing; it is what "most" means.
+pub(crate) const OF_LOOKUPS: f64 = 0.6;
 
 // title.rs
 

@@ -88,6 +88,10 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
             &[C::ClientCpu, C::ClientRunqueue, C::Recorder],
         ),
         "no_think" | "no_stop" | "time_limit" => (&[C::ClientThink, C::ServerThink], &[]),
+        "names_at_once" => (
+            &[C::ClientThink, C::ServerThink, C::ServerUnknown, C::Unknown, C::NetworkLatency, C::ServerCpu],
+            &[C::NetworkLoss, C::NetworkBandwidth, C::ServerRunqueue, C::ServerLock, C::ServerRead],
+        ),
         "no_lock" => (&[C::ClientLock, C::ServerLock], &[]),
         "no_cpu_quota" | "no_hog" | "processors.x2" => (QUEUEING, &[C::Recorder]),
         "processors.all" | "commands.all" => (&[C::ClientCpu], &[C::ClientMetadata, C::ClientRead, C::ClientWrite, C::ClientThink]),

@@ -41,6 +41,7 @@ pub(crate) const OPTIONAL: &[(&str, &str, &str)] = &[
     ("on_irq_exit", "irq_handler_exit", "waits that a device ended"),
     ("on_timer_entry", "hrtimer_expire_entry", "waits that a timer ended"),
     ("on_timer_exit", "hrtimer_expire_exit", "waits that a timer ended"),
+    ("on_signal", "signal_generate", "who sends signals"),
 ];
 
 /// Whether the recorder can do without a program: what is not seen then.

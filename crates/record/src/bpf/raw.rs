@@ -77,6 +77,9 @@ plain! {
     /// How many files and names a thread dealt with so far: opened, created, attributes, listed; removed and renamed, each also within overlays; read.
     Names { head: Head, count: [u64; NAME_COUNTS] }
     AskHead { head: Head, connection: u64, used: u32, pad: u32 }
+    /// A question for a name, or what came back, before its beginning.
+    QuestionHead { head: Head, inode: u64, address: [u8; 16], port: u16, direction: u16, result: i32, used: u32, pad: u32 }
+    Signal { head: Head, signal: u32, by_kernel: u32, sender_pid: u32, pad: u32, sender: [u8; 16] }
     LookHead {
         head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
         file: FdObject,
@@ -220,6 +223,9 @@ pub(crate) enum Record<'a> {
     Look(LookHead, &'a [u8]),
     /// With the request's beginning.
     Ask(AskHead, &'a [u8]),
+    /// With the message's beginning.
+    Question(QuestionHead, &'a [u8]),
+    Signal(Signal),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -261,6 +267,12 @@ impl Record<'_> {
                 let text = &bytes[size_of::<AskHead>()..];
                 Record::Ask(ask, &text[..text.len().min(ask.used as usize)])
             }
+            18 => {
+                let question: QuestionHead = read(bytes)?;
+                let text = &bytes[size_of::<QuestionHead>()..];
+                Record::Question(question, &text[..text.len().min(question.used as usize)])
+            }
+            19 => Record::Signal(read(bytes)?),
             _ => return None,
         })
     }
@@ -305,6 +317,7 @@ mod tests {
             ("record_peer", size_of::<Peer>()),
             ("record_site", size_of::<Site>()),
             ("record_names", size_of::<Names>()),
+            ("record_signal", size_of::<Signal>()),
             ("io_totals", size_of::<Totals>()),
             ("fd_object", size_of::<FdObject>()),
             ("head", size_of::<Head>()),
@@ -314,6 +327,7 @@ mod tests {
         assert_eq!(size_in_c(header, "record_file") - 1280, size_of::<FileHead>());
         assert_eq!(size_in_c(header, "record_look") - 256, size_of::<LookHead>());
         assert_eq!(size_in_c(header, "record_ask") - 512, size_of::<AskHead>());
+        assert_eq!(size_in_c(header, "record_question") - 512, size_of::<QuestionHead>());
     }
 
     /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
@@ -337,7 +351,7 @@ mod tests {
         let count = match words[first..].join(" ").split_once('[') {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
             Some((_, n)) if n.starts_with("LOOK_BYTES") => 256,
-            Some((_, n)) if n.starts_with("ASK_BYTES") => 512,
+            Some((_, n)) if n.starts_with("ASK_BYTES") || n.starts_with("QUESTION_BYTES") => 512,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),

@@ -13,7 +13,7 @@ use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
-use crate::path::names::{another_name, given, silent_peer};
+use crate::path::names::{another_name, given, name_server, silent_peer};
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, size, whole_percent};
@@ -77,6 +77,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     use Cause as C;
     let who = told_apart(group, groups);
     let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(", mostly {most}"));
+    if let Some(said) = resolving(of, group) {
+        return said;
+    }
     match group.cause {
         C::ClientRead | C::ServerRead => on_file(group, &who, "read"),
         C::ClientWrite | C::ServerWrite => on_file(group, &who, "write"),
@@ -114,6 +117,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
                 let why = if called { "did not answer" } else { "was not recorded" };
                 format!("{} waited for the server at {who}, which {why}", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
+            Place::Thread { object, .. } if let Some(host) = name_server(of.parts.tables, object) => {
+                format!("{who} waited for the name server {host}, which was not recorded")
+            }
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
         C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
@@ -133,6 +139,16 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             _ => format!("it is not known what {who} waited for"),
         },
     }
+}
+
+/// Of what was name resolution: who asked, and which server.
+fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
+    of.lookups_within(group)?;
+    let tables = of.parts.tables;
+    let (server, lookups) = of.parts.around.lookups.of_slowest(tables)?;
+    let who = brief(&program(tables, of.meta, lookups.first()?.track));
+    let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own time limit" } else { "" };
+    Some(format!("{who} waited for the name server {}{limit}", server.strip_suffix(":53").unwrap_or(server)))
 }
 
 /// Whether no bytes went over a connection.

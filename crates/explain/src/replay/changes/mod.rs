@@ -80,15 +80,15 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ClientRunqueue | C::ServerRunqueue => &["write_once", "read_once", "start_once", "no_cpu_quota", "no_hog", "processors.x2"],
         C::ClientLock | C::ServerLock => &["no_lock"],
         C::ClientThink | C::ServerThink => {
-            &["fetch_once", "server.parallel", "time_limit", "no_think", "no_stop", "no_poll", "requests.x4"]
+            &["fetch_once", "names_at_once", "server.parallel", "time_limit", "no_think", "no_stop", "no_poll", "requests.x4"]
         }
-        C::ServerUnknown => &["fetch_once", "connect_once", "server.x2", "requests.x4"],
+        C::ServerUnknown => &["names_at_once", "fetch_once", "connect_once", "server.x2", "requests.x4"],
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
         C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
-        C::NetworkLatency => &["fetch_once", "connect_once", "no_nagle", "rtt.half", "requests.x4", "layout.local"],
+        C::NetworkLatency => &["names_at_once", "fetch_once", "connect_once", "no_nagle", "rtt.half", "requests.x4", "layout.local"],
         C::NetworkBandwidth => &["fetch_once", "link.x2", "layout.local"],
         C::Recorder => &["no_recorder"],
-        C::Unknown => &[],
+        C::Unknown => &["names_at_once"],
     }
 }

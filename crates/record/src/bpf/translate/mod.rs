@@ -12,6 +12,7 @@ mod devices;
 pub(crate) mod facts;
 mod files;
 mod looks;
+mod lookups;
 mod objects;
 mod output;
 mod pauses;
@@ -33,6 +34,7 @@ use devices::Devices;
 use facts::{Facts, Leaf};
 pub(crate) use files::OpenFile;
 use files::{Files, is_file};
+use lookups::Lookups;
 use output::{NewSpan, Output};
 pub(crate) use output::{now_ns, time};
 use pauses::Pauses;
@@ -41,7 +43,7 @@ use samples::{Piece, Prices, Work, place};
 use sites::Site;
 pub(crate) use syscalls::Calls;
 use syscalls::{Call, OUT_FIRST};
-use thalweg_trace::{CounterOf, HostId, IdSpace, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext, called};
+use thalweg_trace::{CounterOf, HostId, IdSpace, MarkKind, ObjectId, ObjectKind, SpanKind, TrackId, WakerContext, called};
 use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
@@ -73,6 +75,8 @@ pub(crate) struct Translator {
     things: Things,
     /// What was asked for in clear.
     pub asks: Asks,
+    /// Names that were asked for.
+    pub lookups: Lookups,
     /// How recorded threads sleep by choice.
     pub pauses: Pauses,
     /// Looks that are recorded.
@@ -155,6 +159,7 @@ impl Translator {
             devices: Devices::default(),
             things: Things::default(),
             asks: Asks::default(),
+            lookups: Lookups::default(),
             pauses: Pauses::default(),
             looks: 0,
             samples: 0,
@@ -196,6 +201,11 @@ impl Translator {
                     self.asks.asked(server, text);
                 }
             }
+            Some(Record::Question(question, text)) => {
+                let track = self.threads.track(question.head.thread, &mut self.output);
+                self.lookups.message(&question, text, track, &mut self.output);
+            }
+            Some(Record::Signal(signal)) => self.signal(&signal),
         }
     }
 
@@ -554,6 +564,14 @@ impl Translator {
         if exit.flags & raw::OFF_OPEN == 0 {
             self.threads.ended(serial, exit.head.at_ns, &mut self.output);
         }
+    }
+
+    /// A thread was sent a signal: by a process, or where there is no object by the kernel.
+    fn signal(&mut self, signal: &raw::Signal) {
+        let Some(track) = self.threads.track(signal.head.thread, &mut self.output) else { return };
+        let sender = format!("{} (process {})", raw::text(&signal.sender), signal.sender_pid);
+        let by = (signal.by_kernel == 0).then(|| self.things.object(ObjectKind::Process, &sender, &mut self.output));
+        self.output.mark(track, MarkKind::Signal, signal.head.at_ns, by, Some(i64::from(signal.signal)));
     }
 
     /// How many files and names a thread dealt with so far.

@@ -10,6 +10,7 @@ mod disks;
 mod in_flight;
 mod items;
 mod lives;
+mod lookups;
 mod phases;
 mod pipes;
 mod pool;
@@ -35,7 +36,8 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 15] = [
+const KINDS: [Find; 16] = [
+    lookups::find,
     time_limits::find,
     amount::find,
     items::processes,

@@ -1,0 +1,174 @@
+//! Names that were asked for, of which server, and what came back.
+
+use super::super::groups::Group;
+use super::super::names::brief;
+use super::raise::{Behind, Raise};
+use super::run::Run;
+use super::words::number;
+use crate::assemble::lookups::Lookup;
+use crate::document::{Number, NumberKind};
+use crate::limits::numbers as limits;
+use crate::observe::tables::Tables;
+use std::collections::HashSet;
+use thalweg_trace::lookup::{CUT, NOBODY_LISTENS, NO_RECORD};
+use thalweg_trace::numbers::{count, duration};
+
+/// RFC 1035's codes of responses, and its number for the name of an address.
+const SERVER_FAILED: i64 = 2;
+const NO_SUCH_NAME: i64 = 3;
+const REFUSED: i64 = 5;
+const POINTER: i64 = 12;
+
+/// What became of lookups, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Fate {
+    Silence,
+    NobodyListens,
+    Failed,
+    Refused,
+    NoSuchName,
+    Other,
+    Found,
+}
+
+/// Where names are what the run waited for: which, of whom, and what came back.
+pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
+    let ns = run.of.lookups_within(group)?;
+    let tables = run.of.parts.tables;
+    let (server, lookups) = run.of.parts.around.lookups.of_slowest(tables)?;
+    let host = host(server);
+    let mut fates: Vec<Fate> = lookups.iter().map(fate).collect();
+    fates.sort_unstable();
+    fates.dedup();
+    // Beside what went wrong, what went right is of no interest.
+    let told: Vec<Fate> = if fates.len() > 1 { fates.iter().copied().filter(|fate| *fate < Fate::Other).collect() } else { fates };
+    let told = if told.is_empty() { vec![Fate::Found] } else { told };
+    let of = |fate: Fate| lookups.iter().copied().filter(move |lookup| self::fate(lookup) == fate || told_as_found(fate, lookup));
+    let clauses: Vec<String> = told.iter().take(2).map(|&fate| clause(tables, fate, &of(fate).collect::<Vec<_>>())).collect();
+    let sentence = format!("Name resolution: {host} {}.", clauses.join("; it "));
+    let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(&lookups)), ..number(NumberKind::NameLookups, sentence) };
+    let change = format!("names from {host} at once");
+    Some(made.raised_by(Raise { id: "names_at_once", change, how: how(told[0], &lookups), gained_ns: ns as f64 }))
+}
+
+fn told_as_found(fate: Fate, lookup: &Lookup) -> bool {
+    fate == Fate::Found && self::fate(lookup) == Fate::Other
+}
+
+fn fate(lookup: &Lookup) -> Fate {
+    match lookup.outcome {
+        None => Fate::Silence,
+        Some(NOBODY_LISTENS) => Fate::NobodyListens,
+        Some(SERVER_FAILED) => Fate::Failed,
+        Some(REFUSED) => Fate::Refused,
+        Some(NO_SUCH_NAME) => Fate::NoSuchName,
+        Some(0) => Fate::Found,
+        Some(_) => Fate::Other,
+    }
+}
+
+/// What a server did, as a clause of which it is the subject.
+fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
+    let (names, several) = names(tables, of);
+    let each = format!("{}{}", duration(mean_s(of)), if of.len() > 1 { " each" } else { "" });
+    let asked = match of.len() {
+        1 => "once".to_owned(),
+        n => format!("{} times", count(n as u64)),
+    };
+    match fate {
+        Fate::Silence => format!("did not answer, asked {asked} for {names}"),
+        Fate::NobodyListens => format!("was asked {asked} for {names}, and nobody listens there"),
+        Fate::Failed => format!("failed (SERVFAIL), asked {asked} for {names}, {each}"),
+        Fate::Refused => format!("refused (REFUSED), asked {asked} for {names}, {each}"),
+        Fate::NoSuchName => format!("says {names} {} (NXDOMAIN), {each}", if several { "do not exist" } else { "does not exist" }),
+        Fate::Other | Fate::Found if of.iter().any(|lookup| lookup.outcome == Some(CUT)) => {
+            format!("answered for {names}, cut off and asked again over TCP, {each}")
+        }
+        Fate::Other | Fate::Found if of.iter().all(|lookup| lookup.outcome == Some(NO_RECORD)) => format!("has no record of {names}, {each}"),
+        Fate::Other | Fate::Found => format!("answered for {names}, {each}"),
+    }
+}
+
+/// The names, first asked first, with what was asked for; and whether they are several.
+fn names(tables: &Tables, of: &[Lookup]) -> (String, bool) {
+    let mut seen = HashSet::new();
+    let name = |lookup: &Lookup| tables.objects.get(lookup.object as usize).map(|object| object.name.as_str());
+    let names: Vec<&str> = of.iter().filter_map(name).filter(|name| seen.insert(*name)).collect();
+    let shown = if names.len() > limits::NAMES_SHOWN { limits::NAMES_SHOWN - 1 } else { names.len() };
+    let mut said: Vec<String> = names[..shown].iter().map(|name| spoken(name)).collect();
+    if names.len() > shown {
+        said.push(format!("{} more", count((names.len() - shown) as u64)));
+    }
+    let last = said.pop().unwrap_or_default();
+    let list = if said.is_empty() { last } else { format!("{} and {last}", said.join(", ")) };
+    let mut kinds: Vec<i64> = of.iter().map(|lookup| lookup.kind).collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    let kinds: Vec<String> = kinds.into_iter().filter(|kind| *kind != POINTER).map(record).collect();
+    let kinds = if kinds.is_empty() || kinds.len() > 3 { String::new() } else { format!(" ({})", kinds.join(", ")) };
+    (list + &kinds, names.len() > 1)
+}
+
+/// A name as people say it: that of an address is the address' own.
+fn spoken(name: &str) -> String {
+    let reversed = name.strip_suffix(".in-addr.arpa").map(|parts| parts.split('.').rev().collect::<Vec<_>>().join("."));
+    match reversed.filter(|address| address.parse::<std::net::Ipv4Addr>().is_ok()) {
+        Some(address) => format!("the name of {address}"),
+        None if name.ends_with(".ip6.arpa") => "the name of an IPv6 address".to_owned(),
+        None => brief(name),
+    }
+}
+
+/// What a kind of record is called.
+fn record(kind: i64) -> String {
+    match kind {
+        1 => "A".to_owned(),
+        2 => "NS".to_owned(),
+        5 => "CNAME".to_owned(),
+        6 => "SOA".to_owned(),
+        15 => "MX".to_owned(),
+        16 => "TXT".to_owned(),
+        28 => "AAAA".to_owned(),
+        33 => "SRV".to_owned(),
+        64 => "SVCB".to_owned(),
+        65 => "HTTPS".to_owned(),
+        255 => "ANY".to_owned(),
+        other => format!("type {other}"),
+    }
+}
+
+/// A server without the port that all of them have.
+fn host(server: &str) -> &str {
+    server.strip_suffix(":53").unwrap_or(server)
+}
+
+fn mean_s(of: &[Lookup]) -> f64 {
+    of.iter().map(|lookup| (lookup.end - lookup.start) as f64).sum::<f64>() / 1e9 / of.len().max(1) as f64
+}
+
+/// What helps against it.
+fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
+    let reverse = lookups.iter().filter(|lookup| lookup.kind == POINTER).count() * 2 > lookups.len();
+    match worst {
+        _ if reverse => "no names of addresses (`-n`, or `UseDNS no` of a server), an entry in /etc/hosts, or a name server that has these names",
+        Fate::Silence | Fate::NobodyListens => {
+            "have a name server that answers come first in /etc/resolv.conf (`resolvectl dns`); `options timeout:1` shortens the wait"
+        }
+        Fate::NoSuchName => "ask for the whole name (with a dot at its end), fewer `search` domains or `options ndots:1` in /etc/resolv.conf, or an entry in /etc/hosts",
+        Fate::Failed | Fate::Refused => "have a name server that can answer come first in /etc/resolv.conf (`resolvectl dns`), or an entry in /etc/hosts",
+        Fate::Other | Fate::Found => "an entry in /etc/hosts, a nearer name server, or a cache that keeps answers (systemd-resolved, nscd, dnsmasq)",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_addresses_are_said_by_the_address() {
+        assert_eq!(spoken("2.0.0.10.in-addr.arpa"), "the name of 10.0.0.2");
+        assert_eq!(spoken("lb._dns-sd._udp.0.0.10.in-addr.arpa"), "lb._dns-sd._udp.0.0.10.in-addr.arpa");
+        assert_eq!([1, 28, 12345].map(record), ["A", "AAAA", "type 12345"]);
+        assert_eq!([host("10.0.0.1:53"), host("224.0.0.251:5353")], ["10.0.0.1", "224.0.0.251:5353"]);
+    }
+}
