@@ -96,7 +96,8 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
         walked = Walked::of(source, options, &mut tables, walked.facts, (start, end))?;
     }
     let Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
-    let around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
+    let mut around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
+    around.why_failed = assemble::ending::why(source, &mut tables, &facts.lives, &seen)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
     let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);
@@ -149,7 +150,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
     let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
-    if let Some(failure) = summary::about::failure(meta) {
+    if let Some(failure) = summary::about::failure(meta, parts.around.why_failed.as_deref()) {
         verdict.sentence.insert_str(0, &(failure + " "));
     }
     let of = summary::Of {

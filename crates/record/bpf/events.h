@@ -25,6 +25,7 @@ enum record_kind {
 	RECORD_ASK = 17,	/* how a request of HTTP begins */
 	RECORD_QUESTION = 18,	/* a question for a name, or what came back */
 	RECORD_SIGNAL = 19,	/* a thread was sent a signal that ends processes */
+	RECORD_WORDS = 20,	/* what was written to standard error */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -276,6 +277,8 @@ struct record_names {
 /* Flags of RECORD_LOOK. */
 #define LOOK_WAITS 1u	/* the call has not returned: the thread leaves the processor in it */
 
+#define LOOK_FAILED 2u	/* it failed for want of something, whether it looked for anything or not */
+
 #define LOOK_BYTES 256
 
 struct record_look {
@@ -300,6 +303,15 @@ struct record_ask {
 	__u32 used;	/* bytes of `text` in use */
 	__u32 pad;
 	char text[ASK_BYTES];
+};
+
+#define WORDS_BYTES 256
+
+struct record_words {
+	struct head head;	/* at_ns: when it was written */
+	__u32 used;		/* bytes of `text` in use */
+	__u32 pad;
+	char text[WORDS_BYTES];	/* the end of it */
 };
 
 #define QUESTION_BYTES 512

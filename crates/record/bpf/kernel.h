@@ -376,12 +376,21 @@ struct bpf_perf_event_data {
 #define TCP_CA_Loss 4
 #define RCV_SHUTDOWN 1
 #define MSG_PEEK 2
+#define EPERM 1
 #define EINTR 4
+#define EIO 5
 #define EBADF 9
 #define EAGAIN 11
+#define ENOMEM 12
 #define EACCES 13
 #define EFAULT 14
 #define EINVAL 22
+#define ENFILE 23
+#define EMFILE 24
+#define EFBIG 27
+#define ENOSPC 28
+#define EROFS 30
+#define EDQUOT 122
 #define ECANCELED 125
 
 #endif

@@ -138,7 +138,7 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 	if (!thread || !record)
 		return 0;
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
-	__u64 now = waits ? thread->off.out_ns : bpf_ktime_get_ns();
+	__u64 now = waits == LOOK_WAITS ? thread->off.out_ns : bpf_ktime_get_ns();
 	__builtin_memset(record, 0, sizeof(*record));
 	record->head.kind = RECORD_LOOK;
 	record->head.thread = thread->serial;
@@ -156,10 +156,10 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 		if (flags & CALL_READS && (record->file.mode & S_IFMT) != S_IFREG)
 			return 0;
 	}
-	if (!waits) {
+	if (waits != LOOK_WAITS) {
 		__u64 mark = mark_of_look() ^ (flags & (CALL_FD0 | 7 << 12) ? 0 : record->argument);
 		int again = !(flags & CALL_LOOKS) || record->call == SYS_wait4 || record->call == SYS_kill;
-		if (!again && !is_news(mark, result))
+		if (!waits && !again && !is_news(mark, result))
 			return 0;
 		if (now - thread->looks_ns > LOOKS_PERIOD_NS) {
 			thread->looks_ns = now;

@@ -13,6 +13,7 @@
 #include "descriptors.bpf.h"
 #include "follow.bpf.h"
 #include "looks.bpf.h"
+#include "words.bpf.h"
 #include "polls.bpf.h"
 #include "asks.bpf.h"
 #include "questions.bpf.h"

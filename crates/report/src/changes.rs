@@ -51,7 +51,8 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
         let how = if flags.is_empty() { clean(&what_if.how) } else { clean(&flags.join(" ")) };
         let how = if how == *name.trim() { String::new() } else { how };
         // What a recipe says is exact; other words say no more than the name where there is no room for them.
-        let is_exact = what_if.recipe.is_some();
+        // (That names come at once is no change that anybody makes.)
+        let is_exact = what_if.recipe.is_some() || what_if.id == "names_at_once";
         let change = with_how(head, &what_if.command, &how, is_exact, what_if.gives_up.as_deref(), columns);
         made.push(Change { is_bought: what_if.is_bought(), ..change });
     }

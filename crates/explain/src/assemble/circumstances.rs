@@ -32,6 +32,8 @@ pub(crate) struct Circumstances {
     pub(crate) waiting: Waiting,
     /// Limits that somebody set, and that were reached.
     pub(crate) limits: SetLimits,
+    /// Why the command failed, where it did and that is known.
+    pub(crate) why_failed: Option<String>,
     /// Names that were asked for while the run waited.
     pub(crate) lookups: Lookups,
     /// How many files and names the command dealt with; `None`: nobody counted.

@@ -10,6 +10,7 @@ use crate::observe::index::NONE;
 use crate::observe::tables::Tables;
 use crate::path::ledger::{Ledger, Run};
 use std::collections::{HashMap, HashSet};
+use thalweg_trace::lookup::CUT;
 use thalweg_trace::{MarkKind, Source};
 
 /// A question for a name.
@@ -105,6 +106,9 @@ fn asked(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Lookup>, Explai
         if mark.kind == MarkKind::NameAsked {
             open.push(all.len());
             all.push(Lookup { track, object, kind: value, start: at, end: i64::MAX, outcome: None });
+        } else if value == CUT {
+            // All that was asked together is asked for again, by other means.
+            open.drain(..).for_each(|number| (all[number].end, all[number].outcome) = (at, Some(value)));
         } else if !open.is_empty() {
             let lookup = &mut all[open.remove(0)];
             (lookup.end, lookup.outcome) = (at, Some(value));

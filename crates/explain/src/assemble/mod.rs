@@ -7,6 +7,7 @@ mod carried;
 pub(crate) mod ceiling;
 pub(crate) mod circumstances;
 pub(crate) mod contention;
+pub(crate) mod ending;
 mod evidence;
 mod file_counts;
 mod gaps;

@@ -5,6 +5,11 @@
 /// What TCP counted stands for all that was handed over when it covers so many tenths of it. Instead: TCP's counters for every connection.
 pub(crate) const CARRIED_TENTHS: u128 = 9;
 
+// ending.rs
+
+/// A call that failed so long before the command's end, or less, is why it failed. Instead: the program's own decision.
+pub(crate) const FAILED_BEFORE_NS: i64 = 1_000_000_000;
+
 // lookups.rs
 
 /// What is asked within so long is one question, for several kinds of record: resolvers send both at once, and ask again after a second or more. Instead: which

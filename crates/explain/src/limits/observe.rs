@@ -260,3 +260,8 @@ pub(crate) const SUSTAINED_GRAIN_NS: i64 = 1_000_000;
 pub(crate) const SUSTAINED_BYTES: u64 = 64 << 10;
 /// In fewer parts with arrivals nothing is sustained. Instead: nothing; a median of fewer says nothing.
 pub(crate) const SUSTAINED_LEAST: usize = 16;
+
+// last_connections.rs
+
+/// Bound: so many connections that did not come about are looked at. Instead: nothing; the last says why.
+pub(crate) const MOST_REFUSED: usize = 8;

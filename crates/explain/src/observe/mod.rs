@@ -10,6 +10,7 @@ pub(crate) mod feed;
 pub(crate) mod holds;
 pub(crate) mod holes;
 pub(crate) mod index;
+pub(crate) mod last_connections;
 pub(crate) mod lives;
 pub(crate) mod observation;
 pub(crate) mod on_wire;

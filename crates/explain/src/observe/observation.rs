@@ -11,6 +11,7 @@ use crate::observe::curve::Curve;
 use crate::observe::exchanges::Exchanges;
 use crate::observe::holds::Holds;
 use crate::observe::index::NONE;
+use crate::observe::last_connections::LastConnections;
 use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
 use crate::observe::questions::Questions;
@@ -218,6 +219,8 @@ pub(crate) struct Observation {
     pub sightings: Sightings,
     /// Threads that may compute in turn.
     pub turns: Turns,
+    /// Connections that did not come about at the end.
+    pub last_connections: LastConnections,
     /// What was waited for to be durable.
     pub syncs: Syncs,
     /// Threads' time in work (anything but waiting for others), in bins.
@@ -246,6 +249,7 @@ impl Observation {
             children: Children::default(),
             sightings: Sightings::default(),
             turns: Turns::default(),
+            last_connections: LastConnections::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
             interval: (start, end),
@@ -472,6 +476,7 @@ impl Observer for Observation {
             }
             SpanKind::FileClose if tables.actors[span.track as usize].end == End::Client => self.sightings.note(span),
             SpanKind::AppRequest => self.ask(span),
+            SpanKind::NetConnect => self.last_connections.note(tables, span),
             SpanKind::FileSync if span.object != NONE => {
                 let is_servers = tables.actors[span.track as usize].end == End::Server;
                 self.syncs.note(span.track, is_servers, span.object, span.start);

@@ -105,7 +105,7 @@ impl View<'_, '_, '_> {
             let lay_there = self.find_send(&taken)?.is_some_and(|send| send.end <= span.start);
             return Ok((!lay_there).then(|| self.on_connection(*span, passed.receive.1)));
         }
-        if !passed.looks_again(span) || passed.pause {
+        if !passed.looks_again(span) || passed.pause || self.has_ended_the_wait_of_who_came(span, passed) {
             return Ok(None);
         }
         let (_, connection, waker) = passed.wait;
@@ -117,6 +117,13 @@ impl View<'_, '_, '_> {
         }
         let kind = if connection != NONE { SpanKind::WaitNetwork } else { SpanKind::WaitLock };
         Ok((connection != NONE || waker != NONE).then(|| LiveSpan { kind, waker, ..self.on_connection(*span, connection) }))
+    }
+
+    /// Whether, after this wait and before its next, the thread ended the wait of the thread from which the walk came: that was what its time limit was for,
+    /// and it looked for nothing.
+    fn has_ended_the_wait_of_who_came(&self, span: &LiveSpan, passed: &NextActions) -> bool {
+        let Some(lane) = self.memory.came_from.get(&self.track).and_then(|&came| self.feed.lanes.get(came as usize)) else { return false };
+        lane.open.iter().any(|wait| wait.waker == self.track && wait.start <= span.end && wait.end > span.end && wait.end <= passed.wait.0)
     }
 
     /// Whether a thread waited through all of another's pause for that one, or for nobody that is known: then it was not what that one waited for. It may

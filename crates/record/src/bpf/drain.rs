@@ -3,7 +3,7 @@
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
 use super::cost::Counting;
-use super::groups::Groups;
+use super::groups::{Groups, killed_of_machine};
 use super::load::{Programs, online_processors};
 use super::looks::Looks;
 use super::peers::Peers;
@@ -110,7 +110,10 @@ struct Work {
     snapshots: Snapshots,
     peers: Peers,
     looks: Looks,
+    words: Looks,
     groups: Groups,
+    /// How many processes the machine had killed for want of memory before.
+    killed_before: u64,
     /// Of each process watched: the group of processes that a quota holds together is one of them.
     quotas: Vec<(u32, Quota)>,
     /// The reader's own track, where losses are marked.
@@ -209,8 +212,25 @@ impl Work {
         let _ = ready.send(programs.map("threads").and_then(|map| map.as_fd().try_clone_to_owned().ok()));
         let pause = watched.drain;
         let snapshots = Snapshots::default();
-        let (looks, groups) = (Looks::default(), Groups::default());
-        Ok(Work { watched, programs, both, ring, snapshots, peers, looks, groups, quotas, track, lost: 0, pause, counting })
+        let (looks, mut words, groups) = (Looks::of_pauses(), Looks::of_words(), Groups::default());
+        words.round(&programs, true);
+        Ok(Work {
+            watched,
+            programs,
+            both,
+            ring,
+            snapshots,
+            peers,
+            looks,
+            words,
+            groups,
+            killed_before: killed_of_machine(),
+            quotas,
+            track,
+            lost: 0,
+            pause,
+            counting,
+        })
     }
 
     fn run(&mut self) -> Result<Finished, RecordError> {
@@ -273,6 +293,7 @@ impl Work {
         }
         self.snapshots.fresh(translator, system);
         self.looks.round(&self.programs, translator.pauses.until_ns > now_ns());
+        self.words.round(&self.programs, self.watched.command.is_some());
         if self.watched.follow {
             self.peers.round(&self.programs, translator)?;
             if self.peers.is_busy(translator) {
@@ -330,6 +351,10 @@ impl Work {
         for (name, value) in self.groups.attributes(|number| system.disk_of(number)) {
             say(&name, value);
         }
+        let killed = killed_of_machine().saturating_sub(self.killed_before);
+        if killed > 0 {
+            say("memory.killed", killed.to_string());
+        }
         for (number, name) in Class::NAMES.iter().enumerate() {
             say(&format!("class.{number}"), (*name).to_owned());
         }
@@ -338,7 +363,7 @@ impl Work {
             say("looks.count", translator.looks.to_string());
             say("looks.in_part", self.looks.in_part.to_string());
         }
-        for (name, value) in translator.asks.attributes() {
+        for (name, value) in translator.asks.attributes().into_iter().chain(translator.words.attributes()) {
             say(&name, value);
         }
         let mut not_seen = Vec::new();

@@ -20,6 +20,8 @@ const NO_LIMIT: u64 = 1 << 60;
 #[derive(Debug)]
 struct Group {
     directory: PathBuf,
+    /// What it allows of memory. (A group may be gone with its last process.)
+    memory: Option<u64>,
     before: Used,
 }
 
@@ -28,6 +30,8 @@ struct Group {
 struct Used {
     /// How often the limit of memory was reached.
     reached: u64,
+    /// How often a process was killed since there was no memory.
+    killed: u64,
     /// Pages of files that were read again after they had to go.
     refaults: u64,
     /// Microseconds in which all of its threads waited for disks; for memory.
@@ -107,12 +111,13 @@ fn used(directory: &Path) -> Used {
     let (events, stat) = (text(directory, "memory.events"), text(directory, "memory.stat"));
     let reached =
         ["high", "max"].iter().filter_map(|name| field(&events, name)).sum::<u64>() + number(directory, "memory.failcnt").unwrap_or(0);
+    let killed = field(&events, "oom_kill").or_else(|| field(&text(directory, "memory.oom_control"), "oom_kill")).unwrap_or(0);
     let refaults = field(&stat, "total_workingset_refault_file").or_else(|| field(&stat, "workingset_refault_file")).unwrap_or(0);
     let stalled = |name: &str| {
         let text = text(directory, name);
         text.lines().find(|line| line.starts_with("full"))?.split("total=").nth(1)?.trim().parse().ok()
     };
-    Used { reached, refaults, stalled_us: [stalled("io.pressure"), stalled("memory.pressure")], io: served(directory) }
+    Used { reached, killed, refaults, stalled_us: [stalled("io.pressure"), stalled("memory.pressure")], io: served(directory) }
 }
 
 impl Groups {
@@ -132,7 +137,8 @@ impl Groups {
                 let is_new = self.known.len() < MOST_GROUPS && !self.known.values().any(|group| group.directory == directory);
                 if is_new && is_limited(directory) {
                     let key = if self.known.contains_key(&name) { format!("{name} ({})", mount.display()) } else { name };
-                    self.known.insert(key, Group { directory: directory.to_owned(), before: used(directory) });
+                    let group = Group { directory: directory.to_owned(), memory: memory(directory), before: used(directory) };
+                    self.known.insert(key, group);
                 }
             }
         }
@@ -143,15 +149,21 @@ impl Groups {
     pub(crate) fn attributes(&self, mut disk_name: impl FnMut(&str) -> Option<String>) -> Vec<(String, String)> {
         let mut said = Vec::new();
         let mut say = |name: String, value: String| said.push((name, value));
-        for (name, Group { directory, before }) in &self.known {
+        for (name, Group { directory, memory: limit_before, before }) in &self.known {
             let now = used(directory);
-            let limit = number(directory, "memory.max").or_else(|| number(directory, "memory.limit_in_bytes"));
+            let is_gone = !directory.exists();
+            let limit = memory(directory).or(limit_before.filter(|_| is_gone));
             let high = number(directory, "memory.high");
             limit.into_iter().for_each(|bytes| say(format!("cgroup.memory.limit.{name}"), bytes.to_string()));
             high.into_iter().for_each(|bytes| say(format!("cgroup.memory.high.{name}"), bytes.to_string()));
             if limit.or(high).is_some() {
                 say(format!("cgroup.memory.reached.{name}"), now.reached.saturating_sub(before.reached).to_string());
                 say(format!("cgroup.memory.refaults.{name}"), now.refaults.saturating_sub(before.refaults).to_string());
+            }
+            match now.killed.saturating_sub(before.killed) {
+                0 if is_gone && limit.is_some() => say(format!("cgroup.memory.gone.{name}"), "yes".to_owned()),
+                0 => {}
+                killed => say(format!("cgroup.memory.killed.{name}"), killed.to_string()),
             }
             for (device, limits) in throttles(directory) {
                 let words = |values: [Option<u64>; 4]| {
@@ -173,6 +185,16 @@ impl Groups {
         }
         said
     }
+}
+
+/// What a group allows of memory.
+fn memory(directory: &Path) -> Option<u64> {
+    number(directory, "memory.max").or_else(|| number(directory, "memory.limit_in_bytes"))
+}
+
+/// How many processes were killed on this machine since there was no memory.
+pub(crate) fn killed_of_machine() -> u64 {
+    field(&fs::read_to_string("/proc/vmstat").unwrap_or_default(), "oom_kill").unwrap_or(0)
 }
 
 /// Whether a group limits memory or a device.
@@ -224,7 +246,7 @@ mod tests {
                 ("io.pressure", "some avg10=0.00 avg60=0.00 avg300=0.00 total=9\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=7\n"),
                 ("memory.max", "1000\n"),
                 ("memory.high", "max\n"),
-                ("memory.events", "low 0\nhigh 2\nmax 3\noom 0\n"),
+                ("memory.events", "low 0\nhigh 2\nmax 3\noom 0\noom_kill 2\n"),
                 ("memory.stat", "anon 1\nworkingset_refault_file 5\n"),
             ],
         );
@@ -237,6 +259,7 @@ mod tests {
                 ("blkio.throttle.io_serviced_recursive", "8:0 Read 1\n8:0 Write 2\n"),
                 ("memory.limit_in_bytes", "1000\n"),
                 ("memory.failcnt", "5\n"),
+                ("memory.oom_control", "oom_kill_disable 0\nunder_oom 0\noom_kill 2\n"),
                 ("memory.stat", "workingset_refault_file 1\ntotal_workingset_refault_file 5\n"),
             ],
         );
@@ -244,7 +267,7 @@ mod tests {
             assert!(is_limited(directory));
             assert_eq!(throttles(directory)["8:0"], [Some(1_048_576), None, None, Some(100)]);
             let found = used(directory);
-            assert_eq!((found.reached, found.refaults, found.io["8:0"]), (5, 5, [10, 20, 1, 2]));
+            assert_eq!((found.reached, found.killed, found.refaults, found.io["8:0"]), (5, 2, 5, [10, 20, 1, 2]));
         }
         assert_eq!(used(second.path()).stalled_us, [Some(7), None]);
         write(first.path(), &[("memory.limit_in_bytes", "9223372036854771712\n"), ("blkio.throttle.read_bps_device", "")]);

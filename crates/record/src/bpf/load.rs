@@ -60,6 +60,9 @@ const READS: &str = "on_read_pages";
 /// The program that runs at each system call's end of everybody: it is attached while a recorded thread pauses.
 const LOOKS: &str = "on_look";
 
+/// The program that runs at each system call's end of everybody for what the command says last: it is attached while there are few calls.
+const WORDS: &str = "on_words";
+
 /// It is weighed so often, and given up where it ran more often than this since it was weighed last, which takes about a hundredth of a processor,
 /// and so many times for each file.
 const WEIGH: Duration = Duration::from_millis(200);
@@ -147,7 +150,7 @@ impl Programs {
                 program.set_autoload(false);
             }
             // (Where each call is traced, one that fails is recorded as it is.)
-            if name == LOOKS && (settings.trace_calls != 0 || !tracepoints.has("sys_exit")) {
+            if (name == LOOKS || name == WORDS) && (settings.trace_calls != 0 || !tracepoints.has("sys_exit")) {
                 program.set_autoload(false);
             }
             if call && settings.trace_calls == 0 {
@@ -166,6 +169,7 @@ impl Programs {
         // (What fails is looked at while somebody pauses, which is seldom.)
         let when = |name: &str, section: &str| match name {
             LOOKS => When::Later,
+            WORDS => When::Loaded,
             _ if section.starts_with("tp_btf/") || section.starts_with("fentry/") => When::Attached,
             _ => When::Loaded,
         };
@@ -237,6 +241,11 @@ impl Programs {
     /// Has calls that fail recorded until the link is closed; `None` where that cannot be.
     pub(crate) fn record_looks(&self) -> Option<OwnedFd> {
         attach(self.looking()?.fd.as_fd(), "tp_btf/").ok()
+    }
+
+    /// Has what the command says last recorded until the link is closed; `None` where that cannot be.
+    pub(crate) fn record_words(&self) -> Option<OwnedFd> {
+        attach(self.named(WORDS)?.fd.as_fd(), "tp_btf/").ok()
     }
 
     fn looking(&self) -> Option<&Program> {

@@ -11,15 +11,22 @@ use std::time::{Duration, Instant};
 /// What a call costs, about (measured in docs/RECORDING.md).
 const CALL_NS: u64 = 220;
 
-/// The part of all processors' time that it may cost while somebody pauses: a thirtieth.
-const PART: u64 = 30;
+/// The part of all processors' time that it may cost while somebody pauses, a thirtieth; and for what the command says last, whatever it does, a two
+/// hundredth.
+const LOOKS_PART: u64 = 30;
+const WORDS_PART: u64 = 200;
 
 /// Calls are counted over at least so long.
 const WINDOW: Duration = Duration::from_millis(20);
 
-/// Whether calls that fail are recorded.
-#[derive(Debug, Default)]
+/// Attaches a program.
+type Attach = fn(&Programs) -> Option<OwnedFd>;
+
+/// Whether calls that fail are recorded, or what the command says last.
+#[derive(Debug)]
 pub(crate) struct Looks {
+    attach: Attach,
+    part: u64,
     link: Option<Attached>,
     not_before: Option<Instant>,
     /// For how long they were.
@@ -38,11 +45,25 @@ struct Attached {
 }
 
 /// In how long so many calls may end on so many processors.
-fn time_of(calls: u64, processors: u64) -> Duration {
-    Duration::from_nanos(calls.saturating_mul(CALL_NS).saturating_mul(PART) / processors.max(1))
+fn time_of(calls: u64, processors: u64, part: u64) -> Duration {
+    Duration::from_nanos(calls.saturating_mul(CALL_NS).saturating_mul(part) / processors.max(1))
 }
 
 impl Looks {
+    /// Of what is looked for while somebody pauses.
+    pub(crate) fn of_pauses() -> Looks {
+        Looks::new(Programs::record_looks, LOOKS_PART)
+    }
+
+    /// Of what the command says last.
+    pub(crate) fn of_words() -> Looks {
+        Looks::new(Programs::record_words, WORDS_PART)
+    }
+
+    fn new(attach: Attach, part: u64) -> Looks {
+        Looks { attach, part, link: None, not_before: None, recorded: Duration::ZERO, in_part: false }
+    }
+
     /// Once in each of the reader's rounds: `pausing` says whether a recorded thread sleeps by choice again and again.
     pub(crate) fn round(&mut self, programs: &Programs, pausing: bool) {
         let now = Instant::now();
@@ -50,7 +71,7 @@ impl Looks {
             if pausing && self.not_before.is_none_or(|at| now >= at) {
                 let calls = programs.calls_ended();
                 let attached = |link| Attached { _link: link, since: now, window: now, window_calls: calls };
-                self.link = programs.record_looks().map(attached);
+                self.link = (self.attach)(programs).map(attached);
             }
             return;
         };
@@ -61,7 +82,7 @@ impl Looks {
         let ended = programs.calls_ended();
         let calls = ended - attached.window_calls;
         let processors = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
-        let worth = time_of(calls, processors);
+        let worth = time_of(calls, processors, self.part);
         let too_many = worth > window.max(WINDOW);
         (attached.window, attached.window_calls) = (now, ended);
         if !pausing || too_many {
@@ -84,8 +105,8 @@ mod tests {
 
     #[test]
     fn what_calls_may_cost_is_a_part_of_all_processors_time() {
-        assert_eq!(time_of(50_000, 1), Duration::from_nanos(50_000 * CALL_NS * PART));
-        assert_eq!(time_of(1_000_000, 4), time_of(250_000, 1));
-        assert_eq!(time_of(0, 0), Duration::ZERO);
+        assert_eq!(time_of(50_000, 1, 30), Duration::from_nanos(50_000 * CALL_NS * 30));
+        assert_eq!(time_of(1_000_000, 4, 30), time_of(250_000, 1, 30));
+        assert_eq!(time_of(0, 0, 200), Duration::ZERO);
     }
 }

@@ -79,6 +79,7 @@ plain! {
     AskHead { head: Head, connection: u64, used: u32, pad: u32 }
     /// A question for a name, or what came back, before its beginning.
     QuestionHead { head: Head, inode: u64, address: [u8; 16], port: u16, direction: u16, result: i32, used: u32, pad: u32 }
+    WordsHead { head: Head, used: u32, pad: u32 }
     Signal { head: Head, signal: u32, by_kernel: u32, sender_pid: u32, pad: u32, sender: [u8; 16] }
     LookHead {
         head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
@@ -189,6 +190,9 @@ pub(crate) const ACCESS_WITHIN: u32 = 1 << 31;
 /// The call has not returned.
 pub(crate) const LOOK_WAITS: u32 = 1;
 
+/// It failed for want of something, whether it looked for anything or not.
+pub(crate) const LOOK_FAILED: u32 = 2;
+
 pub(crate) const ACCESS_WRITE: u32 = 2;
 pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
 /// In `FdObject::access` of a call that opens: it cuts the file off (O_TRUNC).
@@ -226,6 +230,8 @@ pub(crate) enum Record<'a> {
     /// With the message's beginning.
     Question(QuestionHead, &'a [u8]),
     Signal(Signal),
+    /// With the end of what was written.
+    Words(WordsHead, &'a [u8]),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -273,6 +279,11 @@ impl Record<'_> {
                 Record::Question(question, &text[..text.len().min(question.used as usize)])
             }
             19 => Record::Signal(read(bytes)?),
+            20 => {
+                let words: WordsHead = read(bytes)?;
+                let text = &bytes[size_of::<WordsHead>()..];
+                Record::Words(words, &text[..text.len().min(words.used as usize)])
+            }
             _ => return None,
         })
     }
@@ -328,6 +339,7 @@ mod tests {
         assert_eq!(size_in_c(header, "record_look") - 256, size_of::<LookHead>());
         assert_eq!(size_in_c(header, "record_ask") - 512, size_of::<AskHead>());
         assert_eq!(size_in_c(header, "record_question") - 512, size_of::<QuestionHead>());
+        assert_eq!(size_in_c(header, "record_words") - 256, size_of::<WordsHead>());
     }
 
     /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
@@ -352,6 +364,7 @@ mod tests {
             Some((_, n)) if n.starts_with("PATH_BYTES") => 1280,
             Some((_, n)) if n.starts_with("LOOK_BYTES") => 256,
             Some((_, n)) if n.starts_with("ASK_BYTES") || n.starts_with("QUESTION_BYTES") => 512,
+            Some((_, n)) if n.starts_with("WORDS_BYTES") => 256,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),

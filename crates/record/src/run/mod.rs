@@ -298,6 +298,10 @@ impl Session {
         attributes.extend(pid.map(|pid| ("command.pid".to_owned(), pid.to_string())));
         let directory = std::env::current_dir().unwrap_or_default();
         let failed = ended.exit.is_some_and(|exit| exit.shell_code() != 0);
+        if !failed {
+            // What a command said that did its work is nobody's business.
+            attributes.retain(|(name, _)| !name.starts_with("ended."));
+        }
         let full = if failed { full::full(&options.command, &directory) } else { None };
         attributes.extend(full.map(|path| ("filesystem.full".to_owned(), path)));
         attributes::describe(&mut attributes, options, ended.exit, self.quota, &notes);

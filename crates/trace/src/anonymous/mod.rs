@@ -23,7 +23,7 @@ pub const ANONYMOUS: &str = "anonymous";
 const LEFT_OUT: &str = "Sentences of the recorder were left out, to make this recording anonymous.";
 
 /// Attributes that are sentences.
-const SENTENCES: &[&str] = &["notes", "not_seen"];
+const SENTENCES: &[&str] = &["notes", "not_seen", "ended.said", "ended.failed"];
 
 /// Names of attributes that end with a name of something: the beginning stays, and the rest is replaced.
 const OPEN_NAMES: &[&str] = &[
@@ -34,6 +34,8 @@ const OPEN_NAMES: &[&str] = &[
     "cgroup.memory.high.",
     "cgroup.memory.reached.",
     "cgroup.memory.refaults.",
+    "cgroup.memory.killed.",
+    "cgroup.memory.gone.",
     "cgroup.memory.stalled_us.",
     "cgroup.io.limit.",
     "cgroup.io.done.",
@@ -43,10 +45,10 @@ const OPEN_NAMES: &[&str] = &[
 /// Parts of names of attributes, between their dots, that stay.
 const KNOWN_PARTS: &str = "again anonymous asked attributes blkio buffer buffer_bytes busy call callback capture cgroup class clock collective command connections \
     count counted cpu cpu_ns cpu_quota cpus cut data_path datafile datafiles datafiles_per_request depth device direct direction distribution \
-    dropped_packets emulated end end_ns entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept kind knob \
-    last_ns launcher library look_ns looks loss lost made mode mpi names no_samples notes not_seen opened other own packets page_names period_ns pid procedure \
+    dropped_packets emulated end end_ns ended failed entries file file_bytes filesystem files first_ns flags from full how in_part interface io io_uring kept killed kind knob \
+    last_ns launcher library look_ns looks loss lost made memory mode mpi names no_samples notes not_seen opened other own packets page_names period_ns pid procedure \
     processors profile program programs_cpu_ns queue rank ranks readdirplus reader_cpu_ns reader_ns reads recorded_ns recorder request_bytes requests \
-    requests_per_server resolution_ns root rpc samples server servers signal size size_bytes socket_buffer source stacks_broken stacks_longer stacks_untabled \
+    requests_per_server resolution_ns root rpc said samples server servers signal size size_bytes socket_buffer source stacks_broken stacks_longer stacks_untabled \
     stacks_whole start_ns streams symbols sync target targets tcp_retransmissions tcp_segments tcp_timeouts tick_ns tier to torn_bytes tracepoints tune udp_datagrams \
     unanswered unknown_link unmatched_replies unrecorded unrecorded_servers user_stacks version waits waits_left_out wakers walk window windows wire_bytes \
     bpf_ns program_runs_counted workers written_by written_bytes zero_windows";

@@ -3,6 +3,7 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
+use crate::assemble::ending::signal_name;
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::{numbers, summary as limits};
@@ -11,37 +12,21 @@ use std::collections::HashMap;
 use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
 
-/// Signals by number, as Linux has them.
-const SIGNALS: [(i32, &str); 12] = [
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (9, "SIGKILL"),
-    (11, "SIGSEGV"),
-    (13, "SIGPIPE"),
-    (14, "SIGALRM"),
-    (15, "SIGTERM"),
-];
-
-/// How it ended, where not with exit code 0; and which file system had no room left then.
-pub(super) fn ended(meta: &Meta) -> Option<String> {
+/// How it ended, where not with exit code 0; and why, where that is known.
+pub(super) fn ended(meta: &Meta, why: Option<&str>) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
     if is_answer(meta, code) {
         return Some("exit code 1".to_owned());
     }
-    let signal = SIGNALS.iter().find(|(number, _)| code == 128 + number);
+    let signal = code.checked_sub(128).and_then(|number| signal_name(number.into()));
     let said = match (signal, code) {
-        (Some((_, name)), _) => format!("killed by {name}"),
+        (Some(name), _) => format!("killed by {name}"),
         (None, 126) => "failed with exit code 126 (cannot be run)".to_owned(),
         (None, 127) => "failed with exit code 127 (not found)".to_owned(),
         (None, code) => format!("failed with exit code {code}"),
     };
-    Some(match meta.attributes.iter().find(|(name, _)| name == "filesystem.full") {
-        Some((_, path)) => format!("{said}: {path} is full"),
+    Some(match why {
+        Some(why) => format!("{said}: {why}"),
         None => said,
     })
 }
@@ -53,11 +38,11 @@ fn is_answer(meta: &Meta, code: i32) -> bool {
 }
 
 /// The same as a sentence, which comes before any cause: `It failed with exit code 2.` An answer is no failure.
-pub(crate) fn failure(meta: &Meta) -> Option<String> {
+pub(crate) fn failure(meta: &Meta, why: Option<&str>) -> Option<String> {
     meta.exit_code.filter(|&code| !is_answer(meta, code))?;
-    let ended = ended(meta)?;
+    let ended = ended(meta, why)?;
     let was = if ended.starts_with("killed") { "was " } else { "" };
-    Some(format!("It {was}{ended}."))
+    Some(format!("It {was}{}.", ended.trim_end_matches('.')))
 }
 
 /// What it did, how long that took, and at which rate: bytes, unless it was about files and names, transactions or answers.

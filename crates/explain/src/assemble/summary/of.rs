@@ -1,8 +1,8 @@
 //! What a summary is made from.
 
+use super::groups::Group;
 use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
-use super::groups::Group;
 use crate::document::{RoundTrips, Transfer, Verdict};
 use crate::limits::summary as limits;
 use thalweg_trace::Meta;
@@ -40,7 +40,14 @@ impl Of<'_> {
         use Cause as C;
         let works = matches!(
             group.cause,
-            C::ClientCpu | C::ClientRead | C::ClientWrite | C::ClientSync | C::ClientMetadata | C::ClientMemory | C::ClientRunqueue | C::Recorder
+            C::ClientCpu
+                | C::ClientRead
+                | C::ClientWrite
+                | C::ClientSync
+                | C::ClientMetadata
+                | C::ClientMemory
+                | C::ClientRunqueue
+                | C::Recorder
         );
         let ns = self.parts.around.lookups.ns_of(&group.members);
         (!works && ns as f64 >= group.ns as f64 * limits::OF_LOOKUPS && ns > 0).then_some(ns)

@@ -41,6 +41,13 @@ impl Translator {
         let serial = look.head.thread;
         let whole =
             if path.is_empty() { None } else { self.path_of_look(look, path).or_else(|| Some(String::from_utf8_lossy(path).into())) };
+        if look.flags & raw::LOOK_FAILED != 0 {
+            let on_file = || self.files.path_at(look.file.device, look.file.id).map(str::to_owned);
+            if let Some(pid) = self.threads.process_of(serial) {
+                self.words.failed(look, self.calls.of(look.call), whole.or_else(on_file), pid);
+            }
+            return;
+        }
         if look.flags & raw::LOOK_WAITS != 0 {
             self.threads.get(serial, &mut self.output).waits_at = whole.map(|path| (look.head.at_ns, path));
             return;

@@ -114,7 +114,8 @@ impl Lookups {
 
     fn asked(&mut self, head: &QuestionHead, message: Message, track: TrackId, output: &mut Output) {
         let (inode, at_ns) = (head.inode, head.head.at_ns);
-        let is_it = |known: &&Waiting| known.inode == inode && known.message.is_about(&message) && at_ns - known.at_ns.min(at_ns) < ONE_CALL_NS;
+        let is_it =
+            |known: &&Waiting| known.inode == inode && known.message.is_about(&message) && at_ns - known.at_ns.min(at_ns) < ONE_CALL_NS;
         if self.waiting.iter().rev().find(is_it).is_some() {
             return;
         }

@@ -25,6 +25,7 @@ mod tests;
 mod things;
 mod threads;
 mod waits;
+pub(crate) mod words;
 
 use crate::bpf::raw::{self, FdObject, Off, Record, Totals};
 use asks::Asks;
@@ -48,6 +49,7 @@ use things::Things;
 pub(crate) use threads::Reached;
 use threads::{BlockedCall, Thread, Threads};
 use waits::classify;
+use words::Words;
 
 /// A wait for a processor that is shorter is part of the wait before it.
 const RUNQUEUE_NS: u64 = 20_000;
@@ -77,6 +79,8 @@ pub(crate) struct Translator {
     pub asks: Asks,
     /// Names that were asked for.
     pub lookups: Lookups,
+    /// What the command said last.
+    pub words: Words,
     /// How recorded threads sleep by choice.
     pub pauses: Pauses,
     /// Looks that are recorded.
@@ -160,6 +164,7 @@ impl Translator {
             things: Things::default(),
             asks: Asks::default(),
             lookups: Lookups::default(),
+            words: Words::default(),
             pauses: Pauses::default(),
             looks: 0,
             samples: 0,
@@ -206,6 +211,11 @@ impl Translator {
                 self.lookups.message(&question, text, track, &mut self.output);
             }
             Some(Record::Signal(signal)) => self.signal(&signal),
+            Some(Record::Words(words, text)) => {
+                if let Some(pid) = self.threads.process_of(words.head.thread) {
+                    self.words.wrote(&words, text, pid);
+                }
+            }
         }
     }
 

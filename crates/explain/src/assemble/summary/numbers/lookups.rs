@@ -10,7 +10,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashSet;
-use thalweg_trace::lookup::{CUT, NOBODY_LISTENS, NO_RECORD};
+use thalweg_trace::lookup::{CUT, NO_RECORD, NOBODY_LISTENS};
 use thalweg_trace::numbers::{count, duration};
 
 /// RFC 1035's codes of responses, and its number for the name of an address.
@@ -73,6 +73,7 @@ fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
     let each = format!("{}{}", duration(mean_s(of)), if of.len() > 1 { " each" } else { "" });
     let asked = match of.len() {
         1 => "once".to_owned(),
+        2 => "twice".to_owned(),
         n => format!("{} times", count(n as u64)),
     };
     match fate {
@@ -84,7 +85,9 @@ fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
         Fate::Other | Fate::Found if of.iter().any(|lookup| lookup.outcome == Some(CUT)) => {
             format!("answered for {names}, cut off and asked again over TCP, {each}")
         }
-        Fate::Other | Fate::Found if of.iter().all(|lookup| lookup.outcome == Some(NO_RECORD)) => format!("has no record of {names}, {each}"),
+        Fate::Other | Fate::Found if of.iter().all(|lookup| lookup.outcome == Some(NO_RECORD)) => {
+            format!("has no record of {names}, {each}")
+        }
         Fate::Other | Fate::Found => format!("answered for {names}, {each}"),
     }
 }
@@ -150,13 +153,11 @@ fn mean_s(of: &[Lookup]) -> f64 {
 fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
     let reverse = lookups.iter().filter(|lookup| lookup.kind == POINTER).count() * 2 > lookups.len();
     match worst {
-        _ if reverse => "no names of addresses (`-n`, or `UseDNS no` of a server), an entry in /etc/hosts, or a name server that has these names",
-        Fate::Silence | Fate::NobodyListens => {
-            "have a name server that answers come first in /etc/resolv.conf (`resolvectl dns`); `options timeout:1` shortens the wait"
-        }
-        Fate::NoSuchName => "ask for the whole name (with a dot at its end), fewer `search` domains or `options ndots:1` in /etc/resolv.conf, or an entry in /etc/hosts",
-        Fate::Failed | Fate::Refused => "have a name server that can answer come first in /etc/resolv.conf (`resolvectl dns`), or an entry in /etc/hosts",
-        Fate::Other | Fate::Found => "an entry in /etc/hosts, a nearer name server, or a cache that keeps answers (systemd-resolved, nscd, dnsmasq)",
+        _ if reverse => "`UseDNS no` or `-n`: no names of addresses; an entry in /etc/hosts",
+        Fate::Silence | Fate::NobodyListens => "a name server that answers first in /etc/resolv.conf; `options timeout:1`",
+        Fate::NoSuchName => "fewer `search` domains, `options ndots:1`, or the name with a dot at its end",
+        Fate::Failed | Fate::Refused => "a name server that can answer first in /etc/resolv.conf, or /etc/hosts",
+        Fate::Other | Fate::Found => "an entry in /etc/hosts, or a cache (systemd-resolved, nscd, dnsmasq)",
     }
 }
 

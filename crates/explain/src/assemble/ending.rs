@@ -1,0 +1,196 @@
+//! Why a command failed, as far as the recording says: who killed it, which memory ran out, which of its processes somebody ended, which room was wanting, who
+//! refused a connection, or what it said last.
+//!
+//! Facts of which each is certain come first; what the command said last stands where nothing else is known, and is its own word.
+
+use crate::ExplainError;
+use crate::cause::End;
+use crate::limits::assemble as limits;
+use crate::observe::index::NONE;
+use crate::observe::lives::Life;
+use crate::observe::observation::Observation;
+use crate::observe::tables::Tables;
+use thalweg_trace::numbers::{duration, size};
+use thalweg_trace::{MarkKind, Meta, Source};
+
+const SIGNAL_STATUS: i64 = 128;
+const SIGKILL: i64 = 9;
+const SIGPIPE: i64 = 13;
+const SIGALRM: i64 = 14;
+const SIGXCPU: i64 = 24;
+const SIGXFSZ: i64 = 25;
+
+const ENOSPC: i64 = 28;
+
+/// Signals by number, as Linux has them.
+const SIGNALS: [(i64, &str); 16] = [
+    (1, "SIGHUP"),
+    (2, "SIGINT"),
+    (3, "SIGQUIT"),
+    (4, "SIGILL"),
+    (6, "SIGABRT"),
+    (7, "SIGBUS"),
+    (8, "SIGFPE"),
+    (SIGKILL, "SIGKILL"),
+    (10, "SIGUSR1"),
+    (11, "SIGSEGV"),
+    (12, "SIGUSR2"),
+    (SIGPIPE, "SIGPIPE"),
+    (SIGALRM, "SIGALRM"),
+    (15, "SIGTERM"),
+    (SIGXCPU, "SIGXCPU"),
+    (SIGXFSZ, "SIGXFSZ"),
+];
+
+/// A signal that ended one of the command's processes.
+#[derive(Clone, Copy, Debug)]
+struct Ended {
+    /// The process' first thread.
+    leader: u32,
+    signal: i64,
+    at: i64,
+    /// The object that names who sent it; [`NONE`]: the kernel.
+    sender: u32,
+}
+
+/// What a signal is called.
+pub(crate) fn signal_name(number: i64) -> Option<&'static str> {
+    SIGNALS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+/// Why the command failed, as words that can stand behind how it did (`failed with exit code 1`); `None`: it did not, or nobody knows.
+pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen: &Observation) -> Result<Option<String>, ExplainError> {
+    let meta = source.meta();
+    let Some(code) = meta.exit_code.filter(|code| *code != 0).map(i64::from) else { return Ok(None) };
+    let ended = ended_by_signals(source, tables, lives)?;
+    let is_own = |ended: &&Ended| ended.leader == tables.main;
+    // Whoever ends last of those that ended as the command did is why it did.
+    let as_it_did = |ended: &&Ended| SIGNAL_STATUS + ended.signal == code;
+    let killed = ended.iter().find(is_own).or_else(|| ended.iter().rev().find(as_it_did));
+    let of_it = killed.and_then(|ended| killed_by(meta, tables, ended));
+    let started = || ended.iter().rev().find_map(|ended| ended_by_another(meta, tables, seen.interval.0, ended));
+    let refused = || seen.last_connections.refused(tables);
+    let said = || attribute(meta, "ended.said").map(str::to_owned);
+    Ok(of_it.or_else(|| without_room(meta)).or_else(started).or_else(refused).or_else(said))
+}
+
+fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {
+    meta.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+}
+
+/// The command's processes that a signal ended, earliest first: the last that each was sent of that kind before its end.
+fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) -> Result<Vec<Ended>, ExplainError> {
+    let mut found: Vec<Ended> = Vec::new();
+    let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::Signal).collect();
+    marks.sort_by_key(|mark| mark.at);
+    for mark in marks {
+        let track = tables.tracks.get(mark.track.number());
+        let Some(actor) = tables.actors.get(track as usize).filter(|actor| actor.end == End::Client && !actor.reached) else { continue };
+        let process = (actor.machine, actor.pid);
+        let leads = |(_, other): &(usize, &crate::observe::tables::Actor)| (other.machine, other.pid) == process && other.leads();
+        let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
+        let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
+        let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
+        if life.status == Some(SIGNAL_STATUS + signal) {
+            found.retain(|other| other.leader != leader as u32);
+            found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
+        }
+    }
+    Ok(found)
+}
+
+/// Who sent the signal that ended it: nobody is named for a fault of its own.
+fn killed_by(meta: &Meta, tables: &Tables, ended: &Ended) -> Option<String> {
+    let actor = &tables.actors[ended.leader as usize];
+    let who = if ended.leader == tables.main {
+        String::new()
+    } else {
+        format!("{} was killed by {}, ", actor.program(), signal_name(ended.signal)?)
+    };
+    let by = tables.objects.get(ended.sender as usize).map(|object| object.name.as_str());
+    let is_own = by.is_some_and(|by| by.ends_with(&format!("(process {})", actor.pid)));
+    let words = match (by, ended.signal) {
+        (None, SIGKILL) => out_of_memory(meta)?,
+        (None, SIGXCPU) => "its limit of processor time was reached (ulimit -t)".to_owned(),
+        (_, SIGXFSZ) if is_own || by.is_none() => "its limit of a file's size was reached (ulimit -f)".to_owned(),
+        (None, SIGALRM) => "a timer of its own ran out".to_owned(),
+        (_, SIGPIPE) if is_own || by.is_none() => "nobody read what it wrote to a pipe or connection".to_owned(),
+        (None, _) => return None,
+        (Some(_), _) if is_own => return None,
+        (Some(by), _) => format!("sent by {by}"),
+    };
+    Some(who + &words)
+}
+
+/// A process of the command that another one of it ended (a time limit that was set for it).
+fn ended_by_another(meta: &Meta, tables: &Tables, start: i64, ended: &Ended) -> Option<String> {
+    let (actor, name) = (&tables.actors[ended.leader as usize], signal_name(ended.signal)?);
+    match tables.objects.get(ended.sender as usize) {
+        None if ended.signal == SIGKILL => Some(format!("{} was killed by SIGKILL, {}", actor.program(), out_of_memory(meta)?)),
+        None => None,
+        Some(by) if by.name.ends_with(&format!("(process {})", actor.pid)) => None,
+        Some(by) => {
+            let by = by.name.split(" (process").next().unwrap_or(&by.name);
+            Some(format!("{by} sent {} {name} after {}", actor.program(), duration((ended.at - start) as f64 / 1e9)))
+        }
+    }
+}
+
+/// Which memory ran out when the kernel killed a process.
+fn out_of_memory(meta: &Meta) -> Option<String> {
+    let of = |what: &str| {
+        let found = meta.attributes.iter().find_map(|(name, _)| name.strip_prefix(&format!("cgroup.memory.{what}.")));
+        let least = |group: &str| attribute(meta, &format!("cgroup.memory.limit.{group}")).and_then(|bytes| bytes.parse::<u64>().ok());
+        found.map(|group| (group.to_owned(), least(group)))
+    };
+    let machine = attribute(meta, "memory.killed").is_some();
+    match of("killed").or_else(|| of("gone").filter(|_| machine)) {
+        Some((group, Some(bytes))) => Some(format!("out of memory: cgroup {group} may have {} (memory.max)", size(bytes))),
+        Some((group, None)) => Some(format!("out of memory in cgroup {group}")),
+        None => machine.then(|| "out of memory: the machine had none left".to_owned()),
+    }
+}
+
+/// Where there was no room: the file system that is full, and the file that could not be written.
+fn without_room(meta: &Meta) -> Option<String> {
+    let failed = attribute(meta, "ended.failed").and_then(Failed::of);
+    let full = attribute(meta, "filesystem.full");
+    match (full, failed) {
+        (Some(full), Some(failed)) if failed.error == ENOSPC => Some(format!("{full} is full ({} of {})", failed.call, failed.path)),
+        (Some(full), _) => Some(format!("{full} is full")),
+        (None, Some(failed)) => {
+            let soon = failed.at_ns >= meta.end.map_or(i64::MIN, |end| end.ns() - limits::FAILED_BEFORE_NS);
+            failed.reason().filter(|_| soon).map(|reason| format!("{} of {}: {reason}", failed.call, failed.path))
+        }
+        (None, None) => None,
+    }
+}
+
+/// The last call that failed for want of something.
+struct Failed<'a> {
+    at_ns: i64,
+    call: &'a str,
+    error: i64,
+    path: &'a str,
+}
+
+impl Failed<'_> {
+    fn of(value: &str) -> Option<Failed<'_>> {
+        let (words, path) = value.split_once(" path=")?;
+        let word = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        Some(Failed { at_ns: word("at_ns")?.parse().ok()?, call: word("call")?, error: word("error")?.parse().ok()?, path })
+    }
+
+    /// What was wanting, of what a program cannot do without.
+    fn reason(&self) -> Option<&'static str> {
+        Some(match self.error {
+            5 => "input/output error (EIO)",
+            24 => "too many open files (ulimit -n)",
+            27 => "the file would be too large (ulimit -f)",
+            ENOSPC => "no space left (ENOSPC)",
+            30 => "the file system is read-only (EROFS)",
+            122 => "the disk quota is used up (EDQUOT)",
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,117 @@
+//! What the command said last, and what failed last: the last line of its standard error, and the last call that failed for want of something. They are
+//! recorded where it failed, as attributes, and only then (run/mod.rs).
+
+use super::syscalls::Call;
+use crate::bpf::raw::{LookHead, WordsHead};
+use std::collections::HashMap;
+use thalweg_trace::secrets;
+
+/// Bound: of each process so much of the end of its standard error is kept, and of so many processes.
+const MOST_BYTES: usize = 1_024;
+const MOST_PROCESSES: usize = 256;
+
+/// Bound: a line is cut to so many characters.
+const MOST_CHARACTERS: usize = 160;
+
+/// The attributes, of which a recording has none where its command did not fail.
+pub(crate) const SAID: &str = "ended.said";
+pub(crate) const FAILED: &str = "ended.failed";
+
+/// A call that failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Failed {
+    at_ns: u64,
+    pid: u32,
+    call: Call,
+    error: i32,
+    path: String,
+}
+
+/// All that was said.
+#[derive(Debug, Default)]
+pub(crate) struct Words {
+    /// By process: when it wrote last, and the end of it.
+    said: HashMap<u32, (u64, Vec<u8>)>,
+    failed: Option<Failed>,
+}
+
+impl Words {
+    /// A process has written to standard error.
+    pub(super) fn wrote(&mut self, head: &WordsHead, text: &[u8], pid: u32) {
+        if self.said.len() >= MOST_PROCESSES && !self.said.contains_key(&pid) {
+            self.said.clear();
+        }
+        let (at_ns, said) = self.said.entry(pid).or_default();
+        *at_ns = head.head.at_ns;
+        said.extend_from_slice(text);
+        let too_many = said.len().saturating_sub(MOST_BYTES);
+        said.drain(..too_many);
+    }
+
+    /// A call of a process has failed.
+    pub(super) fn failed(&mut self, look: &LookHead, call: Call, path: Option<String>, pid: u32) {
+        let Some(path) = path.filter(|path| path.starts_with('/')) else { return };
+        self.failed = Some(Failed { at_ns: look.head.at_ns, pid, call, error: -look.result, path });
+    }
+
+    /// What stands in the recording of them.
+    pub(crate) fn attributes(&self) -> Vec<(String, String)> {
+        let last = self.said.values().max_by_key(|(at_ns, _)| *at_ns).and_then(|(_, said)| last_line(said));
+        let call = |call: Call| match call {
+            Call::Read => "read",
+            Call::Write | Call::SendFile | Call::Between => "write",
+            Call::Open => "open",
+            Call::Sync => "sync",
+            Call::FileOther => "change",
+            _ => "use",
+        };
+        let failed = self
+            .failed
+            .as_ref()
+            .map(|f| format!("at_ns={} pid={} call={} error={} path={}", f.at_ns, f.pid, call(f.call), f.error, f.path));
+        let named = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
+        [named(SAID, last.map(|line| secrets::cut_line(&line))), named(FAILED, failed)].into_iter().flatten().collect()
+    }
+}
+
+/// The last line that says something. A line that writes itself anew (of progress) ends at its carriage return.
+fn last_line(said: &[u8]) -> Option<String> {
+    let text = String::from_utf8_lossy(said);
+    let line = text.split(['\n', '\r']).map(plain).rfind(|line| line.chars().any(char::is_alphanumeric))?;
+    let cut: String = line.chars().take(MOST_CHARACTERS).collect();
+    Some(if cut.len() < line.len() { cut + "…" } else { cut })
+}
+
+/// A line without what tells a terminal how to show it.
+fn plain(line: &str) -> String {
+    let (mut plain, mut rest) = (String::new(), line.chars().peekable());
+    while let Some(character) = rest.next() {
+        match character {
+            '\u{1b}' if rest.peek() == Some(&'[') => {
+                rest.next();
+                while rest.next().is_some_and(|c| !c.is_ascii_alphabetic()) {}
+            }
+            '\u{fffd}' => {}
+            c if c.is_control() => plain.push(' '),
+            c => plain.push(c),
+        }
+    }
+    plain.trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_line_is_the_last_that_says_something() {
+        let of = |text: &str| last_line(text.as_bytes());
+        assert_eq!(
+            of("cp: error writing 'x': No space left on device\n").as_deref(),
+            Some("cp: error writing 'x': No space left on device")
+        );
+        assert_eq!(of("  0 0 0 --:--\r 10 0 0\ncurl: (7) Failed\n\n").as_deref(), Some("curl: (7) Failed"));
+        assert_eq!(of("\u{1b}[31merror\u{1b}[0m: no\n^\n---\n").as_deref(), Some("error: no"));
+        assert_eq!(of("\n ^~~ \n"), None);
+    }
+}
