@@ -150,7 +150,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
     let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
-    if let Some(failure) = summary::about::failure(meta, parts.around.why_failed.as_deref()) {
+    if let Some(failure) = summary::about::failure(meta, parts.around.why_failed.as_ref()) {
         verdict.sentence.insert_str(0, &(failure + " "));
     }
     let of = summary::Of {

@@ -37,6 +37,9 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     let columns = page.width;
     page.line(&cut_end(&heading(explanation, columns), columns), Ink::Bold);
     let mut sentence = wrap(&clean(&explanation.summary.sentence), columns);
+    if let Some(ended) = explanation.summary.ended.as_ref().filter(|ended| sentence.is_empty() && ended.contains(": ")) {
+        sentence = wrap(&clean(&format!("It {}{ended}.", if ended.starts_with("killed") { "was " } else { "" })), columns);
+    }
     sentence.extend(explanation.summary.numbers.iter().take(MAX_NUMBERS).flat_map(|number| wrap(&clean(&number.sentence), columns)));
     sentence.iter().for_each(|line| page.plain(line));
     let runs: Vec<String> = explanation.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)).collect();
@@ -99,7 +102,11 @@ fn whole_clauses(about: &str, columns: usize) -> &str {
 /// `cp big copy: 256 MiB in 2.05 s, 125 MiB/s`, the command cut so that the rest fits.
 fn heading(e: &Explanation, columns: usize) -> String {
     let s = &e.summary;
-    let about = match &s.ended {
+    // (Why is what the next line says.)
+    let brief = |ended: &str| ended.split(": ").next().unwrap_or(ended).to_owned();
+    let is_long = |ended: &str| width(ended) > columns / 2;
+    let ended = s.ended.as_ref().map(|ended| if is_long(ended) { brief(ended) } else { ended.clone() });
+    let about = match &ended {
         Some(ended) if s.about == duration(e.wall_s) => format!("{ended} after {}", s.about),
         Some(ended) => format!("{ended}; {}", s.about),
         None => s.about.clone(),

@@ -1,5 +1,6 @@
 //! What samples of the running threads and processor quotas say of the time that was charged.
 
+use super::ending::Why;
 use super::file_counts::FileCounts;
 use super::hottest::Hottest;
 use super::lookups::Lookups;
@@ -33,7 +34,7 @@ pub(crate) struct Circumstances {
     /// Limits that somebody set, and that were reached.
     pub(crate) limits: SetLimits,
     /// Why the command failed, where it did and that is known.
-    pub(crate) why_failed: Option<String>,
+    pub(crate) why_failed: Option<Why>,
     /// Names that were asked for while the run waited.
     pub(crate) lookups: Lookups,
     /// How many files and names the command dealt with; `None`: nobody counted.

@@ -9,7 +9,7 @@ use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
-use crate::observe::tables::Tables;
+use crate::observe::tables::{Actor, Tables};
 use thalweg_trace::numbers::{duration, size};
 use thalweg_trace::{MarkKind, Meta, Source};
 
@@ -21,6 +21,9 @@ const SIGXCPU: i64 = 24;
 const SIGXFSZ: i64 = 25;
 
 const ENOSPC: i64 = 28;
+
+/// Where SIGPIPE comes from.
+const WROTE: &str = "wrote to a pipe or connection";
 
 /// Signals by number, as Linux has them.
 const SIGNALS: [(i64, &str); 16] = [
@@ -53,25 +56,39 @@ struct Ended {
     sender: u32,
 }
 
+/// Why a command failed.
+#[derive(Clone, Debug)]
+pub(crate) struct Why {
+    /// As words that can stand behind how it did; `None`: nobody knows.
+    pub words: Option<String>,
+    /// A process that it had started was killed, and not its own: its exit code says so as a shell's does.
+    pub of_another: bool,
+}
+
 /// What a signal is called.
 pub(crate) fn signal_name(number: i64) -> Option<&'static str> {
     SIGNALS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
 }
 
-/// Why the command failed, as words that can stand behind how it did (`failed with exit code 1`); `None`: it did not, or nobody knows.
-pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen: &Observation) -> Result<Option<String>, ExplainError> {
+/// Why the command failed, as far as that is known; `None`: it did not, or nobody knows.
+pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen: &Observation) -> Result<Option<Why>, ExplainError> {
     let meta = source.meta();
     let Some(code) = meta.exit_code.filter(|code| *code != 0).map(i64::from) else { return Ok(None) };
     let ended = ended_by_signals(source, tables, lives)?;
     let is_own = |ended: &&Ended| ended.leader == tables.main;
-    // Whoever ends last of those that ended as the command did is why it did.
-    let as_it_did = |ended: &&Ended| SIGNAL_STATUS + ended.signal == code;
-    let killed = ended.iter().find(is_own).or_else(|| ended.iter().rev().find(as_it_did));
-    let of_it = killed.and_then(|ended| killed_by(meta, tables, ended));
-    let started = || ended.iter().rev().find_map(|ended| ended_by_another(meta, tables, seen.interval.0, ended));
+    let own = ended.iter().find(is_own);
+    let killed = own.and_then(|ended| killed_by(meta, tables, seen, ended));
+    let started = || ended.iter().rev().find_map(|ended| ended_by_another(meta, tables, seen, ended));
+    // (A status like a signal's is a shell's of what it started.)
+    let of_another = own.is_none() && ended.iter().any(|ended| SIGNAL_STATUS + ended.signal == code);
     let refused = || seen.last_connections.refused(tables);
     let said = || attribute(meta, "ended.said").map(str::to_owned);
-    Ok(of_it.or_else(|| without_room(meta)).or_else(started).or_else(refused).or_else(said))
+    let as_another = || as_another(tables, lives, code);
+    let words = match own {
+        Some(_) => killed.or_else(started),
+        None => without_room(meta).or_else(started).or_else(refused).or_else(said).or_else(as_another),
+    };
+    Ok(Some(Why { words, of_another }))
 }
 
 fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {
@@ -87,7 +104,7 @@ fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) ->
         let track = tables.tracks.get(mark.track.number());
         let Some(actor) = tables.actors.get(track as usize).filter(|actor| actor.end == End::Client && !actor.reached) else { continue };
         let process = (actor.machine, actor.pid);
-        let leads = |(_, other): &(usize, &crate::observe::tables::Actor)| (other.machine, other.pid) == process && other.leads();
+        let leads = |(_, other): &(usize, &Actor)| (other.machine, other.pid) == process && other.leads();
         let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
         let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
         let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
@@ -100,40 +117,58 @@ fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) ->
 }
 
 /// Who sent the signal that ended it: nobody is named for a fault of its own.
-fn killed_by(meta: &Meta, tables: &Tables, ended: &Ended) -> Option<String> {
-    let actor = &tables.actors[ended.leader as usize];
-    let who = if ended.leader == tables.main {
-        String::new()
-    } else {
-        format!("{} was killed by {}, ", actor.program(), signal_name(ended.signal)?)
-    };
+fn killed_by(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let by = tables.objects.get(ended.sender as usize).map(|object| object.name.as_str());
-    let is_own = by.is_some_and(|by| by.ends_with(&format!("(process {})", actor.pid)));
-    let words = match (by, ended.signal) {
-        (None, SIGKILL) => out_of_memory(meta)?,
-        (None, SIGXCPU) => "its limit of processor time was reached (ulimit -t)".to_owned(),
-        (_, SIGXFSZ) if is_own || by.is_none() => "its limit of a file's size was reached (ulimit -f)".to_owned(),
-        (None, SIGALRM) => "a timer of its own ran out".to_owned(),
-        (_, SIGPIPE) if is_own || by.is_none() => "nobody read what it wrote to a pipe or connection".to_owned(),
-        (None, _) => return None,
-        (Some(_), _) if is_own => return None,
-        (Some(by), _) => format!("sent by {by}"),
-    };
-    Some(who + &words)
+    let is_own = by.is_some_and(|by| is_by(by, tables.actors[ended.leader as usize].pid));
+    match (by, ended.signal) {
+        (None, SIGKILL) => out_of_memory(meta).or_else(|| by_kernel(tables, seen, ended)),
+        (None, SIGXCPU) => Some("its limit of processor time was reached (ulimit -t)".to_owned()),
+        (_, SIGXFSZ) if is_own || by.is_none() => Some("its limit of a file's size was reached (ulimit -f)".to_owned()),
+        (None, SIGALRM) => Some("a timer of its own ran out".to_owned()),
+        (_, SIGPIPE) if is_own || by.is_none() => Some(format!("nobody read what it {WROTE}")),
+        (None, _) => None,
+        (Some(_), _) if is_own => None,
+        (Some(by), _) => Some(format!("sent by {by}")),
+    }
 }
 
-/// A process of the command that another one of it ended (a time limit that was set for it).
-fn ended_by_another(meta: &Meta, tables: &Tables, start: i64, ended: &Ended) -> Option<String> {
+/// The kernel kills where a limit of processor time is reached as well, and says no more of it.
+fn by_kernel(tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
+    let process = tables.process(ended.leader);
+    let threads = tables.actors.iter().zip(&seen.did).filter(|(actor, _)| actor.thread && Some((actor.machine, actor.pid)) == process);
+    let ran_ns: u64 = threads.map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
+    Some(format!("the kernel sent it, after {} of processor time; no memory ran out", duration(ran_ns as f64 / 1e9)))
+}
+
+/// Whether a process' name says that it is this one.
+fn is_by(name: &str, pid: u32) -> bool {
+    name.ends_with(&format!("(process {pid})"))
+}
+
+/// A process of the command that another one of it ended (a time limit that was set for it), or the kernel for want of memory.
+fn ended_by_another(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let (actor, name) = (&tables.actors[ended.leader as usize], signal_name(ended.signal)?);
     match tables.objects.get(ended.sender as usize) {
         None if ended.signal == SIGKILL => Some(format!("{} was killed by SIGKILL, {}", actor.program(), out_of_memory(meta)?)),
+        by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => Some(format!("nobody read what {} {WROTE}", actor.program())),
         None => None,
-        Some(by) if by.name.ends_with(&format!("(process {})", actor.pid)) => None,
+        Some(by) if is_by(&by.name, actor.pid) => None,
         Some(by) => {
-            let by = by.name.split(" (process").next().unwrap_or(&by.name);
-            Some(format!("{by} sent {} {name} after {}", actor.program(), duration((ended.at - start) as f64 / 1e9)))
+            let (by, after_ns) = (by.name.split(" (process").next().unwrap_or(&by.name), ended.at - seen.interval.0);
+            Some(format!("{by} sent {} {name} after {}", actor.program(), duration(after_ns as f64 / 1e9)))
         }
     }
+}
+
+/// The last process that the command had started and that failed with the same exit code.
+fn as_another(tables: &Tables, lives: &[Life], code: i64) -> Option<String> {
+    let is_started = |(actor, life): &(&Actor, &Life)| {
+        actor.leads() && actor.end == End::Client && !actor.reached && life.status == Some(code) && life.made().is_some()
+    };
+    let own = tables.process(tables.main);
+    let is_other = |(actor, _): &(&Actor, &Life)| Some((actor.machine, actor.pid)) != own;
+    let (actor, _) = tables.actors.iter().zip(lives).filter(is_started).filter(is_other).max_by_key(|(_, life)| life.until)?;
+    Some(format!("{} failed with it", actor.program()))
 }
 
 /// Which memory ran out when the kernel killed a process.
@@ -145,7 +180,7 @@ fn out_of_memory(meta: &Meta) -> Option<String> {
     };
     let machine = attribute(meta, "memory.killed").is_some();
     match of("killed").or_else(|| of("gone").filter(|_| machine)) {
-        Some((group, Some(bytes))) => Some(format!("out of memory: cgroup {group} may have {} (memory.max)", size(bytes))),
+        Some((group, Some(bytes))) => Some(format!("out of memory: the limit of cgroup {group} is {} (memory.max)", size(bytes))),
         Some((group, None)) => Some(format!("out of memory in cgroup {group}")),
         None => machine.then(|| "out of memory: the machine had none left".to_owned()),
     }

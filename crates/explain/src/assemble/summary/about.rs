@@ -3,7 +3,7 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
-use crate::assemble::ending::signal_name;
+use crate::assemble::ending::{Why, signal_name};
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::{numbers, summary as limits};
@@ -13,20 +13,21 @@ use thalweg_trace::Meta;
 use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
 
 /// How it ended, where not with exit code 0; and why, where that is known.
-pub(super) fn ended(meta: &Meta, why: Option<&str>) -> Option<String> {
+pub(super) fn ended(meta: &Meta, why: Option<&Why>) -> Option<String> {
     let code = meta.exit_code.filter(|code| *code != 0)?;
     if is_answer(meta, code) {
         return Some("exit code 1".to_owned());
     }
     let signal = code.checked_sub(128).and_then(|number| signal_name(number.into()));
+    let signal = signal.filter(|_| !why.is_some_and(|why| why.of_another));
     let said = match (signal, code) {
         (Some(name), _) => format!("killed by {name}"),
         (None, 126) => "failed with exit code 126 (cannot be run)".to_owned(),
         (None, 127) => "failed with exit code 127 (not found)".to_owned(),
         (None, code) => format!("failed with exit code {code}"),
     };
-    Some(match why {
-        Some(why) => format!("{said}: {why}"),
+    Some(match why.and_then(|why| why.words.as_ref()) {
+        Some(words) => format!("{said}: {words}"),
         None => said,
     })
 }
@@ -38,7 +39,7 @@ fn is_answer(meta: &Meta, code: i32) -> bool {
 }
 
 /// The same as a sentence, which comes before any cause: `It failed with exit code 2.` An answer is no failure.
-pub(crate) fn failure(meta: &Meta, why: Option<&str>) -> Option<String> {
+pub(crate) fn failure(meta: &Meta, why: Option<&Why>) -> Option<String> {
     meta.exit_code.filter(|&code| !is_answer(meta, code))?;
     let ended = ended(meta, why)?;
     let was = if ended.starts_with("killed") { "was " } else { "" };

@@ -61,7 +61,7 @@ fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
     };
     Summary {
         command: title(&of.meta.command, usize::MAX),
-        ended: about::ended(of.meta, of.parts.around.why_failed.as_deref()),
+        ended: about::ended(of.meta, of.parts.around.why_failed.as_ref()),
         about: about::about(of),
         sentence: if short { String::new() } else { sentence::sentence(of, groups) },
         numbers: Vec::new(),

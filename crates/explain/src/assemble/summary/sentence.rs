@@ -26,7 +26,7 @@ const CONTENTION: &str = ": contention, not a slow disk";
 
 /// The sentence. How a command failed comes before what took its time.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
-    let failure = failure(of.meta, of.parts.around.why_failed.as_deref()).map_or_else(String::new, |failure| failure + " ");
+    let failure = failure(of.meta, of.parts.around.why_failed.as_ref()).map_or_else(String::new, |failure| failure + " ");
     let mut clauses: Vec<String> = Vec::new();
     let mut accounted = 0.0;
     for group in groups.iter().take(3) {
