@@ -9,8 +9,22 @@ use thalweg_trace::{
 };
 
 /// Attributes that explanations make use of.
-const KEPT: &[&str] =
-    &["asked.", "looks.", "tier", "not_seen", "class.", "cgroup.", "command.pid", "mount.", "ceiling.", "cpus.", "resolution_ns", "walk."];
+const KEPT: &[&str] = &[
+    "asked.",
+    "ended.",
+    "memory.",
+    "looks.",
+    "tier",
+    "not_seen",
+    "class.",
+    "cgroup.",
+    "command.pid",
+    "mount.",
+    "ceiling.",
+    "cpus.",
+    "resolution_ns",
+    "walk.",
+];
 
 /// A program keeps its name that asked for so many hundredths of the requests of a device: it has to do with what was recorded there.
 const ASKS_HUNDREDTHS: u64 = 10;
@@ -64,7 +78,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
         writer.take(&mut batch);
     }
-    batch.extend(recording.marks()?.into_iter().map(Event::Mark));
+    batch.extend(recording.marks()?.into_iter().map(|mark| {
+        objects.extend(mark.object);
+        Event::Mark(mark)
+    }));
     for &name in CounterName::ALL {
         for counter in recording.counters(name)? {
             match counter.of {
@@ -90,7 +107,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         batch.push(Event::Track(thalweg_trace::Track { name, ..track.clone() }));
     }
     for object in recording.objects().iter().filter(|row| objects.contains(&row.object)) {
-        batch.push(Event::Object(thalweg_trace::Object { name: plain(&object.name), ..object.clone() }));
+        let attributes = object.attributes.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
+        batch.push(Event::Object(thalweg_trace::Object { name: plain(&object.name), attributes, ..object.clone() }));
     }
     let host = |host: &thalweg_trace::Host| thalweg_trace::Host {
         name: "here".into(),

@@ -97,6 +97,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     }
     let Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
     let mut around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
+    around.lookups = assemble::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
     around.why_failed = assemble::ending::why(source, &mut tables, &facts.lives, &seen)?;
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);

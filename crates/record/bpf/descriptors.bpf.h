@@ -148,6 +148,43 @@ static __always_inline struct file *file_of(struct task_struct *task, __u64 fd)
 	return (struct file *)file_in((__u64)BPF_CORE_READ(task, files, fdt), fd);
 }
 
+/* Stands for a device where only the path of a unix socket was emitted. */
+#define OF_UNIX ~0ull
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct record_unix);
+} unix_scratch SEC(".maps");
+
+/* The path of who was called over a socket of this machine, once: who was called has an address, who calls has none as a rule. */
+int emit_unix(__u64 sk_address, __u64 inode)
+{
+	struct unix_sock *own = (struct unix_sock *)sk_address;
+	struct file_key key = { .inode = inode, .device = OF_UNIX };
+	__u32 once = 0;
+	struct record_unix *record = bpf_map_lookup_elem(&unix_scratch, &once);
+	if (!own || !record || bpf_map_lookup_elem(&emitted_files, &key))
+		return 0;
+	struct unix_sock *peer = (struct unix_sock *)BPF_CORE_READ(own, peer);
+	struct unix_address *address = peer ? BPF_CORE_READ(peer, addr) : 0;
+	if (!address || BPF_CORE_READ(own, addr))
+		return 0;
+	bpf_map_update_elem(&emitted_files, &key, &once, BPF_ANY);
+	/* (One without a path begins with a 0.) */
+	void *from = (void *)address + bpf_core_field_offset(struct unix_address, name) + sizeof(__u16);
+	long length = bpf_probe_read_kernel_str(record->path, UNIX_BYTES, from);
+	if (length <= 1)
+		return 0;
+	record->head.kind = RECORD_UNIX;
+	record->head.at_ns = bpf_ktime_get_ns();
+	record->inode = inode;
+	record->used = length - 1;
+	emit(&record->head, sizeof(*record));
+	return 0;
+}
+
 /* What an open file stands for; `cached` and `cached_inode` save the long way when it is the same as last time. */
 int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u64 at_ns)
 {
@@ -179,6 +216,8 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 			/* A listening socket, or one without a cookie, is looked at again. */
 			if (!cookie || !BPF_CORE_READ(sk, __sk_common.skc_dport))
 				mark = 0;
+		} else if (family == AF_UNIX) {
+			emit_unix((__u64)sk, number);
 		}
 	} else {
 		out->device = BPF_CORE_READ(inode, i_sb, s_dev);

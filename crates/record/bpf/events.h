@@ -26,6 +26,7 @@ enum record_kind {
 	RECORD_QUESTION = 18,	/* a question for a name, or what came back */
 	RECORD_SIGNAL = 19,	/* a thread was sent a signal that ends processes */
 	RECORD_WORDS = 20,	/* what was written to standard error */
+	RECORD_UNIX = 21,	/* the path at which a socket of this machine has called somebody */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -303,6 +304,16 @@ struct record_ask {
 	__u32 used;	/* bytes of `text` in use */
 	__u32 pad;
 	char text[ASK_BYTES];
+};
+
+#define UNIX_BYTES 128
+
+struct record_unix {
+	struct head head;
+	__u64 inode;	/* of the socket that called */
+	__u32 used;	/* bytes of `path` in use */
+	__u32 pad;
+	char path[UNIX_BYTES];
 };
 
 #define WORDS_BYTES 256

@@ -12,7 +12,6 @@
 #define MOST_FOLLOWED 512
 
 #define PF_EXITING 0x00000004u
-#define AF_UNIX 1
 #define IPPROTO_UDP 17
 #define ACCESS_EVENTFD (1u << 17)
 
@@ -46,11 +45,6 @@ struct {
 #define WANT_ANY 3u
 #define WANT_NOTHING 4u	/* asked already, under this socket's own number */
 #define WANT_OUTPUT 8u	/* the command's output: who reads it is recorded where it makes the command wait */
-
-struct unix_sock {
-	void *addr;	/* 0: it was bound to nothing */
-	struct sock *peer;
-} __attribute__((preserve_access_index));
 
 struct bpf_iter__task_file {
 	struct task_struct *task;

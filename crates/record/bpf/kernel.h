@@ -13,6 +13,21 @@ struct sk_buff {
 	unsigned char *data;
 };
 
+struct sockaddr_un {
+	unsigned short sun_family;
+	char sun_path[108];
+};
+
+struct unix_address {
+	int len;
+	struct sockaddr_un name[1];
+};
+
+struct unix_sock {
+	struct unix_address *addr;	/* 0: it was bound to nothing */
+	struct sock *peer;
+};
+
 struct qstr {
 	__u32 len;
 	const unsigned char *name;
@@ -365,6 +380,7 @@ struct bpf_perf_event_data {
 #define PAGE_MAPPING_ANONYMOUS 1ul
 #define O_TRUNC 0x200u
 #define O_DSYNC 0x1000u
+#define AF_UNIX 1
 #define AF_INET 2
 #define AF_INET6 10
 #define IPPROTO_TCP 6

@@ -152,8 +152,10 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 			return 0;
 	} else if (flags & CALL_FD0) {
 		__u64 cached = 0;
-		describe((__u64)file_of(task, (__u32)record->argument), &record->file, &cached, now);
-		if (flags & CALL_READS && (record->file.mode & S_IFMT) != S_IFREG)
+		/* (Where one is read and the other written, what is written fails.) */
+		__u64 descriptor = waits == LOOK_FAILED && flags & CALL_FD2 ? CALL_ARGUMENT2(regs) : record->argument;
+		describe((__u64)file_of(task, (__u32)descriptor), &record->file, &cached, now);
+		if (waits != LOOK_FAILED && flags & CALL_READS && (record->file.mode & S_IFMT) != S_IFREG)
 			return 0;
 	}
 	if (waits != LOOK_WAITS) {

@@ -71,7 +71,6 @@ impl Circumstances {
         known.hottest = Hottest::read(source, if profiled.is_empty() { samples } else { profiled }, tables, ledger)?;
         known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
-        known.lookups = Lookups::read(source, tables, ledger)?;
         let wall_s = ledger.wall_s();
         known.limits = SetLimits::read(source, tables, wall_s)?;
         for (name, value) in &source.meta().attributes {

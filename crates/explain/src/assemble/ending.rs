@@ -108,7 +108,12 @@ fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) ->
         let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
         let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
         let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
-        if life.status == Some(SIGNAL_STATUS + signal) {
+        // (What is killed ends, and may do so after the recording.)
+        // (Whom the recording does not know may have sent it.)
+        if mark.object.is_some() && sender == NONE {
+            continue;
+        }
+        if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
             found.retain(|other| other.leader != leader as u32);
             found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
         }
@@ -150,7 +155,9 @@ fn ended_by_another(meta: &Meta, tables: &Tables, seen: &Observation, ended: &En
     let (actor, name) = (&tables.actors[ended.leader as usize], signal_name(ended.signal)?);
     match tables.objects.get(ended.sender as usize) {
         None if ended.signal == SIGKILL => Some(format!("{} was killed by SIGKILL, {}", actor.program(), out_of_memory(meta)?)),
-        by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => Some(format!("nobody read what {} {WROTE}", actor.program())),
+        by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => {
+            Some(format!("nobody read what {} {WROTE}", actor.program()))
+        }
         None => None,
         Some(by) if is_by(&by.name, actor.pid) => None,
         Some(by) => {

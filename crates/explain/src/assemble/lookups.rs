@@ -7,11 +7,15 @@
 use crate::ExplainError;
 use crate::limits::assemble as limits;
 use crate::observe::index::NONE;
+use crate::observe::resolvers::Resolvers;
 use crate::observe::tables::Tables;
 use crate::path::ledger::{Ledger, Run};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_trace::lookup::CUT;
 use thalweg_trace::{MarkKind, Source};
+
+/// What is asked of a program of this machine, over a socket of its own: which name and of which kind is not recorded.
+pub(crate) const NOT_RECORDED: i64 = -1;
 
 /// A question for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,61 +34,104 @@ pub(crate) struct Lookup {
     pub outcome: Option<i64>,
 }
 
-/// All of them, by when they were asked.
+/// Those of one server.
+#[derive(Debug)]
+struct OfServer {
+    /// Its address, or the path of its socket.
+    server: String,
+    /// By when they were asked.
+    lookups: Vec<Lookup>,
+    /// Whether a program of this machine that resolves names for others asked.
+    asks_on: bool,
+    /// By entry of the ledger: how much of the path was charged there while any was under way, in nanoseconds.
+    of_entry: Vec<u64>,
+}
+
+/// All of them.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    all: Vec<Lookup>,
-    /// When any was under way, earliest first.
-    under_way: Vec<(i64, i64)>,
-    /// By entry of the ledger: how much of the path was charged there while one was, in nanoseconds.
+    servers: Vec<OfServer>,
+    /// By entry of the ledger: the same while any of any server was.
     of_entry: Vec<u64>,
 }
 
 impl Lookups {
     /// Those of a recording.
-    pub(crate) fn read(source: &dyn Source, tables: &mut Tables, ledger: &Ledger) -> Result<Lookups, ExplainError> {
+    pub(crate) fn read(source: &dyn Source, tables: &mut Tables, ledger: &Ledger, resolvers: &Resolvers) -> Result<Lookups, ExplainError> {
         let mut all = asked(source, tables)?;
+        let of_wait = |&(track, object, start, end): &(u32, u32, i64, i64)| Lookup {
+            track,
+            object,
+            kind: NOT_RECORDED,
+            start,
+            end,
+            outcome: Some(0),
+        };
+        all.extend(resolvers.waits.iter().map(of_wait));
+        if all.is_empty() {
+            return Ok(Lookups::default());
+        }
+        all.sort_by_key(|lookup| lookup.start);
         give_up(&mut all, tables, &ledger.path);
-        let mut found = Lookups { under_way: joined(&all), all, of_entry: vec![0; ledger.entries.len()] };
-        let askers: HashSet<u32> = found.all.iter().map(|lookup| lookup.track).collect();
-        let processes: HashSet<_> = askers.iter().map(|&track| tables.process(track)).collect();
-        // A thread beside the one that asked does something else.
-        let waits = |run: &Run| run.track == NONE || askers.contains(&run.track) || !processes.contains(&tables.process(run.track));
-        let mut runs = ledger.path.iter().rev().peekable();
-        for &(from, to) in &found.under_way {
-            while runs.peek().is_some_and(|run| run.end <= from) {
-                runs.next();
-            }
-            for run in runs.clone().take_while(|run| run.start < to).filter(|run| waits(run)) {
-                found.of_entry[run.entry as usize] += (run.end.min(to) - run.start.max(from)).max(0).unsigned_abs();
+        let mut by_server: BTreeMap<String, Vec<Lookup>> = BTreeMap::new();
+        for lookup in &all {
+            if let Some(server) = server(tables, lookup.object) {
+                by_server.entry(server.to_owned()).or_default().push(*lookup);
             }
         }
-        Ok(found)
+        let is_reached = |lookup: &Lookup| tables.actors.get(lookup.track as usize).is_some_and(|actor| actor.reached);
+        let of_server = |(server, lookups): (String, Vec<Lookup>)| OfServer {
+            server,
+            asks_on: lookups.iter().any(is_reached),
+            of_entry: charged_within(&lookups, &all, tables, ledger),
+            lookups,
+        };
+        Ok(Lookups { servers: by_server.into_iter().map(of_server).collect(), of_entry: charged_within(&all, &all, tables, ledger) })
     }
 
     /// How much of these entries was charged while a name was asked for, in nanoseconds.
     pub(crate) fn ns_of(&self, entries: &[usize]) -> u64 {
-        entries.iter().map(|&entry| self.of_entry.get(entry).copied().unwrap_or(0)).sum()
+        sum_of(&self.of_entry, entries)
     }
 
-    /// Those that the run can have waited for: asked of the one server whose lookups lasted longest. Where a program of this machine asks on for others, that is the
+    /// The server that most of these entries' time was waited for, and what was asked of it. Where a program of this machine asks on for others, that is the
     /// server that it asks.
-    pub(crate) fn of_slowest<'t>(&self, tables: &'t Tables) -> Option<(&'t str, Vec<Lookup>)> {
-        let mut by_server: HashMap<&str, Vec<Lookup>> = HashMap::new();
-        for lookup in &self.all {
-            by_server.entry(server(tables, lookup.object)?).or_default().push(*lookup);
-        }
-        let lasted = |of: &[Lookup]| joined(of).iter().map(|(from, to)| to - from).sum::<i64>();
-        let longest = by_server.values().map(|of| lasted(of)).max()?;
-        let is_long = |of: &[Lookup]| lasted(of) as f64 >= longest as f64 * limits::ASKED_ON_PART;
-        let asks_on = |of: &[Lookup]| of.iter().any(|lookup| tables.actors.get(lookup.track as usize).is_some_and(|actor| actor.reached));
-        by_server.into_iter().filter(|(_, of)| is_long(of)).max_by_key(|(server, of)| (asks_on(of), lasted(of), std::cmp::Reverse(*server)))
+    pub(crate) fn of(&self, entries: &[usize]) -> Option<(&str, &[Lookup])> {
+        let waited = |of: &OfServer| sum_of(&of.of_entry, entries);
+        let longest = self.servers.iter().map(waited).max()?;
+        let is_long = |of: &&OfServer| waited(of) as f64 >= longest as f64 * limits::ASKED_ON_PART;
+        let found = self.servers.iter().filter(is_long).max_by_key(|of| (of.asks_on, waited(of)))?;
+        Some((&found.server, &found.lookups))
     }
 }
 
-/// The server that a name was asked of: `10.0.0.1:53`.
+fn sum_of(by_entry: &[u64], entries: &[usize]) -> u64 {
+    entries.iter().map(|&entry| by_entry.get(entry).copied().unwrap_or(0)).sum()
+}
+
+/// By entry of the ledger: how much of the path was charged there while any of these was under way. A thread of a process that asks, beside the one that
+/// does, does something else.
+fn charged_within(lookups: &[Lookup], all: &[Lookup], tables: &Tables, ledger: &Ledger) -> Vec<u64> {
+    let askers: HashSet<u32> = all.iter().map(|lookup| lookup.track).collect();
+    let processes: HashSet<_> = askers.iter().map(|&track| tables.process(track)).collect();
+    let waits = |run: &Run| run.track == NONE || askers.contains(&run.track) || !processes.contains(&tables.process(run.track));
+    let mut charged = vec![0; ledger.entries.len()];
+    let mut runs = ledger.path.iter().rev().peekable();
+    for (from, to) in joined(lookups) {
+        while runs.peek().is_some_and(|run| run.end <= from) {
+            runs.next();
+        }
+        for run in runs.clone().take_while(|run| run.start < to).filter(|run| waits(run)) {
+            charged[run.entry as usize] += (run.end.min(to) - run.start.max(from)).max(0).unsigned_abs();
+        }
+    }
+    charged
+}
+
+/// The server that a name was asked of: `10.0.0.1:53`, or the path of a socket of this machine.
 fn server(tables: &Tables, object: u32) -> Option<&str> {
-    tables.objects.get(object as usize)?.attribute("server")
+    let object = tables.objects.get(object as usize)?;
+    object.attribute("server").or_else(|| object.name.strip_prefix("unix:"))
 }
 
 /// Every question, with its answer where there was one. Answers do not say which kind of record they are about: they are dealt to the questions for their

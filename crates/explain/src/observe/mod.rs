@@ -19,6 +19,7 @@ pub(crate) mod pipes;
 pub(crate) mod quantile;
 pub(crate) mod questions;
 pub(crate) mod ranks;
+pub(crate) mod resolvers;
 pub(crate) mod roles;
 pub(crate) mod served;
 pub(crate) mod sightings;

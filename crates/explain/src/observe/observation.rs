@@ -15,6 +15,7 @@ use crate::observe::last_connections::LastConnections;
 use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
 use crate::observe::questions::Questions;
+use crate::observe::resolvers::Resolvers;
 use crate::observe::served::{Request, Requests};
 use crate::observe::sightings::Sightings;
 use crate::observe::span::{LiveSpan, Observer};
@@ -219,6 +220,8 @@ pub(crate) struct Observation {
     pub sightings: Sightings,
     /// Threads that may compute in turn.
     pub turns: Turns,
+    /// Waits for programs that resolve names for others.
+    pub resolvers: Resolvers,
     /// Connections that did not come about at the end.
     pub last_connections: LastConnections,
     /// What was waited for to be durable.
@@ -249,6 +252,7 @@ impl Observation {
             children: Children::default(),
             sightings: Sightings::default(),
             turns: Turns::default(),
+            resolvers: Resolvers::default(),
             last_connections: LastConnections::default(),
             syncs: Syncs::default(),
             busy: Curve::new(start, end, limits::BUSY_BINS),
@@ -466,6 +470,7 @@ impl Observer for Observation {
                 self.bytes_moved(tables, span);
             }
             SpanKind::WaitLock => {
+                self.resolvers.note(tables, span);
                 self.questions.note(tables, span);
                 self.pipes.note(tables, span);
                 self.children.note(tables, span);
@@ -476,6 +481,7 @@ impl Observer for Observation {
             }
             SpanKind::FileClose if tables.actors[span.track as usize].end == End::Client => self.sightings.note(span),
             SpanKind::AppRequest => self.ask(span),
+            SpanKind::WaitNetwork => self.resolvers.note(tables, span),
             SpanKind::NetConnect => self.last_connections.note(tables, span),
             SpanKind::FileSync if span.object != NONE => {
                 let is_servers = tables.actors[span.track as usize].end == End::Server;

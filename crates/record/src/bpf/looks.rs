@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 /// What a call costs, about (measured in docs/RECORDING.md).
 const CALL_NS: u64 = 220;
 
-/// The part of all processors' time that it may cost while somebody pauses, a thirtieth; and for what the command says last, whatever it does, a two
+/// The part of all processors' time that it may cost while somebody pauses, a thirtieth; and for what the command says last, whatever it does, a
 /// hundredth.
 const LOOKS_PART: u64 = 30;
-const WORDS_PART: u64 = 200;
+const WORDS_PART: u64 = 100;
 
 /// Calls are counted over at least so long.
 const WINDOW: Duration = Duration::from_millis(20);

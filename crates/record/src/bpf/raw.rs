@@ -80,6 +80,7 @@ plain! {
     /// A question for a name, or what came back, before its beginning.
     QuestionHead { head: Head, inode: u64, address: [u8; 16], port: u16, direction: u16, result: i32, used: u32, pad: u32 }
     WordsHead { head: Head, used: u32, pad: u32 }
+    UnixHead { head: Head, inode: u64, used: u32, pad: u32 }
     Signal { head: Head, signal: u32, by_kernel: u32, sender_pid: u32, pad: u32, sender: [u8; 16] }
     LookHead {
         head: Head, directory: u64, argument: u64, directory_device: u32, call: i32, result: i32, flags: u32, used: u32, pad: u32,
@@ -232,6 +233,8 @@ pub(crate) enum Record<'a> {
     Signal(Signal),
     /// With the end of what was written.
     Words(WordsHead, &'a [u8]),
+    /// With the path that was called.
+    Unix(UnixHead, &'a [u8]),
 }
 
 fn read<T: Plain>(bytes: &[u8]) -> Option<T> {
@@ -283,6 +286,11 @@ impl Record<'_> {
                 let words: WordsHead = read(bytes)?;
                 let text = &bytes[size_of::<WordsHead>()..];
                 Record::Words(words, &text[..text.len().min(words.used as usize)])
+            }
+            21 => {
+                let unix: UnixHead = read(bytes)?;
+                let path = &bytes[size_of::<UnixHead>()..];
+                Record::Unix(unix, &path[..path.len().min(unix.used as usize)])
             }
             _ => return None,
         })
@@ -340,6 +348,7 @@ mod tests {
         assert_eq!(size_in_c(header, "record_ask") - 512, size_of::<AskHead>());
         assert_eq!(size_in_c(header, "record_question") - 512, size_of::<QuestionHead>());
         assert_eq!(size_in_c(header, "record_words") - 256, size_of::<WordsHead>());
+        assert_eq!(size_in_c(header, "record_unix") - 128, size_of::<UnixHead>());
     }
 
     /// The size of a structure of the header, from its declarations: all its fields are laid out without gaps.
@@ -365,6 +374,7 @@ mod tests {
             Some((_, n)) if n.starts_with("LOOK_BYTES") => 256,
             Some((_, n)) if n.starts_with("ASK_BYTES") || n.starts_with("QUESTION_BYTES") => 512,
             Some((_, n)) if n.starts_with("WORDS_BYTES") => 256,
+            Some((_, n)) if n.starts_with("UNIX_BYTES") => 128,
             Some((_, n)) if n.starts_with("SITE_FUNCTIONS") => SITE_FUNCTIONS,
             Some((_, n)) if n.starts_with("NAME_COUNTS") => NAME_COUNTS,
             Some((_, n)) => n.trim_end_matches(']').parse().expect("a number"),

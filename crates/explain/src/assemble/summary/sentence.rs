@@ -145,10 +145,11 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
 fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     of.lookups_within(group)?;
     let tables = of.parts.tables;
-    let (server, lookups) = of.parts.around.lookups.of_slowest(tables)?;
+    let (server, lookups) = of.parts.around.lookups.of(&group.members)?;
     let who = brief(&program(tables, of.meta, lookups.first()?.track));
     let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own time limit" } else { "" };
-    Some(format!("{who} waited for the name server {}{limit}", server.strip_suffix(":53").unwrap_or(server)))
+    let at = if server.starts_with('/') { "the resolver at" } else { "the name server" };
+    Some(format!("{who} waited for {at} {}{limit}", server.strip_suffix(":53").unwrap_or(server)))
 }
 
 /// Whether no bytes went over a connection.

@@ -211,6 +211,7 @@ impl Translator {
                 self.lookups.message(&question, text, track, &mut self.output);
             }
             Some(Record::Signal(signal)) => self.signal(&signal),
+            Some(Record::Unix(unix, path)) => self.things.calls(unix.inode, path),
             Some(Record::Words(words, text)) => {
                 if let Some(pid) = self.threads.process_of(words.head.thread) {
                     self.words.wrote(&words, text, pid);

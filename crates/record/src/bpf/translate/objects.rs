@@ -91,7 +91,7 @@ impl Translator {
                 return Some(self.things.pipe((fd.id, self.files.path_of(fd)), writer, &mut self.output));
             }
             raw::MODE_SOCKET if fd.device & 0xff == raw::FAMILY_UNIX => {
-                return Some(self.things.numbered(ObjectKind::Socket, "unix", fd.id, &mut self.output));
+                return Some(self.things.unix(fd.id, &mut self.output));
             }
             raw::MODE_CHARACTER => {
                 let path = self.files.path_of(fd)?;

@@ -21,6 +21,8 @@ pub(crate) struct Things {
     numbered: HashMap<(ObjectKind, u64), ObjectId>,
     /// To whom datagram sockets send, by the socket's inode.
     peers: HashMap<u64, SocketAddr>,
+    /// The paths that sockets of this machine have called, by the socket's inode.
+    called: HashMap<u64, String>,
     /// By inode: what was written to pipes.
     pipes: HashMap<u64, Written>,
 }
@@ -109,6 +111,22 @@ impl Things {
             let by = if pid == 0 { String::new() } else { pid.to_string() };
             let attributes = [("written_by", by.as_str()), ("written_bytes", &bytes.to_string())];
             output.object(object, ObjectKind::Pipe, &name, &attributes);
+        }
+    }
+
+    /// A socket of this machine has called somebody by this path.
+    pub(crate) fn calls(&mut self, inode: u64, path: &[u8]) {
+        if self.called.len() >= MOST_THINGS {
+            self.called.clear();
+        }
+        self.called.insert(inode, String::from_utf8_lossy(path).into_owned());
+    }
+
+    /// The object of a socket of this machine: by the path that it has called, or else by its own number.
+    pub(crate) fn unix(&mut self, inode: u64, output: &mut Output) -> ObjectId {
+        match self.called.get(&inode).map(|path| format!("unix:{path}")) {
+            Some(name) => self.object(ObjectKind::Socket, &name, output),
+            None => self.numbered(ObjectKind::Socket, "unix", inode, output),
         }
     }
 

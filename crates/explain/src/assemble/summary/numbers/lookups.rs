@@ -5,7 +5,7 @@ use super::super::names::brief;
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
-use crate::assemble::lookups::Lookup;
+use crate::assemble::lookups::{Lookup, NOT_RECORDED};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::tables::Tables;
@@ -31,11 +31,19 @@ enum Fate {
     Found,
 }
 
-/// Where names are what the run waited for: which, of whom, and what came back.
+/// Where names are what the run waited for: which, of whom, and what came back. Many that are all found are what the run is about: how many are asked for at a
+/// time says more ([`many`] is for where nothing does).
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
+    let (_, lookups) = run.of.parts.around.lookups.of(&group.members)?;
+    let are_found = lookups.iter().all(|lookup| fate(lookup) >= Fate::Other);
+    many(run, group).filter(|_| !are_found || (lookups.len() as u64) < limits::LEAST_ITEMS)
+}
+
+/// The same of however many.
+pub(super) fn many(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let ns = run.of.lookups_within(group)?;
     let tables = run.of.parts.tables;
-    let (server, lookups) = run.of.parts.around.lookups.of_slowest(tables)?;
+    let (server, lookups) = run.of.parts.around.lookups.of(&group.members)?;
     let host = host(server);
     let mut fates: Vec<Fate> = lookups.iter().map(fate).collect();
     fates.sort_unstable();
@@ -46,9 +54,9 @@ pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let of = |fate: Fate| lookups.iter().copied().filter(move |lookup| self::fate(lookup) == fate || told_as_found(fate, lookup));
     let clauses: Vec<String> = told.iter().take(2).map(|&fate| clause(tables, fate, &of(fate).collect::<Vec<_>>())).collect();
     let sentence = format!("Name resolution: {host} {}.", clauses.join("; it "));
-    let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(&lookups)), ..number(NumberKind::NameLookups, sentence) };
+    let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(lookups)), ..number(NumberKind::NameLookups, sentence) };
     let change = format!("names from {host} at once");
-    Some(made.raised_by(Raise { id: "names_at_once", change, how: how(told[0], &lookups), gained_ns: ns as f64 }))
+    Some(made.raised_by(Raise { id: "names_at_once", change, how: how(told[0], lookups), gained_ns: ns as f64 }))
 }
 
 fn told_as_found(fate: Fate, lookup: &Lookup) -> bool {
@@ -69,6 +77,10 @@ fn fate(lookup: &Lookup) -> Fate {
 
 /// What a server did, as a clause of which it is the subject.
 fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
+    if of.iter().all(|lookup| lookup.kind == NOT_RECORDED) {
+        let times = if of.len() == 1 { "once".to_owned() } else { format!("{} times", count(of.len() as u64)) };
+        return format!("was asked {times} (for which names was not recorded), the longest {}", duration(longest_s(of)));
+    }
     let (names, several) = names(tables, of);
     let each = format!("{}{}", duration(mean_s(of)), if of.len() > 1 { " each" } else { "" });
     let asked = match of.len() {
@@ -107,7 +119,7 @@ fn names(tables: &Tables, of: &[Lookup]) -> (String, bool) {
     let mut kinds: Vec<i64> = of.iter().map(|lookup| lookup.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let kinds: Vec<String> = kinds.into_iter().filter(|kind| *kind != POINTER).map(record).collect();
+    let kinds: Vec<String> = kinds.into_iter().filter(|kind| *kind != POINTER && *kind != NOT_RECORDED).map(record).collect();
     let kinds = if kinds.is_empty() || kinds.len() > 3 { String::new() } else { format!(" ({})", kinds.join(", ")) };
     (list + &kinds, names.len() > 1)
 }
@@ -145,12 +157,19 @@ fn host(server: &str) -> &str {
     server.strip_suffix(":53").unwrap_or(server)
 }
 
+fn longest_s(of: &[Lookup]) -> f64 {
+    of.iter().map(|lookup| (lookup.end - lookup.start) as f64 / 1e9).fold(0.0, f64::max)
+}
+
 fn mean_s(of: &[Lookup]) -> f64 {
     of.iter().map(|lookup| (lookup.end - lookup.start) as f64).sum::<f64>() / 1e9 / of.len().max(1) as f64
 }
 
 /// What helps against it.
 fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
+    if lookups.iter().all(|lookup| lookup.kind == NOT_RECORDED) {
+        return "what it asks itself; /etc/nsswitch.conf says in which order who is asked";
+    }
     let reverse = lookups.iter().filter(|lookup| lookup.kind == POINTER).count() * 2 > lookups.len();
     match worst {
         _ if reverse => "`UseDNS no` or `-n`: no names of addresses; an entry in /etc/hosts",

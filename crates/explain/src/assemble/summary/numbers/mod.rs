@@ -36,7 +36,7 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 16] = [
+const KINDS: [Find; 17] = [
     lookups::find,
     time_limits::find,
     amount::find,
@@ -53,6 +53,7 @@ const KINDS: [Find; 16] = [
     disks::find,
     processor::all,
     processor::find,
+    lookups::many,
 ];
 
 /// The numbers behind the rate, that of the largest cause first; and what else the recording shows to be in the way.
