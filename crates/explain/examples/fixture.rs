@@ -110,21 +110,29 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let attributes = object.attributes.iter().map(|(name, value)| (name.clone(), plain(value))).collect();
         batch.push(Event::Object(thalweg_trace::Object { name: plain(&object.name), attributes, ..object.clone() }));
     }
-    let host = |host: &thalweg_trace::Host| thalweg_trace::Host {
-        name: "here".into(),
-        node: "here".into(),
-        kernel: String::new(),
-        ..host.clone()
-    };
-    batch.extend(recording.hosts().iter().map(|row| Event::Host(host(row))));
-    batch.extend(recording.clocks().iter().map(on_one_axis).map(Event::Clock));
+    batch.extend(machines(&recording));
     writer.take(&mut batch);
     let end = meta.end.ok_or("the recording was never finished")?;
     writer.finish(Ending { exit_code: meta.exit_code, attributes: Vec::new(), dropped_events: meta.dropped_events, ..Ending::at(end) })?;
     Ok(())
 }
 
-/// What was read is on the reference host's axis already: only how far it may be off is still to be said.
-fn on_one_axis(clock: &thalweg_trace::Clock) -> thalweg_trace::Clock {
-    thalweg_trace::Clock { from_ns: clock.from_ns.saturating_add(clock.offset_ns), offset_ns: 0, drift_ppb: 0, ..*clock }
+/// Machines without what they are called, and how far their clocks may be off.
+fn machines(recording: &Recording) -> Vec<Event> {
+    let host = |host: &thalweg_trace::Host| thalweg_trace::Host {
+        name: "here".into(),
+        node: "here".into(),
+        kernel: String::new(),
+        ..host.clone()
+    };
+    let mut found: Vec<Event> = recording.hosts().iter().map(|row| Event::Host(host(row))).collect();
+    // What was read is on the reference host's axis already: only how far it may be off is still to be said.
+    let clocks = recording.clocks().iter().map(|clock| thalweg_trace::Clock {
+        from_ns: clock.from_ns.saturating_add(clock.offset_ns),
+        offset_ns: 0,
+        drift_ppb: 0,
+        ..*clock
+    });
+    found.extend(clocks.map(Event::Clock));
+    found
 }

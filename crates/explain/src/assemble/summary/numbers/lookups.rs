@@ -187,7 +187,7 @@ mod tests {
     #[test]
     fn names_of_addresses_are_said_by_the_address() {
         assert_eq!(spoken("2.0.0.10.in-addr.arpa"), "the name of 10.0.0.2");
-        assert_eq!(spoken("lb._dns-sd._udp.0.0.10.in-addr.arpa"), "lb._dns-sd._udp.0.0.10.in-addr.arpa");
+        assert_eq!(spoken("lb.0.0.10.in-addr.arpa"), "lb.0.0.10.in-addr.arpa");
         assert_eq!([1, 28, 12345].map(record), ["A", "AAAA", "type 12345"]);
         assert_eq!([host("10.0.0.1:53"), host("224.0.0.251:5353")], ["10.0.0.1", "224.0.0.251:5353"]);
     }
