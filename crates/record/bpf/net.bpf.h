@@ -232,6 +232,16 @@ static __always_inline void note_accounted(struct task_struct *task, struct thre
 	}
 }
 
+/* Of a socket without connections. */
+static __always_inline void note_message(struct task_struct *task, struct thread *thread, struct sock *sk, int result, __u32 direction)
+{
+	if (!direction)
+		emit_peer(task, sk, bpf_ktime_get_ns());
+	else if (result >= 0)
+		emit_asked(thread, sk, bpf_ktime_get_ns());
+	note_names(sk, result, direction, 0);
+}
+
 static __always_inline int note_net(struct sock *sk, int result, __u32 direction)
 {
 	struct task_struct *task = bpf_get_current_task_btf();
@@ -242,11 +252,7 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 		return 0;
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp) {
-		if (!direction)
-			emit_peer(task, sk, bpf_ktime_get_ns());
-		else if (result >= 0)
-			emit_asked(thread, sk, bpf_ktime_get_ns());
-		note_names(sk, result, direction, 0);
+		note_message(task, thread, sk, result, direction);
 		return 0;
 	}
 	struct connection *connection = bpf_sk_storage_get(&connections, sk, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);

@@ -1,8 +1,8 @@
-/* Who ends whom: signals that end a process unless it minds them, sent to recorded threads. They are few, whoever sends them. */
+/* Who ends whom: signals that end a process unless it minds them, sent to recorded threads. They are few. */
 
 #define SIGNAL_DELIVERED 0 /* enum: TRACE_SIGNAL_DELIVERED */
 
-/* Those that are of no interest here: they stop, continue, or tell a process something. */
+/* Those that are of no interest here: they stop, continue, or notify a process. */
 #define SIGCHLD 17
 #define SIGCONT 18
 #define SIGSTOP 19

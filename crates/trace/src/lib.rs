@@ -18,6 +18,8 @@ pub mod export;
 pub mod frame;
 mod kind;
 mod knob;
+#[allow(missing_docs)]
+pub mod linux;
 pub mod lookup;
 mod loss;
 pub mod machine;

@@ -1,5 +1,16 @@
-//! What came back when a name was asked for: the value of a mark `name.answered`. From 0 on it is a response code of RFC 1035: 0 an answer, 2 a server that
-//! failed, 3 a name that does not exist, 5 a refusal.
+//! What came back when a name was asked for: the value of a mark `name.answered`. From 0 on it is a response code of RFC 1035, 0 being an answer.
+
+/// The server failed (SERVFAIL).
+pub const SERVER_FAILED: i64 = 2;
+
+/// The name does not exist (NXDOMAIN).
+pub const NO_SUCH_NAME: i64 = 3;
+
+/// The server did not want to answer (REFUSED).
+pub const REFUSED: i64 = 5;
+
+/// What is asked for where a name is that of an address: the value of a mark `name.asked`.
+pub const POINTER: i64 = 12;
 
 /// The name exists, and has no record of the kind asked for.
 pub const NO_RECORD: i64 = -1;

@@ -10,40 +10,17 @@ use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
 use crate::observe::tables::{Actor, Tables};
+use thalweg_trace::linux::{
+    EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
+};
 use thalweg_trace::numbers::{duration, size};
 use thalweg_trace::{MarkKind, Meta, Source};
 
-const SIGNAL_STATUS: i64 = 128;
-const SIGKILL: i64 = 9;
-const SIGPIPE: i64 = 13;
-const SIGALRM: i64 = 14;
-const SIGXCPU: i64 = 24;
-const SIGXFSZ: i64 = 25;
-
-const ENOSPC: i64 = 28;
+/// Words of lines that are about a connection: of others, one that was refused is not the reason.
+const OF_CONNECTIONS: [&str; 6] = ["refused", "connect", "timed out", "unreachable", "route", "reset"];
 
 /// Where SIGPIPE comes from.
 const WROTE: &str = "wrote to a pipe or connection";
-
-/// Signals by number, as Linux has them.
-const SIGNALS: [(i64, &str); 16] = [
-    (1, "SIGHUP"),
-    (2, "SIGINT"),
-    (3, "SIGQUIT"),
-    (4, "SIGILL"),
-    (6, "SIGABRT"),
-    (7, "SIGBUS"),
-    (8, "SIGFPE"),
-    (SIGKILL, "SIGKILL"),
-    (10, "SIGUSR1"),
-    (11, "SIGSEGV"),
-    (12, "SIGUSR2"),
-    (SIGPIPE, "SIGPIPE"),
-    (SIGALRM, "SIGALRM"),
-    (15, "SIGTERM"),
-    (SIGXCPU, "SIGXCPU"),
-    (SIGXFSZ, "SIGXFSZ"),
-];
 
 /// A signal that ended one of the command's processes.
 #[derive(Clone, Copy, Debug)]
@@ -65,11 +42,6 @@ pub(crate) struct Why {
     pub of_another: bool,
 }
 
-/// What a signal is called.
-pub(crate) fn signal_name(number: i64) -> Option<&'static str> {
-    SIGNALS.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
-}
-
 /// Why the command failed, as far as that is known; `None`: it did not, or nobody knows.
 pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen: &Observation) -> Result<Option<Why>, ExplainError> {
     let meta = source.meta();
@@ -77,18 +49,37 @@ pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen
     let ended = ended_by_signals(source, tables, lives)?;
     let is_own = |ended: &&Ended| ended.leader == tables.main;
     let own = ended.iter().find(is_own);
-    let killed = own.and_then(|ended| killed_by(meta, tables, seen, ended));
-    let started = || ended.iter().rev().find_map(|ended| ended_by_another(meta, tables, seen, ended));
+    let as_it_did = |ended: &&Ended| SIGNAL_STATUS + ended.signal == code;
     // (A status like a signal's is a shell's of what it started.)
-    let of_another = own.is_none() && ended.iter().any(|ended| SIGNAL_STATUS + ended.signal == code);
-    let refused = || seen.last_connections.refused(tables);
-    let said = || attribute(meta, "ended.said").map(str::to_owned);
-    let as_another = || as_another(tables, lives, code);
+    let of_another = own.is_none() && ended.iter().any(|ended| as_it_did(&ended));
+    let by_whom = |ended: &Ended| ended_by_another(meta, tables, seen, ended);
+    let memory = || ended.iter().rev().filter(|ended| ended.sender == NONE && ended.signal == SIGKILL).find_map(by_whom);
+    let like_it = || ended.iter().rev().filter(as_it_did).find_map(by_whom);
+    // One whose output nobody read ends after who read it, and is seldom why.
+    let started = || ended.iter().rev().filter(|ended| ended.signal != SIGPIPE).find_map(by_whom);
+    let words = said(meta);
+    // What a process said before it was ended is none of the reasons.
+    let by_ended = || words.is_some_and(|(_, pid)| ended.iter().any(|ended| tables.actors[ended.leader as usize].pid == pid));
+    let is_of_connection = words.is_none_or(|(line, _)| OF_CONNECTIONS.iter().any(|word| line.to_lowercase().contains(word)));
+    let refused = || seen.last_connections.refused(tables).filter(|_| is_of_connection);
+    let last_words = || words.map(|(line, _)| line.to_owned()).filter(|_| !by_ended());
     let words = match own {
-        Some(_) => killed.or_else(started),
-        None => without_room(meta).or_else(started).or_else(refused).or_else(said).or_else(as_another),
+        Some(own) => killed_by(meta, tables, seen, own).or_else(started),
+        None => memory()
+            .or_else(|| without_room(meta))
+            .or_else(like_it)
+            .or_else(refused)
+            .or_else(last_words)
+            .or_else(started)
+            .or_else(|| as_another(tables, lives, code)),
     };
     Ok(Some(Why { words, of_another }))
+}
+
+/// The last line of standard error, and the process that wrote it.
+fn said(meta: &Meta) -> Option<(&str, u32)> {
+    let by = attribute(meta, "ended.said_by").and_then(|pid| pid.parse().ok()).unwrap_or(0);
+    attribute(meta, "ended.said").map(|line| (line, by))
 }
 
 fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {
@@ -226,12 +217,12 @@ impl Failed<'_> {
     /// What was wanting, of what a program cannot do without.
     fn reason(&self) -> Option<&'static str> {
         Some(match self.error {
-            5 => "input/output error (EIO)",
-            24 => "too many open files (ulimit -n)",
-            27 => "the file would be too large (ulimit -f)",
+            EIO => "input/output error (EIO)",
+            EMFILE => "too many open files (ulimit -n)",
+            EFBIG => "the file would be too large (ulimit -f)",
             ENOSPC => "no space left (ENOSPC)",
-            30 => "the file system is read-only (EROFS)",
-            122 => "the disk quota is used up (EDQUOT)",
+            EROFS => "the file system is read-only (EROFS)",
+            EDQUOT => "the disk quota is used up (EDQUOT)",
             _ => return None,
         })
     }

@@ -1,7 +1,7 @@
 //! Names that were asked for while the run waited: of whom, which, and what came back.
 //!
 //! A lookup lasts from its question to its answer. One that got none lasts until its process asked again (the next server, the next try, the next name); the
-//! last of them as long as the stretch of the critical path that began with it. What of the path lies in lookups was name resolution, whoever was charged: a
+//! last of them as long as the stretch of the critical path that began with it. What of the path lies in lookups was name resolution, charged to anybody: a
 //! time limit, a server of names that was not recorded, or one that was.
 
 use crate::ExplainError;
@@ -14,9 +14,6 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use thalweg_trace::lookup::CUT;
 use thalweg_trace::{MarkKind, Source};
 
-/// What is asked of a program of this machine, over a socket of its own: which name and of which kind is not recorded.
-pub(crate) const NOT_RECORDED: i64 = -1;
-
 /// A question for a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Lookup {
@@ -24,8 +21,8 @@ pub(crate) struct Lookup {
     pub track: u32,
     /// The name, as it was asked of one server.
     pub object: u32,
-    /// What was asked for, as RFC 1035 numbers it.
-    pub kind: i64,
+    /// What was asked for, as RFC 1035 numbers it; `None`: which name and what of it was not recorded (a program of this machine was asked, over a socket).
+    pub kind: Option<i64>,
     /// When it was asked.
     pub start: i64,
     /// When it was answered, or given up.
@@ -59,14 +56,8 @@ impl Lookups {
     /// Those of a recording.
     pub(crate) fn read(source: &dyn Source, tables: &mut Tables, ledger: &Ledger, resolvers: &Resolvers) -> Result<Lookups, ExplainError> {
         let mut all = asked(source, tables)?;
-        let of_wait = |&(track, object, start, end): &(u32, u32, i64, i64)| Lookup {
-            track,
-            object,
-            kind: NOT_RECORDED,
-            start,
-            end,
-            outcome: Some(0),
-        };
+        let of_wait =
+            |&(track, object, start, end): &(u32, u32, i64, i64)| Lookup { track, object, kind: None, start, end, outcome: Some(0) };
         all.extend(resolvers.waits.iter().map(of_wait));
         if all.is_empty() {
             return Ok(Lookups::default());
@@ -94,14 +85,16 @@ impl Lookups {
         sum_of(&self.of_entry, entries)
     }
 
-    /// The server that most of these entries' time was waited for, and what was asked of it. Where a program of this machine asks on for others, that is the
-    /// server that it asks.
-    pub(crate) fn of(&self, entries: &[usize]) -> Option<(&str, &[Lookup])> {
+    /// The servers that these entries' time was waited for, the one with most of it first, what was asked of each, and for how long in nanoseconds. Where a
+    /// program of this machine asks on for others, they are those that it asks.
+    pub(crate) fn of(&self, entries: &[usize]) -> Vec<(&str, &[Lookup], u64)> {
         let waited = |of: &OfServer| sum_of(&of.of_entry, entries);
-        let longest = self.servers.iter().map(waited).max()?;
+        let longest = self.servers.iter().map(waited).max().unwrap_or(0);
         let is_long = |of: &&OfServer| waited(of) as f64 >= longest as f64 * limits::ASKED_ON_PART;
-        let found = self.servers.iter().filter(is_long).max_by_key(|of| (of.asks_on, waited(of)))?;
-        Some((&found.server, &found.lookups))
+        let asks_on = self.servers.iter().filter(is_long).any(|of| of.asks_on);
+        let mut found: Vec<&OfServer> = self.servers.iter().filter(|of| of.asks_on == asks_on && waited(of) > 0).collect();
+        found.sort_by_key(|of| std::cmp::Reverse(waited(of)));
+        found.into_iter().map(|of| (of.server.as_str(), of.lookups.as_slice(), waited(of))).collect()
     }
 }
 
@@ -152,7 +145,7 @@ fn asked(source: &dyn Source, tables: &mut Tables) -> Result<Vec<Lookup>, Explai
         let open = open.entry((track, object)).or_default();
         if mark.kind == MarkKind::NameAsked {
             open.push(all.len());
-            all.push(Lookup { track, object, kind: value, start: at, end: i64::MAX, outcome: None });
+            all.push(Lookup { track, object, kind: Some(value), start: at, end: i64::MAX, outcome: None });
         } else if value == CUT {
             // All that was asked together is asked for again, by other means.
             open.drain(..).for_each(|number| (all[number].end, all[number].outcome) = (at, Some(value)));

@@ -17,6 +17,8 @@ pub(crate) const AS_MANY: f64 = 0.9;
 
 /// Bound: so many names of a kind are said.
 pub(crate) const NAMES_SHOWN: usize = 3;
+/// A second server is named where it took this part of what the first did. Instead: nothing; it is wording.
+pub(crate) const SECOND_SERVER: f64 = 0.2;
 
 // amount.rs
 

@@ -5,6 +5,7 @@ use crate::limits::observe as limits;
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
+use thalweg_trace::linux;
 
 /// Those that did not come about, latest first.
 #[derive(Debug, Default)]
@@ -31,22 +32,13 @@ impl LastConnections {
     pub(crate) fn refused(&self, tables: &Tables) -> Option<String> {
         let (connection, result) = *self.failed.first()?;
         let (_, server) = tables.ends(connection)?;
-        Some(match -result {
-            libc_errno::ECONNREFUSED => format!("connection refused by {server}"),
-            libc_errno::ETIMEDOUT => format!("no connection to {server}: it did not answer"),
-            libc_errno::EHOSTUNREACH => format!("no connection to {server}: no route to it"),
-            libc_errno::ENETUNREACH => format!("no connection to {server}: its network is unreachable"),
-            libc_errno::ECONNRESET => format!("connection reset by {server}"),
+        Some(match -i64::from(result) {
+            linux::ECONNREFUSED => format!("connection refused by {server}"),
+            linux::ETIMEDOUT => format!("no connection to {server}: it did not answer"),
+            linux::EHOSTUNREACH => format!("no connection to {server}: no route to it"),
+            linux::ENETUNREACH => format!("no connection to {server}: its network is unreachable"),
+            linux::ECONNRESET => format!("connection reset by {server}"),
             _ => return None,
         })
     }
-}
-
-/// Errors as Linux numbers them, whatever machine explains.
-mod libc_errno {
-    pub(super) const ENETUNREACH: i32 = 101;
-    pub(super) const ECONNRESET: i32 = 104;
-    pub(super) const ETIMEDOUT: i32 = 110;
-    pub(super) const ECONNREFUSED: i32 = 111;
-    pub(super) const EHOSTUNREACH: i32 = 113;
 }

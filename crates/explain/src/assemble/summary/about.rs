@@ -3,13 +3,14 @@
 use super::files::{self, Done, each};
 use super::names::base;
 use super::of::Of;
-use crate::assemble::ending::{Why, signal_name};
+use crate::assemble::ending::Why;
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::{numbers, summary as limits};
 use crate::observe::overlap::together_ns;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
+use thalweg_trace::linux::signal_name;
 use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
 
 /// How it ended, where not with exit code 0; and why, where that is known.

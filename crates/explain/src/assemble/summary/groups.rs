@@ -75,6 +75,24 @@ impl Group<'_> {
         (self.count > 1 && self.longest_ns as f64 >= self.ns as f64 * limits::MOST_OF_ALL).then_some(self.longest_ns as f64 / 1e9)
     }
 
+    /// How much of its time was name resolution, in nanoseconds, where that was most of it.
+    pub(super) fn lookups_within(&self, of: &Of<'_>) -> Option<u64> {
+        use Cause as C;
+        let works = matches!(
+            self.cause,
+            C::ClientCpu
+                | C::ClientRead
+                | C::ClientWrite
+                | C::ClientSync
+                | C::ClientMetadata
+                | C::ClientMemory
+                | C::ClientRunqueue
+                | C::Recorder
+        );
+        let ns = of.parts.around.lookups.ns_of(&self.members);
+        (!works && ns as f64 >= self.ns as f64 * limits::OF_LOOKUPS && ns > 0).then_some(ns)
+    }
+
     /// How long an interval was on average.
     pub(super) fn mean_s(&self) -> f64 {
         self.ns as f64 / 1e9 / self.count.max(1) as f64

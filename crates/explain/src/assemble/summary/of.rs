@@ -1,6 +1,5 @@
 //! What a summary is made from.
 
-use super::groups::Group;
 use crate::assemble::{Charges, Parts};
 use crate::cause::{Cause, End};
 use crate::document::{RoundTrips, Transfer, Verdict};
@@ -33,24 +32,6 @@ impl Of<'_> {
     /// The share of the wall time that was charged to these causes.
     pub(super) fn share(&self, causes: impl Fn(Cause) -> bool) -> f64 {
         self.charges.list.iter().filter(|c| causes(c.cause)).map(|c| c.share).sum()
-    }
-
-    /// How much of a group's time was name resolution, in nanoseconds, where that was most of it.
-    pub(super) fn lookups_within(&self, group: &Group<'_>) -> Option<u64> {
-        use Cause as C;
-        let works = matches!(
-            group.cause,
-            C::ClientCpu
-                | C::ClientRead
-                | C::ClientWrite
-                | C::ClientSync
-                | C::ClientMetadata
-                | C::ClientMemory
-                | C::ClientRunqueue
-                | C::Recorder
-        );
-        let ns = self.parts.around.lookups.ns_of(&group.members);
-        (!works && ns as f64 >= group.ns as f64 * limits::OF_LOOKUPS && ns > 0).then_some(ns)
     }
 
     /// Whether it is too short to say much of: what the recorder itself took aside.

@@ -143,9 +143,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
 
 /// Of what was name resolution: who asked, and which server.
 fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
-    of.lookups_within(group)?;
+    group.lookups_within(of)?;
     let tables = of.parts.tables;
-    let (server, lookups) = of.parts.around.lookups.of(&group.members)?;
+    let (server, lookups, _) = *of.parts.around.lookups.of(&group.members).first()?;
     let who = brief(&program(tables, of.meta, lookups.first()?.track));
     let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own time limit" } else { "" };
     let at = if server.starts_with('/') { "the resolver at" } else { "the name server" };

@@ -9,7 +9,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 use thalweg_trace::{MarkKind, ObjectId, ObjectKind, TrackId, lookup};
 
-/// Bound: names that are told apart, and questions that wait for an answer.
+/// Bound: names that are distinguished, and questions that wait for an answer.
 const MOST_NAMES: usize = 4_096;
 const MOST_WAITING: usize = 1_024;
 

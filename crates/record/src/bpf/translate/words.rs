@@ -15,6 +15,7 @@ const MOST_CHARACTERS: usize = 160;
 
 /// The attributes, of which a recording has none where its command did not fail.
 pub(crate) const SAID: &str = "ended.said";
+pub(crate) const SAID_BY: &str = "ended.said_by";
 pub(crate) const FAILED: &str = "ended.failed";
 
 /// A call that failed.
@@ -56,7 +57,8 @@ impl Words {
 
     /// What stands in the recording of them.
     pub(crate) fn attributes(&self) -> Vec<(String, String)> {
-        let last = self.said.values().max_by_key(|(at_ns, _)| *at_ns).and_then(|(_, said)| last_line(said));
+        let lines = self.said.iter().filter_map(|(pid, (at_ns, said))| Some((*at_ns, *pid, last_line(said)?)));
+        let (by, last) = lines.max().map_or((None, None), |(_, pid, line)| (Some(pid.to_string()), Some(line)));
         let call = |call: Call| match call {
             Call::Read => "read",
             Call::Write | Call::SendFile | Call::Between => "write",
@@ -70,7 +72,8 @@ impl Words {
             .as_ref()
             .map(|f| format!("at_ns={} pid={} call={} error={} path={}", f.at_ns, f.pid, call(f.call), f.error, f.path));
         let named = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
-        [named(SAID, last.map(|line| secrets::cut_line(&line))), named(FAILED, failed)].into_iter().flatten().collect()
+        let said = last.map(|line| secrets::cut_line(&line));
+        [named(SAID, said), named(SAID_BY, by), named(FAILED, failed)].into_iter().flatten().collect()
     }
 }
 
@@ -82,7 +85,7 @@ fn last_line(said: &[u8]) -> Option<String> {
     Some(if cut.len() < line.len() { cut + "…" } else { cut })
 }
 
-/// A line without what tells a terminal how to show it.
+/// A line without what says to a terminal how to show it.
 fn plain(line: &str) -> String {
     let (mut plain, mut rest) = (String::new(), line.chars().peekable());
     while let Some(character) = rest.next() {

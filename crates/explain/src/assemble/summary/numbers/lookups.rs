@@ -5,19 +5,13 @@ use super::super::names::brief;
 use super::raise::{Behind, Raise};
 use super::run::Run;
 use super::words::number;
-use crate::assemble::lookups::{Lookup, NOT_RECORDED};
+use crate::assemble::lookups::Lookup;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashSet;
-use thalweg_trace::lookup::{CUT, NO_RECORD, NOBODY_LISTENS};
+use thalweg_trace::lookup::{CUT, NO_RECORD, NO_SUCH_NAME, NOBODY_LISTENS, POINTER, REFUSED, SERVER_FAILED};
 use thalweg_trace::numbers::{count, duration};
-
-/// RFC 1035's codes of responses, and its number for the name of an address.
-const SERVER_FAILED: i64 = 2;
-const NO_SUCH_NAME: i64 = 3;
-const REFUSED: i64 = 5;
-const POINTER: i64 = 12;
 
 /// What became of lookups, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,32 +28,46 @@ enum Fate {
 /// Where names are what the run waited for: which, of whom, and what came back. Many that are all found are what the run is about: how many are asked for at a
 /// time says more ([`many`] is for where nothing does).
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
-    let (_, lookups) = run.of.parts.around.lookups.of(&group.members)?;
-    let are_found = lookups.iter().all(|lookup| fate(lookup) >= Fate::Other);
-    many(run, group).filter(|_| !are_found || (lookups.len() as u64) < limits::LEAST_ITEMS)
+    let mut lookups = run.of.parts.around.lookups.of(&group.members).into_iter().flat_map(|(_, lookups, _)| lookups);
+    let (are_found, count) =
+        lookups.try_fold(0, |n, lookup| if fate(lookup) >= Fate::Other { Ok(n + 1) } else { Err(()) }).map_or((false, 0), |n| (true, n));
+    many(run, group).filter(|_| !are_found || count < limits::LEAST_ITEMS)
 }
 
 /// The same of however many.
 pub(super) fn many(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
-    let ns = run.of.lookups_within(group)?;
+    let ns = group.lookups_within(run.of)?;
     let tables = run.of.parts.tables;
-    let (server, lookups) = run.of.parts.around.lookups.of(&group.members)?;
-    let host = host(server);
+    let servers = run.of.parts.around.lookups.of(&group.members);
+    let (first, lookups, longest_ns) = *servers.first()?;
+    // (Those that take turns within one wait are said together.)
+    let is_said = |(_, _, waited_ns): &&(&str, &[Lookup], u64)| *waited_ns as f64 >= longest_ns as f64 * limits::SECOND_SERVER;
+    let shown: Vec<&(&str, &[Lookup], u64)> = servers.iter().filter(is_said).take(2).collect();
+    let clauses: Vec<String> = shown.iter().map(|(server, lookups, _)| format!("{} {}", host(server), fates(tables, lookups).0)).collect();
+    let sentence = format!("Name resolution: {}.", clauses.join("; "));
+    let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(lookups)), ..number(NumberKind::NameLookups, sentence) };
+    let (change, gained_ns) = match shown.len() {
+        1 => (format!("names from {} at once", host(first)), longest_ns.min(ns)),
+        _ => ("all names at once".to_owned(), ns),
+    };
+    let how = how(fates(tables, lookups).1, lookups);
+    Some(made.raised_by(Raise { id: "names_at_once", change, how, gained_ns: gained_ns as f64 }))
+}
+
+/// What a server did, in words, and the worst of it.
+fn fates(tables: &Tables, lookups: &[Lookup]) -> (String, Fate) {
     let mut fates: Vec<Fate> = lookups.iter().map(fate).collect();
     fates.sort_unstable();
     fates.dedup();
     // Beside what went wrong, what went right is of no interest.
-    let told: Vec<Fate> = if fates.len() > 1 { fates.iter().copied().filter(|fate| *fate < Fate::Other).collect() } else { fates };
-    let told = if told.is_empty() { vec![Fate::Found] } else { told };
-    let of = |fate: Fate| lookups.iter().copied().filter(move |lookup| self::fate(lookup) == fate || told_as_found(fate, lookup));
-    let clauses: Vec<String> = told.iter().take(2).map(|&fate| clause(tables, fate, &of(fate).collect::<Vec<_>>())).collect();
-    let sentence = format!("Name resolution: {host} {}.", clauses.join("; it "));
-    let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(lookups)), ..number(NumberKind::NameLookups, sentence) };
-    let change = format!("names from {host} at once");
-    Some(made.raised_by(Raise { id: "names_at_once", change, how: how(told[0], lookups), gained_ns: ns as f64 }))
+    let said: Vec<Fate> = if fates.len() > 1 { fates.iter().copied().filter(|fate| *fate < Fate::Other).collect() } else { fates };
+    let said = if said.is_empty() { vec![Fate::Found] } else { said };
+    let of = |fate: Fate| lookups.iter().copied().filter(move |lookup| self::fate(lookup) == fate || counts_as_found(fate, lookup));
+    let clauses: Vec<String> = said.iter().take(2).map(|&fate| clause(tables, fate, &of(fate).collect::<Vec<_>>())).collect();
+    (clauses.join("; it "), said[0])
 }
 
-fn told_as_found(fate: Fate, lookup: &Lookup) -> bool {
+fn counts_as_found(fate: Fate, lookup: &Lookup) -> bool {
     fate == Fate::Found && self::fate(lookup) == Fate::Other
 }
 
@@ -77,7 +85,7 @@ fn fate(lookup: &Lookup) -> Fate {
 
 /// What a server did, as a clause of which it is the subject.
 fn clause(tables: &Tables, fate: Fate, of: &[Lookup]) -> String {
-    if of.iter().all(|lookup| lookup.kind == NOT_RECORDED) {
+    if of.iter().all(|lookup| lookup.kind.is_none()) {
         let times = if of.len() == 1 { "once".to_owned() } else { format!("{} times", count(of.len() as u64)) };
         return format!("was asked {times} (for which names was not recorded), the longest {}", duration(longest_s(of)));
     }
@@ -116,10 +124,10 @@ fn names(tables: &Tables, of: &[Lookup]) -> (String, bool) {
     }
     let last = said.pop().unwrap_or_default();
     let list = if said.is_empty() { last } else { format!("{} and {last}", said.join(", ")) };
-    let mut kinds: Vec<i64> = of.iter().map(|lookup| lookup.kind).collect();
+    let mut kinds: Vec<i64> = of.iter().filter_map(|lookup| lookup.kind).collect();
     kinds.sort_unstable();
     kinds.dedup();
-    let kinds: Vec<String> = kinds.into_iter().filter(|kind| *kind != POINTER && *kind != NOT_RECORDED).map(record).collect();
+    let kinds: Vec<String> = kinds.into_iter().filter(|kind| *kind != POINTER).map(record).collect();
     let kinds = if kinds.is_empty() || kinds.len() > 3 { String::new() } else { format!(" ({})", kinds.join(", ")) };
     (list + &kinds, names.len() > 1)
 }
@@ -167,10 +175,10 @@ fn mean_s(of: &[Lookup]) -> f64 {
 
 /// What helps against it.
 fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
-    if lookups.iter().all(|lookup| lookup.kind == NOT_RECORDED) {
+    if lookups.iter().all(|lookup| lookup.kind.is_none()) {
         return "what it asks itself; /etc/nsswitch.conf says in which order who is asked";
     }
-    let reverse = lookups.iter().filter(|lookup| lookup.kind == POINTER).count() * 2 > lookups.len();
+    let reverse = lookups.iter().filter(|lookup| lookup.kind == Some(POINTER)).count() * 2 > lookups.len();
     match worst {
         _ if reverse => "`UseDNS no` or `-n`: no names of addresses; an entry in /etc/hosts",
         Fate::Silence | Fate::NobodyListens => "a name server that answers first in /etc/resolv.conf; `options timeout:1`",
