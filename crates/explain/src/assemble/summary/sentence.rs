@@ -148,8 +148,12 @@ fn resolving(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     let (server, lookups, _) = *of.parts.around.lookups.of(&group.members).first()?;
     let who = brief(&program(tables, of.meta, lookups.first()?.track));
     let limit = if matches!(group.largest.place, Place::TimeLimit { .. }) { ", until its own time limit" } else { "" };
-    let at = if server.starts_with('/') { "the resolver at" } else { "the name server" };
-    Some(format!("{who} waited for {at} {}{limit}", server.strip_suffix(":53").unwrap_or(server)))
+    let server = match server.strip_suffix(":5353") {
+        Some(host) => format!("an answer by mDNS ({host})"),
+        None if server.starts_with('/') => format!("the resolver at {server}"),
+        None => format!("the name server {}", server.strip_suffix(":53").unwrap_or(server)),
+    };
+    Some(format!("{who} waited for {server}{limit}"))
 }
 
 /// Whether no bytes went over a connection.

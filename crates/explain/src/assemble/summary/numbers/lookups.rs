@@ -13,6 +13,11 @@ use std::collections::HashSet;
 use thalweg_trace::lookup::{CUT, NO_RECORD, NO_SUCH_NAME, NOBODY_LISTENS, POINTER, REFUSED, SERVER_FAILED};
 use thalweg_trace::numbers::{count, duration};
 
+/// The port at which all of a link are asked.
+const MDNS: &str = ":5353";
+/// Where all of a link are asked, nobody is to be made to answer.
+const OF_MDNS: &str = "an entry in /etc/hosts, or no `mdns` in /etc/nsswitch.conf";
+
 /// What became of lookups, the worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Fate {
@@ -47,10 +52,11 @@ pub(super) fn many(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let sentence = format!("Name resolution: {}.", clauses.join("; "));
     let made = Number { count: Some(lookups.len() as u64), each_s: Some(mean_s(lookups)), ..number(NumberKind::NameLookups, sentence) };
     let (change, gained_ns) = match shown.len() {
+        1 if first.ends_with(MDNS) => ("names by mDNS at once".to_owned(), longest_ns.min(ns)),
         1 => (format!("names from {} at once", host(first)), longest_ns.min(ns)),
         _ => ("all names at once".to_owned(), ns),
     };
-    let how = how(fates(tables, lookups).1, lookups);
+    let how = if first.ends_with(MDNS) { OF_MDNS } else { how(fates(tables, lookups).1, lookups) };
     Some(made.raised_by(Raise { id: "names_at_once", change, how, gained_ns: gained_ns as f64 }))
 }
 
@@ -161,8 +167,11 @@ fn record(kind: i64) -> String {
 }
 
 /// A server without the port that all of them have.
-fn host(server: &str) -> &str {
-    server.strip_suffix(":53").unwrap_or(server)
+fn host(server: &str) -> String {
+    match server.strip_suffix(MDNS) {
+        Some(host) => format!("mDNS ({host})"),
+        None => server.strip_suffix(":53").unwrap_or(server).to_owned(),
+    }
 }
 
 fn longest_s(of: &[Lookup]) -> f64 {
@@ -197,6 +206,6 @@ mod tests {
         assert_eq!(spoken("2.0.0.10.in-addr.arpa"), "the name of 10.0.0.2");
         assert_eq!(spoken("lb.0.0.10.in-addr.arpa"), "lb.0.0.10.in-addr.arpa");
         assert_eq!([1, 28, 12345].map(record), ["A", "AAAA", "type 12345"]);
-        assert_eq!([host("10.0.0.1:53"), host("224.0.0.251:5353")], ["10.0.0.1", "224.0.0.251:5353"]);
+        assert_eq!([host("10.0.0.1:53"), host("224.0.0.251:5353")], ["10.0.0.1", "mDNS (224.0.0.251)"]);
     }
 }
