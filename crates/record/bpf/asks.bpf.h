@@ -1,5 +1,8 @@
 /* What is asked for in clear: the beginning of HTTP requests, from the memory they are sent from. What is wanted of them (method, target, range) the
- * reader picks; the rest is not kept. */
+ * reader picks; the rest is not kept. Of answers the first line's beginning, with the status. */
+
+/* "HTTP/1.1 503" and a space. */
+#define STATUS_BYTES 13
 
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
@@ -44,9 +47,12 @@ __noinline int note_ask(__u64 connection, __u32 sent)
 	}
 	if (bpf_probe_read_user(&word, sizeof(word), (void *)memory.from))
 		return 0;
-	if (word != LETTERS('G', 'E', 'T', ' ') && word != LETTERS('P', 'U', 'T', ' ') && word != LETTERS('H', 'E', 'A', 'D'))
+	if (word != LETTERS('G', 'E', 'T', ' ') && word != LETTERS('P', 'U', 'T', ' ') && word != LETTERS('H', 'E', 'A', 'D') &&
+	    word != LETTERS('H', 'T', 'T', 'P'))
 		return 0;
 	__u32 used = memory.length < sent ? memory.length : sent;
+	if (word == LETTERS('H', 'T', 'T', 'P') && used > STATUS_BYTES)
+		used = STATUS_BYTES;
 	if (used >= ASK_BYTES)
 		used = ASK_BYTES - 1;
 	record->head.kind = RECORD_ASK;

@@ -314,6 +314,7 @@ struct sampled_regs {
 #define SYS_fcntl 72
 #define SYS_recvmmsg 299
 #define SYS_sendmmsg 307
+#define SYS_flock 73
 #elif defined(__TARGET_ARCH_arm64)
 struct pt_regs {
 	unsigned long regs[31];
@@ -346,6 +347,7 @@ struct sampled_regs {
 #define SYS_fcntl 25
 #define SYS_recvmmsg 243
 #define SYS_sendmmsg 269
+#define SYS_flock 32
 #else
 #error "the recorder knows the registers of x86-64 and aarch64"
 #endif

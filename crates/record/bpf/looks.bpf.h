@@ -9,6 +9,9 @@
 #define WNOHANG 1
 #define F_SETLK 6
 #define F_OFD_SETLK 37
+/* What a struct flock begins with. */
+#define F_UNLCK 2
+#define LOCK_UN 8
 
 /* A thread's looks that are emitted in ten milliseconds. */
 #define LOOKS_PERIOD_NS 10000000
@@ -179,6 +182,7 @@ __noinline int emit_look(__u32 flags, int result, __u32 waits)
 /* Whether a call has looked for something, by its result. */
 static __always_inline int has_looked(struct pt_regs *regs, int call, __u32 flags, long result)
 {
+	__s16 type = F_UNLCK;
 	/* (Shells ask for any child each time that one has ended.) */
 	if (call == SYS_wait4)
 		return !result && CALL_ARGUMENT2(regs) & WNOHANG && (__s32)CALL_ARGUMENT0(regs) > 0;
@@ -189,6 +193,11 @@ static __always_inline int has_looked(struct pt_regs *regs, int call, __u32 flag
 	if (!(flags & CALL_LOOKS))
 		return 0;
 	if (call == SYS_fcntl && (CALL_ARGUMENT1(regs) != F_SETLK && CALL_ARGUMENT1(regs) != F_OFD_SETLK))
+		return 0;
+	/* (Who gives a lock back has not looked for it.) */
+	if (call == SYS_fcntl && (bpf_probe_read_user(&type, sizeof(type), (void *)CALL_ARGUMENT2(regs)) || type == F_UNLCK))
+		return 0;
+	if (call == SYS_flock && CALL_ARGUMENT1(regs) & LOCK_UN)
 		return 0;
 	return result >= 0 || (result > -200 && result != -EINTR && result != -EBADF && result != -EFAULT && result != -EINVAL);
 }

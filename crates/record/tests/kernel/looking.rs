@@ -96,6 +96,30 @@ fn what_a_program_looks_for_between_its_sleeps_is_recorded_with_the_reason() {
 }
 
 #[test]
+fn a_lock_that_was_got_at_last_is_recorded_as_got() {
+    let Some(_alone) = alone() else { return };
+    let directory = tempfile::tempdir().expect("a directory");
+    let lock = directory.path().canonicalize().expect("a path").join("lock");
+    let program = "
+import fcntl, sys, time
+holder, own = open(sys.argv[1], 'w'), open(sys.argv[1])
+fcntl.flock(holder, fcntl.LOCK_EX)
+for n in range(30):
+    fcntl.flock(holder, fcntl.LOCK_UN if n == 29 else fcntl.LOCK_EX)
+    try: fcntl.flock(own, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError: pass
+    time.sleep(0.02)";
+    let recording = record(directory.path(), &[PYTHON, "-c", program, &lock.to_string_lossy()]);
+    if is_too_busy(&recording) {
+        return;
+    }
+    let looks = looks(&recording);
+    let of = |result: i64| looks.get(&("wait.lock".to_owned(), format!("lock flock {}", lock.display()), result)).copied().unwrap_or(0);
+    assert!(of(-i64::from(libc::EAGAIN)) >= 3, "{looks:#?}");
+    assert!(of(0) >= 1, "got at last: {looks:#?}");
+}
+
+#[test]
 fn a_shells_loop_of_sleeps_says_which_file_it_looked_for_and_when_that_was_there() {
     let Some(_alone) = alone() else { return };
     let directory = tempfile::tempdir().expect("a directory");

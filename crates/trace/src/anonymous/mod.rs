@@ -142,8 +142,9 @@ impl Anonymous {
         if key.starts_with("class.") && value.split('.').all(is_plain) && value.len() <= 24 {
             return value.to_owned();
         }
-        if let Some((said, (server, path))) = of_asked(key, value) {
-            return format!("{said} server={} path={}", self.names.text(server), self.names.text(path));
+        if let Some((said, server, path)) = of_http(key, value) {
+            let path = path.map_or_else(String::new, |path| format!(" path={}", self.names.text(path)));
+            return format!("{said} server={}{path}", self.names.text(server));
         }
         if let Some(description) = value.starts_with('{').then(|| serde_json::from_str::<MountDescription>(value).ok()).flatten() {
             return self.mount(description);
@@ -172,11 +173,13 @@ impl Anonymous {
     }
 }
 
-/// What was asked of a server again and again: the numbers, and whose they are.
-fn of_asked<'a>(key: &str, value: &'a str) -> Option<(&'a str, (&'a str, &'a str))> {
-    let (said, of) = value.split_once(" server=").filter(|_| key.starts_with("asked.again."))?;
+/// What was asked of a server again and again, or how often it answered how: the numbers, whose they are, and the path.
+fn of_http<'a>(key: &str, value: &'a str) -> Option<(&'a str, &'a str, Option<&'a str>)> {
+    let is_known = key.starts_with("asked.again.") || key.starts_with("answered.");
+    let (said, of) = value.split_once(" server=").filter(|_| is_known)?;
     let is_said = |word: &str| word.split_once('=').is_some_and(|(name, value)| is_plain(name) && is_plain(&value.to_ascii_lowercase()));
-    said.split(' ').all(is_said).then_some((said, of.split_once(" path=")?))
+    let (server, path) = of.split_once(" path=").map_or((of, None), |(server, path)| (server, Some(path)));
+    said.split(' ').all(is_said).then_some((said, server, path))
 }
 
 /// A word of a closed set: small letters, digits, and a line between.

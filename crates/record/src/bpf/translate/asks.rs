@@ -2,14 +2,18 @@
 //!
 //! A client that fetches the same ranges of an object again and again is slow whatever the link gives, and the connections do not show it. Of each request
 //! its method, its target without the query, and its range are taken, and nothing else: headers may have secrets in them, and so may queries, which only
-//! distinguish one target from another.
+//! distinguish one target from another. Of each answer its status is taken (RFC 9110, section 15): one that says "not now" is why a client asks again.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 /// Objects that are remembered, and what is told apart of each.
 const MOST_OBJECTS: usize = 4_096;
 const MOST_APART: usize = 65_536;
+
+/// Servers' statuses that are remembered, and recorded.
+const MOST_STATUSES: usize = 1_024;
+const RECORDED_STATUSES: usize = 8;
 
 /// Objects that are recorded, and from how many requests on.
 const RECORDED: usize = 3;
@@ -29,6 +33,16 @@ struct Asked {
 pub(crate) struct Asks {
     /// By method, server and path.
     objects: HashMap<(String, String, String), Asked>,
+    /// How many answers, by server and status.
+    statuses: BTreeMap<(String, u16), u64>,
+}
+
+/// An answer's status: `HTTP/1.1 503 `.
+fn status(text: &[u8]) -> Option<u16> {
+    let text = std::str::from_utf8(text.get(..12)?).ok()?;
+    let (version, status) = text.split_once(' ')?;
+    version.strip_prefix("HTTP/")?;
+    status.parse().ok().filter(|status| (100..600).contains(status))
 }
 
 /// A request's method, target, and range: its first and last byte.
@@ -52,8 +66,19 @@ fn length(range: &str) -> Option<u64> {
 }
 
 impl Asks {
+    fn answered(&mut self, server: &str, text: &[u8]) {
+        let Some(status) = status(text) else { return };
+        let key = (server.to_owned(), status);
+        if self.statuses.len() < MOST_STATUSES || self.statuses.contains_key(&key) {
+            *self.statuses.entry(key).or_default() += 1;
+        }
+    }
+
     /// A request, or its beginning, that was sent to `server`.
     pub(super) fn asked(&mut self, server: &str, text: &[u8]) {
+        if text.starts_with(b"HTTP/") {
+            return self.answered(server, text);
+        }
         let Some((method, target, range)) = request(text) else { return };
         let path = target.split(['?', '#']).next().unwrap_or(target);
         let key = (method.to_owned(), server.to_owned(), path.to_owned());
@@ -81,7 +106,12 @@ impl Asks {
             let bytes = asked.bytes.map_or_else(String::new, |(all, new)| format!(" bytes={all} different_bytes={new}"));
             format!("requests={} different={}{bytes} method={method} server={server} path={path}", asked.requests, asked.apart.len())
         };
-        found.iter().take(RECORDED).enumerate().map(|(n, found)| (format!("asked.again.{n}"), value(found))).collect()
+        let again = found.iter().take(RECORDED).enumerate().map(|(n, found)| (format!("asked.again.{n}"), value(found)));
+        let mut statuses: Vec<_> = self.statuses.iter().collect();
+        statuses.sort_by_key(|&(key, &answers)| (std::cmp::Reverse(answers), key));
+        let value = |((server, status), answers): (&(String, u16), &u64)| format!("status={status} answers={answers} server={server}");
+        let answered = statuses.into_iter().take(RECORDED_STATUSES).enumerate().map(|(n, found)| (format!("answered.{n}"), value(found)));
+        again.chain(answered).collect()
     }
 }
 
@@ -111,5 +141,15 @@ mod tests {
                 "requests=10 different=2 bytes=1000 different_bytes=200 method=GET server=127.0.0.1:80 path=/o",
             ]
         );
+    }
+
+    #[test]
+    fn answers_are_counted_by_server_and_status() {
+        let mut asks = Asks::default();
+        for text in ["HTTP/1.1 503 ", "HTTP/1.0 503 ", "HTTP/1.1 200 ", "HTTP/1.1 9x", "HTTP/1.1 999 "] {
+            asks.asked("127.0.0.1:80", text.as_bytes());
+        }
+        let found: Vec<String> = asks.attributes().into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+        assert_eq!(found, ["answered.0 status=503 answers=2 server=127.0.0.1:80", "answered.1 status=200 answers=1 server=127.0.0.1:80"]);
     }
 }

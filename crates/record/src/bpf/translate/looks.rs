@@ -61,7 +61,7 @@ impl Translator {
         span.object = object;
         span.size_bytes = (kind == SpanKind::FileRead).then_some(0);
         span.result = Some(match kind {
-            SpanKind::WaitLock if look.result == 0 => NOT_YET,
+            SpanKind::WaitLock if look.result == 0 && matches!(i64::from(look.call), libc::SYS_wait4 | libc::SYS_kill) => NOT_YET,
             _ => i64::from(look.result.min(0)),
         });
         self.output.span(span);
