@@ -13,6 +13,7 @@ const KEPT: &[&str] = &[
     "asked.",
     "ended.",
     "memory.",
+    "answered.",
     "looks.",
     "tier",
     "not_seen",

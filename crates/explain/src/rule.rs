@@ -61,7 +61,7 @@ rules! {
     HelperWaits = "helper.waits", "a thread of the kernel's or the recorder's waited while it was waited for", "the helper's wait";
     PollPause = "poll.pause", "a pause went on after what was polled for had come about", "earlier pauses, and the end of what was polled for";
     PollWork = "poll.work", "the poll itself came before that, and ran on", "earlier pauses";
-    LookedFor = "looked-for", "a thread paused between looks for a file or a lock that it did not find, or not free", "calls that failed, their objects";
+    LookedFor = "looked-for", "a thread paused between attempts at a file or a lock that failed, until one succeeded or its process gave up", "calls that failed, their objects and errors; the one that did not";
     LookedForListener = "looked-for.listener", "the same, for somebody to listen at an address", "`net.connect` that failed, the connection";
     TriedAgain = "tried-again", "a thread paused between runs of a program that failed, or between equal answers to one question (or none), until the last", "`thread.exit` with its status, the bytes of questions and answers";
     PollUnknown = "poll.unknown", "a thread slept between polls for something that is not known", "earlier pauses";

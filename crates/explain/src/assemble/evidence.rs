@@ -7,6 +7,7 @@ use crate::assemble::contention::turns as turns_of;
 use crate::assemble::parts::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::assemble as limits;
+use crate::observe::attempts::error_name;
 use crate::observe::span::is_mpi;
 use crate::observe::stalls::Stall;
 use crate::path::ledger::Entry;
@@ -77,6 +78,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     if matches!(cause, Cause::ClientMetadata | Cause::ServerMetadata) {
         said.extend(calls_on_names(parts, members));
     }
+    said.extend(failed(parts, entries));
     said.extend(stalls(parts, cause, members));
     said.extend(device(parts, entries));
     said.extend(behind(parts, cause, members).map(|behind| behind.words()));
@@ -106,6 +108,7 @@ fn noun(cause: Cause, place: Place) -> &'static str {
         (C::ClientWrite | C::ServerWrite, _) => "blocking write",
         (C::ClientSync | C::ServerSync, _) => "wait for stable storage",
         (C::ClientRunqueue | C::ServerRunqueue, _) => "run-queue wait",
+        (_, Place::Thread { what: What::LooksFor(_), .. }) => "pause between attempts",
         (C::ClientLock | C::ServerLock, _) => "wait for a lock",
         (C::NetworkLatency, _) => "transit",
         (C::ClientThink | C::ServerThink, Place::Thread { what: What::Still(_), .. }) => {
@@ -127,9 +130,21 @@ fn plural(noun: &str) -> String {
     match noun.split_once(": ") {
         Some((head, tail)) => format!("{head}s: {tail}"),
         None if noun.starts_with("stop by") => noun.replacen("stop", "stops", 1),
+        None if noun.starts_with("pause between") => noun.replacen("pause", "pauses", 1),
         None if noun.starts_with("wait for") => noun.replacen("wait", "waits", 1),
         None => format!("{noun}s"),
     }
+}
+
+/// How often what was tried between pauses failed, and with which error.
+fn failed(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let attempts = &parts.seen.attempts;
+    let (failed, call) = match entries.iter().max_by_key(|e| e.runs.total_ns)?.place {
+        Place::Thread { what: What::LooksFor(_), object, .. } => (attempts.on(object)?, "calls"),
+        Place::FarEnd { connection, .. } => (attempts.to_connect(parts.tables, connection)?, "attempts to connect"),
+        _ => return None,
+    };
+    Some(format!("{} {call} failed with {}", count(failed.count), error_name(failed.error)))
 }
 
 /// That threads of the process took turns.

@@ -212,6 +212,11 @@ pub(crate) const SELDOM_TOGETHER: f64 = 0.1;
 /// They take turns so often at the least; fewer are phases of a run. Instead: nothing; it is wording.
 pub(crate) const MANY_TURNS: usize = 32;
 
+// attempts.rs
+
+/// Bound: objects on which calls failed, by their errors.
+pub(crate) const MOST_ATTEMPTED: usize = 1 << 14;
+
 // children.rs
 
 /// Bound: children that threads look for.

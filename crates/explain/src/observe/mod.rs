@@ -1,7 +1,9 @@
 //! What is in a recording, looked at once as it goes by, latest first: who is who, the spans that the walk may still want, and what is
 //! gathered of all of them.
 
+pub(crate) mod answered;
 pub(crate) mod asking;
+pub(crate) mod attempts;
 pub(crate) mod channels;
 pub(crate) mod children;
 pub(crate) mod curve;

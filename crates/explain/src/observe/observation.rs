@@ -5,6 +5,7 @@ use crate::cause::End;
 use crate::document::MAX_BINS;
 use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
+use crate::observe::attempts::Attempts;
 use crate::observe::channels::Gatherer;
 use crate::observe::children::Children;
 use crate::observe::curve::Curve;
@@ -214,6 +215,8 @@ pub(crate) struct Observation {
     pub pipes: Pipes,
     /// Long waits of the command's threads that are not for each other.
     pub holds: Holds,
+    /// Calls that failed.
+    pub attempts: Attempts,
     /// Looks for children.
     pub children: Children,
     /// Of which files bytes surely were.
@@ -249,6 +252,7 @@ impl Observation {
             questions: Questions::default(),
             pipes: Pipes::default(),
             holds: Holds::default(),
+            attempts: Attempts::default(),
             children: Children::default(),
             sightings: Sightings::default(),
             turns: Turns::default(),
@@ -458,6 +462,7 @@ impl Observer for Observation {
         if tables.actors[span.track as usize].end == End::Client {
             self.holds.note(span);
         }
+        self.attempts.note(span);
         self.turns.note(tables, span);
         self.asking.note(tables, span);
         if span.bytes() > 0 && matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite) {

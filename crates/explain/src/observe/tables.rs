@@ -2,6 +2,7 @@
 //! rules need to know of each. Built once from the small tables.
 
 use crate::cause::End;
+use crate::observe::answered::Answered;
 use crate::observe::index::{DenseIndex, NONE};
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{ObjectKind, Role, Source, TrackKind};
@@ -93,6 +94,8 @@ pub(crate) struct Tables {
     pub wakers_inferred: bool,
     /// Whether only some of the calls by which programs look for something between pauses were recorded.
     pub looks_in_part: bool,
+    /// What servers answered by HTTP in clear.
+    pub answered: Vec<Answered>,
     /// Whether the recording says what locks threads wait for: then no other wait is for one.
     pub records_locks: bool,
     /// Track number → actor.
@@ -177,6 +180,7 @@ impl Tables {
             objects.push(Object { id: 0, name, kind, connection, connection_end: None, attributes: Vec::new() });
         }
         Tables {
+            answered: Answered::all(source.meta()),
             looks_in_part: source.meta().attributes.iter().any(|(name, value)| name == "looks.in_part" && value == "true"),
             records_locks: objects.iter().any(|t| t.kind == ObjectKind::Lock),
             main: main_thread(&actors, command_pid(source)),
@@ -238,6 +242,12 @@ impl Tables {
     pub(crate) fn is_same_server(&self, one: u32, other: u32) -> bool {
         let server = |connection: u32| self.ends(connection).map(|(_, server)| server);
         one == other || server(one).is_some() && server(one) == server(other)
+    }
+
+    /// Answers that say that the question failed, where half of the server's or more were like that.
+    pub(crate) fn mostly_failed(&self) -> impl Iterator<Item = &Answered> {
+        let all = |server: &str| self.answered.iter().filter(|other| other.server == server).map(|other| other.count).sum::<u64>();
+        self.answered.iter().filter(move |answered| answered.is_failure() && 2 * answered.count >= all(&answered.server))
     }
 
     /// Whether both ends of a connection are on one machine, as far as its addresses show.

@@ -92,8 +92,9 @@ fn datagrams_to(tables: &Tables, object: u32) -> Option<&str> {
 fn looked_for(tables: &Tables, missing: Missing, object: u32) -> String {
     let Some(object) = tables.objects.get(object as usize) else {
         return match missing {
-            Missing::Answer => "asked again and again until it answered otherwise".to_owned(),
-            Missing::Success => "run again and again until it succeeded".to_owned(),
+            Missing::Answer => "asked between pauses until it answered otherwise".to_owned(),
+            Missing::Reply => "asked between pauses until it answered".to_owned(),
+            Missing::Success => "tried between pauses until a program succeeded".to_owned(),
             _ => "waiting for something it looks for".to_owned(),
         };
     };
@@ -101,7 +102,7 @@ fn looked_for(tables: &Tables, missing: Missing, object: u32) -> String {
         (_, Some(on)) => on,
         (Missing::Absent, None) => format!("waiting for {} to appear", object.name),
         (Missing::Present, None) => format!("waiting for {} to go away", object.name),
-        (Missing::Answer | Missing::Success, None) => format!("waiting for {} to say otherwise", object.name),
+        (Missing::Answer | Missing::Reply | Missing::Success, None) => format!("waiting for {} to say otherwise", object.name),
         (Missing::Busy | Missing::Listener, None) => format!("waiting for {}", object.name),
     }
 }

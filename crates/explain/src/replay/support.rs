@@ -9,7 +9,7 @@ use crate::assemble::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::replay as limits;
 use crate::path::ledger::Entry;
-use crate::waits::place::{Place, What};
+use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::{Meta, SpanKind};
 
 /// Queueing for processors goes with whatever was done before or beside it, if that goes.
@@ -183,6 +183,15 @@ fn waits_for_requests(parts: &Parts<'_>, entry: &Entry) -> bool {
     }
 }
 
+/// Whether it is a pause between attempts to connect that were refused: there is no server yet that could be faster.
+fn is_refused(parts: &Parts<'_>, entry: &Entry) -> bool {
+    match entry.place {
+        Place::FarEnd { connection, .. } => parts.seen.attempts.to_connect(parts.tables, connection).is_some(),
+        Place::Thread { what: What::LooksFor(Missing::Listener), .. } => true,
+        _ => false,
+    }
+}
+
 /// What was charged, by cause, as parts of the wall time; and what else a change may rest on.
 #[derive(Clone, Debug)]
 pub(crate) struct Support {
@@ -196,7 +205,7 @@ impl Support {
     pub(crate) fn of(parts: &Parts<'_>, meta: &Meta, rows: &Rows) -> Support {
         let mut shares = vec![0.0; Cause::ALL.len()];
         let wall_ns = (parts.end - parts.start).max(1) as f64;
-        for entry in parts.ledger.entries.iter().filter(|entry| !waits_for_requests(parts, entry)) {
+        for entry in parts.ledger.entries.iter().filter(|entry| !waits_for_requests(parts, entry) && !is_refused(parts, entry)) {
             shares[entry.cause as usize] += entry.runs.total_ns as f64 / wall_ns;
         }
         // A server of files whose client asks small questions: what those are the kernel does not say.

@@ -1,5 +1,6 @@
 //! Why a thread sleeps, as far as what it did before and after says. The kernel knows until when it sleeps, and not what for.
 
+use super::looks::ECONNREFUSED;
 use super::place::SleptFor;
 use super::*;
 use crate::limits::waits as limits;
@@ -10,6 +11,7 @@ impl View<'_, '_, '_> {
         let ns = self.at - self.piece_start(span);
         self.ensure(span.start - 2 * ns)?;
         let between = || match self.slept_between() {
+            _ if let Some(connection) = self.does_not_listen_yet(span) => SleptFor::Listen(connection),
             // The path comes to a server where its answer is waited for.
             SleptFor::Unknown if self.end == End::Server => SleptFor::Answer,
             known => known,
@@ -24,6 +26,21 @@ impl View<'_, '_, '_> {
         let ends = self.facts.lives[self.track as usize].until.is_some_and(|until| until - span.end <= limits::MADE_TO_PAUSE_NS);
         let is_all = self.lane().passed.next_pause == i64::MAX && name(by) != name(self.track);
         (ends && is_all).then_some(by)
+    }
+
+    /// If others tried to connect to this thread's process in the meantime, and were refused: one of these connections. It did not listen yet.
+    fn does_not_listen_yet(&self, span: &LiveSpan) -> Option<u32> {
+        let lanes = self.tables.workers().map(|track| &self.feed.lanes[track as usize]);
+        let tried =
+            lanes.flat_map(|lane| lane.within(span.start, self.at)).filter(|s| s.kind == SpanKind::NetConnect && s.result == -ECONNREFUSED);
+        let own = self.tables.process(self.track);
+        let listens = |connection: u32| {
+            let same = (0..self.feed.parties.len() as u32).filter(move |&other| self.tables.is_same_server(connection, other));
+            own.is_some()
+                && same.into_iter().any(|other| self.parties(other, End::Server).iter().any(|&track| self.tables.process(track) == own))
+        };
+        let refused = tried.map(|s| s.connection).find(|&connection| connection != NONE)?;
+        listens(refused).then_some(refused)
     }
 
     fn slept_between(&self) -> SleptFor {

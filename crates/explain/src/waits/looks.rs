@@ -1,5 +1,8 @@
 //! Pauses between looks: a thread sleeps, looks for a file, a lock or somebody who listens, does not find it, and sleeps again. It waits for what it
 //! looked for; the sleep is only how. Looks are calls that failed, each a span of no length with its object and why it failed.
+//!
+//! That a call fails before each pause is not enough: a program that paces itself fails each time to find a file of settings, a logger's socket, or
+//! anything in a queue. So the same call must succeed after the last pause, or its program must give up: it fails once more and ends as failed.
 
 use super::memory::{Look, Looking};
 use super::place::Missing;
@@ -12,7 +15,7 @@ use thalweg_trace::ObjectKind;
 const ENOENT: i32 = 2;
 const EEXIST: i32 = 17;
 const ENOTEMPTY: i32 = 39;
-const ECONNREFUSED: i32 = 111;
+pub(super) const ECONNREFUSED: i32 = 111;
 
 impl Look {
     fn of(span: &LiveSpan) -> Option<Look> {
@@ -33,6 +36,13 @@ impl Look {
     }
 }
 
+/// Looks around a pause: in vain before it, and, with whether each failed, after it.
+struct Looks<'a> {
+    earlier: &'a [Look],
+    before: &'a [Look],
+    after: &'a [(Look, bool)],
+}
+
 impl View<'_, '_, '_> {
     /// Stands in a pause: whether something was looked for before it in vain, and it is charged to that.
     pub(super) fn pauses_between_looks(&mut self, pause: &LiveSpan) -> Answer<bool> {
@@ -42,30 +52,21 @@ impl View<'_, '_, '_> {
         }
         let pauser = self.made_to_pause(pause).map_or(self.track, |(_, maker)| maker);
         let window = length.max(limits::MADE_TO_PAUSE_NS);
+        if pauser != self.track && self.looks_meanwhile(pauser, pause.start) {
+            return Ok(false);
+        }
         let before = self.looks_of(pauser, (pause.start - window, pause.start))?;
         let earlier = if before.is_empty() { Vec::new() } else { self.looks_of(pauser, (pause.start - 2 * window, pause.start - window))? };
         // The first pauses of a row are like those after them: looks are recorded from the third on.
-        let known = self.memory.looking.filter(|known| {
-            let soon = known.later >= self.at && known.later - self.at <= known.length.max(limits::MADE_TO_PAUSE_NS);
-            known.pauser == pauser && soon && polling::alike(length, known.length)
-        });
+        let row = self.memory.looking.filter(|row| row.pauser == pauser && polling::alike(length, row.length));
+        let is_soon = |row: &Looking| row.later >= self.at && row.later - self.at <= row.length.max(limits::MADE_TO_PAUSE_NS);
+        let known = row.filter(is_soon);
+        let of_row = row.and_then(|row| before.iter().rev().find(|look| row.look.is_like(look, self.tables)));
         let after = self.looks_after(pauser, window);
-        // (What is not there at first, and then is, the thread has made itself.)
-        let found_after = |look: &Look| {
-            let next = after.iter().filter(|(other, _)| other.is_like(look, self.tables)).min_by_key(|(other, _)| other.at);
-            next.is_some_and(|(_, failed)| !failed)
-        };
-        let fails_again = |look: &Look| after.iter().any(|(other, failed)| *failed && other.is_like(look, self.tables));
-        let repeated = |look: &Look| {
-            let is_earlier = |other: &Look| other.at < look.at && other.is_like(look, self.tables);
-            earlier.iter().chain(&before).any(is_earlier) || fails_again(look)
-        };
-        let of_row = known.and_then(|known| before.iter().rev().find(|look| known.look.is_like(look, self.tables)));
-        // After the last pause what was looked for is there; what fails each time is no matter (a file of settings).
-        let comes_about = |look: &&Look| found_after(look) || look.missing != Missing::Absent && !after.is_empty() && !fails_again(look);
-        let came_about = before.iter().rev().find(comes_about);
-        let never_there = |look: &&Look| (look.missing != Missing::Absent || after.is_empty()) && repeated(look);
-        let found = of_row.or(came_about).or_else(|| before.iter().rev().find(never_there));
+        let came_about = before.iter().rev().find(|look| self.comes_about(look, &after));
+        let looks = Looks { earlier: &earlier, before: &before, after: &after };
+        let given_up = || before.iter().rev().find(|look| self.is_given_up(look, &looks, pauser, window));
+        let found = of_row.or(came_about).or_else(given_up);
         // Of what did not come about nothing was waited for where a child was looked for as well, and that ended.
         let in_vain = of_row.or(came_about).is_none() && found.is_some_and(|look| look.missing == Missing::Absent);
         if in_vain && self.looked_for_child(pauser, (pause.start - limits::POLLS_BACK * window, pause.start)) {
@@ -88,10 +89,55 @@ impl View<'_, '_, '_> {
             return Ok(false);
         };
         self.memory.looking = Some(Looking { look, pauser, later: pause.start, length });
-        if before.is_empty() && !matches!(look.missing, Missing::Answer | Missing::Success) {
+        if before.is_empty() && !matches!(look.missing, Missing::Answer | Missing::Reply | Missing::Success) {
             self.infer(pause.start);
         }
         self.charge_look(pause, &look, pauser)
+    }
+
+    /// Whether what was looked for in vain is there after the pause. (The next look at it says so: what is not there at first, and then is, the thread has
+    /// made itself.) Of a listener its connection says so, and of a lock on a file that the thread
+    /// does not fail to take any more (that it was got is not recorded of all calls; and nobody asks for one between pauses unless to have it).
+    fn comes_about(&self, look: &Look, after: &[(Look, bool)]) -> bool {
+        let next = after.iter().filter(|(other, _)| other.is_like(look, self.tables)).min_by_key(|(other, _)| other.at);
+        match next {
+            Some((_, failed)) => !failed,
+            None if look.missing == Missing::Listener => self.is_reached(look),
+            None => self.is_file_lock(look.object) && !after.is_empty(),
+        }
+    }
+
+    /// Whether a thread looks for something while another sleeps: then it does not wait for that.
+    fn looks_meanwhile(&mut self, looker: u32, since: i64) -> bool {
+        self.settle(looker);
+        self.feed.lanes[looker as usize].within(since, self.at).any(|span| span.start == span.end && Look::of(span).is_some())
+    }
+
+    /// Whether bytes went over a connection to the same server later on.
+    fn is_reached(&self, look: &Look) -> bool {
+        let same = (0..self.feed.parties.len() as u32)
+            .filter(|&other| look.connection != NONE && self.tables.is_same_server(look.connection, other));
+        same.into_iter().any(|other| !self.parties(other, End::Client).is_empty() || !self.parties(other, End::Server).is_empty())
+    }
+
+    /// Whether what was looked for several times in vain was given up: the process that paused ends as failed then. Of a file that is not there it must be all
+    /// that it looked for.
+    fn is_given_up(&self, look: &Look, looks: &Looks<'_>, pauser: u32, window: i64) -> bool {
+        let alike = |other: &Look| other.is_like(look, self.tables);
+        let fails_again = looks.after.iter().any(|(other, failed)| *failed && alike(other));
+        let repeated = looks.earlier.iter().chain(looks.before).any(|other| other.at < look.at && alike(other)) || fails_again;
+        if self.is_file_lock(look.object) {
+            return repeated;
+        }
+        let only = looks.before.iter().chain(looks.after.iter().map(|(other, _)| other)).all(alike);
+        let process = self.tables.process(pauser);
+        let leads =
+            |&track: &u32| process.is_some() && self.tables.process(track) == process && self.facts.lives[track as usize].status.is_some();
+        let life = (0..self.facts.lives.len() as u32).find(leads).map(|track| self.facts.lives[track as usize]);
+        let failed = life.is_some_and(|life| {
+            life.status.is_some_and(|status| status != 0) && life.until.is_some_and(|until| until >= self.at && until - self.at <= window)
+        });
+        repeated && failed && (only || look.missing != Missing::Absent)
     }
 
     /// Whether a thread was sent something since it last slept: it sleeps because it was asked, and not again because it had looked in vain.
@@ -167,7 +213,12 @@ impl View<'_, '_, '_> {
     fn charge_look(&mut self, pause: &LiveSpan, look: &Look, looker: u32) -> Answer<bool> {
         let from = self.piece_start(pause);
         match look.missing {
-            Missing::Answer | Missing::Success if look.object == NONE => self.charge_try(look, looker, from),
+            Missing::Answer | Missing::Reply | Missing::Success if look.object == NONE => self.charge_try(look, looker, from),
+            // A socket with a path: who listens there is not recorded.
+            Missing::Listener if look.connection == NONE => {
+                let place = self.labels.thread_place(looker, What::LooksFor(Missing::Listener), look.object);
+                self.charge_at_own(RuleId::LookedForListener, Cause::ServerUnknown, place, self.within_life(from));
+            }
             Missing::Listener => {
                 // Who listens there later had not come so far.
                 if let Some(server) = self.listens_later(look).filter(|&server| !self.is_outside_its_life(server)) {

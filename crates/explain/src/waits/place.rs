@@ -39,9 +39,11 @@ pub(crate) enum Missing {
     Busy,
     /// Nobody listened.
     Listener,
-    /// Its answer, or what it holds, was not yet the one that was wanted.
+    /// Its answers were alike until one differed.
     Answer,
-    /// A program failed.
+    /// It had not answered.
+    Reply,
+    /// A program that asked it, or read it, failed; or just failed.
     Success,
 }
 
@@ -54,6 +56,8 @@ pub(crate) enum SleptFor {
     Requests,
     /// Two steps of moving data: it paces itself.
     Steps,
+    /// Its beginning to listen: others had tried to connect to it in vain, in this connection last.
+    Listen(u32),
     /// Nothing: a program that was run in order to sleep, by this thread.
     Run(u32),
     /// It is not known.

@@ -340,7 +340,7 @@ impl View<'_, '_, '_> {
     }
 
     /// Whether an object is a lock on a file.
-    fn is_file_lock(&self, object: u32) -> bool {
+    pub(super) fn is_file_lock(&self, object: u32) -> bool {
         self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name.starts_with("flock "))
     }
 

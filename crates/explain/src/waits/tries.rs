@@ -5,6 +5,7 @@ use super::memory::Look;
 use super::place::Missing;
 use super::*;
 use crate::limits::waits as limits;
+use crate::observe::answered::Answered;
 use crate::observe::lives::Life;
 use thalweg_trace::ObjectKind;
 
@@ -44,7 +45,14 @@ impl View<'_, '_, '_> {
             let Some(next) = next.filter(|&next| self.life(next).status == Some(0)) else { continue };
             let earlier = again().filter(|&other| ended(self.life(other)) < began(&track) && self.failed(other));
             let earlier = earlier.max_by_key(|&other| ended(self.life(other)));
-            let look = Look { object: NONE, track, connection: NONE, at: ended(self.life(track)), missing: Missing::Answer };
+            // (Where it goes on with pauses between runs, these are its pace.)
+            let (last, length) = (ended(self.life(next)), self.at - pause.start);
+            let goes_on =
+                |&other: &u32| began(&other) > last.saturating_add(length / 2) && began(&other) <= last.saturating_add(2 * length + window);
+            if again().any(|other| goes_on(&other)) {
+                continue;
+            }
+            let look = Look { object: NONE, track, connection: NONE, at: ended(self.life(track)), missing: Missing::Success };
             let try_of = |track: u32| -> Vec<u32> {
                 let (from, until) = (self.life(track).floor() - window, ended(self.life(track)) + window);
                 made.iter().copied().filter(|&t| self.life(t).floor() >= from && ended(self.life(t)) <= until).collect()
@@ -63,7 +71,7 @@ impl View<'_, '_, '_> {
                     // Each look is at another file: they are taken one by one.
                     continue;
                 }
-                return Ok(Some(Look { missing: Missing::Success, ..look }));
+                return Ok(Some(look));
             }
         }
         Ok(None)
@@ -132,8 +140,19 @@ impl View<'_, '_, '_> {
         let answered = took != last.answered && self.tables.is_same_server(last.connection, taken_from);
         // (Who serves takes questions and gives answers, between pauses that are its own.)
         let asks = self.parties(last.connection, End::Client).contains(&self.track);
+        // (Who pauses once more goes on as before, and paces itself.)
+        let goes_on = self.lane().passed.next_pause.saturating_sub(self.at) <= self.at - pause.start;
         let look = Look { object: NONE, track: self.track, connection: last.connection, at: later.1, missing: Missing::Answer };
-        Ok((alike && brief && steady && answered && asks).then_some(look))
+        let failed = self.answers_failed(last.connection) != Some(false);
+        Ok((alike && brief && steady && answered && asks && !goes_on && failed).then_some(look))
+    }
+
+    /// Whether a server gave answers that say that the question failed; `None` where what it answers was not recorded.
+    fn answers_failed(&self, connection: u32) -> Option<bool> {
+        let (_, server) = self.tables.ends(connection)?;
+        let mut own = self.tables.answered.iter().filter(|answered| answered.server == server).peekable();
+        own.peek()?;
+        Some(own.any(Answered::is_failure))
     }
 
     /// The thread asked before the pause, had no answer over that connection, and after it asks the same server over another one: that is answered, or is
@@ -150,9 +169,9 @@ impl View<'_, '_, '_> {
         let same_server = |other: u32| other != NONE && self.tables.is_same_server(connection, other);
         let again = sends.1 != connection && same_server(sends.1);
         let answered = takes.1 == sends.1 && takes.0 >= sends.0;
-        let of_row = self.memory.looking.is_some_and(|known| known.look.missing == Missing::Answer && same_server(known.look.connection));
+        let of_row = self.memory.looking.is_some_and(|known| known.look.missing == Missing::Reply && same_server(known.look.connection));
         let asks = self.parties(connection, End::Client).contains(&self.track);
-        let look = Look { object: NONE, track: self.track, connection, at, missing: Missing::Answer };
+        let look = Look { object: NONE, track: self.track, connection, at, missing: Missing::Reply };
         Ok((again && asks && (answered || of_row)).then_some(look))
     }
 
@@ -182,7 +201,7 @@ impl View<'_, '_, '_> {
             return self.charge_at_own(RuleId::TriedAgain, Cause::Unknown, place, from);
         }
         let (cause, place) = match self.parties(look.connection, End::Server).first() {
-            Some(&server) => (Activity::Lock.at(End::Server), self.labels.thread_place(server, What::LooksFor(Missing::Answer), NONE)),
+            Some(&server) => (Activity::Lock.at(End::Server), self.labels.thread_place(server, What::LooksFor(look.missing), NONE)),
             None => {
                 let place = Place::FarEnd { seen_by: self.labels.label(looker), connection: look.connection, side: End::Server };
                 (Cause::ServerUnknown, place)

@@ -32,6 +32,7 @@ mod rpcstat;
 mod rules;
 mod schema;
 mod totals;
+mod tried;
 mod tuned;
 mod unprivileged;
 mod waits;

@@ -69,9 +69,7 @@ fn what_fails_each_time_is_not_what_was_looked_for() {
     let (settings, lock) = (tale.file("/root/.settings"), tale.file("/srv/lock"));
     let client = TrackId::new(1).unwrap();
     for n in 0..9 {
-        if n < 8 {
-            of_file(&mut tale, client, lock, 11_400 + n * 11_000, 17);
-        }
+        of_file(&mut tale, client, lock, 11_400 + n * 11_000, if n == 8 { 0 } else { 17 });
         of_file(&mut tale, client, settings, 11_500 + n * 11_000, 2);
     }
     let e = tale.explain();
@@ -86,6 +84,8 @@ fn who_does_not_listen_yet_is_waited_for_and_not_the_sleep() {
         let (refused, _) = tale.two_ends(&format!("127.0.0.1:{} > 127.0.0.1:80", 5_000 + n));
         tale.span(client, K::NetConnect, 11_500 + n * 11_000, 11_500 + n * 11_000).observed().on(refused).result(-111).end();
     }
+    let (taken, _) = tale.two_ends("127.0.0.1:5008 > 127.0.0.1:80");
+    tale.span(client, K::NetSend, 99_500, 99_600).on(taken).bytes(100).end();
     let e = tale.explain();
     assert!(charged_ms(&e, "server.unknown") > 70.0, "{:#?}", e.critical_path);
     assert!(place_of(&e, "server.unknown").contains("127.0.0.1:80"), "{:?}", e.critical_path[0]);

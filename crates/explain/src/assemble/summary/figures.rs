@@ -4,6 +4,7 @@ use super::groups::{Group, most_first};
 use super::names::{file_name, program};
 use super::of::Of;
 use super::operations::operations;
+use super::tried;
 use crate::assemble::circumstances::Quota;
 use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
@@ -23,10 +24,10 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         C::ClientCpu | C::ServerCpu => (group.who(), computed(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => (queuer(of, group), queued(of, group)),
         C::ClientThink | C::ServerThink => (group.who(), times(group, pause(group), "")),
-        C::ClientLock | C::ServerLock => (group.who(), times(group, "wait", "")),
+        C::ClientLock | C::ServerLock => (group.who(), times(group, wait(group), "")),
         C::NetworkBandwidth => (group.who(), moved(of, group)),
         C::NetworkLatency | C::NetworkRwnd | C::NetworkSndbuf | C::NetworkCwnd => (group.who(), windowed(of, group)),
-        C::ServerUnknown => unrecorded(group),
+        C::ServerUnknown => unrecorded(of, group),
         C::ClientMemory | C::ServerMemory => (group.who(), times(group, "wait", &behind(group))),
         C::Recorder => (group.who(), "held by the recorder".to_owned()),
         _ => (group.who(), times(group, "wait", "")),
@@ -45,8 +46,12 @@ fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
 }
 
 /// A server that was not recorded, by its address where that is known, or else who waited for it.
-fn unrecorded(group: &Group<'_>) -> (String, String) {
+fn unrecorded(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     match group.largest.place {
+        Place::FarEnd { connection, .. } if tried::to_connect(of, connection).is_some() => {
+            (format!("{}, nobody listened", group.who()), times(group, "pause", ""))
+        }
+        Place::Thread { .. } => (group.who(), times(group, wait(group), "")),
         Place::FarEnd { connection, .. } if connection != NONE => (format!("{}, not recorded", group.who()), times(group, "wait", "")),
         _ => (format!("{}, peer not recorded", group.who().replace(" > the far end", "")), times(group, "wait", "")),
     }
@@ -193,6 +198,11 @@ fn pause(group: &Group<'_>) -> &'static str {
         Place::Thread { what: What::Looking, .. } => "poll",
         _ => "sleep",
     }
+}
+
+/// What one interval of a wait is called.
+fn wait(group: &Group<'_>) -> &'static str {
+    if matches!(group.largest.place, Place::Thread { what: What::LooksFor(_), .. }) { "pause" } else { "wait" }
 }
 
 /// How fast bytes moved while they did.

@@ -17,6 +17,7 @@ mod operations;
 mod remarks;
 mod sentence;
 mod sleeping;
+mod tried;
 
 use crate::document::{Advice, Charge, Number, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;

@@ -7,6 +7,7 @@ use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
 use super::operations;
 use super::sleeping;
+use super::tried;
 use crate::assemble::behind::Behind;
 use crate::assemble::sharing::Sharing;
 use crate::cause::{Cause, End};
@@ -14,9 +15,9 @@ use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::path::names::{another_name, given, name_server, silent_peer};
-use crate::waits::place::{Missing, Place, What};
+use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;
-use thalweg_trace::numbers::{bit_rate, size, whole_percent};
+use thalweg_trace::numbers::{bit_rate, count, size, whole_percent};
 
 /// What is said of computing meanwhile.
 const NETWORK_IDLE: &str = ", with the network idle";
@@ -102,14 +103,17 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         }
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
-        C::ClientLock | C::ServerLock => match group.largest.place {
-            Place::Thread { what: What::LooksFor(Missing::Answer), object: NONE, .. } => {
-                format!("{who} did not give the answer that was wanted, and was asked again and again")
-            }
-            _ => format!("{who} waited for {}", lock(of, group)),
-        },
+        C::ClientLock | C::ServerLock => {
+            tried::sentence(of, group, &who).unwrap_or_else(|| format!("{who} waited for {}", lock(of, group)))
+        }
         C::ClientThink | C::ServerThink => pausing(of, group, &who),
         C::ServerUnknown => match group.largest.place {
+            Place::Thread { what: What::LooksFor(_), label, .. } => {
+                tried::sentence(of, group, &brief(&program(of.parts.tables, of.meta, label))).unwrap_or_default()
+            }
+            Place::FarEnd { seen_by, connection, .. } if tried::to_connect(of, connection).is_some() => {
+                tried::refused(of, group, &brief(&program(of.parts.tables, of.meta, seen_by))).unwrap_or_default()
+            }
             Place::FarEnd { seen_by, connection, .. } if far_end(of.parts.tables, connection).is_some() => {
                 let wire = &of.parts.facts.wire;
                 let asked_again = wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
@@ -135,6 +139,10 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         C::Unknown => match group.largest.place {
             Place::Given { label, by, kind, object } => {
                 format!("{who} waited for {}, of which nothing was recorded then", brief(&given(of.parts.tables, label, by, kind, object)))
+            }
+            Place::Thread { what: What::LooksFor(_), .. } => {
+                let times = if group.count == 1 { "once".to_owned() } else { format!("{} times", count(group.count)) };
+                format!("{who} failed and was run again after a pause, {times}")
             }
             _ => format!("it is not known what {who} waited for"),
         },
@@ -254,15 +262,6 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             None => "a lock that another client held".to_owned(),
         },
         Place::Given { label, by, kind, object } => given(tables, label, by, kind, object),
-        Place::Thread { what: What::LooksFor(missing), object, .. } => {
-            let path = tables.objects.get(object as usize).map_or("something", |object| base(&object.name));
-            match missing {
-                Missing::Absent => format!("{} to appear, and looked for it again and again", brief(path)),
-                Missing::Present => format!("{} to go away, and looked again and again", brief(path)),
-                Missing::Answer => format!("{} to say otherwise, and looked again and again", brief(path)),
-                Missing::Busy | Missing::Listener | Missing::Success => format!("{}, and tried again and again", brief(path)),
-            }
-        }
         Place::Thread { object, .. } => match tables.objects.get(object as usize) {
             Some(object) => match object.name.split_once(' ') {
                 Some((kind, path)) if path.contains('/') => {

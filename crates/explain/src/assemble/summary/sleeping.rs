@@ -3,6 +3,7 @@
 use super::groups::Group;
 use super::names::{base, brief, program};
 use super::of::Of;
+use super::tried;
 use crate::cause::End;
 use crate::waits::place::SleptFor;
 use std::mem::discriminant;
@@ -18,10 +19,17 @@ pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     }
     match most(of, group) {
         Some(SleptFor::Answer) => format!("{who} slept before it answered"),
-        Some(SleptFor::Requests) => format!("{who} slept between its requests"),
-        Some(SleptFor::Steps) => format!("{who} slept between its steps"),
+        Some(SleptFor::Listen(connection)) => {
+            let tried = tried::to_connect(of, connection)
+                .map_or_else(String::new, |failed| format!("; of the attempts to connect to it {}", tried::refusals(failed)));
+            format!("{who} slept before it listened{tried}")
+        }
+        Some(SleptFor::Requests) => format!("{who} slept between its requests{}", tried::refused_by_answers(of)),
+        Some(SleptFor::Steps) => format!("{who} slept between its steps{}", tried::refused_by_answers(of)),
         Some(SleptFor::Run(by)) => format!("{} ran {who} to pause", brief(&program(of.parts.tables, of.meta, by))),
-        Some(SleptFor::Unknown) | None => format!("{who} slept (the reason was not recorded)"),
+        Some(SleptFor::Unknown) | None => {
+            format!("{who} slept (the reason was not recorded){}", tried::refused_by_answers(of))
+        }
     }
 }
 

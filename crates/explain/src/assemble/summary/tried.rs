@@ -1,0 +1,131 @@
+//! What a program tried between its pauses, in words: which call, how often, and with which error it failed.
+
+use super::groups::Group;
+use super::names::{base, brief, far_end};
+use super::of::Of;
+use crate::observe::answered::Answered;
+use crate::observe::attempts::{Failed, error_name};
+use crate::observe::index::NONE;
+use crate::waits::place::{Missing, Place, What};
+use thalweg_trace::ObjectKind;
+use thalweg_trace::numbers::{count, duration};
+
+/// The pauses of a group that lay between attempts.
+struct Row {
+    /// How many attempts failed before pauses, in words.
+    times: String,
+    /// How many that are, where it is one.
+    is_one: bool,
+    /// How long a pause was: ` every 100 ms`; empty of one.
+    every: String,
+    /// How many pauses.
+    pauses: u64,
+}
+
+impl Row {
+    fn of(of: &Of<'_>, group: &Group<'_>) -> Row {
+        let entries = group.members.iter().map(|&member| &of.parts.ledger.entries[member]);
+        let (mut pauses, mut ns, mut objects) = (0, 0, Vec::new());
+        for entry in entries {
+            let Place::Thread { what: What::LooksFor(_), object, .. } = entry.place else { continue };
+            (pauses, ns) = (pauses + entry.runs.count, ns + entry.runs.total_ns);
+            objects.push(object);
+        }
+        objects.sort_unstable();
+        objects.dedup();
+        let recorded: u64 = objects.iter().filter_map(|&object| of.parts.seen.attempts.on(object)).map(|failed| failed.count).sum();
+        // The first are not recorded: one before each pause is inferred.
+        let about = if objects == [NONE] || recorded >= pauses { "" } else { "about " };
+        let every = if pauses == 1 { String::new() } else { format!(" every {}", duration(ns as f64 / pauses.max(1) as f64 / 1e9)) };
+        let is_one = pauses == 1;
+        Row { times: format!("{}{}", if is_one { "" } else { about }, count(pauses)), is_one, every, pauses }
+    }
+
+    /// `1 attempt`, `20 attempts`.
+    fn many(&self, noun: &str) -> String {
+        format!("{} {noun}{}", self.times, if self.is_one { "" } else { "s" })
+    }
+
+    /// `once`, `20 times`.
+    fn often(&self) -> String {
+        if self.is_one { "once".to_owned() } else { format!("{} times", self.times) }
+    }
+}
+
+/// Who slept between attempts at what; `None`: the place is another.
+pub(super) fn sentence(of: &Of<'_>, group: &Group<'_>, who: &str) -> Option<String> {
+    let Place::Thread { what: What::LooksFor(missing), object, .. } = group.largest.place else { return None };
+    let row = Row::of(of, group);
+    let Some(known) = of.parts.tables.objects.get(object as usize) else { return Some(asked(of, missing, who, &row)) };
+    let name = match (known.kind, known.name.strip_prefix("flock ")) {
+        (ObjectKind::Lock, Some(path)) => format!("the lock on {}", brief(base(path))),
+        (ObjectKind::File, _) => brief(base(&known.name)),
+        _ => brief(&known.name),
+    };
+    let failed = of.parts.seen.attempts.on(object);
+    let error = failed.map_or_else(String::new, |failed| format!(" ({})", error_name(failed.error)));
+    let in_vain = format!("{} failed{error}", row.many("attempt"));
+    let every = &row.every;
+    Some(match missing {
+        Missing::Absent => format!("{who} looked for {name}{every}, and {} it was not there{error}", row.often()),
+        Missing::Present if failed.is_some_and(|failed| failed.error == 17) => format!("{who} tried to make {name}{every}: {in_vain}"),
+        Missing::Busy if known.name.contains("message queue") => format!("{who} asked {name} for a message{every}: {in_vain}"),
+        Missing::Busy if known.kind == ObjectKind::Lock => format!("{who} tried to take {name}{every}: {in_vain}"),
+        Missing::Answer | Missing::Reply | Missing::Success => {
+            format!("{who} ran a program that read {name}{every}: {} failed", row.many("run"))
+        }
+        Missing::Listener => format!("{who} tried to connect to {name}{every}: {in_vain}"),
+        Missing::Present | Missing::Busy => format!("{who} tried {name}{every}: {in_vain}"),
+    })
+}
+
+/// Who was asked between pauses.
+fn asked(of: &Of<'_>, missing: Missing, who: &str, row: &Row) -> String {
+    let failed: Vec<&Answered> = of.parts.tables.answered.iter().filter(|answered| answered.is_failure()).collect();
+    let (every, often) = (&row.every, row.often());
+    match missing {
+        Missing::Answer | Missing::Success
+            if let [one] = failed[..]
+                && one.count >= row.pauses =>
+        {
+            format!("{who} answered HTTP {} {}, and was asked again{every}", one.status, times_in_words(one.count))
+        }
+        Missing::Answer => format!("{who} was asked{every}, and its answers were alike {often} until one differed"),
+        Missing::Reply => format!("{who} was asked{every}, and did not answer {often}"),
+        _ => format!("{who} was asked{every} by a program that failed {often}"),
+    }
+}
+
+/// That a server said of most of what it was asked that it failed: `, and 127.0.0.1:80 answered HTTP 503 4 times`. Where several did, it is not known which the
+/// pauses were for.
+pub(super) fn refused_by_answers(of: &Of<'_>) -> String {
+    let mut most = of.parts.tables.mostly_failed();
+    match (most.next(), most.next()) {
+        (Some(one), None) => format!(", and {} answered HTTP {} {}", one.server, one.status, times_in_words(one.count)),
+        _ => String::new(),
+    }
+}
+
+/// A server to which attempts to connect were refused: who paused between them.
+pub(super) fn refused(of: &Of<'_>, group: &Group<'_>, seen_by: &str) -> Option<String> {
+    let Place::FarEnd { connection, .. } = group.largest.place else { return None };
+    let failed = to_connect(of, connection)?;
+    let server = far_end(of.parts.tables, connection)?;
+    Some(format!("{seen_by} paused between attempts to connect to {server}: {}", refusals(failed)))
+}
+
+/// What was refused, if it was.
+pub(super) fn to_connect(of: &Of<'_>, connection: u32) -> Option<Failed> {
+    (connection != NONE).then(|| of.parts.seen.attempts.to_connect(of.parts.tables, connection)).flatten()
+}
+
+/// `12 were refused (ECONNREFUSED)`.
+pub(super) fn refusals(failed: Failed) -> String {
+    let how = if failed.error == 111 { "refused" } else { "not possible" };
+    let were = if failed.count == 1 { "1 was".to_owned() } else { format!("{} were", count(failed.count)) };
+    format!("{were} {how} ({})", error_name(failed.error))
+}
+
+fn times_in_words(times: u64) -> String {
+    if times == 1 { "once".to_owned() } else { format!("{} times", count(times)) }
+}

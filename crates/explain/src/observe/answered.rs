@@ -1,0 +1,44 @@
+//! What servers answered by HTTP in clear: how often with which status (the attributes `answered.N`).
+
+use thalweg_trace::Meta;
+
+/// Answers of one server with one status.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Answered {
+    /// The status.
+    pub status: u16,
+    /// How many.
+    pub count: u64,
+    /// The server's address.
+    pub server: String,
+}
+
+impl Answered {
+    /// All that the recording says.
+    pub(crate) fn all(meta: &Meta) -> Vec<Answered> {
+        let values = meta.attributes.iter().filter(|(name, _)| name.starts_with("answered."));
+        values.filter_map(|(_, value)| Answered::of(value)).collect()
+    }
+
+    fn of(value: &str) -> Option<Answered> {
+        let word = |name: &str| value.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        Some(Answered { status: word("status")?.parse().ok()?, count: word("answers")?.parse().ok()?, server: word("server")?.to_owned() })
+    }
+
+    /// Whether it says that the question failed (RFC 9110, section 15).
+    pub(crate) fn is_failure(&self) -> bool {
+        self.status >= 400
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_that_lacks_a_word_says_nothing() {
+        let found = Answered::of("status=503 answers=3 server=127.0.0.1:80");
+        assert_eq!(found, Some(Answered { status: 503, count: 3, server: "127.0.0.1:80".to_owned() }));
+        assert_eq!(Answered::of("status=503 server=127.0.0.1:80"), None);
+    }
+}

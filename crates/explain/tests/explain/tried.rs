@@ -1,0 +1,91 @@
+//! Pauses between attempts: what was tried, how often, and what it returned. Where nothing that failed came about after the last pause, they are a pace.
+
+use crate::common::*;
+use std::path::Path;
+use thalweg_explain::{Explanation, Options, explain};
+use thalweg_trace::SpanKind as K;
+use thalweg_trace::*;
+
+fn explained(name: &str) -> Explanation {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures/programs").join(name);
+    let recording = Recording::open(&path).expect("a fixture opens");
+    let explanation = explain(&recording, &Options::default()).expect("explains");
+    check(&explanation);
+    explanation
+}
+
+/// A program that sleeps ten times and, before and after each sleep, looks for files, with these results.
+fn paces(paths: &[&str], result: impl Fn(&str, u64) -> i64) -> Explanation {
+    let mut tale = Tale::new(110_000, 2);
+    let main = tale.thread(Role::Client, "prog", 100, 100);
+    let files: Vec<(&str, ObjectId)> = paths.iter().map(|&path| (path, tale.file(path))).collect();
+    for n in 0..11_u64 {
+        let at = 1_000 + n * 10_000;
+        for (i, &(path, file)) in (0..).zip(&files) {
+            tale.span(main, K::FileStat, at + i * 10, at + i * 10).on(file).result(result(path, n)).end();
+        }
+        if n < 10 {
+            tale.wait(main, K::WaitTimer, at + 100, at + 9_900).by_timer().end();
+        }
+    }
+    tale.explain()
+}
+
+#[test]
+fn what_fails_each_time_and_never_comes_about_was_not_waited_for() {
+    for name in ["paces-beside-a-queue", "makes-its-folder", "nobody-takes-metrics"] {
+        let e = explained(name);
+        assert_eq!(e.verdict.cause.name(), "client.think", "{name}: {:#?}", e.critical_path);
+        assert!(e.summary.sentence.contains("slept between its steps"), "{name}: {}", e.summary.sentence);
+    }
+    let e = explained("every-other-fails");
+    assert!(e.summary.sentence.contains("ran sleep to pause"), "{}", e.summary.sentence);
+}
+
+#[test]
+fn a_search_in_one_folder_after_the_other_is_no_attempt_at_each() {
+    let e = paces(&["/a/date", "/b/date", "/usr/bin/date"], |path, _| if path.starts_with("/usr") { 0 } else { -2 });
+    assert!(charged_ms(&e, "client.think") > 90.0, "{:#?}", e.critical_path);
+}
+
+#[test]
+fn what_is_there_after_the_last_pause_was_waited_for() {
+    let e = paces(&["/w/ready", "/w/settings"], |path, n| if path == "/w/ready" && n == 10 { 0 } else { -2 });
+    assert!(charged_ms(&e, "client.lock") > 90.0, "{:#?}", e.critical_path);
+    assert!(
+        e.summary.sentence.contains("looked for ready every 9.80 ms, and 10 times it was not there (ENOENT)"),
+        "{}",
+        e.summary.sentence
+    );
+}
+
+#[test]
+fn attempts_are_named_with_how_often_they_failed_and_how() {
+    for (name, said) in [
+        ("refused-until-given-up", "curl paused between attempts to connect to 127.0.0.1:8199: 4 were refused (ECONNREFUSED)"),
+        ("connect-before-listener", "paused between attempts to connect to 127.0.0.1:8766: 12 were refused (ECONNREFUSED)"),
+        ("tries-to-lock", "golock tried to take the lock on go.lock every 79.1 ms: 20 attempts failed (EAGAIN)"),
+        ("perl-busy-database", "perl tried to take the lock on j.db every 50.1 ms:"),
+        ("answers-503", "python3 answered HTTP 503 3 times, and was asked again every 1.00 s"),
+        ("listens-late", "slept before it listened; of the attempts to connect to it 10 were refused (ECONNREFUSED)"),
+    ] {
+        let e = explained(name);
+        assert!(e.summary.sentence.contains(said), "{name}: {}", e.summary.sentence);
+    }
+}
+
+#[test]
+fn nothing_is_promised_of_a_server_that_does_not_listen_yet() {
+    for name in ["refused-until-given-up", "connect-before-listener", "listens-late"] {
+        let e = explained(name);
+        let promised = e.what_if.iter().find(|w| w.id == "server.x2" || w.id == "no_think");
+        assert!(promised.is_none(), "{name}: {promised:#?}");
+    }
+}
+
+#[test]
+fn who_is_answered_each_time_paces_itself() {
+    let e = explained("pages-at-a-pace");
+    assert_eq!(e.verdict.cause.name(), "client.think", "{:#?}", e.critical_path);
+    assert!(e.summary.sentence.contains("slept between its requests."), "{}", e.summary.sentence);
+}
