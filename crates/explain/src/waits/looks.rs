@@ -63,7 +63,11 @@ impl View<'_, '_, '_> {
         let known = row.filter(is_soon);
         let of_row = row.and_then(|row| before.iter().rev().find(|look| row.look.is_like(look, self.tables)));
         let after = self.looks_after(pauser, window);
-        let came_about = before.iter().rev().find(|look| self.comes_about(look, &after));
+        // A file that was looked for before one pause only, and is there then, the thread may have made itself.
+        let over_pauses =
+            |look: &Look| earlier.iter().chain(&before).any(|other| look.at - other.at >= length / 2 && other.is_like(look, self.tables));
+        let came_about =
+            before.iter().rev().find(|look| self.comes_about(look, &after) && (look.missing != Missing::Absent || over_pauses(look)));
         let looks = Looks { earlier: &earlier, before: &before, after: &after };
         let given_up = || before.iter().rev().find(|look| self.is_given_up(look, &looks, pauser, window));
         let found = of_row.or(came_about).or_else(given_up);

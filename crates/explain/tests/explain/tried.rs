@@ -49,6 +49,15 @@ fn a_search_in_one_folder_after_the_other_is_no_attempt_at_each() {
 }
 
 #[test]
+fn a_file_that_a_program_makes_itself_after_a_pause_was_not_waited_for() {
+    let paths: Vec<String> = (0..11).map(|n| format!("/w/out-{n}")).collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    // Each is not there before its pause, and made after that.
+    let e = paces(&paths, |path, n| if path.ends_with(&format!("-{n}")) { -2 } else { 0 });
+    assert!(charged_ms(&e, "client.think") > 90.0, "{:#?}", e.critical_path);
+}
+
+#[test]
 fn what_is_there_after_the_last_pause_was_waited_for() {
     let e = paces(&["/w/ready", "/w/settings"], |path, n| if path == "/w/ready" && n == 10 { 0 } else { -2 });
     assert!(charged_ms(&e, "client.lock") > 90.0, "{:#?}", e.critical_path);
