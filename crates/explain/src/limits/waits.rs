@@ -62,6 +62,9 @@ pub(crate) const ONE_CALL_BYTES: u64 = 16 << 20;
 
 /// Looks are recorded between pauses from this much on. Instead: looks between all pauses.
 pub(crate) const LOOKED_BETWEEN_NS: i64 = 1_000_000;
+/// Of two threads of a process one looks and the other sleeps within this, where a runtime moves a task between them: a timer's thread polls for a ms
+/// before it hands the task on. Instead: which task a thread runs.
+pub(crate) const BESIDE_NS: i64 = 3_000_000;
 /// So many pauses back a loop that looks for several things looked for each of them. Instead: nothing; it is a bound on what is looked at.
 pub(crate) const POLLS_BACK: i64 = 3;
 /// Bound: processes that one process made to look for something between two pauses.

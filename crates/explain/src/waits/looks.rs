@@ -58,9 +58,11 @@ impl View<'_, '_, '_> {
         let before = self.looks_of(pauser, (pause.start - window, pause.start))?;
         let earlier = if before.is_empty() { Vec::new() } else { self.looks_of(pauser, (pause.start - 2 * window, pause.start - window))? };
         // The first pauses of a row are like those after them: looks are recorded from the third on.
-        let row = self.memory.looking.filter(|row| row.pauser == pauser && polling::alike(length, row.length));
+        let process = self.tables.process(pauser);
+        let is_own = |row: &Looking| row.pauser == pauser || process.is_some() && self.tables.process(row.pauser) == process;
+        let row = self.memory.looking.filter(|row| is_own(row) && polling::alike(length, row.length));
         let is_soon = |row: &Looking| row.later >= self.at && row.later - self.at <= row.length.max(limits::MADE_TO_PAUSE_NS);
-        let known = row.filter(is_soon);
+        let known = row.filter(|row| row.pauser == pauser && is_soon(row));
         let of_row = row.and_then(|row| before.iter().rev().find(|look| row.look.is_like(look, self.tables)));
         let after = self.looks_after(pauser, window);
         // A file that was looked for before one pause only, and is there then, the thread may have made itself.
@@ -179,8 +181,21 @@ impl View<'_, '_, '_> {
             let recent = self.feed.lanes[track as usize].within(from, until);
             looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
         }
+        for track in self.beside(looker) {
+            self.settle(track);
+            let recent = self.feed.lanes[track as usize].within(from.max(until - limits::BESIDE_NS), until);
+            looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
+        }
         looks.sort_by_key(|look| look.at);
         Ok(looks)
+    }
+
+    /// The other threads of a process: a runtime that moves its tasks between threads has one of them look and another sleep, one just after the other.
+    fn beside(&self, looker: u32) -> Vec<u32> {
+        let process = self.tables.process(looker).filter(|_| looker == self.track);
+        (0..self.tables.actors.len() as u32)
+            .filter(|&track| track != looker && process.is_some() && self.tables.process(track) == process)
+            .collect()
     }
 
     /// Whether a thread asked within an interval whether a child of its had ended.
@@ -195,7 +210,11 @@ impl View<'_, '_, '_> {
     fn looks_after(&self, looker: u32, window: i64) -> Vec<(Look, bool)> {
         let soon = self.at..=self.at.saturating_add(window);
         let lookers = self.lookers(looker, soon.clone());
-        let next = lookers.into_iter().flat_map(|track| &self.feed.lanes[track as usize].looks).filter(|s| soon.contains(&s.start));
+        let just_after = self.at..=self.at.saturating_add(limits::BESIDE_NS);
+        let beside = self.beside(looker).into_iter().flat_map(|track| &self.feed.lanes[track as usize].looks);
+        let beside = beside.filter(|s| just_after.contains(&s.start));
+        let own = lookers.into_iter().flat_map(|track| &self.feed.lanes[track as usize].looks);
+        let next = own.filter(|s| soon.contains(&s.start)).chain(beside);
         next.filter_map(|s| Some((Look::of(&LiveSpan { result: s.result.min(-1), ..*s })?, s.result < 0))).collect()
     }
 

@@ -62,7 +62,7 @@ fn what_is_there_after_the_last_pause_was_waited_for() {
     let e = paces(&["/w/ready", "/w/settings"], |path, n| if path == "/w/ready" && n == 10 { 0 } else { -2 });
     assert!(charged_ms(&e, "client.lock") > 90.0, "{:#?}", e.critical_path);
     assert!(
-        e.summary.sentence.contains("looked for ready every 9.80 ms, and 10 times it was not there (ENOENT)"),
+        e.summary.sentence.contains("looked for ready every 9.80 ms, and about 10 times it was not there (ENOENT)"),
         "{}",
         e.summary.sentence
     );
@@ -73,7 +73,8 @@ fn attempts_are_named_with_how_often_they_failed_and_how() {
     for (name, said) in [
         ("refused-until-given-up", "curl paused between attempts to connect to 127.0.0.1:8199: 4 were refused (ECONNREFUSED)"),
         ("connect-before-listener", "paused between attempts to connect to 127.0.0.1:8766: 12 were refused (ECONNREFUSED)"),
-        ("tries-to-lock", "golock tried to take the lock on go.lock every 79.1 ms: 20 attempts failed (EAGAIN)"),
+        ("tries-to-lock", "golock tried to take the lock on go.lock every 79.1 ms: about 21 attempts failed (EAGAIN)"),
+        ("task-moves-between-threads", "x1 tried to make x1.pid every 109 ms: about 14 attempts failed (EEXIST)"),
         ("perl-busy-database", "perl tried to take the lock on j.db every 50.1 ms:"),
         ("answers-503", "python3 answered HTTP 503 3 times, and was asked again every 1.00 s"),
         ("listens-late", "slept before it listened; of the attempts to connect to it 10 were refused (ECONNREFUSED)"),

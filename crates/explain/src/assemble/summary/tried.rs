@@ -33,9 +33,8 @@ impl Row {
         }
         objects.sort_unstable();
         objects.dedup();
-        let recorded: u64 = objects.iter().filter_map(|&object| of.parts.seen.attempts.on(object)).map(|failed| failed.count).sum();
-        // The first are not recorded: one before each pause is inferred.
-        let about = if objects == [NONE] || recorded >= pauses { "" } else { "about " };
+        // One before each pause is inferred: the first are not recorded, and a pause may be charged in part to something else.
+        let about = if objects == [NONE] { "" } else { "about " };
         let every = if pauses == 1 { String::new() } else { format!(" every {}", duration(ns as f64 / pauses.max(1) as f64 / 1e9)) };
         let is_one = pauses == 1;
         Row { times: format!("{}{}", if is_one { "" } else { about }, count(pauses)), is_one, every, pauses }
