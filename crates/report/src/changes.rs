@@ -116,13 +116,11 @@ fn nothing(e: &Explanation) -> Option<String> {
     // Where all is well, a remark says which ceiling was reached; where a model does not hold, why.
     let is_said = e.verdict.status == Status::Healthy || e.verdict.cause == Cause::Unknown || !may_predict(e);
     let share = || e.critical_path.iter().filter(|c| c.cause == e.verdict.cause).map(|c| c.share).sum::<f64>();
+    let name = e.verdict.cause.name();
+    let name = if has_server(e) { name } else { name.trim_start_matches("client.") };
     (!is_said).then(|| match e.what_if.iter().any(|w| charged(e, w) >= SMALL_SHARE) {
         true => format!("  nothing to change: no change known gives as much as {}", whole_percent(1.0 - 1.0 / LEAST_SPEEDUP)),
-        false => {
-            let name = e.verdict.cause.name();
-            let name = if has_server(e) { name } else { name.trim_start_matches("client.") };
-            format!("  no change known for {name} ({} of the time)", whole_percent(share()))
-        }
+        false => format!("  no change known for {name} ({} of the time)", whole_percent(share())),
     })
 }
 
