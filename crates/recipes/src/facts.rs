@@ -5,8 +5,8 @@
 /// of files, and how many MiB of that are each processor's part; the disk that files were read from through the page cache; the modules that its
 /// script imports; the programs that moved its bytes, and those that served it; how many bytes a connection had in flight, where that is what limits; how many
 /// threads of the command beside its first moved bytes of files or asked name servers; how many questions servers asked further ones; how many bytes were sent over
-/// connections, and how many written to files, in per cent of those that were read of files.
-pub(crate) const FACTS: [&str; 17] = [
+/// connections, and how many written to files, in per cent of those that were read of files; that truncating an existing file was waited for.
+pub(crate) const FACTS: [&str; 18] = [
     "mount",
     "strict",
     "servers",
@@ -22,6 +22,7 @@ pub(crate) const FACTS: [&str; 17] = [
     "in_flight",
     "workers",
     "asks_on",
+    "truncates",
     "sent_of_read",
     "written_of_read",
 ];
@@ -36,7 +37,7 @@ pub struct Fact {
     /// `programs` and `peers` (the programs that moved its bytes at its end, and where it was served, likewise), `in_flight` (how many bytes a connection had in
     /// flight at the most, where that is what limits), `workers` (how many threads of the command beside the first of a process moved bytes of files or asked name servers),
     /// `asks_on` (how many questions servers asked further ones), `sent_of_read` and `written_of_read` (bytes that were sent over connections, and written to files, in
-    /// per cent of those that were read of files).
+    /// per cent of those that were read of files), `truncates` (that truncating an existing file was waited for: its path, as far as that is known).
     pub name: &'static str,
     /// What of it.
     pub value: String,

@@ -33,6 +33,8 @@ pub(crate) const MANY_FILES: u64 = 100;
 
 /// A thread that was in calls on files for this part of the run works on them. Instead: nothing; a pool's idle threads are in none.
 pub(crate) const WORKS_PART: u64 = 100;
+/// A file whose truncation was waited for for one part in so many of the run matters. Instead: nothing; below, another way gains nothing.
+pub(crate) const TRUNCATES_PART: u64 = 20;
 /// A program with a tenth of the bytes of the one that moved most is one of those whose options decide. Instead: the commands of all programs.
 pub(crate) const FAIR_PART: u64 = 10;
 

@@ -7,9 +7,10 @@ use crate::limits::replay as limits;
 use crate::observe::observation::Way;
 use crate::observe::tables::Object;
 use crate::replay::mounts::Mount;
+use crate::waits::place::{Place, What};
 use std::collections::{BTreeSet, HashMap};
 use thalweg_recipes::Fact;
-use thalweg_trace::{Meta, Role};
+use thalweg_trace::{Meta, Role, SpanKind};
 
 /// The port of an NFS server.
 const NFS_PORT: &str = ":2049";
@@ -54,6 +55,9 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
     if let Some(asked) = parts.seen.questions.under_way(End::Server, parts.tables) {
         know("asks_on", asked.count.to_string());
     }
+    if let Some(object) = truncated(parts) {
+        know("truncates", parts.tables.objects.get(object as usize).map_or_else(String::new, |object| object.name.clone()));
+    }
     let joined = |names: BTreeSet<String>| names.into_iter().collect::<Vec<String>>().join(" ");
     for (name, names) in
         [("modules", modules(meta, parts)), ("programs", programs(meta, parts, End::Client)), ("peers", programs(meta, parts, End::Server))]
@@ -63,6 +67,16 @@ pub(crate) fn facts(meta: &Meta, parts: &Parts<'_>, mounts: &[Mount]) -> Vec<Fac
         }
     }
     facts
+}
+
+/// The file of which the run waited most for being truncated, where that matters.
+fn truncated(parts: &Parts<'_>) -> Option<u32> {
+    let wall_ns = (parts.end - parts.start).max(0) as u64;
+    let waits = parts.ledger.entries.iter().filter_map(|entry| match entry.place {
+        Place::Thread { what: What::Blocked(SpanKind::FileTruncate), object, .. } => Some((object, entry.runs.total_ns)),
+        _ => None,
+    });
+    waits.filter(|(_, ns)| *ns >= wall_ns / limits::TRUNCATES_PART).max_by_key(|(_, ns)| *ns).map(|(object, _)| object)
 }
 
 /// How many threads of the command's, beside the first of each process, were in calls on files for a hundredth of the run, or asked name servers.

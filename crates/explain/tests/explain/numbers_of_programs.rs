@@ -66,3 +66,13 @@ fn one_file_that_is_opened_again_and_again_is_counted_where_calls_were_recorded(
     assert_eq!(numbers[0].sentence, "one was opened 49,000 times, 20.4 µs of calls on names for each.");
     assert!(opening(25_000).is_empty());
 }
+
+#[test]
+fn truncating_a_file_and_closing_it_are_said_and_what_avoids_both_is_offered() {
+    let e = fixture("copied-over");
+    assert!(e.summary.sentence.contains("from vda (mostly closing dst.bin)"), "{}", e.summary.sentence);
+    let row = e.summary.rows.iter().find(|row| row.cause.name() == "client.metadata").expect("a row");
+    assert_eq!(row.figures, "calls on names: 58 % close, 42 % truncate");
+    let command = e.advice.iter().find(|advice| advice.command.contains(&"--remove-destination".to_owned()));
+    assert!(command.is_some(), "{:?}", e.advice);
+}

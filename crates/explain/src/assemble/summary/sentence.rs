@@ -77,7 +77,7 @@ pub(super) fn cut(sentence: &str) -> String {
 fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     use Cause as C;
     let who = told_apart(group, groups);
-    let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(", mostly {most}"));
+    let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(" (mostly {most})"));
     if let Some(said) = resolving(of, group) {
         return said;
     }
