@@ -6,7 +6,7 @@ use crate::limits::assemble as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
 use thalweg_trace::numbers::{byte_rate, size};
-use thalweg_trace::{CounterName, CounterOf, Source};
+use thalweg_trace::{CounterName, CounterOf, Role, Source};
 
 /// A disk's limit for a control group, with how much of it was used.
 #[derive(Clone, Debug, PartialEq)]
@@ -116,7 +116,11 @@ impl SetLimits {
     pub(crate) fn of_processors(&self, tables: &Tables, label: u32) -> Option<String> {
         let machine = tables.actors.get(label as usize)?.machine;
         let has = tables.machines.get(machine as usize)?.cpus;
-        let bound = self.processors.iter().filter(|(actor, _)| tables.actors.get(**actor as usize).is_some_and(|a| a.machine == machine));
+        // (The kernel binds threads of its own, which are nobody's.)
+        let is_of_run = |actor: u32| {
+            tables.actors.get(actor as usize).is_some_and(|a| a.machine == machine && !matches!(a.role, Role::None | Role::Kernel))
+        };
+        let bound = self.processors.iter().filter(|(actor, _)| is_of_run(**actor));
         let least = bound.map(|(_, allowed)| *allowed).min().filter(|least| *least < has)?;
         Some(format!("allowed on {least} of {has}"))
     }

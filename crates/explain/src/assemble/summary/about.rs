@@ -7,6 +7,7 @@ use crate::assemble::ending::Why;
 use crate::cause::End;
 use crate::document::RoundTrips;
 use crate::limits::{numbers, summary as limits};
+use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;
 use std::collections::HashMap;
 use thalweg_trace::Meta;
@@ -110,14 +111,18 @@ fn rate_per_s(rate: f64) -> String {
     if rate < limits::FEW_A_SECOND { format!("{rate:.1} a second") } else { format!("{} a second", count(rate.round() as u64)) }
 }
 
-/// The bytes that were moved, without what programs read to become what they are.
+/// The bytes that were moved, without what programs read to become what they are; 0 where more were read of files that nobody saw: what is known is no
+/// measure of the run then.
 pub(super) fn of_interest(of: &Of<'_>) -> u64 {
     let is_above = |word: &str, path: &str| word.len() > 1 && word.starts_with('/') && path.starts_with(word.trim_end_matches('/'));
     let named = |path: &str| of.meta.command.iter().any(|word| is_above(word, path));
     let of_system =
         |path: &str| limits::OWN.iter().any(|own| path.contains(own)) || limits::SYSTEM.iter().any(|system| path.starts_with(system));
     let own = of.listed.iter().filter(|transfer| transfer.to.is_none() && of_system(&transfer.from) && !named(&transfer.from));
-    of.size_bytes.unwrap_or(0).saturating_sub(own.map(|transfer| transfer.size_bytes).sum())
+    let known = of.size_bytes.unwrap_or(0).saturating_sub(own.map(|transfer| transfer.size_bytes).sum());
+    let reads = of.parts.seen.stream(Way::ClientReads);
+    let seen: u64 = reads.by_object.iter().flatten().map(|read| read.bytes).sum();
+    if reads.all.bytes.saturating_sub(seen) > known { 0 } else { known }
 }
 
 /// What went through the pipe that most went through, where that was much. (What one program passes on to the next is one stream of bytes.)

@@ -133,6 +133,7 @@ fn file_work(thread: &mut Thread, guesses: [Option<FdObject>; 2], io: &Totals, l
         let seen = seen.or(guess);
         // Before anybody has seen of what file, the bytes wait.
         let waits = seen.is_none() && !(last && done.1 >= WORTH_RECORDING_BYTES);
+        thread.unsure[usize::from(work == Work::Write)] |= waits && done.1 > 0;
         // A call that lasts long is counted when it ends; until then only samples show it.
         let under_way = done == (0, 0) && thread.sampled_ns[work as usize] != 0;
         if (done != (0, 0) || under_way) && !waits {
@@ -297,7 +298,9 @@ impl Translator {
             self.output.span(busy_wait(track, (from_ns, to_ns), object));
         }
         for (work, seen, (calls, bytes)) in file_work {
-            let seen_now = std::mem::take(&mut thread.seen_now[usize::from(work == Work::Write)]);
+            let way = usize::from(work == Work::Write);
+            let unsure = std::mem::take(&mut thread.unsure[way]);
+            let seen_now = std::mem::take(&mut thread.seen_now[way]) && !unsure;
             match work {
                 Work::Read => thread.accounted(io).account_read(io),
                 _ => thread.accounted(io).account_written(io),

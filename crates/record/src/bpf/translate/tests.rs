@@ -298,6 +298,42 @@ fn bytes_of_a_run_in_which_no_file_was_seen_stand_under_the_last_one_and_are_sai
 }
 
 #[test]
+fn bytes_of_a_run_in_which_two_files_were_seen_are_of_neither_for_sure() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "sum");
+    let read = i32::try_from(libc::SYS_read).expect("small");
+    let io = |calls: u64| Totals { read_calls: calls, read_bytes: calls << 16, ..Totals::default() };
+    bench.emit(&off(5, libc::SYS_write, 50, 90));
+    for (calls, inode, at_us) in [(3, 77, 100), (30, 78, 200)] {
+        let file = [file(inode), FdObject::default()];
+        bench.emit(&Sample { head: head(8, 5, at_us), call: read, file, io: io(calls), ..Sample::default() });
+    }
+    bench.emit(&Off { io: io(31), ..off(5, libc::SYS_write, 300, 350) });
+    let spans = bench.spans();
+    let reads: Vec<_> = spans.iter().filter(|span| span.kind == SpanKind::FileRead).collect();
+    assert!(reads.iter().all(|span| span.result.is_none()) && !reads.is_empty(), "{reads:?}");
+}
+
+#[test]
+fn bytes_that_waited_for_a_file_to_be_seen_may_be_others() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "tar");
+    let read = i32::try_from(libc::SYS_read).expect("small");
+    let io = |calls: u64| Totals { read_calls: calls, read_bytes: calls << 16, ..Totals::default() };
+    bench.emit(&off(5, libc::SYS_write, 50, 90));
+    bench.emit(&Off { io: io(9), ..off(5, libc::SYS_write, 150, 190) });
+    for (calls, from_us) in [(10, 200), (11, 300)] {
+        let file = [file(77), FdObject::default()];
+        bench.emit(&Sample { head: head(8, 5, from_us), call: read, file, io: io(calls), ..Sample::default() });
+        bench.emit(&Off { io: io(calls), ..off(5, libc::SYS_write, from_us + 20, from_us + 50) });
+    }
+    let mut reads: Vec<_> = bench.spans().into_iter().filter(|span| span.kind == SpanKind::FileRead).collect();
+    reads.sort_by_key(|span| span.start.ns());
+    let results: Vec<(Option<u64>, Option<i64>)> = reads.iter().map(|span| (span.size_bytes, span.result)).collect();
+    assert_eq!(results, [(Some(10 << 16), None), (Some(1 << 16), Some(1 << 16))]);
+}
+
+#[test]
 fn a_hundred_thousand_short_lived_threads_do_not_stay_in_memory() {
     let mut bench = Bench::new();
     for serial in 1..=100_000 {

@@ -51,6 +51,8 @@ pub(crate) struct Thread {
     pub writes: Option<FdObject>,
     /// Whether it was seen to read, and to write, in the run under way.
     pub seen_now: [bool; 2],
+    /// Whether bytes that are not recorded may be another file's: of runs before, in which none was seen, or of one that was seen before in this run.
+    pub unsure: [bool; 2],
     exited: bool,
     /// How its process ended, as wait(2) has it, once its end has begun.
     pub code: Option<u32>,
@@ -94,6 +96,7 @@ impl Thread {
             reads: None,
             writes: None,
             seen_now: [false; 2],
+            unsure: [false; 2],
             exited: false,
             code: None,
             ending_ns: None,
@@ -461,8 +464,12 @@ impl Thread {
     /// What it was seen to read or write.
     pub(crate) fn saw(&mut self, fd: &FdObject, reading: bool) {
         if fd.mode != 0 {
-            self.seen_now[usize::from(!reading)] = true;
-            *(if reading { &mut self.reads } else { &mut self.writes }) = Some(*fd);
+            let way = usize::from(!reading);
+            let last = if reading { &mut self.reads } else { &mut self.writes };
+            // What was done to the one and to the other since then nobody knows.
+            self.unsure[way] |= last.is_some_and(|last| (last.id, last.device) != (fd.id, fd.device));
+            self.seen_now[way] = true;
+            *last = Some(*fd);
         }
     }
 
