@@ -6,7 +6,7 @@ def faults(document, recipes):
     changes = document.get("what_if", [])
     found = []
     # What gives nothing up is tried before what does, and work that need not be done before all.
-    of_the_number = ("server.parallel", "no_nagle", "time_limit", "names_at_once", "calls.larger", "disk.requests.x4", "overlap.stages")
+    of_the_number = ("server.parallel", "no_nagle", "time_limit", "names_at_once", "calls.larger", "disk.requests.x4", "overlap.stages", "lock.outside")
     once_first = bool(changes) and (changes[0]["id"].endswith("_once") or changes[0]["id"] in of_the_number)
     safe_first = once_first or (len(changes) > 1 and (changes[1]["id"] == "no_sync" or "gives_up" in changes[1]))
     order = [(change["basis"] == "bounded", change["predicted_wall_s"]) for change in changes[int(safe_first) :]]

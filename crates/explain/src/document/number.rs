@@ -59,6 +59,8 @@ pub enum NumberKind {
     TimeLimit,
     /// Names that were asked for, and what came back.
     NameLookups,
+    /// Threads or processes of which one at a time went on: a lock held meanwhile.
+    LockHeld,
     /// Two stages that take turns and could overlap.
     InSeries,
 }

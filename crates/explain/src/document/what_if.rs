@@ -57,7 +57,14 @@ impl WhatIf {
         self.id.ends_with("_once")
             || matches!(
                 self.id.as_str(),
-                "server.parallel" | "no_nagle" | "time_limit" | "names_at_once" | "calls.larger" | "disk.requests.x4" | "overlap.stages"
+                "server.parallel"
+                    | "no_nagle"
+                    | "time_limit"
+                    | "names_at_once"
+                    | "calls.larger"
+                    | "disk.requests.x4"
+                    | "overlap.stages"
+                    | "lock.outside"
             )
     }
 

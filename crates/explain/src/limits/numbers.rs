@@ -20,6 +20,15 @@ pub(crate) const NAMES_SHOWN: usize = 3;
 /// A second server is named where it took this part of what the first did. Instead: nothing; it is wording.
 pub(crate) const SECOND_SERVER: f64 = 0.2;
 
+// held.rs
+
+/// Of two or three threads that wake each other in turn, one may wait for what another brings; with so many that wait there is a queue. Instead: which
+/// futex was waited on.
+pub(crate) const SEVERAL_WAIT: u64 = 3;
+/// Each of a queue has it for as long as the others, within this; one of a pool that shares out work, or whose idle threads it wakes, has it longest.
+/// Instead: as above.
+pub(crate) const FAIR_PART: f64 = 2.0;
+
 // amount.rs
 
 /// From this ratio of bytes moved to the size of their file on, bytes were moved more than once. Instead: positions of all calls.

@@ -233,6 +233,21 @@ pub(crate) const MANY_TRIES: usize = 100;
 /// Of a thread that was found trying in this part of its samples, the rest is the loop around it. Instead: as above.
 pub(crate) const TRIES_PART: f64 = 0.5;
 
+// locks.rs
+
+/// Bound: waits on locks that are kept; of more nothing is said.
+pub(crate) const MOST_LOCK_WAITS: usize = 1 << 18;
+/// Stretches in which one thread had what others waited for overlap by less than this where it is one at a time. Instead: which futex was waited on.
+pub(crate) const HELD_BY_ONE: f64 = 1.1;
+/// Of fewer stretches it does not show whether threads take turns. Instead: as above.
+pub(crate) const HANDED_ON: usize = 8;
+/// And of a lock on a file, which is one whatever is done under it. Instead: nothing; it is wording.
+pub(crate) const HANDED_ON_FILE: usize = 3;
+/// A cause of which this part lay in such stretches is what the lock was held across. Instead: what was done under which lock.
+pub(crate) const HELD_MEANWHILE: f64 = 0.75;
+/// The path came to who had it in this part of the stretches, and with this part of the time of all who waited for it. Instead: as above.
+pub(crate) const HELD_ON_PATH: f64 = 0.75;
+
 // turns.rs
 
 /// Bound: waits that are kept to see whether two threads ran at once; of more nothing is said.

@@ -13,6 +13,7 @@ use crate::observe::exchanges::Exchanges;
 use crate::observe::holds::Holds;
 use crate::observe::index::NONE;
 use crate::observe::last_connections::LastConnections;
+use crate::observe::locks::LockWaits;
 use crate::observe::pipes::Pipes;
 use crate::observe::quantile::Lengths;
 use crate::observe::questions::Questions;
@@ -215,6 +216,8 @@ pub(crate) struct Observation {
     pub pipes: Pipes,
     /// Long waits of the command's threads that are not for each other.
     pub holds: Holds,
+    /// Waits on locks, for each other.
+    pub lock_waits: LockWaits,
     /// Calls that failed.
     pub attempts: Attempts,
     /// Looks for children.
@@ -252,6 +255,7 @@ impl Observation {
             questions: Questions::default(),
             pipes: Pipes::default(),
             holds: Holds::default(),
+            lock_waits: LockWaits::default(),
             attempts: Attempts::default(),
             children: Children::default(),
             sightings: Sightings::default(),
@@ -479,6 +483,7 @@ impl Observer for Observation {
                 self.questions.note(tables, span);
                 self.pipes.note(tables, span);
                 self.children.note(tables, span);
+                self.lock_waits.note(tables, span);
             }
             SpanKind::FileWrite | SpanKind::FileRead => {
                 self.sightings.note(span);

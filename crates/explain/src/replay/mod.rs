@@ -213,7 +213,8 @@ fn predict_from(
 fn leave_out(all: &mut Vec<WhatIf>, raises: &[Raise]) {
     let named = |id: &str| raises.iter().any(|raise| raise.id == id);
     // What an acknowledgement was delayed by is no way that gets shorter; requests that wait at a server are not answered sooner for more of them.
-    let (held_back, queued) = (named("no_nagle"), named("server.parallel"));
+    // Who waits for a lock asks for no more until it is let go.
+    let (held_back, queued) = (named("no_nagle"), named("server.parallel") || named("lock.outside"));
     // A name server that is slow, dead or asked for names that do not exist gets no better by what helps other servers.
     let of_servers = ["server.x2", "server.parallel", "rtt.half", "requests.x4", "no_think", "no_poll", "connect_once", "no_loss"];
     let is_of_names = named("names_at_once");

@@ -111,6 +111,25 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
     Some(about)
 }
 
+/// What may be done while others wait for a lock.
+const UNDER_A_LOCK: &[Cause] = {
+    use Cause as C;
+    &[
+        C::ClientSync,
+        C::ServerSync,
+        C::ClientRead,
+        C::ServerRead,
+        C::ClientWrite,
+        C::ServerWrite,
+        C::ClientThink,
+        C::ServerThink,
+        C::ServerUnknown,
+        C::ClientCpu,
+        C::ServerCpu,
+        C::NetworkLatency,
+    ]
+};
+
 /// What goes on while a client waits for answers: what more requests in flight, and asking ahead, overlap.
 const ASKED: &[Cause] = {
     use Cause as C;
@@ -168,6 +187,7 @@ pub(super) fn about(id: &str) -> &'static [Cause] {
         "layout.local" => &[C::NetworkBandwidth, C::NetworkLatency, C::NetworkCwnd, C::NetworkRwnd, C::NetworkSndbuf, C::NetworkLoss],
         "pipe.room" => &[C::ClientCpu, C::ClientRunqueue, C::ClientRead, C::ClientWrite, C::ServerCpu],
         "overlap.stages" => STAGES,
+        "lock.outside" => UNDER_A_LOCK,
         "overlap.read_send" => &[C::ClientRead, C::ClientCpu, C::ClientRunqueue],
         _ => removes(id).map_or(ASKED, |(about, _)| about),
     }

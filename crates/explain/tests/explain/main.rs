@@ -13,6 +13,7 @@ mod common;
 mod diffs;
 mod failures;
 mod fixtures;
+mod held;
 mod lookups;
 mod numbers;
 mod numbers_of_programs;

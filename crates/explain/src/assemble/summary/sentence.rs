@@ -294,6 +294,9 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {
                 format!("{who} waited for somebody at terminal {}", object.name)
             }
+            Some(object) if object.kind == thalweg_trace::ObjectKind::Lock => {
+                format!("{who} waited at a {} until its own time limit", brief(&object.name))
+            }
             Some(object) if object.kind != thalweg_trace::ObjectKind::File => format!("{who} waited at {}", brief(&object.name)),
             _ => sleeping::sentence(of, group, who),
         },

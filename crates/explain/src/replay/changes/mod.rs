@@ -52,14 +52,19 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
             "read_once",
             "fetch_once",
             "start_once",
+            "lock.outside",
             "disk.requests.x4",
             "no_disk_hog",
             "device.read.x2",
             "overlap.read_send",
             "layout.wide",
         ],
-        C::ClientWrite | C::ServerWrite => &["write_once", "disk.requests.x4", "no_disk_hog", "device.write.x2", "layout.wide"],
-        C::ClientSync | C::ServerSync => &["write_once", "sync_once", "no_disk_hog", "no_sync", "device.write.x2", "layout.wide"],
+        C::ClientWrite | C::ServerWrite => {
+            &["write_once", "lock.outside", "disk.requests.x4", "no_disk_hog", "device.write.x2", "layout.wide"]
+        }
+        C::ClientSync | C::ServerSync => {
+            &["write_once", "sync_once", "lock.outside", "no_disk_hog", "no_sync", "device.write.x2", "layout.wide"]
+        }
         C::ClientMetadata | C::ServerMetadata => &["start_once", "disk.requests.x4", "no_disk_hog", "metadata.x2", "requests.x4"],
         C::ClientMemory | C::ServerMemory => &["write_once", "start_once", "no_throttle", "device.write.x2"],
         C::ClientCpu => &[
@@ -71,6 +76,7 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
             "start_once",
             "connect_once",
             "calls.larger",
+            "lock.outside",
             "processors.all",
             "commands.all",
             "cpu.client.x2",
@@ -79,14 +85,24 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
         C::ServerCpu => &["fetch_once", "connect_once", "cpu.server.x2", "processors.x2"],
         C::ClientRunqueue | C::ServerRunqueue => &["write_once", "read_once", "start_once", "no_cpu_quota", "no_hog", "processors.x2"],
         C::ClientLock | C::ServerLock => &["no_lock"],
-        C::ClientThink | C::ServerThink => {
-            &["fetch_once", "names_at_once", "server.parallel", "time_limit", "no_think", "no_stop", "no_poll", "requests.x4"]
-        }
-        C::ServerUnknown => &["names_at_once", "fetch_once", "connect_once", "server.x2", "requests.x4"],
+        C::ClientThink | C::ServerThink => &[
+            "fetch_once",
+            "names_at_once",
+            "server.parallel",
+            "lock.outside",
+            "time_limit",
+            "no_think",
+            "no_stop",
+            "no_poll",
+            "requests.x4",
+        ],
+        C::ServerUnknown => &["names_at_once", "fetch_once", "connect_once", "lock.outside", "server.x2", "requests.x4"],
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
         C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
-        C::NetworkLatency => &["names_at_once", "fetch_once", "connect_once", "no_nagle", "rtt.half", "requests.x4", "layout.local"],
+        C::NetworkLatency => {
+            &["names_at_once", "fetch_once", "connect_once", "lock.outside", "no_nagle", "rtt.half", "requests.x4", "layout.local"]
+        }
         C::NetworkBandwidth => &["fetch_once", "link.x2", "layout.local"],
         C::Recorder => &["no_recorder"],
         C::Unknown => &["names_at_once"],

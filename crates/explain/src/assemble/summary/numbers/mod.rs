@@ -7,6 +7,7 @@
 mod amount;
 mod calls;
 mod disks;
+mod held;
 mod in_flight;
 mod items;
 mod lives;
@@ -36,9 +37,10 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 17] = [
+const KINDS: [Find; 18] = [
     lookups::find,
     time_limits::find,
+    held::find,
     amount::find,
     items::processes,
     items::syncs,

@@ -1,0 +1,286 @@
+//! Threads, or processes, of which one at a time goes on while others wait until it wakes them: a lock that is held, or turns.
+//!
+//! Who ends a wait on a lock had it from the end of its own last one, or from when the other began to wait. Of a lock such stretches never overlap,
+//! whatever the holder does in them; who wakes others and goes on beside them (a pool that shares out work) has stretches that do.
+//!
+//! Rejected: the kind of futex operation. Java's monitors and Python's locks are conditions or semaphores to the kernel, and a runtime that moves its
+//! tasks between threads parks idle ones like a mutex. So only a lock on a file is one for certain.
+
+use crate::limits::observe as limits;
+use crate::observe::index::NONE;
+use crate::observe::overlap::together_ns;
+use crate::observe::span::LiveSpan;
+use crate::observe::tables::{Object, Tables};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use thalweg_trace::{ObjectKind, SpanKind};
+
+/// A wait that another thread ended.
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    start: i64,
+    end: i64,
+    track: u32,
+    waker: u32,
+    /// Whether it was on what the kernel knows as a plain futex.
+    plain: bool,
+}
+
+/// Whose waits are for each other: those on one file's lock, or of threads of one kind of one process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Among {
+    File(u32),
+    Threads(u32),
+}
+
+/// Waits on locks that one of the same ended.
+#[derive(Debug, Default)]
+pub(crate) struct LockWaits {
+    of: BTreeMap<Among, Vec<Wait>>,
+    /// By machine, process and label: the first thread of the kind.
+    kinds: HashMap<(u32, u32, String), u32>,
+    count: usize,
+}
+
+/// A stretch in which one had it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hold {
+    start: i64,
+    end: i64,
+    holder: u32,
+}
+
+/// One at a time while others wait.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Queue {
+    /// The lock on a file, or [`NONE`].
+    pub file: u32,
+    /// Any thread of them.
+    pub of: u32,
+    /// How many wait on average.
+    pub waiting: f64,
+    /// How many there are in all.
+    pub all: u64,
+    /// In how many stretches.
+    pub holds: u64,
+    /// How long of what was asked for lay in them, in nanoseconds.
+    pub within_ns: i64,
+    /// Whether most waits were on plain futexes: of a runtime that parks idle threads, or a mutex.
+    pub plain: bool,
+    /// The part of it that lay with the one who had it longest.
+    pub longest: f64,
+}
+
+impl LockWaits {
+    /// Takes in a wait.
+    pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
+        let on = tables.objects.get(span.object as usize).filter(|object| object.kind == ObjectKind::Lock);
+        let by_another = span.kind == SpanKind::WaitLock && span.waker != NONE && span.waker != span.track && span.ending_seen();
+        let (Some(on), Some(waker)) = (on, tables.actors.get(span.waker as usize)) else { return };
+        if !by_another || span.timed_out() || self.count >= limits::MOST_LOCK_WAITS || span.start >= span.end {
+            return;
+        }
+        let own = &tables.actors[span.track as usize];
+        let among = if is_on_a_file(on) {
+            Among::File(span.object)
+        } else if own.pid != 0 && (own.machine, own.pid, &own.label) == (waker.machine, waker.pid, &waker.label) {
+            Among::Threads(*self.kinds.entry((own.machine, own.pid, own.label.clone())).or_insert(span.track))
+        } else {
+            return;
+        };
+        self.count += 1;
+        let wait = Wait { start: span.start, end: span.end, track: span.track, waker: span.waker, plain: on.name == "futex" };
+        self.of.entry(among).or_default().push(wait);
+    }
+
+    /// Who waited one for another while what was asked for (`asked`, in order of time) went on; `at`: by whose threads the path went, and when.
+    pub(crate) fn queue(&self, asked: &[(i64, i64)], path: &[(u32, i64, i64)]) -> Option<Queue> {
+        if self.count >= limits::MOST_LOCK_WAITS {
+            return None;
+        }
+        let found = self.of.iter().filter_map(|(&among, waits)| queue(among, waits, asked, path));
+        found.max_by_key(|queue| queue.within_ns)
+    }
+}
+
+/// Whether a lock is one on a file.
+pub(crate) fn is_on_a_file(object: &Object) -> bool {
+    object.kind == ObjectKind::Lock && object.name.split_once(' ').is_some_and(|(_, path)| path.contains('/'))
+}
+
+fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, i64)]) -> Option<Queue> {
+    let waits = if matches!(among, Among::File(_)) { waits.to_vec() } else { mutual(waits.to_vec()) };
+    let holds = holds(&waits);
+    let held: Vec<(i64, i64)> = holds.iter().map(|hold| (hold.start, hold.end)).collect();
+    let all_ns: i64 = held.iter().map(|(start, end)| end - start).sum();
+    let is_exclusive = all_ns as f64 <= together_ns(held.clone()) as f64 * limits::HELD_BY_ONE;
+    let least = if matches!(among, Among::File(_)) { limits::HANDED_ON_FILE } else { limits::HANDED_ON };
+    if holds.len() < least || !is_exclusive {
+        return None;
+    }
+    let asked = Covered::of(asked.to_vec());
+    let within_ns: i64 = held.iter().map(|&(start, end)| asked.within(start, end)).sum();
+    let all_asked_ns = asked.within(i64::MIN, i64::MAX);
+    let with_asked = || holds.iter().filter(|hold| asked.within(hold.start, hold.end) > 0);
+    if (within_ns as f64) < all_asked_ns as f64 * limits::HELD_MEANWHILE || !is_on_the_path(with_asked(), &waits, path) {
+        return None;
+    }
+    let held_asked = Covered::of(held.iter().flat_map(|&(start, end)| asked.clipped(start, end)).collect());
+    let waited_ns: i64 = waits.iter().map(|wait| held_asked.within(wait.start, wait.end)).sum();
+    let tracks: HashSet<u32> = waits.iter().flat_map(|wait| [wait.track, wait.waker]).collect();
+    let waiting = waited_ns as f64 / within_ns.max(1) as f64;
+    // Processes come and go: there are those that wait, and the one that they wait for.
+    let (file, all) = match among {
+        Among::File(object) => (object, waiting.round() as u64 + 1),
+        Among::Threads(_) => (NONE, tracks.len() as u64),
+    };
+    let plain = waits.iter().filter(|wait| wait.plain).count() * 2 > waits.len();
+    let mut by_holder: HashMap<u32, i64> = HashMap::new();
+    for hold in &holds {
+        *by_holder.entry(hold.holder).or_default() += asked.within(hold.start, hold.end);
+    }
+    let longest = by_holder.into_values().max().unwrap_or(0) as f64 / within_ns.max(1) as f64;
+    Some(Queue { file, longest, of: waits[0].track, waiting, all, holds: with_asked().count() as u64, within_ns, plain })
+}
+
+/// Those of threads that both waited for one of them, and ended a wait of one.
+fn mutual(mut waits: Vec<Wait>) -> Vec<Wait> {
+    loop {
+        let waited: HashSet<u32> = waits.iter().map(|wait| wait.track).collect();
+        let woke: HashSet<u32> = waits.iter().map(|wait| wait.waker).collect();
+        let before = waits.len();
+        waits.retain(|wait| woke.contains(&wait.track) && waited.contains(&wait.waker));
+        if waits.len() == before {
+            return waits;
+        }
+    }
+}
+
+/// From when until when each had it, in order of time; what follows on one thread without a wait of its own is one.
+fn holds(waits: &[Wait]) -> Vec<Hold> {
+    let mut by_end = waits.to_vec();
+    by_end.sort_unstable_by_key(|wait| (wait.end, wait.start, wait.track));
+    let mut got: HashMap<u32, i64> = HashMap::new();
+    let mut of: BTreeMap<u32, Vec<Hold>> = BTreeMap::new();
+    for wait in by_end {
+        let start = got.get(&wait.waker).map_or(wait.start, |&got| got.max(wait.start));
+        if start < wait.end {
+            of.entry(wait.waker).or_default().push(Hold { start, end: wait.end, holder: wait.waker });
+        }
+        got.insert(wait.track, wait.end);
+    }
+    let mut all: Vec<Hold> = of.into_values().flat_map(merged).collect();
+    all.sort_unstable_by_key(|hold| (hold.start, hold.holder));
+    all
+}
+
+fn merged(mut holds: Vec<Hold>) -> Vec<Hold> {
+    holds.sort_unstable_by_key(|hold| (hold.start, hold.end));
+    let mut merged: Vec<Hold> = Vec::with_capacity(holds.len());
+    for hold in holds {
+        match merged.last_mut() {
+            Some(last) if hold.start < last.end => last.end = last.end.max(hold.end),
+            _ => merged.push(hold),
+        }
+    }
+    merged
+}
+
+/// Whether the path came to who had it, and hardly to the others, in most of these stretches: not so of threads that wait for each other beside what the
+/// run waited for.
+fn is_on_the_path<'h>(holds: impl Iterator<Item = &'h Hold>, waits: &[Wait], path: &[(u32, i64, i64)]) -> bool {
+    let tracks: HashSet<u32> = waits.iter().flat_map(|wait| [wait.track, wait.waker]).collect();
+    let mut of: HashMap<u32, Vec<(i64, i64)>> = HashMap::new();
+    for &(track, start, end) in path.iter().filter(|(track, ..)| tracks.contains(track)) {
+        of.entry(track).or_default().push((start, end));
+    }
+    let of: HashMap<u32, Covered> = of.into_iter().map(|(track, runs)| (track, Covered::of(runs))).collect();
+    let (mut seen, mut all, mut own_ns, mut any_ns) = (0, 0, 0, 0);
+    for hold in holds {
+        let own = of.get(&hold.holder).map_or(0, |runs| runs.within(hold.start, hold.end));
+        seen += usize::from(own > 0);
+        all += 1;
+        own_ns += own;
+        any_ns += of.values().map(|runs| runs.within(hold.start, hold.end)).sum::<i64>();
+    }
+    seen as f64 >= f64::from(all) * limits::HELD_ON_PATH && own_ns as f64 >= any_ns as f64 * limits::HELD_ON_PATH
+}
+
+/// Stretches of time, by how much of it they cover.
+struct Covered {
+    /// Each with how long those before it were.
+    of: Vec<(i64, i64, i64)>,
+}
+
+impl Covered {
+    fn of(mut intervals: Vec<(i64, i64)>) -> Covered {
+        intervals.sort_unstable();
+        let mut of: Vec<(i64, i64, i64)> = Vec::with_capacity(intervals.len());
+        let mut before = 0;
+        for (start, end) in intervals {
+            let start = of.last().map_or(start, |last| start.max(last.1));
+            if start < end {
+                of.push((start, end, before));
+                before += end - start;
+            }
+        }
+        Covered { of }
+    }
+
+    fn until(&self, at: i64) -> i64 {
+        let next = self.of.partition_point(|&(start, ..)| start < at);
+        next.checked_sub(1).map_or(0, |last| {
+            let (start, end, before) = self.of[last];
+            before + at.min(end) - start
+        })
+    }
+
+    fn within(&self, start: i64, end: i64) -> i64 {
+        self.until(end) - self.until(start)
+    }
+
+    fn clipped(&self, from: i64, to: i64) -> Vec<(i64, i64)> {
+        let first = self.of.partition_point(|&(_, end, _)| end <= from);
+        let within = self.of[first..].iter().take_while(|(start, ..)| *start < to);
+        within.map(|&(start, end, _)| (start.max(from), end.min(to))).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four threads, each of which wakes the next after 10 ns, forty times.
+    fn waits() -> Vec<Wait> {
+        let wait =
+            |n: i64| Wait { start: (n - 2).max(0) * 10, end: (n + 1) * 10, track: (n as u32 + 1) % 4, waker: n as u32 % 4, plain: false };
+        (0..40).map(wait).collect()
+    }
+
+    #[test]
+    fn of_four_that_wake_each_other_in_turn_three_wait() {
+        let asked: Vec<(i64, i64)> = (0..40).map(|n| (n * 10 + 1, n * 10 + 9)).collect();
+        let path: Vec<(u32, i64, i64)> = (0..40).map(|n| (n as u32 % 4, n * 10, n * 10 + 1)).collect();
+        let found = queue(Among::Threads(0), &waits(), &asked, &path).expect("they take turns");
+        assert!((2.5..=3.0).contains(&found.waiting), "{found:?}");
+        assert_eq!((found.all, found.file), (4, NONE));
+        let elsewhere: Vec<(u32, i64, i64)> = path.iter().map(|&(track, start, end)| ((track + 1) % 4, start, end)).collect();
+        assert_eq!(queue(Among::Threads(0), &waits(), &asked, &elsewhere), None, "the path was with those that waited");
+        let hardly: Vec<(i64, i64)> = asked.iter().map(|&(start, end)| (start + 350, end + 350)).collect();
+        assert_eq!(queue(Among::Threads(0), &waits(), &hardly, &path), None, "what the run waited for came after");
+    }
+
+    #[test]
+    fn who_wakes_others_and_goes_on_beside_them_holds_no_lock() {
+        let shared = |n: i64| Wait { start: (n - 2) * 5, end: n * 5, track: (n as u32 + 1) % 4, waker: (n as u32 + 3) % 4, plain: false };
+        let shared: Vec<Wait> = (0..40).map(shared).collect();
+        let asked = [(0, 220)];
+        let path: Vec<(u32, i64, i64)> = (0..40).map(|n| (n as u32 % 4, n * 5, n * 5 + 5)).collect();
+        assert_eq!(queue(Among::Threads(0), &shared, &asked, &path), None);
+    }
+
+    #[test]
+    fn threads_that_only_wait_or_only_wake_take_no_turns() {
+        let chain = (0..8).map(|n| Wait { start: 0, end: n * 10 + 10, track: n as u32 + 1, waker: n as u32, plain: false }).collect();
+        assert!(mutual(chain).is_empty());
+    }
+}

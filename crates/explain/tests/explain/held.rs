@@ -1,0 +1,49 @@
+//! Locks that are held across something else: how many wait at a time, and what the holder does meanwhile.
+
+use crate::numbers::fixture;
+use thalweg_explain::document::NumberKind;
+
+/// Asserts what is said of the lock behind a fixture.
+#[track_caller]
+fn is_held(name: &str, says: &str) {
+    let e = fixture(name);
+    let held: Vec<&str> = e.summary.numbers.iter().filter(|n| n.kind == NumberKind::LockHeld).map(|n| n.sentence.as_str()).collect();
+    assert_eq!(held, [says], "{name}: {}", e.summary.sentence);
+}
+
+/// Of a lock on a file, whoever holds it and through whomever it works, it is certain.
+#[test]
+fn processes_that_wait_for_a_lock_on_a_file_are_counted_with_what_its_holder_does() {
+    is_held("flock-across-a-sleep", "5 of 6 processes waited at a time for the flock on lk, held across each sleep: 30 × 50.1 ms.");
+    let e = fixture("flock-across-a-sleep");
+    let outside = e.what_if.iter().find(|w| w.id == "lock.outside").expect("a change");
+    assert_eq!(outside.change, "the sleeps outside of the lock, 6 at once");
+}
+
+/// Monitors, Python's locks and rows are conditions or semaphores to the kernel, and so is a pool that hands work on.
+#[test]
+fn threads_that_wake_each_other_one_at_a_time_are_counted_and_not_said_to_have_a_lock_for_certain() {
+    for (name, says) in [
+        (
+            "monitor-across-a-sleep",
+            "4 of 6 threads of java waited at a time for another to wake them, as for a lock held across each sleep, or for work: 60 × 30.1 ms.",
+        ),
+        (
+            "lock-across-a-request",
+            "6 of 8 threads of python3 (p1.py) waited at a time for another to wake them, as for a lock held across each request, or for work: 48 × 40.1 ms.",
+        ),
+        (
+            "row-across-a-sleep",
+            "3 of 4 threads of mariadbd waited at a time for another to wake them, as for a lock held across each request, or for work: 18 × 50.1 ms.",
+        ),
+    ] {
+        is_held(name, says);
+        assert!(fixture(name).what_if.iter().all(|w| w.id != "lock.outside"), "{name}");
+    }
+}
+
+/// Forty tasks, each of which needs the one before, in a pool of six.
+#[test]
+fn no_lock_is_to_be_held_for_less_where_a_pool_hands_on_tasks() {
+    assert!(fixture("work-handed-on").what_if.iter().all(|w| w.id != "lock.outside"));
+}
