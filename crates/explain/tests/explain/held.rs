@@ -11,7 +11,7 @@ fn is_held(name: &str, says: &str) {
     assert_eq!(held, [says], "{name}: {}", e.summary.sentence);
 }
 
-/// Of a lock on a file, whoever holds it and through whomever it works, it is certain.
+/// A lock on a file is one for certain, even where its holder works through another process.
 #[test]
 fn processes_that_wait_for_a_lock_on_a_file_are_counted_with_what_its_holder_does() {
     is_held("flock-across-a-sleep", "5 of 6 processes waited at a time for the flock on lk, held across each sleep: 30 × 50.1 ms.");
