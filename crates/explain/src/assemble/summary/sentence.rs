@@ -136,16 +136,21 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             format!("data was on its way between {}{rate}", group.ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
-        C::Unknown => match group.largest.place {
-            Place::Given { label, by, kind, object } => {
-                format!("{who} waited for {}, of which nothing was recorded then", brief(&given(of.parts.tables, label, by, kind, object)))
-            }
-            Place::Thread { what: What::LooksFor(_), .. } => {
-                let times = if group.count == 1 { "once".to_owned() } else { format!("{} times", count(group.count)) };
-                format!("{who} failed and was run again after a pause, {times}")
-            }
-            _ => format!("it is not known what {who} waited for"),
-        },
+        C::Unknown => unknown(of, group, &who),
+    }
+}
+
+/// What went on where no cause is known.
+fn unknown(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
+    match group.largest.place {
+        Place::Given { label, by, kind, object } => {
+            format!("{who} waited for {}, of which nothing was recorded then", brief(&given(of.parts.tables, label, by, kind, object)))
+        }
+        Place::Thread { what: What::LooksFor(_), .. } => {
+            let times = if group.count == 1 { "once".to_owned() } else { format!("{} times", count(group.count)) };
+            format!("{who} failed and was run again after a pause, {times}")
+        }
+        _ => format!("it is not known what {who} waited for"),
     }
 }
 
