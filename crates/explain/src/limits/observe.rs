@@ -190,6 +190,8 @@ pub(crate) const RUNS_ALONE: f64 = 1.6;
 pub(crate) const MANY_REQUESTS: usize = 200;
 /// Requests that follow the last by this part of what one takes, or less, are made as soon as that is done. Instead: completions as programs see them.
 pub(crate) const FOLLOWS_AT_ONCE: f64 = 0.2;
+/// A thread that was blocked in calls on files for this part of the time in which a device worked for it waits in them. Instead: which request each call was for.
+pub(crate) const BLOCKED_MEANWHILE: f64 = 0.5;
 /// A process that asked something itself in more of the stretches than this may have brought the answers about. Instead: what a server answered for.
 pub(crate) const ASKS_MEANWHILE: f64 = 0.2;
 /// A thread that ran, or queued, for this part of the time in which questions were under way waited by running. Instead: as above.

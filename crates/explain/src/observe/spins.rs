@@ -179,7 +179,10 @@ impl Spins {
         let mut gaps: Vec<i64> = quiet.windows(2).map(|two| (two[1].start - two[0].end).max(0)).collect();
         gaps.sort_unstable();
         let follow_at_once = gaps[gaps.len() / 2] as f64 <= sum_ns as f64 / quiet.len() as f64 * limits::FOLLOWS_AT_ONCE;
-        let tracks = running_meanwhile(seen, tables, quiet_ns, |_| true);
+        // Who waits for the device in calls does not wait for it by running.
+        let blocks = |track: &u32| seen.did[*track as usize].file_ns as f64 >= quiet_ns as f64 * limits::BLOCKED_MEANWHILE;
+        let mut tracks = running_meanwhile(seen, tables, quiet_ns, |_| true);
+        tracks.retain(|track| !blocks(track));
         let queued_ns = tracks.iter().map(|&track| seen.did[track as usize].runqueue_ns).max().unwrap_or(0) as i64;
         let fills = quiet_ns as f64 >= (wall_ns - queued_ns) as f64 * limits::QUIET_PART;
         (follow_at_once && fills && !tracks.is_empty()).then_some(Spins { tracks, quiet })
