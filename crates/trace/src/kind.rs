@@ -44,14 +44,6 @@ closed_set! {
         FileList = "file.list",
         /// Closing a file.
         FileClose = "file.close",
-        /// Cutting a file off, or making it longer without writing; opening it with O_TRUNC.
-        FileTruncate = "file.truncate",
-        /// Removing a file or directory.
-        FileRemove = "file.remove",
-        /// Renaming one.
-        FileRename = "file.rename",
-        /// Making a directory, a link or a special file.
-        FileCreate = "file.create",
         /// Any other call on a file (its mode, owner or times, a lock, ...).
         FileOther = "file.other",
         /// Setting up a connection.
@@ -112,6 +104,14 @@ closed_set! {
         MpiRead = "mpi.read",
         /// MPI: writing to a file.
         MpiWrite = "mpi.write",
+        /// Cutting a file off, or making it longer without writing; opening it with O_TRUNC.
+        FileTruncate = "file.truncate",
+        /// Removing a file or directory.
+        FileRemove = "file.remove",
+        /// Renaming one.
+        FileRename = "file.rename",
+        /// Making a directory, a link or a special file.
+        FileCreate = "file.create",
     }
 }
 
