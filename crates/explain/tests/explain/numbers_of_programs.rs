@@ -76,3 +76,25 @@ fn truncating_a_file_and_closing_it_are_said_and_what_avoids_both_is_offered() {
     let command = e.advice.iter().find(|advice| advice.command.contains(&"--remove-destination".to_owned()));
     assert!(command.is_some(), "{:?}", e.advice);
 }
+
+/// Ten times as much was read as was seen at a file.
+#[test]
+fn no_volume_is_said_where_most_that_was_read_was_seen_at_no_file() {
+    for name in ["reads-seen-at-no-file", "many-short-readers"] {
+        let about = fixture(name).summary.about;
+        assert!(!about.contains("iB"), "{name}: {about}");
+    }
+}
+
+/// The kernel's `migration` threads are bound to a processor each.
+#[test]
+fn threads_that_the_kernel_binds_bind_no_command() {
+    let sentence = fixture("kernel-binds-its-own").summary.sentence;
+    assert!(sentence.contains("waited for a CPU") && !sentence.contains("allowed on"), "{sentence}");
+}
+
+#[test]
+fn who_syncs_and_queues_beside_a_compiler_does_not_wait_at_full_speed() {
+    let remarks = fixture("commits-beside-a-compiler").summary.remarks;
+    assert!(remarks.iter().all(|remark| !remark.contains("full speed")), "{remarks:?}");
+}
