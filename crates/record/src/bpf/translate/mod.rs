@@ -6,6 +6,7 @@
 
 mod asks;
 mod calls;
+mod classes;
 mod connections;
 mod counts;
 mod devices;
@@ -511,52 +512,6 @@ impl Translator {
         let in_user = sample.flags & raw::SAMPLE_USER != 0;
         let (pid, command) = if in_user { self.threads.program_of(sample.head.thread)? } else { (0, "") };
         facts.leaf(&Leaf { pid, command, address: sample.address, in_user, weight_ns: sample.period_ns })
-    }
-
-    /// The class of a sample, and the work its time is the price of. A software interrupt that a send of this thread has
-    /// set off belongs to the price of the send.
-    fn class_of(&self, sample: &raw::Sample) -> (Class, Option<Work>) {
-        let tcp = |at: usize| raw::socket_is_tcp(&sample.file[at]);
-        let (class, work) = if sample.flags & raw::SAMPLE_USER != 0 {
-            (Class::User, None)
-        } else if sample.flags & raw::OFF_KERNEL_THREAD != 0 {
-            (Class::Other, None)
-        } else if sample.call < 0 {
-            (Class::Fault, None)
-        } else {
-            match self.calls.of(sample.call) {
-                Call::Read if tcp(0) => (Class::Receive, Some(Work::Receive)),
-                Call::Read => (Class::Read, is_file(&sample.file[0]).then_some(Work::Read)),
-                Call::Write if tcp(0) => (Class::Send, Some(Work::Send)),
-                Call::Write if sample.file[0].access & raw::ACCESS_SYNCED != 0 => (Class::SyncedWrite, None),
-                Call::Write => (Class::Write, is_file(&sample.file[0]).then_some(Work::Write)),
-                Call::Send => (Class::Send, tcp(0).then_some(Work::Send)),
-                Call::SendFile if tcp(0) => (Class::Send, Some(Work::Send)),
-                Call::SendFile => (Class::Write, Some(Work::Write)),
-                Call::Between if tcp(1) => (Class::Send, Some(Work::Send)),
-                Call::Between if tcp(0) => (Class::Receive, Some(Work::Receive)),
-                Call::Between => (Class::Write, Some(Work::Write)),
-                Call::Receive => (Class::Receive, tcp(0).then_some(Work::Receive)),
-                Call::Sync | Call::MapSync => (Class::Sync, None),
-                Call::Open if sample.file[0].access & raw::ACCESS_TRUNCATES != 0 => (Class::Truncate, None),
-                Call::Open => (Class::Open, None),
-                Call::Stat => (Class::Stat, None),
-                Call::List => (Class::List, None),
-                Call::Close => (Class::Close, None),
-                Call::Truncate => (Class::Truncate, None),
-                Call::Remove => (Class::Remove, None),
-                Call::Rename => (Class::Rename, None),
-                Call::Create => (Class::Create, None),
-                Call::Execute => (Class::Execute, None),
-                Call::FileOther => (Class::Names, None),
-                Call::Poll | Call::Yield => (Class::Poll, None),
-                _ => (Class::Other, None),
-            }
-        };
-        if sample.flags & raw::SAMPLE_SOFTIRQ != 0 {
-            return (Class::Softirq, work.filter(|w| matches!(w, Work::Send | Work::Receive)));
-        }
-        (class, work)
     }
 
     /// A thread's last run.
