@@ -9,6 +9,7 @@ use crate::cause::End;
 use crate::limits::numbers as limits;
 use crate::observe::observation::Moved;
 use crate::observe::tables::Object;
+use crate::observe::words::word;
 use std::collections::{HashMap, HashSet};
 use thalweg_trace::{Meta, ObjectKind};
 
@@ -138,7 +139,7 @@ fn folder(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(folder, _)| folder)
 }
 
-/// Whether a path ends as mkstemp(3) makes it: six letters and digits, not all of them digits, nor of one case.
+/// Whether a path ends as mkstemp(3) makes it: six letters and digits, among them a letter, and a capital or a digit.
 fn is_temporary(path: &str) -> bool {
     let Some(last) = path.len().checked_sub(6).and_then(|at| path.get(at..)) else { return false };
     last.bytes().all(|byte| byte.is_ascii_alphanumeric())
@@ -250,7 +251,7 @@ impl Fetched {
 
     fn of(value: &str) -> Option<Fetched> {
         let (words, path) = value.split_once(" path=")?;
-        let word = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let word = |name: &str| word(words, name);
         let number = |name: &str| word(name)?.parse::<u64>().ok();
         let (requests, different) = (number("requests")?, number("different")?);
         let bytes = number("bytes").zip(number("different_bytes"));

@@ -10,6 +10,7 @@ use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
 use crate::observe::tables::{Actor, Tables};
+use crate::observe::words::word;
 use thalweg_trace::linux::{
     EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
 };
@@ -99,11 +100,11 @@ fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) ->
         let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
         let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
         let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
-        // (What is killed ends, and may do so after the recording.)
         // (Whom the recording does not know may have sent it.)
         if mark.object.is_some() && sender == NONE {
             continue;
         }
+        // (What is killed ends, and may do so after the recording.)
         if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
             found.retain(|other| other.leader != leader as u32);
             found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
@@ -210,7 +211,7 @@ struct Failed<'a> {
 impl Failed<'_> {
     fn of(value: &str) -> Option<Failed<'_>> {
         let (words, path) = value.split_once(" path=")?;
-        let word = |name: &str| words.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
+        let word = |name: &str| word(words, name);
         Some(Failed { at_ns: word("at_ns")?.parse().ok()?, call: word("call")?, error: word("error")?.parse().ok()?, path })
     }
 

@@ -1,5 +1,6 @@
 //! What servers answered by HTTP in clear: how often with which status (the attributes `answered.N`).
 
+use crate::observe::words::word;
 use thalweg_trace::Meta;
 
 /// Answers of one server with one status.
@@ -21,8 +22,8 @@ impl Answered {
     }
 
     fn of(value: &str) -> Option<Answered> {
-        let word = |name: &str| value.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='));
-        Some(Answered { status: word("status")?.parse().ok()?, count: word("answers")?.parse().ok()?, server: word("server")?.to_owned() })
+        let (status, count) = (word(value, "status")?.parse().ok()?, word(value, "answers")?.parse().ok()?);
+        Some(Answered { status, count, server: word(value, "server")?.to_owned() })
     }
 
     /// Whether it says that the question failed (RFC 9110, section 15).

@@ -34,3 +34,4 @@ pub(crate) mod tables;
 pub(crate) mod try_locks;
 pub(crate) mod turns;
 pub(crate) mod wire;
+pub(crate) mod words;
