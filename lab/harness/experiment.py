@@ -46,7 +46,7 @@ class Experiment:
         """Whether a document is a whole result of this very program, as often as is asked. The revision may have gained results since."""
         common = self._common()
         alike = document.get("recorded") == common["recorded"] and document.get("repeat", 0) >= common["repeat"]
-        return document.get("state") in ("passed", "failed") and self._is_same_program(document) and alike
+        return document.get("state") in ("passed", "failed", "no effect") and self._is_same_program(document) and alike
 
     def is_tried(self, document):
         """Whether it is, or this very program found that the scenario cannot run here."""
@@ -75,7 +75,9 @@ class Experiment:
             state = {"state": "failed", "reason": f"the lab itself: {reason!r}"}
         told = score.figures(scenario, raw["walls"], raw["explanations"]) if "fault" in raw["walls"] else {}
         found = score.checks(scenario, told, self.short)
-        if not state:
+        if not state and score.moved_nothing(scenario, told):
+            state = {"state": "no effect", "reason": f"the fault is {max(told['truths']):.0%} of the time, within noise"}
+        elif not state:
             wrong = [words for _, met, words in found if not met]
             state = {"state": "failed", "reason": "; ".join(wrong)} if wrong else {"state": "passed"}
         self._keep(scenario, raw, state["state"])

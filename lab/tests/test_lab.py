@@ -182,6 +182,18 @@ class Scores(unittest.TestCase):
         self.walls["fault"] = [0.25]
         self.assertFalse(self.judged()["injected"])
 
+    def test_a_fault_that_did_not_move_the_wall_time_counts_neither_for_nor_against(self):
+        for fault, nothing in ((0.205, True), (0.19, True), (0.25, False)):
+            self.walls["fault"] = [fault]
+            self.assertEqual(score.moved_nothing(self.scenario, score.figures(self.scenario, self.walls, [])), nothing, fault)
+
+    def test_the_page_says_how_far_an_answer_can_be_trusted_from_the_scenarios_whose_fault_had_an_effect(self):
+        figures = score.figures(self.scenario, self.walls, [self.document(), self.document(status="unsure"), self.document(cause="client.write")])
+        ran = [{"state": state, "figures": figures} for state in ("failed", "no effect")]
+        told = score.trust(ran)
+        self.assertEqual((told.scenarios, told.answers, told.right, told.unsure, told.wrong), (1, 3, 1, 1, 1))
+        self.assertEqual(score.by_change(ran[:1]), [("device.read.x2", 1, 0.0, 0.0)])
+
 
 class Pages(unittest.TestCase):
     def test_what_did_not_run_is_never_shown_as_passed(self):
@@ -201,4 +213,4 @@ class Pages(unittest.TestCase):
     def test_a_scenario_that_ran_twice_says_so_and_why(self):
         document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}
         self.assertIn("at the first try: client.cpu named in 0 of 1", page.line(document))
-        self.assertEqual(page.counts([document, {"state": "failed"}]), {"passed": 1, "failed": 1, "not run": 0, "retried": 1})
+        self.assertEqual(page.counts([document, {"state": "failed"}]), {"passed": 1, "failed": 1, "no effect": 0, "not run": 0, "retried": 1})
