@@ -25,6 +25,7 @@ HEADER = """## How that was found out
 - *Predicted*: the time that the explanation promised for a change. *Achieved*: the time of the re-run with that change.
 """
 
+README_BEGINS = "**How often is it right?**"
 STATES = {"passed": "passed ", "failed": "FAILED ", "no effect": "NO EFFECT", "not run": "NOT RUN"}
 LABELS = {
     "named": "the injected cause is named first and surely, in every repetition, in ≥ 98 % of the scenarios",
@@ -61,11 +62,19 @@ def line(document):
 
 def write(path, kept, scenarios):
     """The page from the results there are."""
-    lines = kept.all()
+    lines = _with_first_revisions(kept.all())
     documents = [(one, lines.get(one.name)) for one in scenarios]
     there = [document for _, document in documents if document]
     parts = [TITLE, _trust(there), HEADER, _machine(there), _overall(there), _changes(there), of_corpus(corpus.Corpus(corpus.DIRECTORY, "thalweg")), _recorders(there), _rules(there), _table(documents), _reasons(documents), _known()]
     results.write_text(path, "\n".join(part for part in parts if part).rstrip() + "\n")
+
+
+def _with_first_revisions(lines):
+    """One program has one name, that of the sources when it was first measured: they go on changing from shard to shard while it does not."""
+    first = {}
+    for document in sorted(lines.values(), key=lambda document: document.get("measured", "")):
+        first.setdefault(document["build"].get("thalweg_sha256"), document["build"]["revision"])
+    return {name: {**one, "build": {**one["build"], "revision": first[one["build"].get("thalweg_sha256")]}} for name, one in lines.items()}
 
 
 def _known():
@@ -89,6 +98,21 @@ def _trust(documents):
     words.append("All were recorded as root, most at both ends, and had faults that were thought of beforehand.")
     words.append("[ANSWERS.md](ANSWERS.md) asks the same of ordinary commands; \"Other recorders\" below says how it is without privilege.")
     return "\n".join(words) + "\n"
+
+
+def in_readme(documents):
+    """README's sentence about being right: this page's figures in one line."""
+    told = score.trust(documents)
+    right, unsure, wrong = (_share(count, told.answers) for count in (told.right, told.unsure, told.wrong))
+    return f"{README_BEGINS} Of {told.answers} answers about transfers with a known fault, {right} named it and where it was, {unsure} said that they were unsure, and {wrong} were wrong ([the laboratory](docs/LAB.md))."
+
+
+def write_in_readme(path, kept):
+    """Put that sentence in the place of the line that begins as it does; the rest of the file stays as it is."""
+    with open(path, encoding="utf-8") as source:
+        lines = source.read().split("\n")
+    sentence = in_readme(kept.all().values())
+    results.write_text(path, "\n".join(sentence if line.startswith(README_BEGINS) else line for line in lines))
 
 
 def _share(part, of):

@@ -14,6 +14,7 @@ from testbed import disks  # noqa: E402
 from testbed.errors import NotRun  # noqa: E402
 
 SCENARIOS = os.path.join(LAB, "scenarios")
+REPOSITORY = os.path.dirname(LAB)
 
 
 class Scenarios(unittest.TestCase):
@@ -209,6 +210,11 @@ class Pages(unittest.TestCase):
                 text = source.read()
         self.assertIn("**NOT RUN**", text)
         self.assertNotIn("passed |", text)
+
+    def test_what_readme_says_about_being_right_is_what_the_results_say(self):
+        with open(os.path.join(REPOSITORY, "README.md"), encoding="utf-8") as source:
+            said = [line for line in source.read().split("\n") if line.startswith(page.README_BEGINS)]
+        self.assertEqual(said, [page.in_readme(kept.results().all().values())], "run lab/run --markdown")
 
     def test_a_scenario_that_ran_twice_says_so_and_why(self):
         document = {"scenario": "one", "state": "passed", "retries": 1, "first": "client.cpu named in 0 of 1"}

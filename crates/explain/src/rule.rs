@@ -97,7 +97,7 @@ rules! {
     WireRetransmit = "tcp.retransmit", "bytes were under way, a segment was sent again, and there was no queue", "`tcp.retransmit`, round trips";
     WireSndbuf = "tcp.sndbuf", "bytes were under way, and the send buffer was full", "TCP's time limited by it, or bytes in flight";
     WireRwnd = "tcp.rwnd", "bytes were under way, and the receive window was full", "TCP's time limited by it, or bytes in flight";
-    WireRecovering = "tcp.recovering", "bytes were under way, and the window was below what it was before a loss", "congestion window, marks of loss";
+    WireRecovering = "tcp.recovering", "bytes were under way, and the window was smaller for a loss", "congestion window, marks of loss";
     WireCwnd = "tcp.cwnd", "bytes were under way, and the congestion window was full or still grew", "congestion window, bytes in flight";
     WireQueue = "tcp.queue", "bytes were under way, and the round trip was long: the link is full", "smoothed and least round trip";
     WireLatency = "tcp.latency", "few bytes were under way, or for no longer than the path's round trip", "the bytes' size, the least round trip";

@@ -170,7 +170,8 @@ impl TcpSeries {
         }
     }
 
-    /// From when to when after each loss the congestion window was below what it had been before.
+    /// From when to when after each loss the congestion window was smaller for it: until it is what it was before, where the loss was a full queue's;
+    /// else for good. A loss ends the slow start, and what follows grows by a segment in a round trip (RFC 5681), or with time (CUBIC, RFC 9438).
     fn find_recoveries(&mut self) {
         let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
         losses.sort_unstable();
@@ -186,7 +187,7 @@ impl TcpSeries {
             // A window that stays as wide through the next few acknowledgements was not reduced for this loss.
             let Some(reduced) = reduced.filter(|i| i - before < limits::REDUCED_WITHIN) else { continue };
             let recovered = self.cwnd[reduced..].iter().find(|c| c.1 * 20 >= widest * limits::RECOVERED_TWENTIETHS);
-            until = recovered.map_or(i64::MAX, |c| c.0);
+            until = recovered.filter(|_| self.queueing(loss)).map_or(i64::MAX, |c| c.0);
             self.recoveries.push((loss, until));
         }
     }
@@ -289,7 +290,7 @@ impl TcpSeries {
             Some((Cause::NetworkSndbuf, RuleId::WireSndbuf))
         } else if fills_window && self.window_stands(start, end) {
             Some((Cause::NetworkRwnd, RuleId::WireRwnd))
-        } else if self.recovering(end) && reaches(at(&self.cwnd, end), limits::CWND_TENTHS) {
+        } else if self.recovering(end) && !self.restarted(start, end) && reaches(at(&self.cwnd, end), limits::CWND_TENTHS) {
             Some((Cause::NetworkLoss, RuleId::WireRecovering))
         } else if reaches(at(&self.cwnd, end), limits::CWND_TENTHS)
             || self.restarted(start, end)
@@ -410,6 +411,16 @@ impl WireFacts {
             cwnd_bytes: usual(&tcp.cwnd),
             round_trip_us: usual(&tcp.srtt_us).or(tcp.least_rtt_us)?,
         })
+    }
+
+    /// Whether a sender sent nothing again in most of the time of these intervals.
+    pub(crate) fn mostly_undisturbed(&self, connection: u32, sender: End, intervals: &[(i64, i64)]) -> bool {
+        let Some(tcp) = self.of(connection, sender) else { return false };
+        let again = |&&(from, to): &&(i64, i64)| {
+            [&tcp.retransmits, &tcp.timeouts, &tcp.asked_again].into_iter().any(|marks| any_within(marks, from, to))
+        };
+        let sum = |of: &mut dyn Iterator<Item = &(i64, i64)>| of.map(|&(from, to)| to - from).sum::<i64>();
+        sum(&mut intervals.iter().filter(again)) * 2 < sum(&mut intervals.iter())
     }
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.

@@ -27,6 +27,7 @@ pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
         C::ClientLock | C::ServerLock => (group.who(), times(group, wait(group), "")),
         C::NetworkBandwidth => (group.who(), moved(of, group)),
         C::NetworkLatency | C::NetworkRwnd | C::NetworkSndbuf | C::NetworkCwnd => (group.who(), windowed(of, group)),
+        C::NetworkLoss if loss_narrowed(of, group) => (group.who(), windowed(of, group)),
         C::ServerUnknown => unrecorded(of, group),
         C::ClientMemory | C::ServerMemory => (group.who(), times(group, "wait", &behind(group))),
         C::Recorder => (group.who(), "held by the recorder".to_owned()),
@@ -265,13 +266,23 @@ impl UnderWay {
     }
 }
 
+/// Whether most of what is charged to lost packets was waited with nothing sent again: the window was small for what had been lost before.
+pub(super) fn loss_narrowed(of: &Of<'_>, group: &Group<'_>) -> bool {
+    sending(of, group).is_some_and(|(connection, end, intervals)| of.parts.facts.wire.mostly_undisturbed(connection, end, &intervals))
+}
+
 /// What the sender on a path had under way: of several connections, that which carried most.
 fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
+    let (connection, end, intervals) = sending(of, group)?;
+    of.parts.facts.wire.under_way(connection, end, &intervals)
+}
+
+/// Which end of which connection sent on a path, and when the path lay there: of several connections, that which carried most.
+fn sending(of: &Of<'_>, group: &Group<'_>) -> Option<(u32, End, Vec<(i64, i64)>)> {
     let end = sender(of, group)?;
     let ways = if end == End::Client { [Way::ClientSends; 2] } else { [Way::ServerSends, Way::ClientReceives] };
     let of_way = |way: Way| of.parts.seen.stream(way).by_object.iter().enumerate().filter_map(|(o, g)| Some((g.as_ref()?.bytes, o)));
     let most = ways.into_iter().flat_map(of_way).max()?;
     let path = of.parts.ledger.path.iter().rev().filter(|run| group.has(run.entry));
-    let intervals: Vec<(i64, i64)> = path.map(|run| (run.start, run.end)).collect();
-    of.parts.facts.wire.under_way(of.parts.tables.connection_of(most.1 as u32), end, &intervals)
+    Some((of.parts.tables.connection_of(most.1 as u32), end, path.map(|run| (run.start, run.end)).collect()))
 }

@@ -1,7 +1,7 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
 use super::about::{failure, through_a_pipe};
-use super::figures::{has_network, holder, link_rate, queueing, sampled, window};
+use super::figures::{has_network, holder, link_rate, loss_narrowed, queueing, sampled, window};
 use super::groups::Group;
 use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
@@ -126,6 +126,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             }
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
+        C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost between {} kept the congestion window small", group.ends()),
         C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
         C::NetworkSndbuf => format!("the send buffer between {} was full", group.ends()),
         C::NetworkRwnd => format!("the receive window between {} was full", group.ends()),
