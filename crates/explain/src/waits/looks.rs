@@ -36,11 +36,28 @@ impl Look {
     }
 }
 
+/// What a thread looked for in vain and did not find with its next call on the same: a directory that is there already is no failure of `mkdir -p`,
+/// which asks for it at once. `calls`: the latest first.
+fn still_missing<'a>(calls: &'a [&'a LiveSpan]) -> impl Iterator<Item = Look> + 'a {
+    let found = |at: usize| calls[..at].iter().rev().find(|next| next.object == calls[at].object).is_some_and(|next| next.result >= 0);
+    (0..calls.len()).filter(move |&at| !found(at)).filter_map(|at| Look::of(calls[at]))
+}
+
 /// Looks around a pause: in vain before it, and, with whether each failed, after it.
 struct Looks<'a> {
     earlier: &'a [Look],
     before: &'a [Look],
     after: &'a [(Look, bool)],
+    /// How long the pause was.
+    length: i64,
+}
+
+impl Looks<'_> {
+    /// Whether a look before the pause was also made before an earlier one: what is looked for twice in a row is looked for once.
+    fn over_pauses(&self, look: &Look, tables: &Tables) -> bool {
+        let past = self.earlier.iter().chain(self.before);
+        past.into_iter().any(|other| look.at - other.at >= self.length / 2 && other.is_like(look, tables))
+    }
 }
 
 impl View<'_, '_, '_> {
@@ -65,12 +82,10 @@ impl View<'_, '_, '_> {
         let known = row.filter(|row| row.pauser == pauser && is_soon(row));
         let of_row = row.and_then(|row| before.iter().rev().find(|look| row.look.is_like(look, self.tables)));
         let after = self.looks_after(pauser, window);
+        let looks = Looks { earlier: &earlier, before: &before, after: &after, length };
         // A file that was looked for before one pause only, and is there then, the thread may have made itself.
-        let over_pauses =
-            |look: &Look| earlier.iter().chain(&before).any(|other| look.at - other.at >= length / 2 && other.is_like(look, self.tables));
-        let came_about =
-            before.iter().rev().find(|look| self.comes_about(look, &after) && (look.missing != Missing::Absent || over_pauses(look)));
-        let looks = Looks { earlier: &earlier, before: &before, after: &after };
+        let is_own_doing = |look: &Look| look.missing == Missing::Absent && !looks.over_pauses(look, self.tables);
+        let came_about = before.iter().rev().find(|look| self.comes_about(look, &after) && !is_own_doing(look));
         let given_up = || before.iter().rev().find(|look| self.is_given_up(look, &looks, pauser, window));
         let found = of_row.or(came_about).or_else(given_up);
         // Of what did not come about nothing was waited for where a child was looked for as well, and that ended.
@@ -131,7 +146,7 @@ impl View<'_, '_, '_> {
     fn is_given_up(&self, look: &Look, looks: &Looks<'_>, pauser: u32, window: i64) -> bool {
         let alike = |other: &Look| other.is_like(look, self.tables);
         let fails_again = looks.after.iter().any(|(other, failed)| *failed && alike(other));
-        let repeated = looks.earlier.iter().chain(looks.before).any(|other| other.at < look.at && alike(other)) || fails_again;
+        let repeated = looks.over_pauses(look, self.tables) || fails_again;
         if self.is_file_lock(look.object) {
             return repeated;
         }
@@ -179,12 +194,12 @@ impl View<'_, '_, '_> {
         for track in self.lookers(looker, from..=until) {
             self.settle(track);
             let recent = self.feed.lanes[track as usize].within(from, until);
-            looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
+            looks.extend(still_missing(&recent.filter(|s| s.start == s.end).collect::<Vec<_>>()));
         }
         for track in self.beside(looker) {
             self.settle(track);
             let recent = self.feed.lanes[track as usize].within(from.max(until - limits::BESIDE_NS), until);
-            looks.extend(recent.filter(|s| s.start == s.end).filter_map(Look::of));
+            looks.extend(still_missing(&recent.filter(|s| s.start == s.end).collect::<Vec<_>>()));
         }
         looks.sort_by_key(|look| look.at);
         Ok(looks)

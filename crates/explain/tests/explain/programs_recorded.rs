@@ -22,6 +22,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("cp-source-disk", "client.read", 0.8, "source-96Mi on loop3"),
     ("curl-get-client-pauses", "client.think", 0.7, "client curl: asleep"),
     ("curl-get-loss", "network.loss", 0.4, "server nginx > client"),
+    ("losses-from-the-start", "network.loss", 0.7, "server nginx > client"),
     ("curl-get-server-pauses", "server.think", 0.85, "server nginx: asleep"),
     ("curl-get-slow-start", "network.cwnd", 0.6, "server nginx > client"),
     // The thread that packs makes two more, which were not there yet when it began.

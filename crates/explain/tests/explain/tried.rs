@@ -43,6 +43,28 @@ fn what_fails_each_time_and_never_comes_about_was_not_waited_for() {
 }
 
 #[test]
+fn a_folder_that_is_there_already_is_no_attempt_at_it_before_a_sleep() {
+    let e = explained("sleeps-beyond-ssh");
+    assert_eq!(e.verdict.cause.name(), "server.think", "{:#?}", e.critical_path);
+    assert!(e.summary.sentence.contains("ran sleep to pause"), "{}", e.summary.sentence);
+    // Once asked for at once, and once found missing without another pause before: neither was tried again and again.
+    for found_at_once in [true, false] {
+        let mut tale = Tale::new(110_000, 2);
+        let main = tale.thread(Role::Client, "prog", 100, 100);
+        let folder = tale.file("/w/folder");
+        for at in [1_000, 2_000] {
+            tale.span(main, K::FileOther, at, at).on(folder).result(-17).end();
+            if found_at_once {
+                tale.span(main, K::FileStat, at + 10, at + 10).on(folder).result(0).end();
+            }
+        }
+        tale.wait(main, K::WaitTimer, 3_000, 100_000).by_timer().end();
+        let e = tale.explain();
+        assert!(charged_ms(&e, "client.think") > 90.0, "{found_at_once}: {:#?}", e.critical_path);
+    }
+}
+
+#[test]
 fn a_search_in_one_folder_after_the_other_is_no_attempt_at_each() {
     let e = paces(&["/a/date", "/b/date", "/usr/bin/date"], |path, _| if path.starts_with("/usr") { 0 } else { -2 });
     assert!(charged_ms(&e, "client.think") > 90.0, "{:#?}", e.critical_path);
