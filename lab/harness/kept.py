@@ -11,7 +11,7 @@ HEAD = ("scenario", "state", "reason", "retries", "first", "measured", "shard", 
 FIGURES = ("wall_s", "truths", "truth", "outcomes", "share", "unknown")
 MACHINE = ("processor", "cores", "memory_bytes", "kernel")
 NAMED = ("status", "cause", "where")
-PREDICTION = ("id", "predicted_s", "achieved_s", "error")
+PREDICTION = ("id", "bound", "predicted_s", "achieved_s", "error")
 
 
 def results(path=PATH):

@@ -179,6 +179,17 @@ class Scores(unittest.TestCase):
         bars = {what: met for what, met, _ in score.overall([document])}
         self.assertFalse(bars["predictions made"])
 
+    def test_a_bound_is_wrong_where_the_run_with_the_change_was_faster_and_is_no_prediction_of_its_time(self):
+        def bounded(predicted):
+            document = self.document(predicted=predicted)
+            document["what_if"][0]["basis"] = "bounded"
+            return score.figures(self.scenario, self.walls, [document])
+
+        for predicted, held in ((0.3, True), (1.12, True), (1.5, False)):
+            told = bounded(predicted)
+            checks = {what: met for what, met, _ in score.checks(self.scenario, told)}
+            self.assertEqual((checks["bound"], "prediction" in checks, told["prediction"]["error"]), (held, False, None), predicted)
+
     def test_a_fault_too_small_to_be_scored_is_not_passed(self):
         self.walls["fault"] = [0.25]
         self.assertFalse(self.judged()["injected"])
