@@ -29,6 +29,7 @@ pub mod rpcstat;
 pub mod rule;
 pub mod runs;
 mod title;
+mod said;
 mod waits;
 
 pub use assemble::waiting::waited_in;
@@ -36,7 +37,7 @@ pub use cause::Cause;
 pub use condition::Condition;
 pub use document::Explanation;
 pub use error::ExplainError;
-pub use title::title;
+pub use title::{title, title_of};
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use interval::interval;

@@ -2,9 +2,11 @@
 //!
 //! That is the program, its verb, and its operands: sources and the destination. So options go first, the long ones before the short ones, with
 //! the values that are plainly theirs; then the longest words are cut in their middle, where paths and addresses say least; then operands between
-//! the first and the last go. Where words went stands one `…`.
+//! the first and the last go. Where words went stands one `…`. What the answer below it is about stays to the last ([`Said`]): a limit that makes the run
+//! take as long as it does, the size of its blocks.
 
 use crate::limits::summary::LEAST_WORD;
+use crate::said::Said;
 
 /// Programs whose first operand is a verb.
 const HAVE_VERBS: [&str; 17] = [
@@ -22,72 +24,111 @@ enum Kind {
     ShortOption,
     /// Operands between the first and the last.
     Operand,
+    /// What the answer is about.
+    Deciding,
     /// Program, verb, first and last operand.
     Essential,
 }
 
 /// The command in so many columns, its paths cut to their last part.
 pub fn title(command: &[String], columns: usize) -> String {
-    let mut words = words(command);
+    title_of(command, columns, "")
+}
+
+/// The same above an answer: the words that it is about go last.
+pub fn title_of(command: &[String], columns: usize, answer: &str) -> String {
+    let mut words = words(command, &Said::of(answer));
     while width(&words) > columns {
-        let droppable = words.iter().map(|(_, kind)| *kind).filter(|kind| *kind < Kind::Operand).min();
+        let droppable = words.iter().map(|word| word.kind).filter(|kind| *kind < Kind::Operand).min();
         // Of two that say as little, the later one.
-        let Some(at) = droppable.and_then(|kind| words.iter().rposition(|word| word.1 == kind)) else { break };
+        let Some(at) = droppable.and_then(|kind| words.iter().rposition(|word| word.kind == kind)) else { break };
         drop_word(&mut words, at);
     }
-    shorten(&mut words, columns);
-    while width(&words) > columns {
-        let Some(at) = words.iter().rposition(|word| word.1 == Kind::Operand) else { break };
-        drop_word(&mut words, at);
-    }
+    words = loop {
+        let mut short = words.clone();
+        shorten(&mut short, columns);
+        let last = |kind| words.iter().rposition(|word| word.kind == kind);
+        match last(Kind::Operand).or_else(|| last(Kind::Deciding)).filter(|_| width(&short) > columns) {
+            Some(at) => drop_word(&mut words, at),
+            None => break short,
+        }
+    };
     let said = joined(&words);
     if said.chars().count() <= columns { said } else { middle(&said, columns) }
 }
 
-/// A word, and what it is; an ellipsis has no text.
-type Word = (String, Kind);
+/// A word.
+#[derive(Clone)]
+struct Word {
+    /// An ellipsis has no text of its own.
+    text: String,
+    /// What it is to a title.
+    kind: Kind,
+    /// The part of a script that the answer is about.
+    part: Option<String>,
+}
 
-fn words(command: &[String]) -> Vec<Word> {
+impl Word {
+    fn new(text: impl Into<String>, kind: Kind) -> Word {
+        Word { text: text.into(), kind, part: None }
+    }
+}
+
+fn words(command: &[String], said: &Said) -> Vec<Word> {
     let Some((program, rest)) = command.split_first() else { return Vec::new() };
     let program = base(program).to_owned();
     let gives_text = RUN_TEXT.contains(&program.as_str());
-    let mut words: Vec<Word> = Vec::new();
+    let mut words: Vec<Word> = vec![Word::new(program.as_str(), Kind::Essential)];
+    let mut operands: Vec<usize> = Vec::new();
     let mut only_operands = false;
     let mut after_option = false;
     for (at, word) in rest.iter().enumerate() {
-        let is_text = gives_text && at > 0 && matches!(rest[at - 1].as_str(), "-c" | "-e");
-        let kind = match word.as_str() {
-            _ if is_text => {
-                // The option says that it is a text.
-                words.last_mut().expect("an option before it").1 = Kind::Essential;
-                Kind::Essential
-            }
-            "-" => Kind::Operand,
-            _ if only_operands => Kind::Operand,
-            "--" => Kind::LongOption,
-            option if option.starts_with("--") => Kind::LongOption,
-            option if option.starts_with('-') => Kind::ShortOption,
-            setting if is_setting(setting) => Kind::LongOption,
-            // A number behind an option is its value.
-            value if after_option && value.starts_with(|c: char| c.is_ascii_digit()) && !value.contains(['/', ':', '.']) => {
-                let option = &mut words.last_mut().expect("an option before it").0;
-                *option = format!("{option} {value}");
-                after_option = false;
-                continue;
-            }
-            _ => Kind::Operand,
-        };
+        if gives_text && at > 0 && matches!(rest[at - 1].as_str(), "-c" | "-e") {
+            // The option says that it is a text.
+            words.last_mut().expect("an option before it").kind = Kind::Essential;
+            let part = said.part_of(word).map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+            words.push(Word { part, ..Word::new(short_word(word), Kind::Essential) });
+            after_option = false;
+            continue;
+        }
+        let kind = kind_of(word, only_operands);
+        // A number behind an option is its value.
+        let is_number =
+            word.starts_with(|c: char| c.is_ascii_digit()) && !word.contains(['/', ':']) && (!word.contains('.') || said.has(word));
+        if after_option && !only_operands && kind == Kind::Operand && is_number {
+            let option = words.last_mut().expect("an option before it");
+            option.text = format!("{} {word}", option.text);
+            option.kind = if said.has(word) { Kind::Deciding } else { option.kind };
+            after_option = false;
+            continue;
+        }
         only_operands |= word == "--";
         after_option = kind < Kind::Operand && word.starts_with('-') && !word.contains('=');
-        words.push((short_word(word), kind));
+        if kind == Kind::Operand {
+            operands.push(words.len());
+        }
+        words.push(Word::new(short_word(word), if said.has(word) { Kind::Deciding } else { kind }));
     }
-    let operands: Vec<usize> = (0..words.len()).filter(|&at| words[at].1 == Kind::Operand).collect();
-    let first = usize::from(HAVE_VERBS.contains(&program.as_str())) + 1;
-    for &at in operands.iter().take(first).chain(operands.last()) {
-        words[at].1 = Kind::Essential;
+    let has_verb = usize::from(HAVE_VERBS.contains(&program.as_str()));
+    // What the answer is about says more than the first operand, which may be an option's value.
+    let first = if words.iter().any(|word| word.kind == Kind::Deciding) { 0 } else { 1 };
+    for &at in operands.iter().take(has_verb + first).chain(operands.last()) {
+        words[at].kind = Kind::Essential;
     }
-    words.insert(0, (program, Kind::Essential));
     words
+}
+
+/// What a word is by itself.
+fn kind_of(word: &str, only_operands: bool) -> Kind {
+    match word {
+        "-" => Kind::Operand,
+        _ if only_operands => Kind::Operand,
+        "--" => Kind::LongOption,
+        option if option.starts_with("--") => Kind::LongOption,
+        option if option.starts_with('-') => Kind::ShortOption,
+        setting if is_setting(setting) => Kind::LongOption,
+        _ => Kind::Operand,
+    }
 }
 
 /// `bs=1M`: a setting. What it names is another matter (`if=big`).
@@ -98,30 +139,47 @@ fn is_setting(word: &str) -> bool {
 
 /// Takes a word out; where it was stands one ellipsis for it and its neighbours.
 fn drop_word(words: &mut Vec<Word>, at: usize) {
-    words[at] = ("…".to_owned(), Kind::Essential);
-    words.dedup_by(|later, earlier| later.0 == "…" && earlier.0 == "…");
+    words[at] = Word::new("…", Kind::Essential);
+    words.dedup_by(|later, earlier| later.text == "…" && earlier.text == "…");
 }
 
 /// Cuts the longest words until all fit, or none is long.
 fn shorten(words: &mut [Word], columns: usize) {
     loop {
         let over = width(words).saturating_sub(columns);
-        let mut lengths: Vec<(usize, usize)> = words.iter().map(|word| word.0.chars().count()).enumerate().map(|(at, n)| (n, at)).collect();
+        let cuttable = words.iter().enumerate().filter(|(_, word)| word.kind != Kind::Deciding);
+        let mut lengths: Vec<(usize, usize)> = cuttable.map(|(at, word)| (word.text.chars().count(), at)).collect();
         lengths.sort_unstable_by(|a, b| b.cmp(a));
         let Some(&(longest, at)) = lengths.first().filter(|(n, _)| over > 0 && *n > LEAST_WORD) else { return };
         // Down to the next in length, not further: two long names are cut alike.
         let next = lengths.get(1).map_or(0, |(n, _)| *n);
         let to = longest.saturating_sub(over).max(next.min(longest - 1)).max(LEAST_WORD);
-        words[at].0 = middle(&words[at].0, to);
+        words[at].text =
+            words[at].part.as_deref().and_then(|part| around(&words[at].text, part, to)).unwrap_or_else(|| middle(&words[at].text, to));
     }
 }
 
 fn joined(words: &[Word]) -> String {
-    words.iter().map(|word| word.0.as_str()).collect::<Vec<_>>().join(" ")
+    words.iter().map(|word| word.text.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 fn width(words: &[Word]) -> usize {
-    words.iter().map(|word| word.0.chars().count() + 1).sum::<usize>().saturating_sub(1)
+    words.iter().map(|word| word.text.chars().count() + 1).sum::<usize>().saturating_sub(1)
+}
+
+/// A text in so many columns of which a part stays: what is left out stands before and behind it. `None`: there is no room for that.
+fn around(text: &str, part: &str, columns: usize) -> Option<String> {
+    let (before, behind) = text.split_once(part)?;
+    let room = columns.checked_sub(part.chars().count()).filter(|room| *room >= LEAST_WORD)?;
+    let (front, back) = (before.chars().count(), behind.chars().count());
+    // What one side does not need, the other has.
+    let front_room = (room / 2).max(room.saturating_sub(back));
+    let front_room = front_room.min(front);
+    let back_room = room - front_room;
+    let before = if front > front_room { before.chars().take(front_room - 1).chain(['…']).collect() } else { before.to_owned() };
+    let behind =
+        if back > back_room { ['…'].into_iter().chain(behind.chars().skip(back - back_room + 1)).collect() } else { behind.to_owned() };
+    Some(format!("{before}{part}{behind}"))
 }
 
 /// A text in so many columns, its middle left out; of its end, where suffixes and numbers are, a little more stays.
@@ -203,6 +261,24 @@ mod tests {
         let words: Vec<&str> = ["cp", "-a"].into_iter().chain(many.iter().map(String::as_str)).chain(["/store/target/"]).collect();
         let said = fitted(&words, 40);
         assert!(said.starts_with("cp … file0 ") && said.ends_with(" … target/") && said.chars().count() <= 40, "{said}");
+    }
+
+    #[test]
+    fn what_the_answer_is_about_goes_last() {
+        let above =
+            |words: &[&str], columns, answer: &str| title_of(&words.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>(), columns, answer);
+        let limited = ["curl", "-sS", "--limit-rate", "8M", "-o", "/data/out", "http://10.0.0.2/big"];
+        assert_eq!(above(&limited, 40, "curl slept to keep its limit (--limit-rate 8M)."), "curl … --limit-rate 8M … http://…0.2/big");
+        assert_eq!(above(&limited, 40, ""), "curl -sS … -o out http://10.0.0.2/big");
+        let small = ["dd", "if=/d/big", "of=/d/copy", "bs=512", "conv=fsync", "count=4000"];
+        assert_eq!(above(&small, 30, "Reads and writes of 512 bytes: 8,000 calls × 2.10 µs."), "dd if=big of=copy bs=512 …");
+        let script = ["sh", "-c", "for i in 1 2 3; do curl -s --limit-rate 8M -o /data/out http://10.0.0.2/big; done"];
+        let said = above(&script, 40, "curl slept to keep its limit (--limit-rate 8M).");
+        assert!(said.starts_with("sh -c for i") && said.contains("--limit-rate 8M") && said.chars().count() <= 40, "{said}");
+        for columns in 24..60 {
+            assert!(above(&limited, columns, "8.00 MiB/s").chars().count() <= columns);
+            assert!(above(&script, columns, "8.00 MiB/s").chars().count() <= columns);
+        }
     }
 
     #[test]

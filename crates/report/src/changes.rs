@@ -5,7 +5,7 @@ use crate::columns::{clean, cut_end, left, width};
 use crate::page::{Ink, Line};
 use crate::repeated::interval;
 use thalweg_explain::document::{Explanation, Grounds, Status, WhatIf};
-use thalweg_explain::{Cause, title};
+use thalweg_explain::{Cause, title_of};
 use thalweg_trace::numbers::{duration, whole_percent};
 use thalweg_trace::shell;
 
@@ -52,18 +52,18 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
         let how = if how == *name.trim() { String::new() } else { how };
         // What a recipe says is exact; other words say no more than the name where there is no room for them.
         // (That names come at once is no change that anybody makes.)
-        let is_exact = what_if.recipe.is_some() || what_if.id == "names_at_once";
-        let change = with_how(head, &what_if.command, &how, is_exact, what_if.gives_up.as_deref(), columns);
+        let is_exact = what_if.recipe.is_some() || matches!(what_if.id.as_str(), "names_at_once" | "no_nagle");
+        let change = with_how(head, (&what_if.command, &e.command), &how, is_exact, what_if.gives_up.as_deref(), columns);
         made.push(Change { is_bought: what_if.is_bought(), ..change });
     }
     if !e.summary.sentence.is_empty() {
         for advice in e.advice.iter().take(MAX_ADVICE) {
             let head = cut_end(&format!("  without a number: {}", clean(&advice.says)), columns);
-            made.push(with_how(head, &advice.command, "", true, advice.gives_up.as_deref(), columns));
+            made.push(with_how(head, (&advice.command, &e.command), "", true, advice.gives_up.as_deref(), columns));
         }
     }
     if made.is_empty() {
-        made.extend(nothing(e).map(|line| with_how(cut_end(&line, columns), &[], "", false, None, columns)));
+        made.extend(nothing(e).map(|line| with_how(cut_end(&line, columns), (&[], &[]), "", false, None, columns)));
     }
     made
 }
@@ -82,8 +82,16 @@ pub(crate) fn lines(changes: &[Change], most: usize, with_words: bool) -> Vec<Li
     kept.into_iter().flat_map(shown).collect()
 }
 
-/// A change, and how it is made: behind it where that fits, else below it; what it gives up is never left out.
-fn with_how(head: String, command: &[String], how: &str, is_exact: bool, gives_up: Option<&str>, columns: usize) -> Change {
+/// A change, and how it is made: behind it where that fits, else below it; what it gives up is never left out. Of a command that is cut, what it has and the
+/// recorded one has not stays.
+fn with_how(
+    head: String,
+    (command, recorded): (&[String], &[String]),
+    how: &str,
+    is_exact: bool,
+    gives_up: Option<&str>,
+    columns: usize,
+) -> Change {
     let room = columns.saturating_sub(INDENT);
     let how = if command.is_empty() { how.to_owned() } else { clean(&shell::line(command)) };
     let (mut lines, mut words) = (vec![head], None);
@@ -94,7 +102,7 @@ fn with_how(head: String, command: &[String], how: &str, is_exact: bool, gives_u
             true => cut_end(&how, room),
             false if width(&how) <= room => how,
             // The full text has all of it.
-            false => clean(&title(command, room)),
+            false => clean(&title_of(command, room, &new_words(command, recorded))),
         };
         words = command.is_empty().then_some(lines.len());
         lines.push(format!("{:INDENT$}{said}", ""));
@@ -109,6 +117,11 @@ fn with_how(head: String, command: &[String], how: &str, is_exact: bool, gives_u
         }
     }
     Change { lines: lines.into_iter().map(|line| (line, Ink::Plain)).collect(), words, is_bought: false }
+}
+
+/// The words of a command that another has not.
+fn new_words(command: &[String], recorded: &[String]) -> String {
+    command.iter().filter(|word| !recorded.contains(word)).map(String::as_str).collect::<Vec<_>>().join(" ")
 }
 
 /// Why there is nothing to change, where that can be said.
@@ -230,7 +243,7 @@ mod tests {
     fn a_command_stands_behind_its_change_or_below_it_and_what_it_gives_up_is_said() {
         let command = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
         let set = |line: &str, gives_up| {
-            let lines = with_how("  no waiting  2 s -> 1 s (0.9 to 1.1 s)".into(), &command(line), "", true, gives_up, 80);
+            let lines = with_how("  no waiting  2 s -> 1 s (0.9 to 1.1 s)".into(), (&command(line), &[]), "", true, gives_up, 80);
             lines.lines.into_iter().map(|(line, _)| line).collect::<Vec<_>>()
         };
         assert_eq!(set("dd if=a of=b", None), ["  no waiting  2 s -> 1 s (0.9 to 1.1 s)   dd if=a of=b"]);
@@ -242,5 +255,17 @@ mod tests {
             set("dd if=a", Some("durability: all of it"))[0],
             "  no waiting  2 s -> 1 s (0.9 to 1.1 s)   dd if=a   gives up durability"
         );
+    }
+
+    #[test]
+    fn a_command_that_is_cut_keeps_what_is_new_in_it() {
+        let command = |line: &str| line.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let recorded =
+            command("fio --name=a --filename=/srv/a/file/fiodepth.dat --rw=randread --bs=4k --direct=1 --runtime=8 --time_based");
+        let deeper = command(
+            "fio --name=a --filename=/srv/a/file/fiodepth.dat --rw=randread --bs=4k --direct=1 --runtime=8 --time_based --iodepth=4",
+        );
+        let lines = with_how("  four requests at a time  2 s -> 1 s".into(), (&deeper, &recorded), "", true, None, 80).lines;
+        assert!(lines[1].0.contains("--iodepth=4"), "{}", lines[1].0);
     }
 }

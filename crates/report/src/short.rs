@@ -7,8 +7,8 @@ use crate::changes::{SMALL_SHARE, changes, has_server, lines};
 use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Line, Page, TextOptions};
 use crate::repeated;
-use thalweg_explain::document::{Explanation, SummaryRow};
-use thalweg_explain::title;
+use thalweg_explain::document::{Explanation, Summary, SummaryRow};
+use thalweg_explain::title_of;
 use thalweg_trace::numbers::{duration, whole_percent};
 
 /// At most so many lines.
@@ -114,9 +114,16 @@ fn heading(e: &Explanation, columns: usize) -> String {
     let about = clean(&about);
     let about = whole_clauses(&about, columns.saturating_sub(LEAST_TITLE + 2));
     let room = columns.saturating_sub(width(about) + 2).max(LEAST_TITLE);
-    let command = title(&e.command, room);
+    let command = title_of(&e.command, room, &answer(s));
     let command = if command.is_empty() { "the recording" } else { &command };
     format!("{}: {about}", cut(&clean(command), room))
+}
+
+/// What is said of the command below it: with words of its own, and with figures that may be values of its options.
+fn answer(s: &Summary) -> String {
+    let number = s.numbers.first().map_or("", |number| number.sentence.as_str());
+    let figures = s.rows.first().map_or("", |row| row.figures.as_str());
+    [s.sentence.as_str(), number, figures, s.about.as_str()].join(" ")
 }
 
 /// The causes, one line each; the small ones together.

@@ -126,3 +126,9 @@ pub(crate) const LONG_NUMBER: usize = 12;
 
 /// An operation with this part of the work on names and attributes is what that mostly was. Instead: nothing; it is wording.
 pub(crate) const MOST_OF_NAMES: f64 = 0.5;
+// said.rs
+
+/// A word of a command is what an answer is about where its value is so near to a figure of it: a rate is kept from below, and what is sent has headers.
+/// Instead: which option of the program that is.
+pub(crate) const AS_SAID: f64 = 0.06;
+
