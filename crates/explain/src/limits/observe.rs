@@ -114,6 +114,9 @@ pub(crate) const SMALL_BYTES: u64 = 64 << 10;
 /// Round trips below this are a machine's own; its processors, not a path, make them longer. Round trips in one machine or rack are
 /// shorter, and processors, not a path, make them longer. Instead: whether the peer's address is in the same network.
 pub(crate) const LEAST_PATH_US: i64 = 500;
+/// A smoothed round trip from here on is no machine's own with itself: delayed acknowledgements and late processors make it so long. Instead: the least round
+/// trip, in recordings that have it.
+pub(crate) const LATE_US: i64 = 1_000;
 /// A window probe is sent within half of the least retransmission timeout (200 ms) after the window closed. Instead: TCP's own probe
 /// counter.
 pub(crate) const PROBE_AFTER_NS: i64 = 100_000_000;

@@ -18,6 +18,7 @@ pub(crate) mod locks;
 pub(crate) mod observation;
 pub(crate) mod on_wire;
 pub(crate) mod overlap;
+pub(crate) mod paths;
 pub(crate) mod pipes;
 pub(crate) mod quantile;
 pub(crate) mod questions;

@@ -5,6 +5,7 @@ use crate::ExplainError;
 use crate::cause::{Cause, End};
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
+use crate::observe::paths::{self, Measured};
 use crate::observe::quantile;
 use crate::observe::stalls::{Stall, Stalls};
 use crate::observe::tables::Tables;
@@ -57,8 +58,8 @@ pub(crate) struct UnderWay {
     pub buffer_bytes: Option<i64>,
     /// The congestion window.
     pub cwnd_bytes: Option<i64>,
-    /// There and back, microseconds.
-    pub round_trip_us: i64,
+    /// There and back at the least, microseconds, where that is known.
+    pub round_trip_us: Option<i64>,
 }
 
 /// Bytes that a sender had in flight, over all of a connection.
@@ -117,6 +118,8 @@ pub(crate) type UsualLags = HashMap<(u32, End), u64>;
 #[derive(Debug)]
 pub(crate) struct WireFacts {
     series: Vec<[TcpSeries; 2]>,
+    /// By connection: the least round trip of its path, microseconds.
+    paths_us: Vec<Option<i64>>,
     /// TCP's own stalls.
     pub stalls: Stalls,
     /// By connection: threads of the processes that listen where it leads, and had not accepted it.
@@ -389,7 +392,12 @@ impl WireFacts {
             tcp.restarts.iter().for_each(|&since| stalls.lasts(connection, since, tcp.narrow_until(since)));
         }
         stalls.settle();
-        Ok(WireFacts { series: all, stalls, not_accepted })
+        let measured = |both: &[TcpSeries; 2]| Measured {
+            least_us: both.iter().filter_map(|s| s.least_rtt_us).min(),
+            is_smoothed: both.iter().all(|s| s.min_rtt_us.is_empty()),
+        };
+        let paths_us = paths::least_us(tables, &all.iter().map(measured).collect::<Vec<_>>());
+        Ok(WireFacts { series: all, paths_us, stalls, not_accepted })
     }
 
     fn of(&self, connection: u32, end: End) -> Option<&TcpSeries> {
@@ -409,7 +417,7 @@ impl WireFacts {
             window_bytes: usual(&tcp.receive_window),
             buffer_bytes: usual(&tcp.send_buffer),
             cwnd_bytes: usual(&tcp.cwnd),
-            round_trip_us: usual(&tcp.srtt_us).or(tcp.least_rtt_us)?,
+            round_trip_us: self.path_us(connection),
         })
     }
 
@@ -496,9 +504,14 @@ impl WireFacts {
         least(end).or_else(|| least(other)).filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)
     }
 
-    /// The same of each connection.
+    /// The round trip of a connection's path, microseconds: the one that is said of it.
+    fn path_us(&self, connection: u32) -> Option<i64> {
+        self.paths_us.get(connection as usize).copied().flatten()
+    }
+
+    /// The round trip of each connection's path, in nanoseconds, where there is a path to speak of.
     pub(crate) fn round_trips(&self) -> Vec<Option<i64>> {
-        (0..self.series.len() as u32).map(|connection| self.least_round_trip_ns(connection, End::Client)).collect()
+        self.paths_us.iter().map(|us| us.filter(|&us| us >= limits::LEAST_PATH_US).map(|us| us * 1000)).collect()
     }
 
     /// What a sender had in flight, where TCP said: `part` is that of the readings that count as usual, and that are not its beginning.

@@ -138,9 +138,10 @@ pub(super) fn requests(of: &Of<'_>, bytes: u64) -> Option<(u64, &'static str, bo
     let (n, what) = match (asking.calls.count(), dialogues(of), exchanged.turns) {
         (calls, ..) if calls >= limits::FEWEST_REQUESTS => (calls, "requests"),
         (_, Some(dialogues), _) => (dialogues, "connections"),
-        // One send for each answer is a request; of what takes several, or goes on meanwhile, only the turns are known.
+        // One send for each answer is a request; of what takes several, or goes on meanwhile, only the answers are known. (They are no round trips: most
+        // of one may be the program's time.)
         (.., turns) if turns * 10 >= exchanged.sends * 9 => (turns, "requests"),
-        (.., turns) => (turns, "round trips"),
+        (.., turns) => (turns, "answers"),
     };
     let small = exchanged.bytes.max(bytes) / n.max(1) <= limits::MOST_BYTES_ANSWERED;
     let away = of.parts.ledger.away.from_client;

@@ -240,7 +240,7 @@ fn windowed(of: &Of<'_>, group: &Group<'_>) -> String {
     let latency = group.cause == Cause::NetworkLatency;
     let waits = times(group, if latency { "transit" } else { "wait" }, "");
     match under_way(of, group) {
-        Some(under_way) if latency => format!("{waits}, round trip {}", under_way.round_trip()),
+        Some(under_way) if latency => format!("{waits}{}", under_way.round_trip(", round trip ")),
         Some(under_way) => format!("{} in flight, {waits}", size(under_way.in_flight_bytes.unsigned_abs())),
         None => waits,
     }
@@ -255,14 +255,16 @@ pub(super) fn window(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
         Cause::NetworkSndbuf => under_way.buffer_bytes.map(|n| format!(", send buffer {}", bytes(n))),
         Cause::NetworkCwnd => under_way.cwnd_bytes.map(|n| format!(", cwnd {}", bytes(n))),
         // A message fills no window: how little was under way says nothing, and the number has what is in flight at the most.
-        _ => return Some(format!("round trip {}", under_way.round_trip())),
+        _ => return Some(under_way.round_trip("round trip ")).filter(|said| !said.is_empty()),
     };
-    Some(format!("{} in flight{}, round trip {}", bytes(under_way.in_flight_bytes), limit.unwrap_or_default(), under_way.round_trip()))
+    let (in_flight, round_trip) = (bytes(under_way.in_flight_bytes), under_way.round_trip(", round trip "));
+    Some(format!("{in_flight} in flight{}{round_trip}", limit.unwrap_or_default()))
 }
 
 impl UnderWay {
-    fn round_trip(&self) -> String {
-        duration(self.round_trip_us as f64 / 1e6)
+    /// `words` and the round trip; nothing where it is not known.
+    fn round_trip(&self, words: &str) -> String {
+        self.round_trip_us.map_or_else(String::new, |us| format!("{words}{}", duration(us as f64 / 1e6)))
     }
 }
 

@@ -40,9 +40,8 @@ impl Raise {
         Raise { id, change: change.into(), how, gained_ns: all_ns * part }
     }
 
-    /// Several requests at a time where there was one, or several times what was in flight: of all the run where answers are what it waits for, under
-    /// whatever cause, since what is between goes on side by side as well; else of all that waits for answers.
-    pub(super) fn more_at_once(run: &Run<'_>, group: &Group<'_>) -> Raise {
+    /// What waiting for answers has, under whatever cause; all of the run, where that is nearly all of it, since what is between goes with it.
+    pub(super) fn answers_ns(run: &Run<'_>, group: &Group<'_>) -> f64 {
         let parts = run.of.parts;
         let wall_ns = parts.wall_s() * 1e9;
         let is_wait = |cause: Cause| cause.is_network() || cause.end() == Some(End::Server) || cause == group.cause;
@@ -50,7 +49,12 @@ impl Raise {
         let busy_ns = |by: End| parts.seen.questions.under_way(by, parts.tables).map(|asked| asked.busy_ns as f64);
         let asked_ns = [End::Client, End::Server].into_iter().filter_map(busy_ns).fold(0.0, f64::max);
         let fills = waits >= limits::NEARLY_ALL || asked_ns >= wall_ns * limits::NEARLY_ALL;
-        let all_ns = if fills { wall_ns } else { wall_ns * waits };
+        if fills { wall_ns } else { wall_ns * waits }
+    }
+
+    /// Several requests at a time where there was one, or several times what was in flight: of all that waits for answers.
+    pub(super) fn more_at_once(run: &Run<'_>, group: &Group<'_>) -> Raise {
+        let all_ns = Raise::answers_ns(run, group);
         let how = "send the next requests before the last is answered, or use several connections";
         let change = "four times as many requests in flight".to_owned();
         Raise { id: "requests.x4", change, how, gained_ns: all_ns * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64) }

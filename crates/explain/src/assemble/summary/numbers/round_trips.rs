@@ -35,10 +35,13 @@ pub(super) fn connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
         format!("A new connection {n} times, {trips} of {}{and_more} on each: {n} × {}.", duration(turns.round_trip_s), duration(each_s));
     let (count, items) = (Some(turns.connections), Some(turns.connections));
     let made = Number { count, each_s: Some(each_s), items, ..turns.number(NumberKind::ConnectionPerItem, sentence) };
-    // A request on a connection that is there takes one of the round trips, and no longer than the least.
-    let left = (turns.least_s / each_s).min(1.0 / on_each);
-    let part = (1.0 - left) * (1.0 - 1.0 / turns.connections as f64);
-    Some(made.raised_by(Raise::part(group, part, "connect_once", ONE_CONNECTION, KEEP_IT)))
+    // A request on a connection that is there takes one of the round trips, and no longer than the least. (What each connection took has what was done for it
+    // before and after: a program may be started for each.)
+    let answers_ns = Raise::answers_ns(run, group);
+    let least_ns = turns.least_s * 1e9 * turns.connections as f64;
+    let left = (least_ns / answers_ns).min(1.0 / on_each);
+    let gained_ns = answers_ns * (1.0 - left) * (1.0 - 1.0 / turns.connections as f64);
+    Some(made.raised_by(Raise { id: "connect_once", change: ONE_CONNECTION.to_owned(), how: KEEP_IT, gained_ns }))
 }
 
 /// A connection for each of many where computing is what takes the time: agreeing on keys, and all that goes with a new connection at both ends.
