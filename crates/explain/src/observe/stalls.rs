@@ -1,6 +1,7 @@
 //! TCP's own stalls: waits that no byte under way explains, and that a setting or a call of the program ends.
 //! Each is a mark of the kernel's; here they answer which of them lay in an interval, for the words of a charge.
 
+use crate::cause::End;
 use foldhash::{HashSet, HashSetExt};
 use std::collections::BTreeMap;
 use thalweg_trace::numbers::{count, duration};
@@ -25,10 +26,18 @@ pub(crate) enum Stall {
 struct Stalled {
     stall: Stall,
     connection: u32,
+    /// At which end it was seen, where its object says.
+    side: Option<End>,
     /// The server's address.
     listener: String,
     start: i64,
     end: i64,
+}
+
+impl Stalled {
+    fn length(&self) -> i64 {
+        self.end.saturating_sub(self.start)
+    }
 }
 
 /// All of them, by their ends.
@@ -42,9 +51,20 @@ pub(crate) struct Stalls {
 /// How often, and for how long together.
 pub(crate) type Often = (u64, i64);
 
+/// Small segments that Nagle's algorithm held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct HeldBack {
+    /// How many.
+    pub times: u64,
+    /// How long all together.
+    pub ns: i64,
+    /// Which end sent most of them, where that is known.
+    pub sender: Option<End>,
+}
+
 impl Stalls {
     /// Takes a mark, if it is of a stall.
-    pub(crate) fn note(&mut self, mark: &Mark, connection: u32, name: &str) {
+    pub(crate) fn note(&mut self, mark: &Mark, (connection, side): (u32, Option<End>), name: &str) {
         let (stall, length) = match mark.kind {
             MarkKind::TcpSynRetransmit => (Stall::LostRequest, mark.value),
             MarkKind::TcpAcceptQueue => (Stall::AcceptQueue, None),
@@ -55,7 +75,7 @@ impl Stalls {
         };
         let end = mark.at.ns();
         let listener = name.split_once(" > ").map_or(name, |(_, server)| server).to_owned();
-        self.all.push(Stalled { stall, connection, listener, start: end.saturating_sub(length.unwrap_or(0)), end });
+        self.all.push(Stalled { stall, connection, side, listener, start: end.saturating_sub(length.unwrap_or(0)), end });
     }
 
     /// Until when a congestion window stayed below what it was before it shrank.
@@ -103,18 +123,38 @@ impl Stalls {
     /// What lay in these intervals; each stall once.
     pub(crate) fn within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> BTreeMap<Stall, Often> {
         let mut often: BTreeMap<Stall, Often> = BTreeMap::new();
+        self.each_within(intervals, |stalled| {
+            let entry = often.entry(stalled.stall).or_default();
+            *entry = (entry.0 + 1, entry.1.saturating_add(stalled.length()));
+        });
+        often
+    }
+
+    /// Which small segments were held back in these intervals, and by whom.
+    pub(crate) fn held_back_within(&self, intervals: impl Iterator<Item = (i64, i64)>) -> Option<HeldBack> {
+        let (mut times, mut ns, mut by_side) = (0, 0_i64, [0_i64; 2]);
+        self.each_within(intervals, |stalled| {
+            if stalled.stall == Stall::Nagle {
+                (times, ns) = (times + 1, ns.saturating_add(stalled.length()));
+                stalled.side.into_iter().for_each(|side| by_side[side as usize] += stalled.length());
+            }
+        });
+        let most = [End::Client, End::Server].into_iter().max_by_key(|side| by_side[*side as usize]);
+        (times > 0).then_some(HeldBack { times, ns, sender: most.filter(|side| by_side[*side as usize] * 2 > ns) })
+    }
+
+    /// Each stall that lay in these intervals, once.
+    fn each_within(&self, intervals: impl Iterator<Item = (i64, i64)>, mut take: impl FnMut(&Stalled)) {
         let mut counted: HashSet<usize> = HashSet::new();
         for (start, end) in intervals {
             let from = self.all.partition_point(|s| s.end < start);
             let near = (from..self.all.len()).take_while(|&at| self.earliest[at] <= end).map(|at| (at, &self.all[at]));
             for (at, stalled) in near.filter(|(_, s)| s.start <= end) {
                 if counted.insert(at) {
-                    let entry = often.entry(stalled.stall).or_default();
-                    *entry = (entry.0 + 1, entry.1.saturating_add(stalled.end.saturating_sub(stalled.start)));
+                    take(stalled);
                 }
             }
         }
-        often
     }
 }
 
@@ -163,7 +203,9 @@ mod tests {
         for &(kind, at, value, connection) in marks {
             let name = format!("10.0.0.1:{} > 10.0.0.2:{}", 5_000 + connection, connection / 10);
             let at = Time::from_monotonic_ns(at);
-            stalls.note(&Mark { track: TrackId::new(1).expect("not 0"), kind, at, object: None, value: Some(value) }, connection, &name);
+            let side = if connection % 2 == 0 { End::Client } else { End::Server };
+            let mark = Mark { track: TrackId::new(1).expect("not 0"), kind, at, object: None, value: Some(value) };
+            stalls.note(&mark, (connection, Some(side)), &name);
         }
         stalls.settle();
         stalls
@@ -178,6 +220,16 @@ mod tests {
         // One that lasts for long does not hide a later one.
         let long = stalls(&[(MarkKind::TcpNagle, 1_000, 990, 0), (MarkKind::TcpNagle, 900, 10, 0), (MarkKind::TcpNagle, 500, 10, 1)]);
         assert_eq!(long.within([(20, 30)].into_iter()).get(&Stall::Nagle), Some(&(1, 990)));
+    }
+
+    #[test]
+    fn who_held_segments_back_is_the_end_that_held_most_of_them() {
+        let nagle = MarkKind::TcpNagle;
+        let all = stalls(&[(nagle, 100, 40, 1), (nagle, 200, 40, 1), (nagle, 300, 30, 0), (MarkKind::TcpIdleRestart, 350, 1, 1)]);
+        let within = |from, to| all.held_back_within([(from, to)].into_iter());
+        assert_eq!(within(0, 400), Some(HeldBack { times: 3, ns: 110, sender: Some(End::Server) }));
+        assert_eq!(within(280, 400), Some(HeldBack { times: 1, ns: 30, sender: Some(End::Client) }));
+        assert_eq!(within(340, 400), None);
     }
 
     #[test]

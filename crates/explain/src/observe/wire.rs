@@ -342,7 +342,8 @@ impl WireFacts {
             let Some(object) = mark.object else { continue };
             let (connection, ends) = ends(tables, object.number());
             let Some(both) = all.get_mut(connection as usize) else { continue };
-            stalls.note(&mark, connection, &tables.objects[tables.object_rows.get(object.number()) as usize].name);
+            let side = tables.objects[tables.object_rows.get(object.number()) as usize].connection_end;
+            stalls.note(&mark, (connection, side), &tables.objects[tables.object_rows.get(object.number()) as usize].name);
             if mark.kind == MarkKind::TcpNotAccepted {
                 not_accepted.entry(connection).or_default().push(tables.tracks.get(mark.track.number()));
             }

@@ -81,7 +81,7 @@ fn removes(id: &str) -> Option<(&'static [Cause], &'static [Cause])> {
             &[C::ServerThink, C::ServerUnknown, C::ServerLock, C::ServerRead, C::ServerSync, C::ServerCpu],
             &[C::ServerRunqueue, C::NetworkLatency],
         ),
-        "no_nagle" => (&[C::NetworkLatency], &[]),
+        "no_nagle" => (&[C::NetworkLatency, C::ServerUnknown], &[]),
         "calls.larger" => (&[C::ClientCpu], &[C::ClientMetadata]),
         "disk.requests.x4" => (
             &[C::ClientRead, C::ServerRead, C::ClientWrite, C::ServerWrite, C::ClientMetadata, C::ServerMetadata],

@@ -10,6 +10,7 @@ mod figures;
 mod files;
 mod groups;
 mod innocent;
+mod held_back;
 pub(crate) mod names;
 mod numbers;
 mod of;

@@ -3,6 +3,7 @@
 use super::about::{failure, through_a_pipe};
 use super::figures::{has_network, holder, link_rate, loss_narrowed, queueing, sampled, window};
 use super::groups::Group;
+use super::held_back;
 use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
 use super::operations;
@@ -46,7 +47,7 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
                 + if of.parts.others_at(group.largest).is_some_and(Sharing::is_contention) { CONTENTION } else { "" }
         ));
         let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
-        if let (1, true, Some(window)) = (clauses.len(), network, window(of, group)) {
+        if let (1, true, Some(window)) = (clauses.len(), network && held_back::most_of(of, group).is_none(), window(of, group)) {
             clauses[0] = format!("{} ({window})", clauses[0]);
         }
     }
@@ -78,7 +79,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     use Cause as C;
     let who = told_apart(group, groups);
     let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(" (mostly {most})"));
-    if let Some(said) = resolving(of, group) {
+    if let Some(said) = resolving(of, group).or_else(|| held_back::clause(of, group)) {
         return said;
     }
     match group.cause {

@@ -1,6 +1,7 @@
 //! One request at a time: each is sent when the last was answered, and so each takes a round trip. From the turns of connections alone.
 
 use super::super::groups::Group;
+use super::super::held_back;
 use super::in_flight;
 use super::raise::{Behind, Raise};
 use super::run::Run;
@@ -11,7 +12,6 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::overlap::together_ns;
-use crate::observe::stalls::Stall;
 use thalweg_trace::numbers::{byte_rate, count, duration, size};
 
 const ONE_CONNECTION: &str = "one connection for all of them";
@@ -69,17 +69,15 @@ pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behi
     Some(made.raised_by(Raise::all("connect_once", ONE_CONNECTION, KEEP_IT)))
 }
 
-/// Small segments sent at once, where messages in transit were held back for most of their time: Nagle's algorithm waits for an acknowledgement that the far
-/// end delays.
+/// Small segments sent at once, where they were held back for most of the time in transit: Nagle's algorithm waits for an acknowledgement that the far end
+/// delays.
 pub(super) fn no_delay(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Raise> {
-    let parts = run.of.parts;
-    let group = groups.iter().find(|group| group.cause == Cause::NetworkLatency).filter(|group| group.share >= limits::LEAST_SHARE)?;
-    let intervals = parts.ledger.path.iter().rev().filter(|on| group.has(on.entry)).map(|on| (on.start, on.end));
-    let (_, held_ns) = *parts.facts.wire.stalls.within(intervals).get(&Stall::Nagle)?;
-    let how = "set TCP_NODELAY, or send each message in one call";
-    let change = "no small segments held back for acknowledgements (Nagle)".to_owned();
-    let gained_ns = (held_ns as f64).min(group.ns as f64);
-    (gained_ns >= group.ns as f64 * limits::HELD_BACK_PART).then_some(Raise { id: "no_nagle", change, how, gained_ns })
+    let large = groups.iter().filter(|group| group.share >= limits::LEAST_SHARE);
+    let (group, held) = large.filter_map(|group| Some((group, held_back::most_of(run.of, group)?))).next()?;
+    let how = "or one write for each message instead of two, or TCP_CORK around them";
+    let change =
+        format!("TCP_NODELAY at {} (no small segment waits for an acknowledgement: Nagle)", held_back::sender(run.of, group, held));
+    Some(Raise { id: "no_nagle", change, how, gained_ns: (held.ns as f64).min(group.ns as f64) })
 }
 
 /// Round trips for each file, entry or transaction.
