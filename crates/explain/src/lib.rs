@@ -22,14 +22,15 @@ mod interval;
 mod limits;
 mod observe;
 mod path;
+mod peer;
 pub mod profile;
 mod replay;
 
 pub mod rpcstat;
 pub mod rule;
 pub mod runs;
-mod title;
 mod said;
+mod title;
 mod waits;
 
 pub use assemble::waiting::waited_in;

@@ -24,7 +24,7 @@ mod tests {
 
     /// Constants of numbers outside of this room: facts and sentinels. Only to become fewer.
     const FACTS: [&str; 18] = [
-        "connections/protocols.rs PORTS",
+        "peer.rs PORTS",
         "replay/program.rs CLASSES",
         "replay/program.rs NO_MARK",
         "replay/regime.rs REGIMES",

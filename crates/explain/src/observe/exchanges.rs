@@ -81,6 +81,8 @@ impl Exchange {
 pub(crate) struct Exchanges {
     /// By connection: its least round trip in nanoseconds, where there is a path to speak of.
     round_trips: Vec<Option<i64>>,
+    /// By connection: a thread of the server that answered it.
+    servers: HashMap<u32, u32>,
     /// By connection.
     pub of: HashMap<u32, Exchange>,
 }
@@ -88,7 +90,7 @@ pub(crate) struct Exchanges {
 impl Exchanges {
     /// With the round trip of each connection.
     pub(crate) fn new(round_trips: Vec<Option<i64>>) -> Exchanges {
-        Exchanges { round_trips, of: HashMap::new() }
+        Exchanges { round_trips, servers: HashMap::new(), of: HashMap::new() }
     }
 
     /// The least round trip of a connection, in nanoseconds, where there is a path to speak of.
@@ -96,10 +98,22 @@ impl Exchanges {
         self.round_trips.get(connection as usize).copied().flatten()
     }
 
-    /// Takes in a span of a client's thread; none before may end earlier.
+    /// Who answered a connection, where that was recorded.
+    pub(crate) fn server(&self, connection: u32) -> Option<u32> {
+        self.servers.get(&connection).copied()
+    }
+
+    /// Takes in a span; of a client's threads none before may end earlier.
     #[inline]
     pub(crate) fn note(&mut self, tables: &Tables, span: &LiveSpan) {
-        if span.bytes() == 0 || span.connection == NONE || tables.actors[span.track as usize].end != End::Client {
+        if span.bytes() == 0 || span.connection == NONE {
+            return;
+        }
+        if tables.actors[span.track as usize].end != End::Client {
+            // (A server calls others, too.)
+            if span.side == End::Server && self.servers.len() < limits::MOST_CONNECTIONS {
+                self.servers.entry(span.connection).or_insert(span.track);
+            }
             return;
         }
         if self.of.len() >= limits::MOST_CONNECTIONS && !self.of.contains_key(&span.connection) {

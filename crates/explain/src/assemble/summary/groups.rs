@@ -2,10 +2,12 @@
 
 use super::names::{device, file, processors, program, stem};
 use super::of::Of;
+use super::peers;
 use crate::assemble::behind::{Behind, behind};
 use crate::cause::{Cause, End};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
+use crate::observe::tables::Tables;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Place, What};
 use std::collections::HashMap;
@@ -37,6 +39,8 @@ pub(super) struct Group<'a> {
     pub longest_ns: u64,
     /// How many intervals.
     pub count: u64,
+    /// Whether it is a path on which what a server sent is named first.
+    server_is_first: bool,
 }
 
 impl Group<'_> {
@@ -59,13 +63,15 @@ impl Group<'_> {
         }
     }
 
-    /// The two ends of a path, or who: as a sentence has it.
-    pub(super) fn ends(&self) -> String {
+    /// The two ends of a path, or who: as a sentence has it; `at`: where the server is.
+    pub(super) fn ends(&self, at: &str) -> String {
         let first = self.names.first().map_or("", String::as_str);
         let others = if self.names.len() > 1 { " and others" } else { "" };
         match first.split_once(" > ") {
-            Some((from, to)) if from == to => format!("client and server (both {from}){others}"),
-            Some((from, to)) => format!("{from} and {to}{others}"),
+            Some((from, to)) if from == to && at.is_empty() => format!("client and server (both {from}){others}"),
+            Some((from, to)) if from == to => format!("client and server (both {from}, the server{at}){others}"),
+            Some((from, to)) if self.server_is_first => format!("{from}{at} and {to}{others}"),
+            Some((from, to)) => format!("{from} and {to}{at}{others}"),
             None => format!("{first}{others}"),
         }
     }
@@ -154,6 +160,8 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
         behind: behind(of.parts, cause, &members),
         count: each().map(|e| e.runs.count).sum(),
         longest_ns: each().map(|e| e.runs.longest_ns).max().unwrap_or(0),
+        server_is_first: cause != Cause::NetworkLatency
+            && matches!(largest.place, Place::Wire(from, to) if serves(tables, from) && !serves(tables, to)),
         members,
     })
 }
@@ -167,6 +175,15 @@ pub(super) fn most_first<T: Eq + Hash + Ord + Clone>(times: impl Iterator<Item =
     sums
 }
 
+fn serves(tables: &Tables, actor: u32) -> bool {
+    tables.actors.get(actor as usize).is_none_or(|actor| actor.end == End::Server)
+}
+
+/// Whether it is the way back of a round trip, which is both ways.
+fn is_both_ways(tables: &Tables, cause: Cause, from: u32, to: u32) -> bool {
+    cause == Cause::NetworkLatency && serves(tables, from) && !serves(tables, to)
+}
+
 /// Who an entry is about: a program, the processors that it queued for, or the two ends of a path.
 fn who(of: &Of<'_>, entry: &Entry) -> String {
     let (tables, meta) = (of.parts.tables, of.meta);
@@ -177,11 +194,12 @@ fn who(of: &Of<'_>, entry: &Entry) -> String {
             None => processors(tables, label),
         },
         Place::Wire(from, to) => {
-            let end = |actor: u32| if actor == NONE { "the far end".to_owned() } else { name(actor) };
-            // A round trip is both ways.
-            let serves = |actor: u32| tables.actors.get(actor as usize).is_none_or(|a| a.end == End::Server);
-            let back = entry.cause == Cause::NetworkLatency && serves(from) && !serves(to);
-            if back { format!("{} > {}", end(to), end(from)) } else { format!("{} > {}", end(from), end(to)) }
+            let end = |actor: u32| if actor == NONE { peers::unrecorded(of) } else { name(actor) };
+            if is_both_ways(tables, entry.cause, from, to) {
+                format!("{} > {}", end(to), end(from))
+            } else {
+                format!("{} > {}", end(from), end(to))
+            }
         }
         Place::FarEnd { connection, .. } => super::names::far_end(tables, connection).unwrap_or("the far end").to_owned(),
         Place::Thread { label, .. } | Place::Unseen { track: label } | Place::Given { label, .. } | Place::Hole { label } => name(label),

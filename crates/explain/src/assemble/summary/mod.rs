@@ -16,6 +16,7 @@ mod numbers;
 mod of;
 mod operations;
 mod remarks;
+mod peers;
 mod sentence;
 mod sleeping;
 mod tried;

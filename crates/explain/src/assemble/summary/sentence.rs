@@ -7,6 +7,7 @@ use super::held_back;
 use super::names::{base, brief, far_end, file_name, program};
 use super::of::Of;
 use super::operations;
+use super::peers;
 use super::sleeping;
 use super::tried;
 use crate::assemble::behind::Behind;
@@ -16,6 +17,7 @@ use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::path::names::{another_name, given, name_server, silent_peer};
+use crate::peer::peer;
 use crate::waits::place::{Place, What};
 use thalweg_trace::SpanKind;
 use thalweg_trace::numbers::{bit_rate, count, size, whole_percent};
@@ -30,6 +32,7 @@ const CONTENTION: &str = ": contention, not a slow disk";
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
     let failure = failure(of.meta, of.parts.around.why_failed.as_ref()).map_or_else(String::new, |failure| failure + " ");
     let mut clauses: Vec<String> = Vec::new();
+    let mut addresses: Vec<String> = Vec::new();
     let mut accounted = 0.0;
     for group in groups.iter().take(3) {
         if accounted >= limits::ENOUGH || group.share < limits::WORTH_SAYING {
@@ -38,14 +41,16 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
         accounted += group.share;
         // Beside another clause, a comma would part what belongs together.
         clauses.last_mut().into_iter().for_each(|last: &mut String| *last = last.replace(NETWORK_IDLE, "").replace(CONTENTION, ""));
+        let at = at_address(of, group).filter(|at| !addresses.contains(at));
         clauses.push(format!(
             "for {} {}{}",
             whole_percent(group.share),
             if clauses.is_empty() { "of the time " } else { "" },
-            clause(of, group, groups)
+            clause(of, group, groups, at.as_deref().unwrap_or(""))
                 + &of.parts.aside(group.largest)
                 + if of.parts.others_at(group.largest).is_some_and(Sharing::is_contention) { CONTENTION } else { "" }
         ));
+        addresses.extend(at.filter(|at| clauses.iter().any(|clause| clause.contains(at.as_str()))));
         let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
         if let (1, true, Some(window)) = (clauses.len(), network && held_back::most_of(of, group).is_none(), window(of, group)) {
             clauses[0] = format!("{} ({window})", clauses[0]);
@@ -74,10 +79,22 @@ pub(super) fn cut(sentence: &str) -> String {
     }
 }
 
-/// What went on, as a clause with subject and verb.
-fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
+/// Where the server of a group can be reached: ` at 10.0.0.2:443`.
+fn at_address(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
+    let is_server = |actor: &u32| of.parts.tables.actors.get(*actor as usize).is_some_and(|actor| actor.end == End::Server);
+    let actor = match group.largest.place {
+        Place::Wire(from, to) if group.names.len() == 1 => [to, from].into_iter().find(is_server)?,
+        Place::Thread { label, .. } if group.cause.end() == Some(End::Server) && group.names.len() == 1 => label,
+        _ => return None,
+    };
+    peers::address(of, actor).map(|address| format!(" at {address}"))
+}
+
+/// What went on, as a clause with subject and verb; `at`: where the server is.
+fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> String {
     use Cause as C;
-    let who = told_apart(group, groups);
+    let who = told_apart(group, groups) + if group.cause.end() == Some(End::Server) { at } else { "" };
+    let ends = || group.ends(at);
     let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(" (mostly {most})"));
     if let Some(said) = resolving(of, group).or_else(|| held_back::clause(of, group)) {
         return said;
@@ -120,6 +137,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
                 let asked_again = wire.stalls.connecting(connection, i64::MIN, i64::MAX).is_some();
                 let called = wire.not_accepted.contains_key(&connection) || asked_again || is_silent(of, connection);
                 let why = if called { "did not answer" } else { "was not recorded" };
+                let who = peer(&who);
                 format!("{} waited for the server at {who}, which {why}", brief(&program(of.parts.tables, of.meta, seen_by)))
             }
             Place::Thread { object, .. } if let Some(host) = name_server(of.parts.tables, object) => {
@@ -127,15 +145,15 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
             }
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
-        C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost between {} kept the congestion window small", group.ends()),
-        C::NetworkLoss => format!("packets lost between {} were sent again", group.ends()),
-        C::NetworkSndbuf => format!("the send buffer between {} was full", group.ends()),
-        C::NetworkRwnd => format!("the receive window between {} was full", group.ends()),
-        C::NetworkCwnd => format!("the congestion window between {} was too small yet", group.ends()),
-        C::NetworkLatency => format!("messages were in transit between {}", group.ends()),
+        C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost between {} kept the congestion window small", ends()),
+        C::NetworkLoss => format!("packets lost between {} were sent again", ends()),
+        C::NetworkSndbuf => format!("the send buffer between {} was full", ends()),
+        C::NetworkRwnd => format!("the receive window between {} was full", ends()),
+        C::NetworkCwnd => format!("the congestion window between {} was too small yet", ends()),
+        C::NetworkLatency => format!("messages were in transit between {}", ends()),
         C::NetworkBandwidth => {
             let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {} while it moved", bit_rate(rate)));
-            format!("data was on its way between {}{rate}", group.ends())
+            format!("data was on its way between {}{rate}", ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
         C::Unknown => unknown(of, group, &who),
@@ -295,7 +313,7 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop, for what is not known"),
         Place::FarEnd { .. } => format!("{who} sent nothing"),
         Place::TimeLimit { connection, object, .. } => {
-            format!("{who} waited for {}, until its own time limit", silent_peer(of.parts.tables, connection, object))
+            format!("{who} waited for {}, until its own time limit", peer(&silent_peer(of.parts.tables, connection, object)))
         }
         Place::Thread { object, .. } => match of.parts.tables.objects.get(object as usize) {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {

@@ -6,6 +6,7 @@ use super::of::Of;
 use crate::observe::answered::Answered;
 use crate::observe::attempts::{Failed, error_name};
 use crate::observe::index::NONE;
+use crate::peer::peer;
 use crate::waits::place::{Missing, Place, What};
 use thalweg_trace::ObjectKind;
 use thalweg_trace::numbers::{count, duration};
@@ -110,7 +111,7 @@ pub(super) fn refused(of: &Of<'_>, group: &Group<'_>, seen_by: &str) -> Option<S
     let Place::FarEnd { connection, .. } = group.largest.place else { return None };
     let failed = to_connect(of, connection)?;
     let server = far_end(of.parts.tables, connection)?;
-    Some(format!("{seen_by} paused between attempts to connect to {server}: {}", refusals(failed)))
+    Some(format!("{seen_by} paused between attempts to connect to {}: {}", peer(server), refusals(failed)))
 }
 
 /// What was refused, if it was.
