@@ -54,6 +54,17 @@ pub(crate) const MOST_BYTES_A_NAME: u64 = 4 << 10;
 /// From this part on, a wait is one in which the network was idle. Instead: nothing; it is wording.
 pub(crate) const IDLE: f64 = 0.9;
 
+// gaps.rs
+
+/// So many gaps or more recur. Instead: nothing; of fewer no distance is usual.
+pub(crate) const FEWEST_GAPS: u64 = 4;
+/// Gaps that have this part of the run together are worth saying. Instead: nothing; it is wording.
+pub(crate) const GAPS_SHARE: f64 = 0.1;
+/// Gaps of which hardly one is this many times as long as the median are as long as each other. Instead: what each was for.
+pub(crate) const ALIKE_GAPS: f64 = 2.0;
+/// Gaps that are nearer to each other lie between requests. Instead: what a request was.
+pub(crate) const LEAST_PERIOD: u64 = 2_000_000;
+
 // groups.rs
 
 /// Where one interval has this part of the time of all, the mean describes none of them. Instead: nothing; it is wording.
@@ -117,6 +128,12 @@ pub(crate) const OF_LOOKUPS: f64 = 0.6;
 /// Words of a title are not cut below so many columns while another is longer. Instead: nothing; a line has 80 columns.
 pub(crate) const LEAST_WORD: usize = 12;
 
+// said.rs
+
+/// A word of a command is what an answer is about where its value is so near to a figure of it: a rate is kept from below, and what is sent has headers.
+/// Instead: which option of the program that is.
+pub(crate) const AS_SAID: f64 = 0.06;
+
 // names.rs
 
 /// A file's name of so many hexadecimal digits is a number, and needs its directory's beside it. Instead: nothing; it is wording.
@@ -126,9 +143,3 @@ pub(crate) const LONG_NUMBER: usize = 12;
 
 /// An operation with this part of the work on names and attributes is what that mostly was. Instead: nothing; it is wording.
 pub(crate) const MOST_OF_NAMES: f64 = 0.5;
-// said.rs
-
-/// A word of a command is what an answer is about where its value is so near to a figure of it: a rate is kept from below, and what is sent has headers.
-/// Instead: which option of the program that is.
-pub(crate) const AS_SAID: f64 = 0.06;
-

@@ -8,15 +8,16 @@ pub(crate) mod about;
 mod advice;
 mod figures;
 mod files;
+mod gaps;
 mod groups;
-mod innocent;
 mod held_back;
+mod innocent;
 pub(crate) mod names;
 mod numbers;
 mod of;
 mod operations;
-mod remarks;
 mod peers;
+mod remarks;
 mod sentence;
 mod sleeping;
 mod tried;
@@ -46,7 +47,9 @@ impl<'a> Said<'a> {
         let groups = groups(of);
         let (behind, besides) = if of.is_short() { Default::default() } else { numbers::numbers(of, &groups) };
         let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
-        let summary = Summary { numbers, ..summary(of, &groups) };
+        let mut summary = Summary { numbers, ..summary(of, &groups) };
+        let gaps = if of.is_short() { None } else { gaps::sentence(of) };
+        summary.sentence = sentence::with(summary.sentence, gaps);
         Said { of, groups, summary, raises: raises.into_iter().flatten().chain(besides).collect() }
     }
 

@@ -67,7 +67,19 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
         if said.chars().count() <= MAX_SUMMARY_SENTENCE || clauses.len() == 1 {
             return cut(&said);
         }
-        clauses.pop();
+        match addresses.pop() {
+            // Where a server was is less than what else took time.
+            Some(at) => clauses.iter_mut().for_each(|clause| *clause = clause.replace(&at, "")),
+            None => drop(clauses.pop()),
+        }
+    }
+}
+
+/// A sentence and what is to be said behind it, where there is room for both.
+pub(super) fn with(sentence: String, more: Option<String>) -> String {
+    match more.map(|more| format!("{sentence} {more}")).filter(|both| both.chars().count() <= MAX_SUMMARY_SENTENCE) {
+        Some(both) if !sentence.is_empty() => both,
+        _ => sentence,
     }
 }
 

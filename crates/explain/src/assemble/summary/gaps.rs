@@ -1,0 +1,24 @@
+//! A transfer that pauses as regularly as it moves: how long, and every how many bytes.
+
+use super::of::Of;
+use crate::document::GapGroup;
+use crate::limits::summary as limits;
+use crate::observe::observation::Way;
+use thalweg_trace::numbers::{count, duration, size};
+
+/// `A gap of 17.0 ms every 10.0 MiB, 9 times.`: of the way over the network that moved most. What the network makes (round trips, windows, a queue that
+/// drains) is no pause of anybody's, and small requests are counted as such.
+pub(super) fn sentence(of: &Of<'_>) -> Option<String> {
+    let way = of.parts.ways().first().copied().filter(|way| !matches!(way, Way::ClientWrites | Way::ClientReads))?;
+    let gaps = of.parts.gaps(&of.parts.carried(way).gathered, of.charges);
+    let is_regular = |group: &&GapGroup| {
+        !group.cause.is_network()
+            && group.count >= limits::FEWEST_GAPS
+            && group.total_s >= of.parts.wall_s() * limits::GAPS_SHARE
+            && group.p99_s <= group.median_s * limits::ALIKE_GAPS
+            && group.period_bytes.is_some_and(|bytes| bytes >= limits::LEAST_PERIOD)
+    };
+    let group = gaps.groups.iter().find(is_regular)?;
+    let (each, apart) = (duration(group.median_s), size(group.period_bytes?));
+    Some(format!("A gap of {each} every {apart}, {} times.", count(group.count)))
+}
