@@ -10,6 +10,7 @@ mod bounded;
 mod chains;
 mod clocks;
 mod common;
+mod deciding;
 mod diffs;
 mod failures;
 mod fixtures;

@@ -37,6 +37,18 @@ fn page(explanation: &Explanation) -> String {
     short(explanation, &TextOptions::default(), Some("explain -v run.thw | report run.thw -o run.html"))
 }
 
+/// Every length that a page calls a round trip.
+fn round_trips(page: &str) -> std::collections::BTreeSet<String> {
+    let words: Vec<&str> = page.split_whitespace().map(|word| word.trim_matches(['(', ')', ',', '.', ';', ':'])).collect();
+    let after = |at: usize| if words.get(at) == Some(&"of") { at + 1 } else { at };
+    let ends = words.windows(2).enumerate().filter(|(_, pair)| pair[0] == "round" && pair[1].starts_with("trip"));
+    let lengths = ends.filter_map(|(at, _)| Some((*words.get(after(at + 2))?, *words.get(after(at + 2) + 1)?)));
+    lengths
+        .filter(|(n, unit)| n.starts_with(|c: char| c.is_ascii_digit()) && unit.ends_with('s'))
+        .map(|(n, unit)| format!("{n} {unit}"))
+        .collect()
+}
+
 /// What a page must be; says what it is not.
 fn faults(e: &Explanation) -> Vec<String> {
     let page = page(e);
@@ -55,6 +67,8 @@ fn faults(e: &Explanation) -> Vec<String> {
         let is_unit = matches!(pair[0].trim_matches([',', ';', '(']), "s" | "ms" | "µs" | "ns" | "%" | "MiB" | "KiB" | "GiB" | "min");
         must(!is_unit || pair[0] != pair[1], format!("a unit twice: {} {}", pair[0], pair[1]));
     }
+    let round_trips = round_trips(&page);
+    must(round_trips.len() < 2, format!("two round trips: {round_trips:?}"));
     must(e.summary.sentence.chars().count() <= MAX_SUMMARY_SENTENCE, format!("a sentence of {}", e.summary.sentence.chars().count()));
     for w in &e.what_if {
         let charged: f64 = e.critical_path.iter().filter(|c| w.about.contains(&c.cause)).map(|c| c.share).sum();
@@ -192,4 +206,18 @@ fn the_fullest_page_fits_and_no_name_brings_an_escape_code() {
         assert!(!page.contains('\x1b'), "{page:?}");
         assert!(page.contains("8 %") && page.contains("->") && page.contains("not the limit"), "{page}");
     }
+}
+
+#[test]
+fn a_command_keeps_what_the_answer_below_it_is_about() {
+    let fixture = |name: &str| explained_at(&root().join("crates/explain/tests/fixtures/programs").join(name));
+    let heading = |e: &Explanation| page(e).lines().next().unwrap_or("").to_owned();
+    let limited = fixture("curl-get-client-pauses");
+    assert!(heading(&limited).contains("--limit-rate 32M"), "{}", heading(&limited));
+    let mut small = fixture("dd-dsync");
+    small.command = "dd if=/dev/zero of=/srv/a-long-way-to/the-place-of-data/dd3.out bs=4k count=200 status=none oflag=dsync"
+        .split(' ')
+        .map(str::to_owned)
+        .collect();
+    assert!(heading(&small).contains("count=200"), "{}", heading(&small));
 }
