@@ -321,6 +321,9 @@ impl View<'_, '_, '_> {
     /// other end's: the server's unknown, or the client's, which did not send.
     pub(super) fn far_end_unknown(&mut self, blocked: &Blocked) -> Answer<()> {
         let span = &blocked.span;
+        if self.was_answered_for(span) {
+            return self.follow_waker(*span);
+        }
         let from = self.piece_start(span).max(self.start);
         let connection = span.connection;
         self.acts.push(Act::Along(Edge::Far { connection, side: span.side.other() }));

@@ -269,6 +269,20 @@ impl View<'_, '_, '_> {
         parties.is_some_and(|parties| !parties.iter().flatten().any(|&party| process(party) == Some(carrier)))
     }
 
+    /// Ended by a program that answers in the far end's name: it has no part in the connection, and took bytes during the wait over one of its own
+    /// to the same address. (A network in user space ends the connections of those within it, and makes its own.)
+    pub(super) fn was_answered_for(&mut self, span: &LiveSpan) -> bool {
+        let may_be = span.side == End::Client && span.ending_seen() && !span.timed_out() && !self.circling;
+        if !may_be || !self.is_walkable(span.waker) || !self.carries(span.waker, span.connection) {
+            return false;
+        }
+        self.settle(span.waker);
+        let lane = &self.feed.lanes[span.waker as usize];
+        let meanwhile = lane.open.iter().chain(lane.ahead.iter().take_while(|before| before.end >= span.start));
+        let took = meanwhile.filter(|before| before.kind == SpanKind::NetReceive && before.bytes() > 0);
+        took.map(|before| before.connection).any(|own| own != span.connection && self.tables.is_same_server(own, span.connection))
+    }
+
     /// Ended by a program of which nothing is known, and then bytes were taken or sent, here or by the thread that was woken next: it had brought
     /// them, or room for them (a relay, a tunnel).
     fn was_relayed(&mut self, span: &LiveSpan, passed: &NextActions) -> Option<(u32, u64)> {
