@@ -38,6 +38,9 @@ static __noinline int emit_connection(struct sock *sk, __u64 id, __u64 at_ns)
 	/* Without both ports it is not a connection yet, or no more. */
 	if (!record.local_port || !record.remote_port)
 		return 0;
+	record.link = link_of(sk);
+	if (record.link)
+		note_link(record.link, record.link_name);
 	bpf_map_update_elem(&emitted_connections, &id, &end, BPF_ANY);
 	emit(&record.head, sizeof(record));
 	return 0;

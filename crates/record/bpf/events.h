@@ -27,6 +27,7 @@ enum record_kind {
 	RECORD_SIGNAL = 19,	/* a thread was sent a signal that ends processes */
 	RECORD_WORDS = 20,	/* what was written to standard error */
 	RECORD_UNIX = 21,	/* the path at which a socket of this machine has called somebody */
+	RECORD_LINK = 22,	/* how much a process that is not recorded has moved over a link */
 	RECORD_LOOK = 16,	/* a call that found nothing (or something, after it had found nothing), or the path of one that waits */
 };
 
@@ -143,7 +144,18 @@ struct record_connection {
 	__u32 state;
 	__u8 local[16];
 	__u8 remote[16];
-	__u64 pad;
+	__u64 link;		/* the device by which its packets leave */
+	__u8 link_name[16];
+};
+
+struct record_link {
+	struct head head;
+	__u64 link;
+	__u64 bytes;		/* since it was met */
+	__u32 direction;	/* 0 sent, 1 received */
+	__u32 pid;
+	__u8 link_name[16];
+	__u8 name[16];		/* of the process */
 };
 
 struct record_tcp {

@@ -194,8 +194,18 @@ struct socket {
 	struct sock *sk;
 };
 
+struct net_device {
+	unsigned int flags;
+	char name[16];
+};
+
+struct dst_entry {
+	struct net_device *dev;
+};
+
 struct sock {
 	struct sock_common __sk_common;
+	struct dst_entry *sk_dst_cache;
 	int sk_sndbuf;
 	int sk_err;
 	__u8 sk_shutdown;

@@ -10,6 +10,7 @@
 #include "kernel.h"
 #include "events.h"
 #include "shared.bpf.h"
+#include "links.bpf.h"
 #include "descriptors.bpf.h"
 #include "follow.bpf.h"
 #include "looks.bpf.h"

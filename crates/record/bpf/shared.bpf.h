@@ -249,6 +249,8 @@ struct control {
 	__u32 wanted;	/* entries made in `wanted` */
 	__u32 older;	/* connections that recorded threads had before they were recorded */
 	__u32 read;	/* files that were begun to be read */
+	__u32 links;	/* recorded connections go over links that others may use */
+	__u32 pad;
 };
 struct control control = {};
 
@@ -521,7 +523,9 @@ static __always_inline void note_runner(struct processor *processor, struct task
 	runner->tid = number_here(task, 0, task->pid);
 	runner->pid = number_here(task, 1, task->tgid);
 	runner->task_flags = task->flags;
-	__builtin_memcpy(runner->name, task->comm, sizeof(runner->name));
+	/* Threads may have names of their own: who is not recorded is named by its process. */
+	struct task_struct *named = thread ? task : task->group_leader;
+	__builtin_memcpy(runner->name, named->comm, sizeof(runner->name));
 	processor->last_runner = at;
 	processor->since_ns = now;
 }

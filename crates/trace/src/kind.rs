@@ -262,6 +262,10 @@ closed_set! {
         Event5 = "event.5",
         /// Processors that a thread may use, where they are fewer than there are.
         CpuAllowed = "cpu.allowed",
+        /// What a program that is not recorded has sent over a link that recorded connections go over, accumulated.
+        LinkSentBytes = "link.sent_bytes",
+        /// ... that it has received.
+        LinkReceivedBytes = "link.received_bytes",
     }
 }
 

@@ -60,8 +60,10 @@ plain! {
     }
     Connection {
         head: Head, connection: u64, inode: u64, namespace: u32, family: u16, end: u16, local_port: u16, remote_port: u16,
-        state: u32, local: [u8; 16], remote: [u8; 16], pad: u64,
+        state: u32, local: [u8; 16], remote: [u8; 16], link: u64, link_name: [u8; 16],
     }
+    /// How much a process that is not recorded has moved over a link.
+    Link { head: Head, link: u64, bytes: u64, direction: u32, pid: u32, link_name: [u8; 16], name: [u8; 16] }
     Tcp {
         head: Head, connection: u64, cwnd: u32, ssthresh: u32, mss: u32, srtt_us: u32,
         min_rtt_us: u32, in_flight_bytes: u32, peer_window_bytes: u32, send_buffer_bytes: u32, unsent_bytes: u32,
@@ -123,7 +125,7 @@ impl Settings {
 
 plain! {
     /// The programs' variables.
-    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32, read: u32 }
+    Control { stopped: u32, serials: u32, level: u32, followed: u32, refused: u32, wanted: u32, older: u32, read: u32, links: u32, pad: u32 }
 }
 
 impl Control {
@@ -215,6 +217,7 @@ pub(crate) enum Record<'a> {
     Tcp(Tcp),
     TcpMark(TcpMark),
     Wire(Wire),
+    Link(Link),
     Block(Block),
     Sample(Sample),
     Exit(Exit),
@@ -292,6 +295,7 @@ impl Record<'_> {
                 let path = &bytes[size_of::<UnixHead>()..];
                 Record::Unix(unix, &path[..path.len().min(unix.used as usize)])
             }
+            22 => Record::Link(read(bytes)?),
             _ => return None,
         })
     }
@@ -329,6 +333,7 @@ mod tests {
             ("record_tcp", size_of::<Tcp>()),
             ("record_tcp_mark", size_of::<TcpMark>()),
             ("record_wire", size_of::<Wire>()),
+            ("record_link", size_of::<Link>()),
             ("record_block", size_of::<Block>()),
             ("record_sample", size_of::<Sample>()),
             ("record_exit", size_of::<Exit>()),

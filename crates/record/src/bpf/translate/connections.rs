@@ -4,6 +4,7 @@
 //! ends of a connection on one machine are two sockets, hence two objects with one name.
 
 use super::facts::Facts;
+use super::links::Links;
 use super::output::{NewSpan, Output};
 use crate::bpf::raw::{Connection, Tcp, TcpMark, Wire};
 use std::collections::{HashMap, VecDeque};
@@ -37,6 +38,8 @@ struct Known {
     /// Where in `all`.
     name: String,
     end: End,
+    /// What its packets leave by, where that is known.
+    link: String,
     object: Option<ObjectId>,
     /// The thread that used it last, where marks are put.
     user: Option<TrackId>,
@@ -82,6 +85,8 @@ pub(crate) struct Connections {
     by_object: HashMap<ObjectId, usize>,
     /// Microseconds of the kernel's tick.
     tick_us: u64,
+    /// What they go over.
+    pub links: Links,
 }
 
 fn address(family: u16, bytes: &[u8; 16], port: u16) -> SocketAddr {
@@ -118,6 +123,7 @@ impl Connections {
             by_inode: HashMap::new(),
             by_object: HashMap::new(),
             tick_us,
+            links: Links::default(),
         }
     }
 
@@ -146,6 +152,7 @@ impl Connections {
         self.all.push(Known {
             name,
             end,
+            link: self.links.name(connection.link, &connection.link_name),
             object: None,
             user: None,
             own_track: None,
@@ -173,7 +180,7 @@ impl Connections {
         }
         let object = output.object_id();
         let end = if known.end == End::Client { "client" } else { "server" };
-        output.object(object, ObjectKind::Connection, &known.name, &[("end", end)]);
+        output.object(object, ObjectKind::Connection, &known.name, &[("end", end), ("link", &known.link)]);
         known.object = Some(object);
         self.by_object.insert(object, at);
         object

@@ -12,6 +12,7 @@ mod counts;
 mod devices;
 pub(crate) mod facts;
 mod files;
+mod links;
 mod looks;
 mod lookups;
 mod objects;
@@ -193,6 +194,7 @@ impl Translator {
                 self.connections.mark(&mark, asker, &mut self.output);
             }
             Some(Record::Wire(wire)) => self.connections.wire(&wire, &mut self.output),
+            Some(Record::Link(link)) => self.connections.links.moved(&link, &mut self.output),
             Some(Record::Block(block)) => self.devices.completed(&block, facts, &mut self.threads, &mut self.output),
             Some(Record::Sample(sample)) => self.sample(&sample, facts),
             Some(Record::Exit(exit)) => self.exit(&exit, facts),

@@ -4,7 +4,9 @@ use super::Translator;
 use crate::bpf::raw::{self, Call, Connection, Exit, FdObject, Head, Net, Off, Plain, Sample, Thread, Totals};
 use crate::bpf::translate::facts::{Facts, FileSystem};
 use proptest::prelude::*;
-use thalweg_trace::{CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, WakerContext};
+use thalweg_trace::{
+    CounterName, CounterOf, Event, HostId, IdSpace, MarkKind, Object, Role, Span, SpanKind, Track, TrackKind, WakerContext,
+};
 
 /// A system with one disk and nobody listening.
 struct Still;
@@ -190,6 +192,33 @@ fn connection(id: u64, inode: u64) -> Connection {
         remote: local,
         ..Connection::default()
     }
+}
+
+#[test]
+fn who_moves_bytes_over_a_link_of_a_recorded_connection_is_counted_under_the_links_name() {
+    let mut bench = Bench::new();
+    bench.thread(5, 10, 10, raw::ROLE_CLIENT, "curl");
+    let mut link_name = [0; 16];
+    link_name[..5].copy_from_slice(b"veth0");
+    bench.emit(&Connection { link: 7, link_name, ..connection(1_000, 42) });
+    bench.emit(&Connection { link: 8, link_name, local_port: 50_001, ..connection(1_001, 43) });
+    for (id, serial) in [(1_000, 5), (1_001, 5)] {
+        bench.emit(&Net { head: head(3, serial, 100), connection: id, first_ns: ZERO, count: 1, bytes: 1, end_bytes: 1, ..Net::default() });
+    }
+    let links: Vec<String> =
+        bench.objects().iter().flat_map(|o| o.attributes.iter().filter(|(n, _)| n == "link").map(|(_, v)| v.clone())).collect();
+    assert_eq!(links, ["veth0", "veth0#2"]);
+    let mut name = [0; 16];
+    name[..5].copy_from_slice(b"socat");
+    for (direction, bytes) in [(1, 1_448), (1, 2_896), (0, 100)] {
+        bench.emit(&raw::Link { head: head(22, 0, 200), link: 8, bytes, direction, pid: 812, link_name, name });
+    }
+    let track = bench.tracks().into_iter().find(|track| track.kind == TrackKind::Link).expect("a track");
+    assert_eq!((track.name.as_str(), track.role, track.pid), ("veth0#2: socat (812)", Role::None, None));
+    let of = CounterOf::Track(track.track);
+    let counted =
+        [(of, CounterName::LinkReceivedBytes, 1_448), (of, CounterName::LinkReceivedBytes, 2_896), (of, CounterName::LinkSentBytes, 100)];
+    assert!(bench.counters().ends_with(&counted), "{:?}", bench.counters());
 }
 
 #[test]

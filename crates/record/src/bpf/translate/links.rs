@@ -1,0 +1,55 @@
+//! Links (network devices) that recorded connections go over, and what programs that are not recorded move over them.
+//!
+//! A link is known by where the kernel has it: devices of two networks may have one name. Whoever moves bytes over one has a track of its own there,
+//! with counters: it has no intervals, since nothing else of it is recorded.
+
+use super::output::Output;
+use crate::bpf::raw::{self, Link};
+use std::collections::HashMap;
+use thalweg_trace::{CounterName, CounterOf, Role, TrackId, TrackKind};
+
+/// Programs that are kept apart, of all links together.
+const MOST_NEIGHBOURS: usize = 4_096;
+
+/// The links that were met.
+#[derive(Debug, Default)]
+pub(crate) struct Links {
+    names: HashMap<u64, String>,
+    /// By link and process.
+    tracks: HashMap<(u64, u32), TrackId>,
+}
+
+impl Links {
+    /// What a link is called: by its device's name, and its number of that name where there are several. Empty: none is known.
+    pub(crate) fn name(&mut self, link: u64, name: &[u8]) -> String {
+        if link == 0 {
+            return String::new();
+        }
+        if let Some(known) = self.names.get(&link) {
+            return known.clone();
+        }
+        let name = raw::text(name);
+        let others = self.names.values().filter(|known| known.split('#').next() == Some(&name)).count();
+        let name = if others == 0 { name } else { format!("{name}#{}", others + 1) };
+        self.names.insert(link, name.clone());
+        name
+    }
+
+    /// How much a process that is not recorded has moved over a link by now.
+    pub(crate) fn moved(&mut self, moved: &Link, output: &mut Output) {
+        let link = self.name(moved.link, &moved.link_name);
+        let known = self.tracks.get(&(moved.link, moved.pid)).copied();
+        let track = known.unwrap_or_else(|| {
+            if self.tracks.len() >= MOST_NEIGHBOURS {
+                self.tracks.clear();
+            }
+            let track = output.track_id();
+            self.tracks.insert((moved.link, moved.pid), track);
+            let name = format!("{link}: {} ({})", raw::text(&moved.name), moved.pid);
+            output.track(track, TrackKind::Link, Role::None, None, &name);
+            track
+        });
+        let counter = if moved.direction == 0 { CounterName::LinkSentBytes } else { CounterName::LinkReceivedBytes };
+        output.counter(CounterOf::Track(track), counter, moved.head.at_ns, moved.bytes);
+    }
+}
