@@ -38,11 +38,11 @@ pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Re
     reached.filter(|r| r.part >= limits::WELL && !shared(parts, cause))
 }
 
-/// Whether what a cause's device gives went to others.
+/// Whether what a cause's device or link gives went to others.
 fn shared(parts: &Parts<'_>, cause: Cause) -> bool {
     let entries = parts.ledger.entries.iter().filter(|entry| entry.cause == cause);
     let largest = entries.max_by_key(|entry| entry.runs.total_ns);
-    largest.is_some_and(|entry| parts.others_at(entry).is_some())
+    largest.is_some_and(|entry| parts.others_at(entry).is_some() || parts.others_at_link(entry).is_some())
 }
 
 fn number(meta: &Meta, name: &str) -> Option<f64> {

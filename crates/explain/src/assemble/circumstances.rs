@@ -3,6 +3,7 @@
 use super::ending::Why;
 use super::file_counts::FileCounts;
 use super::hottest::Hottest;
+use super::links::Links;
 use super::lookups::Lookups;
 use super::set_limits::SetLimits;
 use super::waiting::Waiting;
@@ -35,6 +36,8 @@ pub(crate) struct Circumstances {
     pub(crate) limits: SetLimits,
     /// Why the command failed, where it did and that is known.
     pub(crate) why_failed: Option<Why>,
+    /// What others moved over links.
+    pub(crate) links: Links,
     /// Names that were asked for while the run waited.
     pub(crate) lookups: Lookups,
     /// How many files and names the command dealt with; `None`: nobody counted.
@@ -71,6 +74,7 @@ impl Circumstances {
         known.hottest = Hottest::read(source, if profiled.is_empty() { samples } else { profiled }, tables, ledger)?;
         known.waiting = Waiting::read(source, waits, tables, ledger)?;
         known.files = FileCounts::read(source, tables)?;
+        known.links = Links::read(source, tables)?;
         let wall_s = ledger.wall_s();
         known.limits = SetLimits::read(source, tables, wall_s)?;
         for (name, value) in &source.meta().attributes {

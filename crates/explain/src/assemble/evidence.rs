@@ -4,6 +4,7 @@
 use crate::assemble::behind::behind;
 use crate::assemble::circumstances::Quota;
 use crate::assemble::contention::turns as turns_of;
+use crate::assemble::neighbours::Neighbours;
 use crate::assemble::parts::Parts;
 use crate::cause::{Cause, End};
 use crate::limits::assemble as limits;
@@ -66,6 +67,8 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     let mut said = Vec::new();
     if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
         said.extend(holder(parts, entries, "the processor"));
+        let others = Neighbours::at_processors(parts.tables, parts.ledger, entries.iter().copied());
+        said.extend(others.each().map(|each| format!("other programs had it in: {each}")));
         said.extend(quota(parts, cause));
     }
     if matches!(cause, Cause::ClientLock | Cause::ServerLock) {
@@ -84,6 +87,9 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     said.extend(behind(parts, cause, members).map(|behind| behind.words()));
     said.extend(shared(parts, entries));
     said.extend(rank(parts, members));
+    if matches!(cause, Cause::NetworkBandwidth | Cause::NetworkLoss) {
+        said.extend(beside(parts, entries));
+    }
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
     }
@@ -236,6 +242,14 @@ fn device(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
 fn shared(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
     parts.sharing.of_entry(parts.tables, largest)?.evidence()
+}
+
+/// Who else moved bytes over the link meanwhile.
+fn beside(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
+    let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
+    let shared = parts.around.links.at(parts, largest.place).filter(|shared| !shared.neighbours.is_empty())?;
+    let each = shared.neighbours.each().map_or_else(String::new, |each| format!(" ({each})"));
+    Some(shared.words(|name| format!("`{name}`")) + &each)
 }
 
 /// Of a charge at ranks: which of them it was, where one was most of it.

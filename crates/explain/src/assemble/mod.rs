@@ -12,7 +12,9 @@ mod evidence;
 mod file_counts;
 mod gaps;
 pub(crate) mod hottest;
+pub(crate) mod links;
 pub(crate) mod lookups;
+pub(crate) mod neighbours;
 pub(crate) mod notes;
 pub(crate) mod of_packets;
 pub(crate) mod parts;
@@ -37,9 +39,12 @@ use crate::path::ledger::{Entry, Run};
 use crate::rule::RuleId;
 use crate::waits::place::{Place, What};
 use carried::Carried;
+use links::Shared;
+use neighbours::Neighbours;
 pub(crate) use parts::Parts;
 use sharing::Sharing;
 use std::collections::{HashMap, HashSet};
+use thalweg_trace::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
 
 /// Charges as they stand in the document, and which one each entry of the ledger became.
@@ -127,13 +132,20 @@ impl Parts<'_> {
         Charges { list: list.into_iter().map(|(charge, _)| charge).collect(), of_entry, made_of }
     }
 
-    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set; who else had the device.
+    /// What belongs to a place besides its name: that threads of its process took turns; a limit that somebody set; who else had the device, the
+    /// processors or the link.
     pub(crate) fn aside(&self, entry: &Entry) -> String {
-        let Place::Thread { label, what, .. } = entry.place else { return String::new() };
-        let said = match what {
-            What::OwnWork => contention::turns(self, label).map(contention::Turns::words),
-            What::Runnable => self.around.limits.of_processors(self.tables, label),
-            What::Blocked(_) => self.limit(entry).or_else(|| self.others_at(entry).map(Sharing::words)),
+        let quoted = |name: &str| format!("`{name}`");
+        let said = match entry.place {
+            Place::Thread { label, what: What::OwnWork, .. } => contention::turns(self, label).map(contention::Turns::words),
+            Place::Thread { label, what: What::Runnable, .. } => {
+                let others = self.others_at_processors(entry);
+                let others = others.map(|others| format!("{} of it behind {}", whole_percent(others.part()), others.who(quoted)));
+                let said: Vec<String> = others.into_iter().chain(self.around.limits.of_processors(self.tables, label)).collect();
+                (!said.is_empty()).then(|| said.join(", "))
+            }
+            Place::Thread { what: What::Blocked(_), .. } => self.limit(entry).or_else(|| self.others_at(entry).map(Sharing::words)),
+            Place::Wire(..) => self.others_at_link(entry).map(|shared| format!("while {}", shared.words(quoted))),
             _ => None,
         };
         said.map_or_else(String::new, |said| format!(", {said}"))
@@ -153,6 +165,23 @@ impl Parts<'_> {
     pub(crate) fn others_at(&self, entry: &Entry) -> Option<&Sharing> {
         let sharing = self.sharing.of_entry(self.tables, entry).filter(|sharing| sharing.is_worth_saying())?;
         self.limit(entry).is_none().then_some(sharing)
+    }
+
+    /// Other programs had a fair part of the processors that were queued for.
+    pub(crate) fn others_at_processors(&self, entry: &Entry) -> Option<Neighbours> {
+        if !matches!(entry.place, Place::Thread { what: What::Runnable, .. }) || entry.place.is_quota(self.tables) {
+            return None;
+        }
+        let same = self.ledger.entries.iter().filter(|other| (other.cause, other.place) == (entry.cause, entry.place));
+        Some(Neighbours::at_processors(self.tables, self.ledger, same)).filter(Neighbours::is_worth_saying)
+    }
+
+    /// Other programs moved a fair part of what went over the link that bytes were on.
+    pub(crate) fn others_at_link(&self, entry: &Entry) -> Option<Shared> {
+        if !matches!(entry.cause, Cause::NetworkBandwidth | Cause::NetworkLoss) {
+            return None;
+        }
+        self.around.links.at(self, entry.place).filter(|shared| shared.neighbours.is_worth_saying())
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

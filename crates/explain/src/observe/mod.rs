@@ -30,6 +30,7 @@ pub(crate) mod sightings;
 pub(crate) mod span;
 pub(crate) mod spins;
 pub(crate) mod stalls;
+pub(crate) mod strangers;
 pub(crate) mod sustained;
 pub(crate) mod tables;
 pub(crate) mod try_locks;

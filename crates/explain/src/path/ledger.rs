@@ -159,8 +159,7 @@ impl Ledger {
     }
 
     /// Remembers who else was part of what was charged last, and for how long: among those who held the processor, or waited for it directly.
-    pub(crate) fn note(&mut self, track: u32, ns: i64, among: impl Fn(&mut Entry) -> &mut Vec<(u32, u64)>) {
-        let label = self.labels.label(track);
+    pub(crate) fn note(&mut self, label: u32, ns: i64, among: impl Fn(&mut Entry) -> &mut Vec<(u32, u64)>) {
         let Some(entry) = self.current.and_then(|run| self.entries.get_mut(run.entry as usize)) else { return };
         add(among(entry), label, ns);
     }

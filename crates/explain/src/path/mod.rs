@@ -200,7 +200,7 @@ impl<'a, 'o> Path<'a, 'o> {
                 self.charge(rule, cause, place, from, if own { self.track } else { NONE });
             }
             Act::Slept(what_for, ns) => self.ledger.note_sleep(what_for, ns),
-            Act::Holder(holder, ns) => self.ledger.note(holder, ns, |entry| &mut entry.holders),
+            Act::Holder(holder, ns) => self.ledger.note(self.ledger.labels.holder(holder), ns, |entry| &mut entry.holders),
             Act::Unrecorded(end, connection) => {
                 self.unrecorded.get_or_insert((end, connection));
             }
@@ -240,7 +240,7 @@ impl<'a, 'o> Path<'a, 'o> {
         let waited = self.errands.waiter(from, self.at);
         self.charge(rule, cause, place, from, self.track);
         if let Some((waiter, ns)) = waited {
-            self.ledger.note(waiter, ns, |entry| &mut entry.waiters);
+            self.ledger.note(self.ledger.labels.label(waiter), ns, |entry| &mut entry.waiters);
         }
     }
 

@@ -3,6 +3,7 @@
 use super::rules::is_on_files;
 use crate::cause::End;
 use crate::observe::index::NONE;
+use crate::observe::strangers::strangers;
 use crate::observe::tables::{Object, Tables};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectKind, SpanKind};
@@ -146,10 +147,12 @@ pub(crate) enum Place {
 /// What places are called by: threads of one kind are one, a run queue is a machine's.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
-    /// For each actor the lowest actor with the same end and label.
+    /// For each actor the lowest actor with the same end and label that is as much a part of what was recorded.
     labels: Vec<u32>,
     /// For each actor the lowest actor at the same end of the same machine: they queue for the same processors.
     queues: Vec<u32>,
+    /// For each actor that is no part of what was recorded the one that stands for its program.
+    strangers: Vec<u32>,
     /// By object: whether a wait on it is named by it.
     waited_on: Vec<bool>,
 }
@@ -157,14 +160,17 @@ pub(crate) struct Labels {
 impl Labels {
     /// Of everyone.
     pub(crate) fn of(tables: &Tables) -> Labels {
-        let mut first: HashMap<(bool, &str), u32> = HashMap::new();
-        let labels = tables.actors.iter().enumerate();
-        let labels = labels.map(|(i, a)| *first.entry((a.end == End::Server, &a.label)).or_insert(i as u32)).collect();
+        let strangers = strangers(tables);
+        let mut first: HashMap<(bool, bool, &str), u32> = HashMap::new();
+        let labels = tables.actors.iter().zip(&strangers).enumerate();
+        let labels = labels
+            .map(|(i, (a, stranger))| *first.entry((a.end == End::Server, *stranger != NONE, &a.label)).or_insert(i as u32))
+            .collect();
         let mut first: HashMap<(bool, u32), u32> = HashMap::new();
         let queues = tables.actors.iter().enumerate();
         let queues = queues.map(|(i, a)| *first.entry((a.end == End::Server, a.machine)).or_insert(i as u32)).collect();
         let waited_on = tables.objects.iter().map(|t| t.kind == ObjectKind::Cgroup || waited_on(t).is_some()).collect();
-        Labels { labels, queues, waited_on }
+        Labels { labels, queues, strangers, waited_on }
     }
 
     /// The place of a thread's doing. A run queue is a machine's, whichever thread waits in it.
@@ -181,6 +187,16 @@ impl Labels {
             _ => NONE,
         };
         Place::Thread { label, what, object }
+    }
+
+    /// By what a holder is kept: of a program that was not recorded all threads are one.
+    pub(crate) fn holder(&self, track: u32) -> u32 {
+        self.strangers.get(track as usize).copied().filter(|stands| *stands != NONE).unwrap_or_else(|| self.label(track))
+    }
+
+    /// Whether a thread is of a program that is no part of what was recorded.
+    pub(crate) fn is_stranger(&self, track: u32) -> bool {
+        self.strangers.get(track as usize).is_some_and(|stands| *stands != NONE)
     }
 
     /// The label of a track.

@@ -16,6 +16,7 @@ mod failures;
 mod fixtures;
 mod held;
 mod lookups;
+mod neighbours;
 mod numbers;
 mod numbers_of_programs;
 mod phases;

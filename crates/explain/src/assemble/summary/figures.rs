@@ -179,7 +179,11 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
             ns => format!("{allowed}stopped for {}", duration(ns as f64 / 1e9)),
         };
     }
-    let held = holder(of, group).map_or_else(String::new, |(name, part)| format!(", {name} held it in {}", whole_percent(part)));
+    let held = match (of.parts.others_at_processors(group.largest), holder(of, group)) {
+        (Some(others), _) => format!(", {} behind {}", whole_percent(others.part()), others.who(str::to_owned)),
+        (None, Some((name, part))) => format!(", {name} held it in {}", whole_percent(part)),
+        (None, None) => String::new(),
+    };
     times(group, "wait", &held)
 }
 

@@ -164,7 +164,8 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
         C::NetworkCwnd => format!("the congestion window between {} was too small yet", ends()),
         C::NetworkLatency => format!("messages were in transit between {}", ends()),
         C::NetworkBandwidth => {
-            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {} while it moved", bit_rate(rate)));
+            let moving = if of.parts.others_at_link(group.largest).is_some() { "" } else { " while it moved" };
+            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {}{moving}", bit_rate(rate)));
             format!("data was on its way between {}{rate}", ends())
         }
         C::Recorder => "the recorder itself had a CPU".to_owned(),
@@ -278,6 +279,9 @@ fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     };
     if group.largest.place.is_quota(of.parts.tables) {
         return format!("{who} was held back by its CPU quota");
+    }
+    if of.parts.others_at_processors(group.largest).is_some() {
+        return format!("{who} waited for a CPU");
     }
     let held = holder(of, group).filter(|(name, part)| *part >= 0.5 && *name != who);
     format!("{who} waited for a CPU{}", held.map_or_else(String::new, |(name, _)| format!(" that `{}` held", brief(&name))))
