@@ -5,9 +5,9 @@
 //! only passed on (of containers, of other machines) are nobody's and are not counted, nor is what is spoken without connections.
 
 use super::neighbours::Neighbours;
-use super::parts::Parts;
 use crate::ExplainError;
 use crate::cause::End;
+use crate::observe::observation::Observation;
 use crate::observe::tables::Tables;
 use crate::waits::place::Place;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ pub(crate) struct Links {
 pub(crate) struct Shared {
     /// With the part of what went the same way as the run's own bytes.
     pub neighbours: Neighbours,
+    /// How much went by the run's own connections.
+    pub own_bytes: u64,
     link: String,
     sent: bool,
 }
@@ -77,16 +79,20 @@ impl Links {
         Ok(Links { moved: moved.into_values().filter(|moved| !takes_part(moved.process)).collect() })
     }
 
-    /// Of bytes on their way at this place: the link that they go over, with others who use it.
-    pub(crate) fn at(&self, parts: &Parts<'_>, place: Place) -> Option<Shared> {
-        let Place::Wire(from, to) = place else { return None };
-        let end = |actor: u32| parts.tables.actors.get(actor as usize).map(|actor| actor.end);
-        let sender = end(from).or_else(|| end(to).map(End::other)).filter(|_| !self.moved.is_empty())?;
+    /// Of bytes on their way at this place, or that a far end is to send: the link that they go over, with others who use it.
+    pub(crate) fn at(&self, tables: &Tables, seen: &Observation, place: Place) -> Option<Shared> {
+        let end = |actor: u32| tables.actors.get(actor as usize).map(|actor| actor.end);
+        let sender = match place {
+            _ if self.moved.is_empty() => None,
+            Place::Wire(from, to) => end(from).or_else(|| end(to).map(End::other)),
+            Place::FarEnd { side, .. } => Some(side),
+            _ => None,
+        }?;
         let mut own: BTreeMap<(&str, bool), u64> = BTreeMap::new();
-        for (number, object) in parts.tables.objects.iter().enumerate() {
+        for (number, object) in tables.objects.iter().enumerate() {
             if let (Some(link), Some(end)) = (object.attribute("link"), object.connection_end) {
                 let sent = end == sender;
-                *own.entry((link, sent)).or_default() += parts.seen.moved[end as usize][number][usize::from(sent)].bytes;
+                *own.entry((link, sent)).or_default() += seen.moved[end as usize][number][usize::from(sent)].bytes;
             }
         }
         // Both ends may be here, each with a link of its own.
@@ -94,12 +100,13 @@ impl Links {
         let used = own.into_iter().filter(|(_, bytes)| bytes * 2 >= most);
         let shared = used.map(|((link, sent), bytes)| {
             let others = self.moved.iter().filter(|moved| moved.link == link && moved.sent == sent);
-            let by_end = |moved: &Moved| moved.bytes.iter().take_while(|(at, _)| *at <= parts.end).last().map_or(0, |(_, bytes)| *bytes);
+            let by_end =
+                |moved: &Moved| moved.bytes.iter().take_while(|(at, _)| *at <= seen.interval.1).last().map_or(0, |(_, bytes)| *bytes);
             let mut by_program: BTreeMap<&str, u64> = BTreeMap::new();
             others.for_each(|moved| *by_program.entry(&moved.program).or_default() += by_end(moved));
             let all = bytes + by_program.values().sum::<u64>();
             let neighbours = Neighbours::of(by_program.into_iter().map(|(program, bytes)| (program.to_owned(), bytes)), all);
-            Shared { neighbours, link: link.to_owned(), sent }
+            Shared { neighbours, own_bytes: bytes, link: link.to_owned(), sent }
         });
         shared.max_by(|a, b| a.neighbours.part().total_cmp(&b.neighbours.part()))
     }

@@ -145,7 +145,7 @@ impl Parts<'_> {
                 (!said.is_empty()).then(|| said.join(", "))
             }
             Place::Thread { what: What::Blocked(_), .. } => self.limit(entry).or_else(|| self.others_at(entry).map(Sharing::words)),
-            Place::Wire(..) => self.others_at_link(entry).map(|shared| format!("while {}", shared.words(quoted))),
+            Place::Wire(..) | Place::FarEnd { .. } => self.others_at_link(entry).map(|shared| format!("while {}", shared.words(quoted))),
             _ => None,
         };
         said.map_or_else(String::new, |said| format!(", {said}"))
@@ -178,10 +178,14 @@ impl Parts<'_> {
 
     /// Other programs moved a fair part of what went over the link that bytes were on.
     pub(crate) fn others_at_link(&self, entry: &Entry) -> Option<Shared> {
-        if !matches!(entry.cause, Cause::NetworkBandwidth | Cause::NetworkLoss) {
-            return None;
-        }
-        self.around.links.at(self, entry.place).filter(|shared| shared.neighbours.is_worth_saying())
+        // (Of a server that was not recorded it is not known what it waited for: the link may be it where data came.)
+        let least_bytes = match entry.cause {
+            Cause::NetworkBandwidth | Cause::NetworkLoss => 0,
+            Cause::ServerUnknown => limits::LINK_BYTES,
+            _ => return None,
+        };
+        let is_worth_saying = |shared: &Shared| shared.neighbours.is_worth_saying() && shared.own_bytes >= least_bytes;
+        self.around.links.at(self.tables, self.seen, entry.place).filter(is_worth_saying)
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.

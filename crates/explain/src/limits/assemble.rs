@@ -31,6 +31,12 @@ pub(crate) const SHARED_NAMED: usize = 3;
 /// Of what was written back, recorded programs can have written half at the most. Instead: which file a page that is written back is of.
 pub(crate) const FOREIGN_WRITEBACK: u64 = 2;
 
+// links.rs
+
+/// Beside a server that was not recorded, others on the link are named where so much came of it, or more: with less, it was not the link that was waited for.
+/// Instead: what a server waited for.
+pub(crate) const LINK_BYTES: u64 = 1 << 20;
+
 // ceiling.rs
 
 /// What runs at this part of what it can is doing well. Ceilings themselves are measured to within a tenth. Instead: the ceiling's own

@@ -63,27 +63,29 @@ fn neither_the_commands_own_nor_its_server_nor_a_thread_of_either_is_a_neighbour
 }
 
 #[test]
-fn a_neighbour_of_the_commands_name_is_told_from_the_command() {
+fn a_neighbour_of_the_commands_name_is_no_part_of_the_command() {
     let mut tale = Tale::new(400_000, 2);
     let other = tale.thread(Role::None, "cp", 501, 501);
     let sentence = queues_behind(&mut tale, &[other]).summary.sentence;
     assert!(sentence.contains("cp waited for a CPU, 50 % of it behind `cp`"), "{sentence}");
 }
 
-/// curl takes 10 MiB over a link that is full, beside others.
-fn over_a_link(neighbours: &[(&str, N, i64)]) -> Explanation {
+/// curl takes ten times as many bytes over a link, beside others.
+fn over_a_link(neighbours: &[(&str, N, i64)], bytes: u64, is_recorded: bool) -> Explanation {
     let mut tale = Tale::new(1_000_000, 2);
     let curl = tale.thread(Role::Client, "curl", 100, 100);
-    let nginx = tale.thread(Role::Server, "nginx", 200, 200);
+    let nginx = is_recorded.then(|| tale.thread(Role::Server, "nginx", 200, 200));
     let name = "10.0.0.1:5000 > 10.0.0.2:80";
     let near = tale.object(thalweg_trace::ObjectKind::Connection, name, &[("end", "client"), ("link", "veth0")]);
     let far = tale.object(thalweg_trace::ObjectKind::Connection, name, &[("end", "server"), ("link", "veth1")]);
     for n in 0..10_u64 {
-        let (t, at) = (n * 100_000, n << 20);
-        tale.span(nginx, K::NetSend, t, t + 1_000).on(far).bytes(1 << 20).offset(at).end();
-        tale.wait(nginx, K::WaitNetwork, t + 1_000, t + 100_000).on(far).by_packet().end();
+        let (t, at) = (n * 100_000, n * bytes);
+        if let Some(nginx) = nginx {
+            tale.span(nginx, K::NetSend, t, t + 1_000).on(far).bytes(bytes).offset(at).end();
+            tale.wait(nginx, K::WaitNetwork, t + 1_000, t + 100_000).on(far).by_packet().end();
+        }
         tale.wait(curl, K::NetReceive, t, t + 99_000).on(near).offset(at).by_packet().end();
-        tale.span(curl, K::NetReceive, t + 99_000, t + 100_000).on(near).bytes(1 << 20).offset(at).end();
+        tale.span(curl, K::NetReceive, t + 99_000, t + 100_000).on(near).bytes(bytes).offset(at).end();
     }
     for (number, (who, counter, bytes)) in neighbours.iter().enumerate() {
         let track = TrackId::new(9_000 + number as u64).expect("a number");
@@ -99,7 +101,8 @@ fn over_a_link(neighbours: &[(&str, N, i64)]) -> Explanation {
 
 #[test]
 fn who_else_takes_bytes_over_the_link_is_named_with_its_part_of_what_came() {
-    let e = over_a_link(&[("veth0: rsync (812)", N::LinkReceivedBytes, 20 << 20), ("veth0: apt (813)", N::LinkReceivedBytes, 10 << 20)]);
+    let others = [("veth0: rsync (812)", N::LinkReceivedBytes, 20 << 20), ("veth0: apt (813)", N::LinkReceivedBytes, 10 << 20)];
+    let e = over_a_link(&others, 1 << 20, true);
     assert_eq!(e.verdict.cause.name(), "network.bandwidth", "{:#?}", e.critical_path);
     let sentence = &e.summary.sentence;
     assert!(
@@ -109,14 +112,26 @@ fn who_else_takes_bytes_over_the_link_is_named_with_its_part_of_what_came() {
 }
 
 #[test]
+fn beside_a_server_that_was_not_recorded_others_on_the_link_are_named_where_data_came() {
+    let other = [("veth0: rsync (812)", N::LinkReceivedBytes, 30 << 20)];
+    let e = over_a_link(&other, 1 << 20, false);
+    assert_eq!(e.verdict.cause.name(), "server.unknown", "{:#?}", e.critical_path);
+    let sentence = &e.summary.sentence;
+    assert!(sentence.contains("which was not recorded, while `rsync` had 75 % of what came by veth0"), "{sentence}");
+    // Answers of 100 bytes wait for no link.
+    let sentence = over_a_link(&other, 100, false).summary.sentence;
+    assert!(!sentence.contains("rsync"), "{sentence}");
+}
+
+#[test]
 fn bytes_of_another_link_or_another_way_are_no_part_of_it() {
     for who in [("veth0: rsync (812)", N::LinkSentBytes, 20 << 20), ("veth7: rsync (812)", N::LinkReceivedBytes, 20 << 20)] {
-        let sentence = over_a_link(&[who]).summary.sentence;
+        let sentence = over_a_link(&[who], 1 << 20, true).summary.sentence;
         assert!(!sentence.contains("rsync"), "{sentence}");
     }
     // The command's own process, recorded later, and little beside it.
     for who in [("veth0: curl (100)", N::LinkReceivedBytes, 20 << 20), ("veth0: ntpd (9)", N::LinkReceivedBytes, 1 << 20)] {
-        let sentence = over_a_link(&[who]).summary.sentence;
+        let sentence = over_a_link(&[who], 1 << 20, true).summary.sentence;
         assert!(!sentence.contains("of what came"), "{sentence}");
     }
 }
