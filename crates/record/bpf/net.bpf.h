@@ -248,10 +248,8 @@ static __always_inline int note_net(struct sock *sk, int result, __u32 direction
 	struct thread *thread = bpf_task_storage_get(&threads, task, 0, 0);
 	if (!is_recorded(thread))
 		thread = follow_user(task, sk);
-	if (!is_recorded(thread) || !thread) {
-		note_neighbour(task, sk, result, direction);
-		return 0;
-	}
+	if (!is_recorded(thread) || !thread)
+		return note_neighbour(task, sk, result, direction);
 	struct tcp_sock *tcp = bpf_skc_to_tcp_sock(sk);
 	if (!tcp) {
 		note_message(task, thread, sk, result, direction);

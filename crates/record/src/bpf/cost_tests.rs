@@ -16,7 +16,7 @@ use thalweg_trace::{HostId, IdSpace, Memory, Role};
 
 /// The most instructions that the verifier may look at for one program, and for all of the tier `lean`.
 const MOST_VERIFIED: u32 = 28_000;
-const MOST_VERIFIED_IN_ALL: u32 = 76_000;
+const MOST_VERIFIED_IN_ALL: u32 = 82_000;
 
 /// As a recording of a command that follows every process its path reaches: everything is switched on.
 fn all_on(calls: bool, ring_bytes: u32) -> Settings {
