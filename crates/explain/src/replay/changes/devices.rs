@@ -21,20 +21,20 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let most = run.stages.device_most_in(&writing);
     if run.matters(most.map_or(0.0, |m| m.1) + throttled) {
         let scale = Scale { only_device: most.map(|m| m.0), ..Scale::none().devices(&writing, 0.5).delays(&[Class::Memory], 0.5) };
-        let device = most.map_or_else(|| "the device written to".to_owned(), |m| name(m.0));
+        let device = most.map_or_else(|| "the disk".to_owned(), |m| name(m.0));
         let (change, how) = twice_as_fast(run, &device, false);
         proposals.push(Proposal::replay("device.write.x2", change, how, scale));
     }
     if run.matters(throttled) {
         let how = "let more dirty pages be";
         let scale = Scale::none().delays(&[Class::Memory], 0.0);
-        proposals.push(Proposal::replay("no_throttle", "writers not held back for dirty pages", how, scale));
+        proposals.push(Proposal::replay("no_throttle", "no dirty throttling", how, scale));
     }
     if run.matters(run.stages.at_devices(Class::Metadata)) {
         let scale = Scale::none().devices(&[Class::Metadata], 0.5);
         let fewer = if run.files.is_some_and(|files| files >= limits::MANY_FILES) { ", or fewer files of larger size" } else { "" };
-        let how = format!("a faster device for names and attributes{fewer}");
-        proposals.push(Proposal::replay("metadata.x2", "opening, listing and attributes twice as fast", how, scale));
+        let how = format!("a faster device for metadata{fewer}");
+        proposals.push(Proposal::replay("metadata.x2", "metadata operations twice as fast", how, scale));
     }
     proposals
 }

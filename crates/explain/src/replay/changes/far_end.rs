@@ -9,5 +9,5 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
         return Vec::new();
     }
     let how = "record the far end too: what it spends its time on is not known";
-    vec![Proposal::replay("server.x2", "the far end answers in half the time", how, Scale::none().delays(&[Class::FarEnd], 0.5))]
+    vec![Proposal::replay("server.x2", "the server in half the time", how, Scale::none().delays(&[Class::FarEnd], 0.5))]
 }

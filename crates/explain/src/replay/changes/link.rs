@@ -23,7 +23,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     if run.matters(took(&[Regime::Window])) || run.stages.rooms > 0.0 {
         let how = "larger socket buffers at both ends";
         let scale = none().services(&[Regime::Window], 0.25).rooms(&[Regime::Window], Rooms::Wide);
-        proposals.push(Proposal::replay("window.x4", "send buffer and receive window four times as large", how, scale));
+        proposals.push(Proposal::replay("window.x4", "send and receive buffers x 4", how, scale));
     }
     let steady = |known: f64| if known > 0.0 { known } else { run.stages.good_ns_per_byte }.max(least);
     if run.matters(took(&[Regime::Loss]) + run.stages.delays[Class::Lost as usize]) {
@@ -32,13 +32,13 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
             ..none().services(&[Regime::Loss], 0.0).rooms(&[Regime::Loss], Rooms::Endless).delays(&[Class::Lost], 0.0)
         };
         let how = "find where the path loses packets";
-        proposals.push(Proposal::replay("no_loss", "nothing lost", how, scale));
+        proposals.push(Proposal::replay("no_loss", "no packet loss", how, scale));
     }
     if run.matters(took(&[Regime::Cwnd])) {
         let scale =
             Scale { steady_ns_per_byte: steady(0.0), ..none().services(&[Regime::Cwnd], 0.0).rooms(&[Regime::Cwnd], Rooms::Endless) };
         let how = "keep connections open and use them again";
-        proposals.push(Proposal::replay("no_slow_start", "connections at full speed from their beginning", how, scale));
+        proposals.push(Proposal::replay("no_slow_start", "no slow start: connections at full speed from their beginning", how, scale));
     }
     proposals
 }

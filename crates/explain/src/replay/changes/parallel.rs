@@ -34,7 +34,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
 }
 
 fn proposal(id: &'static str, who: &str, advised: Advised, graph: crate::replay::program::Graph) -> Proposal {
-    let change = if id == COMMANDS { "as many commands at a time as there are CPUs".to_owned() } else { format!("{who} on all CPUs") };
+    let change = if id == COMMANDS { "one command on each CPU at a time".to_owned() } else { format!("{who} on all CPUs") };
     let by = if advised.at_most { By::EditBound(Box::new(graph)) } else { By::Edit(Box::new(graph)) };
     Proposal { advised: Some(advised), ..Proposal::new(id, change, String::new(), by) }
 }

@@ -5,7 +5,7 @@ use crate::assemble::again::{Again, Copied, Fetched};
 use crate::assemble::set_limits::SetLimits;
 use crate::assemble::sharing::Foreign;
 use crate::assemble::summary::names::program;
-use crate::cause::End;
+use crate::cause::{Cause, End};
 use crate::document::RoundTrips;
 use crate::limits::replay as limits;
 use crate::observe::pipes::Joined;
@@ -155,6 +155,13 @@ impl Run<'_> {
     /// The program whose thread this is.
     pub(super) fn name_of(&self, track: u32) -> String {
         program(self.tables, self.meta, track)
+    }
+
+    /// The command's CPUs, as they are called where there is a server too, and where there is none.
+    pub(super) fn clients_cpus(&self) -> &'static str {
+        let elsewhere = |cause: &Cause| cause.is_network() || cause.end() == Some(End::Server);
+        let is_client = self.network_part > 0.0 || Cause::ALL.iter().any(|&cause| elsewhere(&cause) && self.support.share(&[cause]) > 0.0);
+        if is_client { "the client's CPUs" } else { "CPUs" }
     }
 
     /// Whether so many nanoseconds are worth looking at.

@@ -16,7 +16,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let now = run.under_way().filter(|_| run.walk.is_none());
     let edited = now.and_then(|now| in_flight(run.graph, chains(now, limits::MORE_REQUESTS * now)));
     let how = "send the next requests before the last is answered";
-    let edited = edited.map(|graph| Proposal::requests(run, ID, "four times as many requests in flight", how, graph));
+    let edited = edited.map(|graph| Proposal::requests(run, ID, "four times the requests in flight", how, graph));
     edited.into_iter().chain(of_pool(run)).collect()
 }
 

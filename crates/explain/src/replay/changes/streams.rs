@@ -12,5 +12,5 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     }
     let scale = Scale::none().services(&own, 0.25).rooms(&own, Rooms::Wide);
     let scale = Scale { least_ns_per_byte: ceiling_ns_per_byte(run.meta), ..scale };
-    vec![Proposal::replay("streams.x4", "four times as many connections", "use more connections at once", scale)]
+    vec![Proposal::replay("streams.x4", "four times the connections", "use more connections at once", scale)]
 }

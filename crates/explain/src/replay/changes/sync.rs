@@ -11,8 +11,8 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let how = "leave out syncing each write; sync once at the end if the data must survive a power loss";
     // What begins and ends each transaction costs what the file system's commits make of it: without those, much less, and how much does not show.
     if run.transactions {
-        return vec![Proposal::new("no_sync", "not waiting for data to be on stable storage", how, By::Bound(0.0))];
+        return vec![Proposal::new("no_sync", "no waiting for stable storage", how, By::Bound(0.0))];
     }
     let scale = Scale { no_sync: true, ..Scale::none().devices(&[Class::Sync], 0.0) };
-    vec![Proposal::replay("no_sync", "not waiting for data to be on stable storage", how, scale)]
+    vec![Proposal::replay("no_sync", "no waiting for stable storage", how, scale)]
 }

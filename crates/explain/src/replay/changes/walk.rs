@@ -54,7 +54,7 @@ impl Walk {
     }
 
     fn proposal(&self, id: &'static str, window: u32, scale: f64, meta: &Meta) -> Proposal {
-        let change = format!("attributes and sizes asked {window} entries ahead, many in one message");
+        let change = format!("ask {window} entries ahead: attributes and sizes, many in one message");
         let how = format!("ask {window} entries ahead");
         Proposal::new(id, change, how, By::Turns(self.ns(window) * scale)).with_knob(meta, "window", window as usize)
     }

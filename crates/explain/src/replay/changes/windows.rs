@@ -24,7 +24,7 @@ pub(super) fn propose(run: &Run<'_>) -> Vec<Proposal> {
     let windowed = |&(id, window): &(&'static str, u32)| {
         let graph = in_flight(run.graph, chains(now.filter(|&now| now < window as usize)?, window as usize))?;
         let how = format!("a client that asks ahead, or {window} programs that each walk a part (xargs -P {window})");
-        Some(Proposal::requests(run, id, format!("{window} questions under way at a time"), how, graph))
+        Some(Proposal::requests(run, id, format!("{window} requests under way at a time"), how, graph))
     };
     limits::WINDOWS.iter().filter_map(windowed).chain(attributes_with_names(run, trips)).collect()
 }

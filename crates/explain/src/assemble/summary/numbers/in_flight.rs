@@ -81,5 +81,5 @@ fn wider(run: &Run<'_>) -> Raise {
     let waits = |cause: Cause| matches!(cause, Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkLatency);
     let gained_ns = run.of.parts.wall_s() * 1e9 * run.of.share(waits) * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64);
     let how = "larger socket buffers at both ends, or none set, so that the kernel sizes them";
-    Raise { id: "window.x4", change: "send buffer and receive window four times as large".to_owned(), how, gained_ns }
+    Raise { id: "window.x4", change: "send and receive buffers x 4".to_owned(), how, gained_ns }
 }

@@ -56,7 +56,7 @@ impl Raise {
     pub(super) fn more_at_once(run: &Run<'_>, group: &Group<'_>) -> Raise {
         let all_ns = Raise::answers_ns(run, group);
         let how = "send the next requests before the last is answered, or use several connections";
-        let change = "four times as many requests in flight".to_owned();
+        let change = "four times the requests in flight".to_owned();
         Raise { id: "requests.x4", change, how, gained_ns: all_ns * (1.0 - 1.0 / limits::MORE_AT_ONCE as f64) }
     }
 }
