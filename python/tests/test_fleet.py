@@ -294,7 +294,7 @@ class Places(WithFleet):
         self.assertEqual(file_system_at("client cp: file.read /a on loop3", known), "ext4")
         self.assertEqual(file_system_at("client cp: file.read /a b on loop3", known), "xfs")
         self.assertEqual(file_system_at("client cp: file.write /a/b", known), "nfs4")
-        self.assertIsNone(file_system_at("the 2 processors of here", known))
+        self.assertIsNone(file_system_at("the 2 CPUs of here", known))
 
 
 def three(into):

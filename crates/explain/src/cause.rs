@@ -19,7 +19,7 @@ macro_rules! causes {
                 match self { $(Cause::$cause => $name),+ }
             }
 
-            /// What a sentence says the time was spent on, after "it was".
+            /// What the sentence of a recording of packets says the time was spent on, after "it was": there are no programs to name.
             pub(crate) const fn phrase(self) -> &'static str {
                 match self { $(Cause::$cause => $phrase),+ }
             }
@@ -59,7 +59,7 @@ causes! {
     /// The client blocked making its sink durable.
     ClientSync = "client.sync", "the client waiting for its sink to be on stable storage";
     /// The client's part of names and attributes.
-    ClientMetadata = "client.metadata", "the client working on names and attributes";
+    ClientMetadata = "client.metadata", "the client working on metadata";
     /// The client blocked on memory: faults, reclaim, dirty throttling.
     ClientMemory = "client.memory", "the client waiting for memory";
     /// The client computing.
@@ -77,7 +77,7 @@ causes! {
     /// The server blocked making data durable.
     ServerSync = "server.sync", "the server waiting for data to be on stable storage";
     /// The server's part of names and attributes.
-    ServerMetadata = "server.metadata", "the server working on names and attributes";
+    ServerMetadata = "server.metadata", "the server working on metadata";
     /// The server blocked on memory: faults, reclaim, dirty throttling.
     ServerMemory = "server.memory", "the server waiting for memory";
     /// The server computing.

@@ -152,10 +152,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         Some(transfers.iter().map(|t| t.size_bytes).chain(unlisted_transfers.map(|rest| rest.size_bytes)).sum()).filter(|&b: &u64| b > 0);
     let rate_bytes_per_s = size_bytes.map(|b| b as f64 / wall_s);
     let round_trips = round_trips::round_trips(parts, meta);
-    let mut verdict = verdict::verdict(&charges.list, rate_bytes_per_s, |cause| ceiling::reached(parts, meta, cause));
-    if let Some(failure) = summary::about::failure(meta, parts.around.why_failed.as_ref()) {
-        verdict.sentence.insert_str(0, &(failure + " "));
-    }
+    let mut verdict = verdict::verdict(&charges.list, |cause| ceiling::reached(parts, meta, cause));
     let of = summary::Of {
         parts,
         meta,
@@ -177,6 +174,8 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         }
         false => (replay::not_asked(), Vec::new()),
     };
+    let summary = said.summary;
+    verdict.sentence = said.sentence;
     let mut notes = notes::notes(parts, meta, unrecorded);
     notes.extend(prediction.note.clone());
     notes.extend(prediction.model.reason.iter().map(|r| format!("No prediction: {r}")));
@@ -191,7 +190,7 @@ fn document(source: &dyn Source, options: &Options, parts: &Parts<'_>, unrecorde
         rate_bytes_per_s,
         repeated: None,
         emulated: notes::emulated(meta),
-        summary: said.summary,
+        summary,
         verdict,
         path: parts.path(&charges),
         transfers,

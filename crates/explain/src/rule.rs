@@ -109,7 +109,7 @@ rules! {
     NotTheNetwork = "not-the-network", "the connection's figures say that the network cannot have taken so long", "round trips, windows and bytes";
     EachOther = "each-other", "two threads wait for each other at one pipe or socket", "the waits' objects and wakers";
     MetadataRpc = "metadata.rpc", "work within an RPC that moves no data", "the RPC's bytes";
-    MetadataSamples = "metadata.samples", "a running thread was in calls on names and attributes", "samples of the calls";
+    MetadataSamples = "metadata.samples", "a running thread was in metadata calls", "samples of the calls";
     NothingLeft = "nothing-left", "the walk could go nowhere", "what the recording lacks";
     PacketsMoving = "packets.moving", "a message was on its way", "the packets";
     PacketsWindow = "packets.window", "the same, and the window offered was in flight", "the packets' windows";

@@ -4,7 +4,8 @@
 use crate::columns::{clean, cut_end, left, width};
 use crate::page::{Ink, Line};
 use crate::repeated::interval;
-use thalweg_explain::document::{Explanation, Grounds, Status, WhatIf};
+use crate::words::cause_name;
+use thalweg_explain::document::{Explanation, Grounds, Number, NumberKind, Status, WhatIf};
 use thalweg_explain::{Cause, title_of};
 use thalweg_trace::numbers::{duration, whole_percent};
 use thalweg_trace::shell;
@@ -23,6 +24,8 @@ const SAME: f64 = 0.02;
 const LOW: f64 = 0.25;
 /// A change must give so much to stand here, and so much of the time must have been charged to what it is about.
 const LEAST_SPEEDUP: f64 = 1.1;
+/// A command that failed in less than this failed at once.
+const AT_ONCE_S: f64 = 1.0;
 /// How far what belongs to a change is set in.
 const INDENT: usize = 6;
 
@@ -39,9 +42,8 @@ pub(crate) struct Change {
 /// What to change: from, to, the interval, how, and what it gives up; where there is nothing, that and why.
 pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
     let worth = worth(e);
-    let walks = walks(e);
     let gains: Vec<String> = worth.iter().map(|w| gain(w, e.wall_s)).collect();
-    let names: Vec<String> = worth.iter().map(|w| name(w, has_server(e), walks)).collect();
+    let names: Vec<String> = worth.iter().map(|w| name(w)).collect();
     let widest = gains.iter().map(|g| width(g)).max().unwrap_or(0);
     let column = names.iter().map(|n| width(n)).max().unwrap_or(0).min(columns.saturating_sub(widest + 4));
     let mut made = Vec::new();
@@ -56,7 +58,7 @@ pub(crate) fn changes(e: &Explanation, columns: usize) -> Vec<Change> {
         let change = with_how(head, (&what_if.command, &e.command), &how, is_exact, what_if.gives_up.as_deref(), columns);
         made.push(Change { is_bought: what_if.is_bought(), ..change });
     }
-    if !e.summary.sentence.is_empty() {
+    if !e.summary.sentence.is_empty() && !was_cut_short(e) {
         for advice in e.advice.iter().take(MAX_ADVICE) {
             let head = cut_end(&format!("  without a number: {}", clean(&advice.says)), columns);
             made.push(with_how(head, (&advice.command, &e.command), "", true, advice.gives_up.as_deref(), columns));
@@ -129,18 +131,11 @@ fn nothing(e: &Explanation) -> Option<String> {
     // Where all is well, a remark says which ceiling was reached; where a model does not hold, why.
     let is_said = e.verdict.status == Status::Healthy || e.verdict.cause == Cause::Unknown || !may_predict(e);
     let share = || e.critical_path.iter().filter(|c| c.cause == e.verdict.cause).map(|c| c.share).sum::<f64>();
-    let name = e.verdict.cause.name();
-    let name = if has_server(e) { name } else { name.trim_start_matches("client.") };
+    let name = cause_name(e, e.verdict.cause);
     (!is_said).then(|| match e.what_if.iter().any(|w| charged(e, w) >= SMALL_SHARE) {
-        true => format!("  nothing to change: no change known gives as much as {}", whole_percent(1.0 - 1.0 / LEAST_SPEEDUP)),
+        true => format!("  no change known gives {} or more", whole_percent(1.0 - 1.0 / LEAST_SPEEDUP)),
         false => format!("  no change known for {name} ({} of the time)", whole_percent(share())),
     })
-}
-
-/// Whether a server, or a network to one, has a part in it: without, a client is no client.
-pub(crate) fn has_server(e: &Explanation) -> bool {
-    let elsewhere = |cause: Cause| cause.name().starts_with("server.") || cause.name().starts_with("network.");
-    e.summary.rows.iter().any(|row| elsewhere(row.cause)) || e.channels.iter().any(|c| c.name.contains(" > "))
 }
 
 fn walks(e: &Explanation) -> bool {
@@ -149,7 +144,13 @@ fn walks(e: &Explanation) -> bool {
 
 /// Whether what it predicts can be relied on: of a run long enough to say something of, by a model that holds.
 pub(crate) fn may_predict(e: &Explanation) -> bool {
-    !e.summary.sentence.is_empty() && e.model.reason.is_none()
+    !e.summary.sentence.is_empty() && e.model.reason.is_none() && !was_cut_short(e)
+}
+
+/// Whether the command was killed, or failed at once: how long it would have taken is not known, and no change to its speed helps.
+fn was_cut_short(e: &Explanation) -> bool {
+    let ended = e.summary.ended.as_deref().unwrap_or_default();
+    ended.starts_with("killed") || ended.starts_with("failed") && e.wall_s < AT_ONCE_S
 }
 
 /// How much of the time was charged to what a change is about.
@@ -163,14 +164,10 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
         return Vec::new();
     }
     let mut worth: Vec<&WhatIf> = e.what_if.iter().filter(|w| w.speedup >= LEAST_SPEEDUP && charged(e, w) >= SMALL_SHARE).collect();
-    // Of more under way, the least that helps is enough; of a walk its windows are values of a flag.
-    let window = |w: &WhatIf| w.id.starts_with("walk.window.") || w.id == "requests.x4";
-    let least = worth.iter().rposition(|w| w.id == "requests.x4").or_else(|| worth.iter().rposition(|w| window(w)));
-    let (walks, mut number) = (walks(e), 0..);
-    worth.retain(|w| {
-        let at = number.next();
-        walks || !window(w) || at == least
-    });
+    if !walks(e) {
+        let more = more_under_way(&worth, e).map(|w| w.id.clone());
+        worth.retain(|w| !is_more_under_way(w) || Some(&w.id) == more.as_ref());
+    }
     worth.truncate(MAX_CHANGES + 1);
     // Of two that come to the same, the first is the nearer one.
     let comes_to_the_same = |a: &WhatIf, b: &WhatIf| {
@@ -183,41 +180,41 @@ fn worth(e: &Explanation) -> Vec<&WhatIf> {
         .filter(|(i, w)| !worth[..*i].iter().any(|earlier| comes_to_the_same(earlier, w)))
         .map(|(_, w)| *w)
         .collect();
-    // What may lose data stands behind what does the same without.
-    if worth.iter().any(|w| w.id == "sync_once") {
+    // What may lose data stands behind what does the same without, and not at all where it gives no more.
+    if let Some(once) = worth.iter().find(|w| w.id == "sync_once").map(|once| once.predicted_wall_s) {
+        worth.retain(|w| w.id != "no_sync" || w.predicted_wall_s < once - SAME * e.wall_s);
         worth.sort_by_key(|w| w.id == "no_sync");
     }
     worth.truncate(MAX_CHANGES);
     worth
 }
 
-/// The change in few words: without what is in brackets, behind a comma or a colon.
-fn name(what_if: &WhatIf, both: bool, walks: bool) -> String {
-    let window = || what_if.id.strip_prefix("walk.window.").unwrap_or("more").to_owned();
-    match what_if.id.as_str() {
-        "no_sync" => "no waiting for stable storage".to_owned(),
-        "no_hog" => "no other programs on its CPUs".to_owned(),
-        "no_disk_hog" => what_if.change.clone(),
-        "no_slow_start" => "no slow start".to_owned(),
-        "no_throttle" => "no dirty throttling".to_owned(),
-        "no_recorder" => "no recorder on its CPUs".to_owned(),
-        "processors.x2" => "twice as many CPUs".to_owned(),
-        "window.x4" => "send and receive buffers x 4".to_owned(),
-        "streams.x4" => "four times the connections".to_owned(),
-        "cpu.client.x2" if !both => "CPUs twice as fast".to_owned(),
-        "cpu.client.x2" => "the client's CPUs twice as fast".to_owned(),
-        "cpu.server.x2" => "the server's CPUs twice as fast".to_owned(),
-        "server.x2" => "the server in half the time".to_owned(),
-        "requests.x4" => "four times the requests in flight".to_owned(),
-        "metadata.x2" => "names and attributes twice as fast".to_owned(),
-        id if id.starts_with("walk.window.") && walks => format!("ask {} entries ahead", window()),
-        id if id.starts_with("walk.window.") => format!("{} requests under way at a time", window()),
-        _ => {
-            let marks = [" (", ", ", ": "];
-            let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
-            clean(&what_if.change[..end])
-        }
+/// Whether it is more under way at a time: of a walk, so many entries ahead are values of a flag, else one such change is enough.
+fn is_more_under_way(what_if: &WhatIf) -> bool {
+    what_if.id.starts_with("walk.window.") || what_if.id == "requests.x4"
+}
+
+/// Of more under way, the least that gives about as much as the most; none where the number behind the rate has a change of its own: who starts a process,
+/// or opens a connection, for each has no requests to send ahead.
+fn more_under_way<'a>(worth: &[&'a WhatIf], e: &Explanation) -> Option<&'a WhatIf> {
+    let windows = || worth.iter().copied().filter(|w| w.id.starts_with("walk.window."));
+    if let Some(four_times) = worth.iter().copied().find(|w| w.id == "requests.x4") {
+        return Some(four_times);
     }
+    let once = |number: &Number| matches!(number.kind, NumberKind::ProcessPerItem | NumberKind::ConnectionPerItem);
+    if e.summary.numbers.first().is_some_and(once) {
+        return None;
+    }
+    let best = windows().map(|w| w.predicted_wall_s).fold(f64::INFINITY, f64::min);
+    let window = |w: &&WhatIf| w.id.rsplit('.').next().and_then(|n| n.parse::<u32>().ok());
+    windows().filter(|w| w.predicted_wall_s <= best + SAME * e.wall_s).min_by_key(window)
+}
+
+/// The change in few words: without what is in brackets, behind a comma or a colon.
+fn name(what_if: &WhatIf) -> String {
+    let marks = [" (", ", ", ": "];
+    let end = marks.iter().filter_map(|mark| what_if.change.find(mark)).min().unwrap_or(what_if.change.len());
+    clean(&what_if.change[..end])
 }
 
 /// `2.05 s -> 1.61 s (1.55 to 1.70 s)`; of a bound, how much it is at most.

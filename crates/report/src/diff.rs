@@ -7,6 +7,7 @@ use crate::picture::palette::cause_style;
 use crate::plot::head;
 use crate::predicted::{Prediction, predicted_against_achieved};
 use crate::short::{COLUMNS, MAX_LINES};
+use crate::words::name_beside;
 use std::fmt::Write;
 use thalweg_explain::diff::{Diff, DiffRow, OfRun};
 use thalweg_explain::title;
@@ -85,7 +86,7 @@ fn rows(page: &mut Page, diff: &Diff, most: usize) {
     let longer_s = diff.before.wall_s.max(diff.after.wall_s);
     let shown = diff.rows.iter().take(most).take_while(|row| row.change_s.abs() >= SMALL_CHANGE * longer_s && row.cause.is_some()).count();
     let (shown, rest) = diff.rows.split_at(shown);
-    let names = shown.iter().map(|row| width(name(row))).max().unwrap_or(0).max("wall time".len());
+    let names = shown.iter().map(|row| width(name(diff, row))).max().unwrap_or(0).max("wall time".len());
     page.line(&format!("{}{}{}", right("change", 11), right("before", 11), right("after", 11)), Ink::Dim);
     let columns = page.width;
     let mut line = |change_s: f64, before_s: f64, after_s: f64, what: &str, subject: &str, ink: Ink| {
@@ -104,7 +105,7 @@ fn rows(page: &mut Page, diff: &Diff, most: usize) {
             row.change_s,
             row.before_s,
             row.after_s,
-            name(row),
+            name(diff, row),
             row.subject_after.as_ref().unwrap_or(&row.subject),
             row.cause.map_or(Ink::Dim, Ink::Of),
         );
@@ -117,8 +118,8 @@ fn rows(page: &mut Page, diff: &Diff, most: usize) {
     line(diff.change_s, diff.before.wall_s, diff.after.wall_s, "wall time", "", Ink::Plain);
 }
 
-fn name(row: &DiffRow) -> &'static str {
-    row.cause.map_or("others", thalweg_explain::Cause::name)
+fn name(diff: &Diff, row: &DiffRow) -> &'static str {
+    row.cause.map_or("others", |cause| name_beside(cause, diff.rows.iter().filter_map(|row| row.cause)))
 }
 
 /// `-1.20 s`, `+13.0 ms`.
@@ -167,7 +168,7 @@ fn table(page: &mut String, diff: &Diff) {
             Some(after) => format!("{} / {after}", of.subject),
             None => of.subject.clone(),
         };
-        row(name(of), &subject, [of.change_s, of.before_s, of.after_s]);
+        row(name(diff, of), &subject, [of.change_s, of.before_s, of.after_s]);
     }
     row("wall time", "", [diff.change_s, diff.before.wall_s, diff.after.wall_s]);
     page.push_str("</table></div>\n");
@@ -190,7 +191,7 @@ fn strips(diff: &Diff) -> String {
             let long = seconds(row).max(0.0) * scale;
             if long > 0.0 {
                 let fill = row.cause.map_or("#d8dce2", |cause| cause_style(cause).colour);
-                let said = escape(&clean(&format!("{} ({}): {}", name(row), row.subject, duration(seconds(row)))));
+                let said = escape(&clean(&format!("{} ({}): {}", name(diff, row), row.subject, duration(seconds(row)))));
                 let _ = writeln!(
                     svg,
                     "<rect x=\"{x:.1}\" y=\"{y}\" width=\"{long:.1}\" height=\"40\" fill=\"{fill}\"><title>{said}</title></rect>"

@@ -9,6 +9,7 @@ use crate::plot::{head, sections};
 use crate::rpcstat::rpcstat_sections;
 use crate::text::text;
 use crate::waits;
+use crate::words::{cause_name, place_name};
 use std::fmt::Write;
 use thalweg_explain::document::Explanation;
 use thalweg_explain::rpcstat::RpcStat;
@@ -54,8 +55,8 @@ fn charges(page: &mut String, e: &Explanation) {
         let _ = writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td class=\"n\">{seconds:.digits$}</td><td class=\"n\">{}</td><td>{}{waits}</td></tr>",
-            charge.cause.name(),
-            escape(&charge.place),
+            cause_name(e, charge.cause),
+            escape(place_name(e, &charge.place)),
             numbers::percent(*share),
             escape(&charge.evidence),
         );
@@ -81,7 +82,7 @@ fn advice(page: &mut String, e: &Explanation) {
     page.push_str("<h2>What else is known to help, without a number</h2>\n<div class=\"tables\"><table>\n<tr><th>against</th><th>change</th><th>how</th></tr>\n");
     for a in &e.advice {
         let how = escape(&made_by(&a.source, &a.command, a.gives_up.as_deref()));
-        let _ = writeln!(page, "<tr><td>{}</td><td>{}</td><td><code>{how}</code></td></tr>", a.cause.name(), escape(&a.says));
+        let _ = writeln!(page, "<tr><td>{}</td><td>{}</td><td><code>{how}</code></td></tr>", cause_name(e, a.cause), escape(&a.says));
     }
     page.push_str("</table></div>\n");
 }

@@ -25,6 +25,7 @@ pub mod sweep;
 mod text;
 mod waits;
 mod why;
+mod words;
 
 pub use diff::{diff, diff_page};
 pub use error::{Error, Result};

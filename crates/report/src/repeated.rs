@@ -1,11 +1,14 @@
 //! Several runs of one command: their times, and whether they had the same cause.
 
 use crate::columns::width;
-use thalweg_explain::document::Repeated;
+use crate::words::cause_name;
+use thalweg_explain::document::Explanation;
 use thalweg_trace::numbers::duration;
 
 /// The runs in one line, and in a second one the largest causes where they differ from run to run. Each time stands on its own where there is room.
-pub(crate) fn lines(runs: &Repeated, columns: usize) -> Vec<String> {
+pub(crate) fn lines(e: &Explanation, columns: usize) -> Vec<String> {
+    let Some(runs) = &e.repeated else { return Vec::new() };
+    let name = |cause| cause_name(e, cause);
     let count = runs.wall_s.len();
     let median = format!("median {} ({})", duration(runs.median_s), interval(runs.interval_s));
     let each: Vec<String> = runs.wall_s.iter().map(|&s| duration(s)).collect();
@@ -20,8 +23,8 @@ pub(crate) fn lines(runs: &Repeated, columns: usize) -> Vec<String> {
     if let [first, others @ ..] = runs.leading.as_slice()
         && !others.is_empty()
     {
-        let others: Vec<String> = others.iter().map(|other| format!("{} of {count}: {}", other.runs, other.cause.name())).collect();
-        lines.push(format!("largest cause in {} of {count} runs: {}, {}", first.runs, first.cause.name(), others.join(", ")));
+        let others: Vec<String> = others.iter().map(|other| format!("{} of {count}: {}", other.runs, name(other.cause))).collect();
+        lines.push(format!("largest cause in {} of {count} runs: {}, {}", first.runs, name(first.cause), others.join(", ")));
     }
     lines
 }

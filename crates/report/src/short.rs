@@ -3,10 +3,11 @@
 //!
 //! Each part knows its lines in order of weight; where all together are too many, the least of them go first. What was left out is in the full text.
 
-use crate::changes::{SMALL_SHARE, changes, has_server, lines};
+use crate::changes::{SMALL_SHARE, changes, lines};
 use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Line, Page, TextOptions};
 use crate::repeated;
+use crate::words::cause_name;
 use thalweg_explain::document::{Explanation, Summary, SummaryRow};
 use thalweg_explain::title_of;
 use thalweg_trace::numbers::{duration, whole_percent};
@@ -20,8 +21,8 @@ pub(crate) const COLUMNS: usize = 80;
 /// A command is not cut to fewer columns, whatever is said of it.
 const LEAST_TITLE: usize = 24;
 
-/// What is less than this together is not worth a row.
-const LEAST_SHARE: f64 = 0.005;
+/// What is less than this together is not worth a row: it helps nobody decide anything.
+const LEAST_SHARE: f64 = 0.03;
 /// So many rows stand on their own.
 const MAX_ROWS: usize = 5;
 /// So many numbers behind the rate.
@@ -42,7 +43,7 @@ pub fn short(explanation: &Explanation, options: &TextOptions, more: Option<&str
     }
     sentence.extend(explanation.summary.numbers.iter().take(MAX_NUMBERS).flat_map(|number| wrap(&clean(&number.sentence), columns)));
     sentence.iter().for_each(|line| page.plain(line));
-    let runs: Vec<String> = explanation.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)).collect();
+    let runs: Vec<String> = repeated::lines(explanation, columns);
     runs.iter().for_each(|line| page.line(&cut_end(line, columns), Ink::Plain));
     for (number, block) in blocks(explanation, columns, more, MAX_LINES - 1 - sentence.len() - runs.len()).iter().enumerate() {
         if number == 0 || !matches!(block.first(), Some((_, Ink::Dim))) {
@@ -103,10 +104,8 @@ fn whole_clauses(about: &str, columns: usize) -> &str {
 fn heading(e: &Explanation, columns: usize) -> String {
     let s = &e.summary;
     // (Why is what the next line says.)
-    let brief = |ended: &str| ended.split(": ").next().unwrap_or(ended).to_owned();
-    let is_long = |ended: &str| width(ended) > columns / 2;
-    let ended = s.ended.as_ref().map(|ended| if is_long(ended) { brief(ended) } else { ended.clone() });
-    let about = match &ended {
+    let ended = s.ended.as_ref().map(|ended| ended.split(": ").next().unwrap_or(ended));
+    let about = match ended {
         Some(ended) if s.about == duration(e.wall_s) => format!("{ended} after {}", s.about),
         Some(ended) => format!("{ended}; {}", s.about),
         None => s.about.clone(),
@@ -127,11 +126,10 @@ fn answer(s: &Summary) -> String {
 }
 
 /// The causes, one line each; the small ones together.
-fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
+pub(crate) fn charges(e: &Explanation, columns: usize, most: usize) -> Vec<Line> {
     let rows = &e.summary.rows;
     let shown = rows.iter().take(most).take_while(|row| row.share >= SMALL_SHARE).count();
-    let both = has_server(e);
-    let name = |row: &SummaryRow| if both { row.cause.name() } else { row.cause.name().trim_start_matches("client.") };
+    let name = |row: &SummaryRow| cause_name(e, row.cause);
     let names = rows[..shown].iter().map(|row| width(name(row))).max().unwrap_or(0);
     // With the interval of its share over all runs, where there were several.
     let over = |at: usize| {
@@ -169,7 +167,7 @@ fn figures(row: &SummaryRow, room: usize) -> String {
 }
 
 /// Who is innocent, as many as one line holds.
-fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
+pub(crate) fn innocent(e: &Explanation, columns: usize) -> Option<Line> {
     not_the_limit(e.summary.innocent.iter().map(|innocent| (innocent.what.as_str(), innocent.figure.as_str())), columns)
 }
 

@@ -1,11 +1,13 @@
-//! An explanation as text: one plain sentence, then a table that adds up to the wall time, the gaps,
+//! An explanation as text: what the short text says, then a table by place that adds up to the wall time, the gaps,
 //! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
 //! says everything without colour too.
 
 use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use crate::repeated;
+use crate::short;
 use crate::waits;
+use crate::words::{cause_name, place_name};
 use std::fmt::Write;
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
 use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
@@ -31,6 +33,7 @@ pub fn text(explanation: &Explanation, options: &TextOptions) -> String {
         page.paragraph(&trips.sentence, Ink::Plain);
     }
     page.head(explanation);
+    page.rows(explanation);
     page.charges(explanation);
     page.gaps(explanation);
     page.why(explanation);
@@ -46,24 +49,38 @@ impl Page {
             let command = cut(&clean(&e.command.join(" ")), self.width * MAX_COMMAND_LINES);
             self.hanging(0, 2, &command, Ink::Plain);
         }
-        // The sentence has said how fast that was.
-        let mut said = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", size(bytes)));
+        let ended = e.summary.ended.as_ref().map_or_else(String::new, |ended| format!("{ended}; "));
+        let about = if e.summary.about.is_empty() { duration(e.wall_s) } else { e.summary.about.clone() };
+        let mut said = format!("{ended}{about}; recorder: {}", e.recorder);
         if let Some(rest) = e.unlisted_transfers {
-            let _ = write!(said, "{} transfers, in ", count(e.transfers.len() as u64 + rest.count));
+            let _ = write!(said, "; {} transfers", count(e.transfers.len() as u64 + rest.count));
         }
-        said += &duration(e.wall_s);
-        let _ = write!(said, "; recorder: {}", e.recorder);
         if e.dropped_events > 0 {
             let _ = write!(said, ", which lost {} events", count(e.dropped_events));
         }
         self.paragraph(&said, Ink::Plain);
         let columns = self.width;
-        for line in e.repeated.iter().flat_map(|runs| repeated::lines(runs, columns)) {
+        for line in repeated::lines(e, columns) {
             self.paragraph(&line, Ink::Plain);
         }
         let phases: Vec<String> = e.phases.iter().map(|p| format!("{} {}", p.name.as_str(), duration(p.end_s - p.start_s))).collect();
         if phases.len() > 1 {
             self.paragraph(&format!("Phases: {}", phases.join(", ")), Ink::Dim);
+        }
+    }
+
+    /// The rows of the short text, who is innocent, and all that keeps this from being relied on.
+    fn rows(&mut self, e: &Explanation) {
+        let columns = self.width;
+        for (number, (line, ink)) in short::charges(e, columns, MAX_ROWS).into_iter().chain(short::innocent(e, columns)).enumerate() {
+            if number == 0 {
+                self.gap();
+            }
+            self.line(&line, ink);
+        }
+        // (How sure it is the sentence has said.)
+        for remark in e.summary.remarks.iter().filter(|remark| !e.verdict.sentence.contains(remark.as_str())) {
+            self.hanging(2, 4, remark, Ink::Plain);
         }
     }
 
@@ -79,29 +96,31 @@ impl Page {
         let shares: Vec<f64> = seconds.iter().map(|s| if e.wall_s > 0.0 { s / e.wall_s } else { 0.0 }).collect();
         let seconds = rounded_to_sum(&seconds, clock.unit_s);
         let shares = rounded_to_sum(&shares, 0.001);
-        let columns = Columns::fit(self.width, shown.iter().map(|c| c.cause.name().len()).max().unwrap_or(5).max("13 others".len()));
+        let columns =
+            Columns::fit(self.width, shown.iter().map(|c| cause_name(e, c.cause).len()).max().unwrap_or(5).max("13 others".len()));
 
         let title = format!(
             "{}{}{}{}",
-            left("Where the time went", columns.cause + 2 + columns.place),
+            left("Where the time went, by place", columns.cause + 2 + columns.place),
             right(clock.name, columns.seconds),
             right("share", columns.share),
             ""
         );
         self.heading(&title);
         for (i, charge) in shown.iter().enumerate() {
-            let row =
-                Row { cause: charge.cause.name(), place: &charge.place, seconds: seconds[i], share: shares[i], ink: Ink::Of(charge.cause) };
+            let (cause, place) = (cause_name(e, charge.cause), place_name(e, &charge.place));
+            let row = Row { cause, place, seconds: seconds[i], share: shares[i], ink: Ink::Of(charge.cause) };
             self.row(&columns, &clock, &row);
-            self.evidence(charge, columns.place);
+            self.evidence(charge, place, columns.place);
         }
         if !small.is_empty() {
             let name = if small.len() == 1 { "1 other".to_owned() } else { format!("{} others", small.len()) };
             let place = {
                 let mut names: Vec<&str> = Vec::new();
                 for charge in small.iter().filter(|c| c.seconds > 0.0) {
-                    if !names.contains(&charge.cause.name()) {
-                        names.push(charge.cause.name());
+                    let name = cause_name(e, charge.cause);
+                    if !names.contains(&name) {
+                        names.push(name);
                     }
                 }
                 names.join(", ")
@@ -126,8 +145,8 @@ impl Page {
     }
 
     /// What was seen; and first the place, where its column was too narrow for it.
-    fn evidence(&mut self, charge: &Charge, place_columns: usize) {
-        let mut said = if width(&charge.place) > place_columns { format!("{}: ", charge.place) } else { String::new() };
+    fn evidence(&mut self, charge: &Charge, place: &str, place_columns: usize) {
+        let mut said = if width(place) > place_columns { format!("{place}: ") } else { String::new() };
         said += &charge.evidence;
         // Very small, it only says that another chain is just as long; very large, that nothing is near.
         if (0.1..0.95).contains(&(charge.slack_s / charge.seconds)) {
@@ -154,44 +173,37 @@ impl Page {
         }
         self.heading("Gaps");
         for channel in channels {
-            self.channel(channel);
+            self.channel(e, channel);
         }
     }
 
-    fn channel(&mut self, c: &Channel) {
+    fn channel(&mut self, e: &Explanation, c: &Channel) {
         let mut said = format!("{}: {} bursts", c.name, count(c.bursts));
         if let Some(rate) = c.burst_bytes_per_s {
             let _ = write!(said, " at {}", bit_rate(rate));
         } else if c.basis == ChannelBasis::HandedOver {
             said.push_str(", measured at the socket, not on the wire");
         }
-        let _ = write!(said, ", busy {} of the time; {} gaps", percent(c.busy_share), count(c.gaps.count));
-        if let (Some(median), Some(p99)) = (c.gaps.median_s, c.gaps.p99_s) {
-            let _ = write!(said, ", median {}, 99th percentile {}", duration(median), duration(p99));
-        }
-        if let Some(period) = c.gaps.period_bytes {
-            let _ = write!(said, ", one every {}", size(period));
-        }
-        let _ = write!(said, ", together {}", duration(c.gaps.total_s));
+        let _ = write!(said, ", busy {} of the time; {}", percent(c.busy_share), lengths(&c.gaps));
         self.paragraph(&said, Ink::Plain);
         for group in c.gaps.groups.iter().take(MAX_GAP_GROUPS) {
-            let many = format!("{} × {} ({}): ", count(group.count), group.cause.name(), group.place);
+            let many = format!("{} × {} ({}): ", count(group.count), cause_name(e, group.cause), place_name(e, &group.place));
             let period = group.period_bytes.map_or_else(String::new, |p| format!(", every {}", size(p)));
             let each = if group.count == 1 { String::new() } else { format!(", median {}{period}", duration(group.median_s)) };
             self.hanging(2, 6, &format!("{many}{}{each}", duration(group.total_s)), Ink::Plain);
         }
-        self.gap_parts(&c.gaps);
+        self.gap_parts(e, &c.gaps);
         if let Some(more) = c.gaps.groups.len().checked_sub(MAX_GAP_GROUPS).filter(|n| *n > 0) {
-            self.hanging(2, 6, &format!("and {more} more kinds of gap"), Ink::Dim);
+            self.hanging(2, 6, &format!("and {more} more kind{} of gap", if more == 1 { "" } else { "s" }), Ink::Dim);
         }
     }
 
     /// What gaps are made of, where they are of more than one thing.
-    fn gap_parts(&mut self, gaps: &Gaps) {
+    fn gap_parts(&mut self, e: &Explanation, gaps: &Gaps) {
         let worth: Vec<&GapPart> = gaps.parts.iter().filter(|p| p.total_s >= GAP_PART * gaps.total_s).collect();
         if worth.len() > 1 {
             let said: Vec<String> =
-                worth.iter().map(|p| format!("{} {} in {}", p.cause.name(), duration(p.median_s), count(p.gaps))).collect();
+                worth.iter().map(|p| format!("{} {} in {}", cause_name(e, p.cause), duration(p.median_s), count(p.gaps))).collect();
             self.hanging(2, 6, &format!("what they are made of, at the median: {}", said.join(", ")), Ink::Plain);
         }
     }
@@ -207,14 +219,16 @@ impl Page {
                 let speedup = right(&format!("{:.2}×", what_if.speedup), 10);
                 self.line(&format!("{}{predicted}{speedup}", left(&first, change)), Ink::Plain);
                 lines.for_each(|line| self.line(&line, Ink::Plain));
-                self.hanging(2, 4, &what_if.how, Ink::Dim);
+                if what_if.how != shell::line(&what_if.command) {
+                    self.hanging(2, 4, &what_if.how, Ink::Dim);
+                }
                 self.made_by(&what_if.command, what_if.gives_up.as_deref());
             }
         }
         if !e.advice.is_empty() {
             self.heading("What else is known to help, without a number");
             for advice in &e.advice {
-                self.hanging(0, 2, &format!("{}: {} [{}]", advice.cause.name(), advice.says, advice.source), Ink::Plain);
+                self.hanging(0, 2, &format!("{}: {} [{}]", cause_name(e, advice.cause), advice.says, advice.source), Ink::Plain);
                 self.made_by(&advice.command, advice.gives_up.as_deref());
             }
         }
@@ -254,12 +268,31 @@ impl Page {
         if e.verdict.status == Status::Inconclusive
             && let Some(second) = &e.verdict.second
         {
-            let (first, second) = (format!("{} ({})", e.verdict.cause.name(), percent(e.verdict.share)), second);
-            let said =
-                format!("Note: inconclusive: {first} and {} ({}) are too close to call.", second.cause.name(), percent(second.share));
+            let (first, second) = (format!("{} ({})", cause_name(e, e.verdict.cause), percent(e.verdict.share)), second);
+            let said = format!(
+                "Note: inconclusive: {first} and {} ({}) are too close to call.",
+                cause_name(e, second.cause),
+                percent(second.share)
+            );
             self.hanging(0, 2, &said, Ink::Plain);
         }
     }
+}
+
+/// How many gaps there were, and how long.
+fn lengths(gaps: &Gaps) -> String {
+    if gaps.count == 1 {
+        return format!("1 gap of {}", duration(gaps.total_s));
+    }
+    let mut said = format!("{} gaps", count(gaps.count));
+    if let (Some(median), Some(p99)) = (gaps.median_s, gaps.p99_s) {
+        let _ = write!(said, ", median {}, 99th percentile {}", duration(median), duration(p99));
+    }
+    if let Some(period) = gaps.period_bytes {
+        let _ = write!(said, ", one every {}", size(period));
+    }
+    let _ = write!(said, ", together {}", duration(gaps.total_s));
+    said
 }
 
 struct Row<'a> {

@@ -1,6 +1,7 @@
 //! By which rules time was charged, and on which spans that rests: for who doubts a charge.
 
 use crate::page::{Ink, Page};
+use crate::words::{cause_name, place_name};
 use thalweg_explain::document::{Charge, Explanation};
 use thalweg_trace::numbers::{duration, percent};
 
@@ -15,12 +16,12 @@ impl Page {
         }
         self.heading("Why");
         for charge in e.critical_path.iter().filter(|charge| charge.share >= SMALL_SHARE) {
-            self.grounds(charge);
+            self.grounds(e, charge);
         }
     }
 
-    fn grounds(&mut self, charge: &Charge) {
-        let head = format!("{} of {}: {}", percent(charge.share), charge.cause.name(), charge.place);
+    fn grounds(&mut self, e: &Explanation, charge: &Charge) {
+        let head = format!("{} of {}: {}", percent(charge.share), cause_name(e, charge.cause), place_name(e, &charge.place));
         self.hanging(0, 2, &head, Ink::Of(charge.cause));
         for applied in &charge.rules {
             let (rule, share) = (applied.rule, applied.seconds / charge.seconds);

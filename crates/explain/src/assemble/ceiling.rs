@@ -23,7 +23,7 @@ pub(crate) struct Reached {
 pub(crate) fn reached(parts: &Parts<'_>, meta: &Meta, cause: Cause) -> Option<Reached> {
     let processors = || {
         let part = parts.busiest_machine();
-        let statement = format!("the processors were {} busy with it", whole_percent(part));
+        let statement = format!("the CPUs were {} busy", whole_percent(part));
         Some(Reached { part, is_rate: false, statement })
     };
     let reached = match cause {
@@ -82,8 +82,7 @@ fn full(parts: &Parts<'_>) -> Option<Reached> {
     }
     let sustained = parts.on_wire.sustained()?;
     let part = sustained.least_ns() / sustained.within_ns.max(1.0);
-    let rate = bit_rate(sustained.bytes_per_s());
-    let statement = format!("bytes came at {rate} from the first to the last, which is what the link, or a limit set on it, carries");
+    let statement = "the link, or a limit set on it, was full from the first byte to the last".to_owned();
     Some(Reached { part, is_rate: false, statement })
 }
 

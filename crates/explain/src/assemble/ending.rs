@@ -119,7 +119,7 @@ fn killed_by(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) ->
     let is_own = by.is_some_and(|by| is_by(by, tables.actors[ended.leader as usize].pid));
     match (by, ended.signal) {
         (None, SIGKILL) => out_of_memory(meta).or_else(|| by_kernel(tables, seen, ended)),
-        (None, SIGXCPU) => Some("its limit of processor time was reached (ulimit -t)".to_owned()),
+        (None, SIGXCPU) => Some("its limit of CPU time was reached (ulimit -t)".to_owned()),
         (_, SIGXFSZ) if is_own || by.is_none() => Some("its limit of a file's size was reached (ulimit -f)".to_owned()),
         (None, SIGALRM) => Some("a timer of its own ran out".to_owned()),
         (_, SIGPIPE) if is_own || by.is_none() => Some(format!("nobody read what it {WROTE}")),
@@ -134,7 +134,7 @@ fn by_kernel(tables: &Tables, seen: &Observation, ended: &Ended) -> Option<Strin
     let process = tables.process(ended.leader);
     let threads = tables.actors.iter().zip(&seen.did).filter(|(actor, _)| actor.thread && Some((actor.machine, actor.pid)) == process);
     let ran_ns: u64 = threads.map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
-    Some(format!("the kernel sent it, after {} of processor time; no memory ran out", duration(ran_ns as f64 / 1e9)))
+    Some(format!("the kernel sent it, after {} of CPU time; no memory ran out", duration(ran_ns as f64 / 1e9)))
 }
 
 /// Whether a process' name says that it is this one.

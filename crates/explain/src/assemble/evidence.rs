@@ -1,6 +1,7 @@
-//! What was seen, in a few words: for each charge, how often and how long, and what else there was: who held the processor, what a quota
+//! What was seen, in a few words: for each charge, how often and how long, and what else there was: who held the CPU, what a quota
 //! stopped, what samples of the running threads say, how busy the device was, why something is not known.
 
+use crate::assemble::activity::activity;
 use crate::assemble::behind::behind;
 use crate::assemble::circumstances::Quota;
 use crate::assemble::contention::turns as turns_of;
@@ -66,7 +67,7 @@ pub(super) fn via(parts: &Parts<'_>, cause: Cause, members: &[usize]) -> Option<
 fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]) -> Vec<String> {
     let mut said = Vec::new();
     if matches!(cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
-        said.extend(holder(parts, entries, "the processor"));
+        said.extend(holder(parts, entries, "the CPU"));
         let others = Neighbours::at_processors(parts.tables, parts.ledger, entries.iter().copied());
         said.extend(others.each().map(|each| format!("other programs had it in: {each}")));
         said.extend(quota(parts, cause));
@@ -166,8 +167,8 @@ fn quota(parts: &Parts<'_>, cause: Cause) -> Option<String> {
     let Quota { stopped_ns, processors } = parts.around.quota_of(cause.end()?);
     let stopped = duration(stopped_ns as f64 / 1e9);
     (stopped_ns > 0).then(|| match processors {
-        Some(n) => format!("a quota of {n} processors stopped it for {stopped}"),
-        None => format!("a processor quota stopped it for {stopped}"),
+        Some(n) => format!("a quota of {n} CPUs throttled it for {stopped}"),
+        None => format!("a CPU quota throttled it for {stopped}"),
     })
 }
 
@@ -177,7 +178,7 @@ fn sampled_as(parts: &Parts<'_>, members: &[usize], entries: &[&Entry]) -> Optio
     let charged: u64 = entries.iter().map(|e| e.runs.total_ns).sum();
     // A few samples, or of a small part only, say nothing of the rest.
     let enough = most * 10 >= all * limits::SAMPLED_TENTHS && all * limits::SAMPLED_PART >= charged;
-    enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), doing(class)))
+    enough.then(|| format!("{} of it {}", whole_percent(most as f64 / all as f64), activity(class)))
 }
 
 /// Which calls on names and attributes it was in, as samples of the running threads say.
@@ -190,24 +191,6 @@ fn calls_on_names(parts: &Parts<'_>, members: &[usize]) -> Option<String> {
         .map(|(name, part)| format!("{} {name}", whole_percent(part / all)));
     let names: Vec<String> = names.collect();
     Some(format!("of the samples in such calls {}; `--tier syscall` counts and times them", names.join(", ")))
-}
-
-/// What a class of code does, after "71 % of it".
-fn doing(class: &str) -> String {
-    match class {
-        "user" => "in the program's own code".to_owned(),
-        "read" => "copying in read(2)".to_owned(),
-        "write" => "copying in write(2)".to_owned(),
-        "send" => "sending on connections".to_owned(),
-        "receive" => "receiving from connections".to_owned(),
-        "sync" => "in fsync(2)".to_owned(),
-        "sync.write" => "in writes that are durable before they return".to_owned(),
-        "poll" => "asking whether something had come".to_owned(),
-        "softirq" => "in the kernel's network and block interrupts".to_owned(),
-        "fault" => "faulting pages in".to_owned(),
-        "other" => "elsewhere in the kernel".to_owned(),
-        other => format!("in {other}"),
-    }
 }
 
 /// Who held the processor, or the lock, for most of the time that others waited for it.

@@ -1,5 +1,6 @@
 //! From what was gathered and charged to the document.
 
+pub(crate) mod activity;
 pub(crate) mod again;
 mod at_a_pipe;
 pub(crate) mod behind;
@@ -116,7 +117,7 @@ impl Parts<'_> {
         for (group, ((cause, place), members)) in groups.iter().enumerate() {
             let on_names = self.on_names(*cause, members);
             if let Some((metadata, part)) = on_names {
-                let place = place.replace("its own work", "calls on names and attributes");
+                let place = place.replace("its own work", "metadata calls");
                 list.push((charge(metadata, &place, members, part, Some(RuleId::MetadataSamples)), group));
             }
             list.push((charge(*cause, place, members, 1.0 - on_names.map_or(0.0, |(_, part)| part), None), group));

@@ -35,7 +35,7 @@ pub(crate) fn explanation(
     let ledger = whole.ledger.within(start, end);
     let parts = Parts { ledger: &ledger, start, end, ..*whole };
     let charges = parts.charges();
-    let verdict = verdict::verdict(&charges.list, None, |_| None);
+    let mut verdict = verdict::verdict(&charges.list, |_| None);
     let of = Of {
         parts: &parts,
         meta,
@@ -48,7 +48,9 @@ pub(crate) fn explanation(
         unrecorded,
     };
     let about = format!("{}, {} of {}", name.as_str(), duration(parts.wall_s()), duration(whole.wall_s()));
+    let (summary, sentence) = summary::of_phase(&of, about);
     let unreliable_because = of.is_short().then(summary::too_short);
+    verdict.sentence = sentence;
     Ok(Explanation {
         schema: SCHEMA.to_owned(),
         command: meta.command.clone(),
@@ -58,7 +60,7 @@ pub(crate) fn explanation(
         wall_s: parts.wall_s(),
         size_bytes: None,
         rate_bytes_per_s: None,
-        summary: summary::of_phase(&of, about),
+        summary,
         verdict,
         path: parts.path(&charges),
         transfers: Vec::new(),

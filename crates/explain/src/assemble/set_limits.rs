@@ -122,7 +122,7 @@ impl SetLimits {
         };
         let bound = self.processors.iter().filter(|(actor, _)| is_of_run(**actor));
         let least = bound.map(|(_, allowed)| *allowed).min().filter(|least| *least < has)?;
-        Some(format!("allowed on {least} of {has}"))
+        Some(format!("bound to {least} of {has} CPUs"))
     }
 }
 

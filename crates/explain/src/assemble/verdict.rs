@@ -1,10 +1,10 @@
-//! The verdict: which cause limits, how sure that is, and the one plain sentence.
+//! The verdict: which cause limits, and how sure that is. What is said of it is the summary's sentence.
 
 use crate::assemble::ceiling::Reached;
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
 use crate::limits::assemble as limits;
-use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
+use thalweg_trace::numbers::whole_percent;
 
 /// A cause, all places together.
 struct Sum<'a> {
@@ -16,10 +16,9 @@ struct Sum<'a> {
 }
 
 /// The verdict on these charges. `reached`: what the largest cause's own device, path or processors reached of what they can.
-pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
+pub(crate) fn verdict(charges: &[Charge], reached: impl FnOnce(Cause) -> Option<Reached>) -> Verdict {
     let sums = sums(charges);
     let Some(first) = sums.first() else {
-        let sentence = "Nothing was recorded that could be explained.".to_owned();
         return Verdict {
             status: Status::Inconclusive,
             cause: Cause::Unknown,
@@ -27,7 +26,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
             share: 0.0,
             second: None,
             of_ceiling: None,
-            sentence,
+            sentence: String::new(),
         };
     };
     let quota = quota_of(charges, &sums);
@@ -42,14 +41,6 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
         None => Status::Limited,
     };
     let of_ceiling = reached.as_ref().filter(|reached| reached.is_rate).map(|reached| reached.part);
-    let rate = if first.cause.is_network() { bit_rate } else { byte_rate };
-    let mut sentence = rate_bytes_per_s.map_or_else(String::new, |r| format!("{}. ", rate(r)));
-    sentence.push_str(&causes(&sums));
-    if status == Status::Unsure {
-        sentence.push_str(&doubt(charges, &sums));
-    } else if let Some(reached) = reached {
-        sentence.push_str(&format!(" This is what the machine gives: {}.", reached.statement));
-    }
     Verdict {
         status,
         cause: first.cause,
@@ -57,7 +48,7 @@ pub(crate) fn verdict(charges: &[Charge], rate_bytes_per_s: Option<f64>, reached
         share: first.share,
         second: second.map(|s| Second { cause: s.cause, place: s.largest.place.clone(), share: s.share }),
         of_ceiling,
-        sentence,
+        sentence: String::new(),
     }
 }
 
@@ -90,20 +81,6 @@ fn unsure(sums: &[Sum<'_>]) -> bool {
     first.share - first.inferred < other + open && open >= limits::LEAD
 }
 
-/// Why the answer is not sure, and what would settle it.
-fn doubt(charges: &[Charge], sums: &[Sum<'_>]) -> String {
-    let not_known = charges.iter().filter(|c| c.cause == Cause::Unknown).max_by(|a, b| a.share.total_cmp(&b.share));
-    let inferred: f64 = sums.iter().map(|s| s.inferred).sum();
-    match not_known.filter(|c| c.share >= inferred) {
-        Some(charge) => {
-            format!(" This is not sure: what {} of the time was for was not recorded ({}).", whole_percent(charge.share), charge.place)
-        }
-        None => {
-            format!(" This is not sure: {} of the time is inferred, not recorded, and may be another cause's.", whole_percent(inferred))
-        }
-    }
-}
-
 fn sums(charges: &[Charge]) -> Vec<Sum<'_>> {
     let mut sums: Vec<Sum<'_>> = Vec::new();
     for charge in charges {
@@ -116,8 +93,9 @@ fn sums(charges: &[Charge]) -> Vec<Sum<'_>> {
     sums
 }
 
-/// The largest causes in words: as many as it takes to account for four fifths, three at most.
-fn causes(sums: &[Sum<'_>]) -> String {
+/// The largest causes of a recording of packets, which names no programs: as many as it takes to account for four fifths, three at most.
+pub(crate) fn of_places(charges: &[Charge]) -> String {
+    let sums = sums(charges);
     let mut parts = Vec::new();
     let mut named = 0.0;
     for sum in sums.iter().take(3) {
@@ -131,8 +109,8 @@ fn causes(sums: &[Sum<'_>]) -> String {
     }
     match parts.len() {
         0 => "No cause stands out.".to_owned(),
-        1 => capitalised(&format!("{}.", parts[0])),
-        n => capitalised(&format!("{} and {}.", parts[..n - 1].join(", "), parts[n - 1])),
+        1 => format!("F{}.", &parts[0][1..]),
+        n => format!("F{} and {}.", &parts[..n - 1].join(", ")[1..], parts[n - 1]),
     }
 }
 
@@ -140,9 +118,4 @@ fn causes(sums: &[Sum<'_>]) -> String {
 fn of_which(sum: &Sum<'_>) -> String {
     let largest = sum.largest.share / sum.share.max(f64::MIN_POSITIVE);
     if largest >= limits::ONE_PLACE { sum.largest.place.clone() } else { format!("most in {}", sum.largest.place) }
-}
-
-fn capitalised(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
 }

@@ -23,7 +23,7 @@ pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered
     let rate_bytes_per_s = size_bytes.filter(|_| has_length).map(|b| b as f64 / wall_s);
     let bins = bins(gathered);
     let charges = charges(connections, gathered, wall_s, why);
-    let mut verdict = verdict(&charges, rate_bytes_per_s, |_| None);
+    let mut verdict = verdict(&charges, |_| None);
     let sentence = sentence(connections, gathered, wall_s);
     verdict.sentence.clone_from(&sentence);
     let remark = "no RPCs known here: explained as far as TCP shows; what an end did in its time, thalweg record says there";

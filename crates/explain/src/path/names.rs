@@ -182,22 +182,31 @@ fn given_name(tables: &Tables, kind: SpanKind, object: u32) -> String {
     match tables.objects.get(object as usize) {
         Some(object) if object.kind == ObjectKind::File && kind == SpanKind::FileOpen => format!("{} to be opened by ", object.name),
         Some(object) if matches!(object.kind, ObjectKind::Socket | ObjectKind::Connection) => format!("a message on {} from ", object.name),
-        Some(object) if matches!(object.kind, ObjectKind::Pipe | ObjectKind::Lock) => format!("{} from ", object.name),
+        Some(object) if matches!(object.kind, ObjectKind::Pipe | ObjectKind::Lock) => format!("{} from ", with_article(&object.name)),
         _ if kind == SpanKind::FileOpen => "a file to be opened by ".to_owned(),
         _ => String::new(),
+    }
+}
+
+/// What a recorder calls a kind of lock, as a sentence has it.
+pub(crate) fn with_article(name: &str) -> &str {
+    match name {
+        "condition or semaphore" => "a condition variable or semaphore",
+        "futex" => "a futex",
+        other => other,
     }
 }
 
 /// The processors that an actor's end queues for, or the control group whose quota holds it back.
 fn queue_name(tables: &Tables, actor: u32, group: u32) -> String {
     if let Some(group) = tables.objects.get(group as usize) {
-        return format!("the processor quota of cgroup {}", group.name);
+        return format!("the CPU quota of cgroup {}", group.name);
     }
     let machine = tables.actors.get(actor as usize).and_then(|a| tables.machines.get(a.machine as usize));
     match machine {
-        Some(machine) if machine.cpus == 1 => format!("the processor of {}", machine.name),
-        Some(machine) => format!("the {} processors of {}", machine.cpus, machine.name),
-        None => "the processors".to_owned(),
+        Some(machine) if machine.cpus == 1 => format!("the CPU of {}", machine.name),
+        Some(machine) => format!("the {} CPUs of {}", machine.cpus, machine.name),
+        None => "the CPUs".to_owned(),
     }
 }
 

@@ -9,14 +9,14 @@ use super::document::{RpcStat, Stall, Who};
 use super::{Times, read};
 use crate::assemble::of_packets::{channels, path, throughput};
 use crate::assemble::summary;
-use crate::assemble::verdict::verdict;
+use crate::assemble::verdict::{of_places, verdict};
 use crate::cause::Cause;
 use crate::document::*;
 use crate::error::ExplainError;
 use crate::limits::rpcstat as limits;
 use crate::observe::curve::phases;
 use crate::rule::{Applied, RuleId};
-use thalweg_trace::numbers::{count, duration};
+use thalweg_trace::numbers::{bit_rate, count, duration};
 use thalweg_trace::{Source, TrackKind};
 
 /// Who a bin's time goes to, in the order of the parts.
@@ -118,9 +118,10 @@ fn explained(source: &dyn Source, document: &RpcStat, times: &Times, why: bool) 
             .to_owned(),
     );
     notes.push(document.sentence.clone());
-    let verdict = verdict(&charges, rate_bytes_per_s, |_| None);
+    let verdict = Verdict { sentence: of_places(&charges), ..verdict(&charges, |_| None) };
     let calls = document.round_trips.as_ref().map_or_else(String::new, |trips| format!("{} calls in ", count(trips.count)));
-    let about = format!("{calls}{}", duration(document.wall_s));
+    let rate = rate_bytes_per_s.map_or_else(String::new, |rate| format!(", {}", bit_rate(rate)));
+    let about = format!("{calls}{}{rate}", duration(document.wall_s));
     let remark = "only packets were recorded: thalweg record, on either machine, says what it did";
     Explanation {
         repeated: None,

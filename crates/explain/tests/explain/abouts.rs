@@ -127,7 +127,7 @@ fn programs_that_are_distinguished_by_what_they_run_are_named_so_everywhere() {
     tale.wait(first, SpanKind::WaitLock, 0, 400_000).woken_by(worker).end();
     tale.span(first, SpanKind::CpuRun, 400_000, 1_000_000).ran(600_000).end();
     let e = tale.explain();
-    let expected = "For 60 % of the time python3 (first.py) computed and for 40 % python3 (second 2.py) computed.";
+    let expected = "For 60 % of the time python3 (first.py) computed and for 40 % thread worker of python3 (second 2.py) computed.";
     assert_eq!(e.summary.sentence, expected);
     assert_eq!(e.summary.rows.iter().map(|row| row.subject.as_str()).collect::<Vec<_>>(), ["python3 (first.py)", "python3 (second 2.py)"]);
     let text = serde_json::to_string(&e).expect("JSON");

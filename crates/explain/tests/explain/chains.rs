@@ -156,7 +156,7 @@ fn a_quota_and_the_work_that_it_limits_are_one_answer() {
     }
     let e = tale.explain();
     assert_eq!(e.verdict.cause.name(), "client.runqueue");
-    assert_eq!(e.verdict.place, "the processor quota of cgroup /slow");
+    assert_eq!(e.verdict.place, "the CPU quota of cgroup /slow");
     assert!(e.critical_path.iter().all(|c| c.quota == (c.place == e.verdict.place)), "{:#?}", e.critical_path);
     assert_eq!(e.verdict.status, thalweg_explain::document::Status::Limited);
 }

@@ -53,7 +53,7 @@ fn a_kill_for_want_of_memory_names_the_group_and_its_limit_and_none_other_does()
     let said = of_kernel(&[limit, ("cgroup.memory.killed./job", "1"), ("memory.killed", "1")]);
     assert_eq!(said, "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB (memory.max)");
     assert_eq!(of_kernel(&[limit, ("memory.killed", "1")]), "killed by SIGKILL: out of memory: the machine had none left");
-    assert!(of_kernel(&[limit]).ends_with("of processor time; no memory ran out"), "{}", of_kernel(&[limit]));
+    assert!(of_kernel(&[limit]).ends_with("of CPU time; no memory ran out"), "{}", of_kernel(&[limit]));
 }
 
 #[test]

@@ -21,7 +21,7 @@ fn what_is_waited_for_directly_after_each_sync_goes_with_the_syncs() {
 /// No cause has a quarter of the time, and the few bytes of each connection are no reason for its handshake.
 #[test]
 fn a_few_processes_that_each_log_in_are_the_number_behind_a_run_whose_time_is_spread() {
-    let says = "6 processes, one after the other: 494 ms each, starting and ending with it.";
+    let says = "6 processes, one after the other: 494 ms each, including startup and exit.";
     is_counted("few-log-ins", (NumberKind::ProcessPerItem, 6, says), "start_once", 5.6..8.0);
 }
 
@@ -63,7 +63,7 @@ fn opening(most: u64) -> Vec<Number> {
 #[test]
 fn one_file_that_is_opened_again_and_again_is_counted_where_calls_were_recorded() {
     let numbers = opening(49_000);
-    assert_eq!(numbers[0].sentence, "one was opened 49,000 times, 20.4 µs of calls on names for each.");
+    assert_eq!(numbers[0].sentence, "one was opened 49,000 times, 20.4 µs of metadata calls for each.");
     assert!(opening(25_000).is_empty());
 }
 
@@ -72,7 +72,7 @@ fn truncating_a_file_and_closing_it_are_said_and_what_avoids_both_is_offered() {
     let e = fixture("copied-over");
     assert!(e.summary.sentence.contains("from vda (mostly closing dst.bin)"), "{}", e.summary.sentence);
     let row = e.summary.rows.iter().find(|row| row.cause.name() == "client.metadata").expect("a row");
-    assert_eq!(row.figures, "calls on names: 58 % close, 42 % truncate");
+    assert_eq!(row.figures, "metadata calls: 58 % close, 42 % truncate");
     let command = e.advice.iter().find(|advice| advice.command.contains(&"--remove-destination".to_owned()));
     assert!(command.is_some(), "{:?}", e.advice);
 }
@@ -90,7 +90,7 @@ fn no_volume_is_said_where_most_that_was_read_was_seen_at_no_file() {
 #[test]
 fn threads_that_the_kernel_binds_bind_no_command() {
     let sentence = fixture("kernel-binds-its-own").summary.sentence;
-    assert!(sentence.contains("waited for a CPU") && !sentence.contains("allowed on"), "{sentence}");
+    assert!(sentence.contains("waited for a CPU") && !sentence.contains("bound to"), "{sentence}");
 }
 
 #[test]

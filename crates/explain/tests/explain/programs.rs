@@ -150,7 +150,7 @@ fn a_quota_is_said_where_it_stopped_somebody() {
     }
     let e = tale.explain();
     assert_charged(&e, "client.runqueue", 60.0);
-    assert!(evidence_of(&e, "client.runqueue").contains("a quota of 0.5 processors stopped it for 60.0 ms"));
+    assert!(evidence_of(&e, "client.runqueue").contains("a quota of 0.5 CPUs throttled it for 60.0 ms"));
 }
 
 /// A client that asks over `CONNECTION` and waits, as `waiting` says; the server has the request at 1 ms, syncs until 8 ms and

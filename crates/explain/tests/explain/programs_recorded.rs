@@ -18,7 +18,7 @@ fn explained(name: &str) -> Explanation {
 const WRONG: &[(&str, &str, f64, &str)] = &[
     ("connect-before-listener", "server.unknown", 0.85, "the server at 127.0.0.1:8766"),
     ("copy-lock", "client.lock", 0.85, "holds while it sleeps"),
-    ("cp-cpu-quota", "client.runqueue", 0.5, "processors"),
+    ("cp-cpu-quota", "client.runqueue", 0.5, "CPUs"),
     ("cp-source-disk", "client.read", 0.8, "source-96Mi on loop3"),
     ("curl-get-client-pauses", "client.think", 0.7, "client curl: asleep"),
     ("curl-get-loss", "network.loss", 0.4, "server nginx > client"),
@@ -26,7 +26,7 @@ const WRONG: &[(&str, &str, f64, &str)] = &[
     ("curl-get-server-pauses", "server.think", 0.85, "server nginx: asleep"),
     ("curl-get-slow-start", "network.cwnd", 0.6, "server nginx > client"),
     // The thread that packs makes two more, which were not there yet when it began.
-    ("git-gc", "client.runqueue", 0.6, "processors"),
+    ("git-gc", "client.runqueue", 0.6, "CPUs"),
     ("gridftp-put-1-sndbuf", "network.sndbuf", 0.75, "client > server globus"),
     ("mount-lock-held", "client.lock", 0.4, "client flock: a lock that the client at 127.0.0.1:"),
     ("mount-own", "client.think", 0.7, "mount: waiting for requests"),

@@ -136,7 +136,7 @@ fn behind(kind: K) -> Tale {
 #[test]
 fn waits_for_names_and_for_memory_name_the_device_that_worked_meanwhile() {
     for (kind, cause, said) in [
-        (K::FileOpen, "client.metadata", "find waited for names and attributes from vda (ext4)"),
+        (K::FileOpen, "client.metadata", "find waited for metadata from vda (ext4)"),
         (K::WaitMemory, "client.memory", "find waited for memory while vda (ext4) moved 76.3 MiB"),
     ] {
         let e = behind(kind).explain();

@@ -194,7 +194,7 @@ fn a_long_stretch_without_calls_is_work_only_where_the_processor_time_says_so() 
     tale.span(client, K::CpuRun, 1_000, 99_000).end();
     let e = tale.explain();
     is_limited_by(&e, "client.cpu");
-    assert!(e.verdict.sentence.contains("its own work"), "{}", e.verdict.sentence);
+    assert!(e.verdict.place.contains("its own work"), "{}", e.verdict.place);
 }
 
 #[test]

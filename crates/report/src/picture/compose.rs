@@ -8,6 +8,7 @@ use super::palette::{CLASSES, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
 use super::strip::Fill;
 use crate::columns::wrap;
+use crate::words::cause_name;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
@@ -68,7 +69,7 @@ impl<'a> Composer<'a> {
 
     /// The finished picture.
     pub(crate) fn finish(self) -> String {
-        self.canvas.finish(self.width, self.y + MARGIN, sentence(self.explanation))
+        self.canvas.finish(self.width, self.y + MARGIN, &self.explanation.verdict.sentence)
     }
 
     fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
@@ -82,14 +83,13 @@ impl<'a> Composer<'a> {
     /// Title, what was done, legends.
     pub(crate) fn head(&mut self, panels: &[Panel]) {
         let e = self.explanation;
-        let sentence = sentence(e);
+        let sentence = &e.verdict.sentence;
         let long = sentence.chars().count() > 170;
         let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
         self.paragraph(sentence, Lettering { size, ..TITLE }, line_height);
         self.y += 4.0;
         let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
-        let size = e.size_bytes.map_or_else(String::new, |bytes| format!("{} in ", numbers::size(bytes)));
-        said.push(size + &numbers::duration(e.wall_s));
+        said.push(e.summary.about.clone());
         said.push(format!("recorder: {}", e.recorder));
         if e.dropped_events > 0 {
             said.push(format!("{} events lost", numbers::count(e.dropped_events)));
@@ -111,7 +111,10 @@ impl<'a> Composer<'a> {
         shares.sort_by(|a, b| b.1.total_cmp(&a.1));
         let chips: Vec<Chip> = shares
             .into_iter()
-            .map(|(cause, share)| Chip { fill: cause_fill(cause), text: format!("{} {}", cause.name(), numbers::percent(share)) })
+            .map(|(cause, share)| {
+                let name = cause_name(self.explanation, cause);
+                Chip { fill: cause_fill(cause), text: format!("{name} {}", numbers::percent(share)) }
+            })
             .collect();
         self.chips("Critical path", &chips);
     }
@@ -233,7 +236,8 @@ impl<'a> Composer<'a> {
                 let (longest, all) = (numbers::count(longest), numbers::count(channel.gaps.count));
                 notes.push(format!("Shaded are the {longest} longest of {all} gaps of “{}”.", channel.name));
             } else if longest > 0 {
-                notes.push(format!("Shaded are the {longest} gaps of “{}”.", channel.name));
+                let gaps = if longest == 1 { "is the one gap".to_owned() } else { format!("are the {longest} gaps") };
+                notes.push(format!("Shaded {gaps} of “{}”.", channel.name));
             }
         }
         if !is_exact(self.explanation) {
@@ -447,11 +451,6 @@ struct Chip {
 
 /// Height of a group's heading.
 const GROUP_HEIGHT: f64 = 24.0;
-
-/// The one plain sentence: the short text's, which names things as a reader would, or the verdict's where there is no such.
-fn sentence(e: &Explanation) -> &str {
-    if e.summary.sentence.is_empty() { &e.verdict.sentence } else { &e.summary.sentence }
-}
 
 fn cause_fill(cause: Cause) -> Fill {
     Fill { colour: cause_style(cause).colour, hatched: is_hatched(cause), thin: false }

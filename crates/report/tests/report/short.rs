@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use thalweg_explain::document::{Explanation, Grounds, Innocent, MAX_SUMMARY_SENTENCE, SummaryRow, WhatIf};
-use thalweg_report::{MAX_LINES, PictureOptions, TextOptions, short, svg};
+use thalweg_report::{MAX_LINES, PictureOptions, TextOptions, short, svg, text};
 use thalweg_trace::Recording;
 
 fn root() -> PathBuf {
@@ -47,6 +47,42 @@ fn round_trips(page: &str) -> std::collections::BTreeSet<String> {
         .filter(|(n, unit)| n.starts_with(|c: char| c.is_ascii_digit()) && unit.ends_with('s'))
         .map(|(n, unit)| format!("{n} {unit}"))
         .collect()
+}
+
+/// Where the full text, or the document, says something else than the short one: another sentence, row, number, change or remark.
+fn twins(e: &Explanation) -> Vec<String> {
+    let flat = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let full = flat(&text(e, &TextOptions::default()));
+    let sentence = e.summary.sentence.trim_end_matches('.');
+    let mut said = vec![sentence.to_owned()];
+    said.extend(e.summary.numbers.iter().map(|number| number.sentence.clone()));
+    said.extend(e.summary.remarks.iter().cloned());
+    let page = page(e);
+    let is_row = |line: &&str| line.trim_start().split_once(" %  ").is_some_and(|(share, _)| share.chars().all(|c| c.is_ascii_digit()));
+    // (Of few rows, others are more in the short one; and how much of a row is cut depends on the rows beside it.)
+    let start = |line: &str| flat(line.split([':', '…']).next().unwrap_or(line));
+    said.extend(page.lines().filter(is_row).filter(|line| !line.contains(" other")).map(start));
+    said.extend(
+        page.lines()
+            .filter(|line| line.contains(" -> ") && !line.contains('…'))
+            .filter_map(|line| Some(line.trim().split_once("  ")?.0.to_owned())),
+    );
+    let mut faults: Vec<String> =
+        said.iter().filter(|said| !full.contains(&flat(said))).map(|said| format!("not in the full text: {said}")).collect();
+    if !e.verdict.sentence.starts_with(sentence) {
+        faults.push(format!("another sentence in the document: {}", e.verdict.sentence));
+    }
+    faults
+}
+
+#[test]
+fn the_full_text_and_the_document_say_what_the_short_one_says_in_the_same_words() {
+    let all: Vec<String> = explained()
+        .iter()
+        .filter(|(_, e)| e.reliable)
+        .flat_map(|(name, e)| twins(e).into_iter().map(move |fault| format!("{name}: {fault}")))
+        .collect();
+    assert!(all.is_empty(), "{all:#?}");
 }
 
 /// What a page must be; says what it is not.
@@ -121,19 +157,22 @@ fn every_recording_is_explained_in_a_few_lines_that_hold_what_they_say() {
 /// `THALWEG_BLESS=1 cargo test -p thalweg-report --test short` and read the difference.
 #[test]
 fn the_examples_in_the_documents_are_what_is_printed() {
-    const PROMPT: &str = "$ thalweg explain crates/";
+    const PROMPT: &str = "$ thalweg explain ";
+    const MORE: &str = "explain -v RECORDING | report RECORDING -o run.html";
+    let next = |text: &str| ["crates/", "-v crates/"].iter().filter_map(|of| text.find(&format!("{PROMPT}{of}"))).min();
     for document in ["README.md", "docs/EXPLAIN.md", "docs/CASES.md"] {
         let path = root().join(document);
         let document = std::fs::read_to_string(&path).unwrap();
         let mut made = String::new();
         let mut rest = document.as_str();
-        while let Some(at) = rest.find(PROMPT) {
+        while let Some(at) = next(rest) {
             let start = at + rest[at..].find('\n').unwrap() + 1;
             let end = start + rest[start..].find("```").unwrap();
-            let recording = rest[at + "$ thalweg explain ".len()..start].trim();
-            let explanation = explained_at(&root().join(recording));
+            let asked = rest[at + PROMPT.len()..start].trim();
+            let explanation = explained_at(&root().join(asked.trim_start_matches("-v ")));
+            let options = TextOptions::default();
             made += &rest[..start];
-            made += &short(&explanation, &TextOptions::default(), Some("explain -v RECORDING | report RECORDING -o run.html"));
+            made += &if asked.starts_with("-v ") { text(&explanation, &options) } else { short(&explanation, &options, Some(MORE)) };
             rest = &rest[end..];
         }
         assert!(!made.is_empty(), "{document} has an example");

@@ -22,7 +22,7 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
     } else {
         format!("{} one after the other{at_once}", count(trips.in_a_row, "round", "rounds"))
     };
-    let mut said = format!("{questions}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(&trips.of_each, trips.each_s));
+    let mut said = format!("{questions}{to}, {order}, {} for each{}.", duration(trips.each_s), made_of(trips));
     if let Some(entry) = &trips.per_entry {
         let asked = if serial || (entry.questions - entry.round_trips).abs() < 0.05 {
             counted(entry.round_trips, "round trip")
@@ -34,10 +34,12 @@ pub(super) fn sentence(trips: &RoundTrips) -> String {
     said
 }
 
-/// ` (1.02 ms messages in transit, 30 µs the server's CPU at work)`.
-fn made_of(parts: &[Part], all_s: f64) -> String {
-    let named = parts.iter().filter(|part| part.seconds >= all_s * limits::WORTH_NAMING).take(limits::PARTS);
-    let named: Vec<String> = named.map(|part| format!("{} {}", duration(part.seconds), part.cause.phrase())).collect();
+/// ` (1.02 ms network.latency, 30 µs server.cpu)`.
+fn made_of(trips: &RoundTrips) -> String {
+    // (Where disks are asked, there is no server.)
+    let name = |part: &Part| if trips.of == Trip::Disk { part.cause.name().trim_start_matches("client.") } else { part.cause.name() };
+    let named = trips.of_each.iter().filter(|part| part.seconds >= trips.each_s * limits::WORTH_NAMING).take(limits::PARTS);
+    let named: Vec<String> = named.map(|part| format!("{} {}", duration(part.seconds), name(part))).collect();
     if named.is_empty() { String::new() } else { format!(" ({})", named.join(", ")) }
 }
 

@@ -1,10 +1,11 @@
 //! A row's subject, and the figures that matter most about it.
 
-use super::groups::{Group, most_first};
+use super::groups::{Group, most_first, with_others};
 use super::names::{file_name, program};
 use super::of::Of;
 use super::operations::operations;
 use super::tried;
+use crate::assemble::activity::activity;
 use crate::assemble::circumstances::Quota;
 use crate::cause::{Cause, End};
 use crate::limits::assemble::{SAMPLED_PART, SAMPLED_TENTHS};
@@ -107,7 +108,7 @@ fn metadata(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
     let sampled = of.parts.around.on_names(&group.members).is_some_and(|(all, _)| all > 0.0);
     if sampled || calls.len() > 1 {
         let most: Vec<String> = calls.iter().take(2).map(|(name, part)| format!("{} {name}", whole_percent(*part))).collect();
-        return (group.who(), format!("calls on names: {}", most.join(", ")));
+        return (group.who(), format!("metadata calls: {}", most.join(", ")));
     }
     match group.largest.place {
         Place::Thread { what: What::Blocked(_), .. } => (subject(group), times(group, "wait", &behind(group))),
@@ -134,38 +135,27 @@ pub(super) fn sampled(of: &Of<'_>, group: &Group<'_>) -> Option<(String, f64)> {
     (most * 10 >= all * SAMPLED_TENTHS && all * SAMPLED_PART >= group.ns).then(|| (class.to_owned(), most as f64 / all.max(1) as f64))
 }
 
-fn activity(class: &str) -> String {
-    match class {
-        "user" => "in its own code".to_owned(),
-        "read" => "copying in read(2)".to_owned(),
-        "write" => "copying in write(2)".to_owned(),
-        "send" => "sending".to_owned(),
-        "receive" => "receiving".to_owned(),
-        "sync" => "in fsync(2)".to_owned(),
-        "sync.write" => "in writes that are durable before they return".to_owned(),
-        "poll" => "asking whether something had come".to_owned(),
-        "softirq" => "in network and block interrupts".to_owned(),
-        "fault" => "faulting pages in".to_owned(),
-        "other" => "elsewhere in the kernel".to_owned(),
-        other => format!("in {other}"),
-    }
-}
-
 /// Who queued, and for what.
 fn queuer(of: &Of<'_>, group: &Group<'_>) -> String {
-    format!("{}, {}", queueing(of, group), group.who())
+    // (How many others there were, the sentence says.)
+    let name = queueing(of, group);
+    let name = name.split_once(" and ").map_or(name.clone(), |(first, _)| format!("{first} and others"));
+    format!("{name}, {}", group.who())
 }
 
 /// The programs that queued for a processor: the one that did most, and whether there were others.
 pub(super) fn queueing(of: &Of<'_>, group: &Group<'_>) -> String {
     let path = of.parts.ledger.path.iter().filter(|run| group.has(run.entry));
     let waiting = most_first(path.map(|run| (program(of.parts.tables, of.meta, run.track), (run.end - run.start) as u64)));
-    let most = |(_, ns): &&(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
-    let others = if waiting.first().filter(most).is_none() { " and others" } else { "" };
-    waiting.first().map_or_else(|| "a program".to_owned(), |(name, _)| format!("{name}{others}"))
+    let most = |(_, ns): &(String, u64)| *ns as f64 >= group.ns as f64 * limits::MOST;
+    match waiting.as_slice() {
+        [] => "a program".to_owned(),
+        [first, ..] if most(first) => first.0.clone(),
+        [first, others @ ..] => with_others(&first.0, others.len()),
+    }
 }
 
-/// Waits for a processor: what had it, or the quota that held the program back.
+/// Waits for a processor: what had it, or the quota that throttled the program.
 fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
     if group.largest.place.is_quota(of.parts.tables) {
         let Quota { stopped_ns, processors } = group.cause.end().map(|end| of.parts.around.quota_of(end)).unwrap_or_default();
@@ -174,9 +164,9 @@ fn queued(of: &Of<'_>, group: &Group<'_>) -> String {
             0 => format!("{allowed}{}", times(group, "wait", "")),
             // A group's threads are stopped each on its own.
             ns if ns as f64 > of.parts.wall_s() * 1e9 => {
-                format!("{allowed}stopped for {}, all threads together", duration(ns as f64 / 1e9))
+                format!("{allowed}throttled for {}, all threads together", duration(ns as f64 / 1e9))
             }
-            ns => format!("{allowed}stopped for {}", duration(ns as f64 / 1e9)),
+            ns => format!("{allowed}throttled for {}", duration(ns as f64 / 1e9)),
         };
     }
     let held = match (of.parts.others_at_processors(group.largest), holder(of, group)) {

@@ -59,21 +59,38 @@ impl Group<'_> {
         match self.names.as_slice() {
             [] => "a program".to_owned(),
             [one] => one.clone(),
-            [first, rest @ ..] => format!("{first} and {} more", rest.len()),
+            [first, rest @ ..] => with_others(first, rest.len()),
         }
+    }
+
+    /// Whether it is several.
+    pub(super) fn is_several(&self) -> bool {
+        self.names.len() > 1
     }
 
     /// The two ends of a path, or who: as a sentence has it; `at`: where the server is.
     pub(super) fn ends(&self, at: &str) -> String {
         let first = self.names.first().map_or("", String::as_str);
-        let others = if self.names.len() > 1 { " and others" } else { "" };
         match first.split_once(" > ") {
-            Some((from, to)) if from == to && at.is_empty() => format!("client and server (both {from}){others}"),
-            Some((from, to)) if from == to => format!("client and server (both {from}, the server{at}){others}"),
-            Some((from, to)) if self.server_is_first => format!("{from}{at} and {to}{others}"),
-            Some((from, to)) => format!("{from} and {to}{at}{others}"),
-            None => format!("{first}{others}"),
+            Some((from, to)) if from == to && at.is_empty() => format!("client and server (both {from}){}", self.and_others()),
+            Some((from, to)) if from == to => format!("client and server (both {from}, the server{at}){}", self.and_others()),
+            Some((from, to)) if self.server_is_first => format!("{from}{at} and {to}{}", self.and_others()),
+            Some((from, to)) => format!("{from} and {to}{at}{}", self.and_others()),
+            None => format!("{first}{}", self.and_others()),
         }
+    }
+
+    /// Which way bytes went: `from nginx to curl`; `at`: where the server is.
+    pub(super) fn way(&self, at: &str) -> String {
+        match self.names.first().and_then(|first| first.split_once(" > ")) {
+            Some((from, to)) if from != to && self.server_is_first => format!("from {from}{at} to {to}{}", self.and_others()),
+            Some((from, to)) if from != to => format!("from {from} to {to}{at}{}", self.and_others()),
+            _ => format!("between {}", self.ends(at)),
+        }
+    }
+
+    fn and_others(&self) -> &'static str {
+        if self.is_several() { " and others" } else { "" }
     }
 
     /// The longest interval, where it has most of the time, so that a mean describes none of them.
@@ -112,6 +129,15 @@ impl Group<'_> {
     /// The device, where it was one.
     pub(super) fn device(&self) -> Option<&str> {
         only(&self.devices, self.ns)
+    }
+}
+
+/// A name, and how many others: `cc1 and 2 others`.
+pub(super) fn with_others(first: &str, others: usize) -> String {
+    match others {
+        0 => first.to_owned(),
+        1 => format!("{first} and 1 other"),
+        n => format!("{first} and {n} others"),
     }
 }
 

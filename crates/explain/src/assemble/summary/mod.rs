@@ -22,7 +22,7 @@ mod sentence;
 mod sleeping;
 mod tried;
 
-use crate::document::{Advice, Charge, Number, Summary, SummaryRow, Verdict};
+use crate::document::{Advice, Charge, Number, NumberKind, Status, Summary, SummaryRow, Verdict};
 use crate::limits::summary as limits;
 use crate::replay::Prediction;
 use crate::title::title;
@@ -37,6 +37,8 @@ pub(crate) struct Said<'a> {
     groups: Vec<Group<'a>>,
     /// The summary.
     pub summary: Summary,
+    /// Its sentence and how sure that is, also of a run that is too short for a short text.
+    pub sentence: String,
     /// What raises the limits that its numbers name.
     pub raises: Vec<Raise>,
 }
@@ -47,10 +49,9 @@ impl<'a> Said<'a> {
         let groups = groups(of);
         let (behind, besides) = if of.is_short() { Default::default() } else { numbers::numbers(of, &groups) };
         let (numbers, raises): (Vec<Number>, Vec<Option<Raise>>) = behind.into_iter().map(|one| (one.number, one.raise)).unzip();
-        let mut summary = Summary { numbers, ..summary(of, &groups) };
         let gaps = if of.is_short() { None } else { gaps::sentence(of) };
-        summary.sentence = sentence::with(summary.sentence, gaps);
-        Said { of, groups, summary, raises: raises.into_iter().flatten().chain(besides).collect() }
+        let (summary, sentence) = summary(of, &groups, numbers, gaps);
+        Said { of, groups, summary, sentence, raises: raises.into_iter().flatten().chain(besides).collect() }
     }
 
     /// What recipes advise besides the changes that were predicted.
@@ -59,28 +60,36 @@ impl<'a> Said<'a> {
     }
 }
 
-fn summary(of: &Of<'_>, groups: &[Group<'_>]) -> Summary {
+/// The summary, and the verdict's sentence.
+fn summary(of: &Of<'_>, groups: &[Group<'_>], numbers: Vec<Number>, gaps: Option<String>) -> (Summary, String) {
     let short = of.is_short();
+    // (A number may have said how busy the processors were, and with what.)
+    let is_said = numbers.iter().any(|number| number.kind == NumberKind::AllProcessors) && of.verdict.status == Status::Healthy;
+    let standing = remarks::standing(of, groups).filter(|_| !is_said);
+    let sentence = sentence::with(sentence::sentence(of, groups), gaps.filter(|_| standing.is_none()));
+    let whole = standing.as_ref().map_or_else(|| sentence.clone(), |standing| format!("{}; {standing}.", sentence.trim_end_matches('.')));
     let row = |group: &Group<'_>| {
         let (subject, figures) = figures::figures(of, group);
         SummaryRow { cause: group.cause, share: group.share, subject, figures }
     };
-    Summary {
+    let summary = Summary {
         command: title(&of.meta.command, usize::MAX),
         ended: about::ended(of.meta, of.parts.around.why_failed.as_ref()),
         about: about::about(of),
-        sentence: if short { String::new() } else { sentence::sentence(of, groups) },
-        numbers: Vec::new(),
+        sentence: if short { String::new() } else { sentence },
+        numbers,
         innocent: if short { Vec::new() } else { innocent::innocent(of, groups) },
-        remarks: remarks::remarks(of, groups),
+        remarks: remarks::remarks(of, groups, standing),
         tuning: Vec::new(),
         rows: if of.parts.wall_s() < limits::NOTHING_S { Vec::new() } else { groups.iter().map(row).collect() },
-    }
+    };
+    (summary, whole)
 }
 
-/// The summary of one phase of a run, of which only the charges are its own.
-pub(crate) fn of_phase(of: &Of<'_>, about: String) -> Summary {
-    Summary { about, innocent: Vec::new(), ..summary(of, &groups(of)) }
+/// The summary of one phase of a run, of which only the charges are its own, and its verdict's sentence.
+pub(crate) fn of_phase(of: &Of<'_>, about: String) -> (Summary, String) {
+    let (summary, sentence) = summary(of, &groups(of), Vec::new(), None);
+    (Summary { about, innocent: Vec::new(), ..summary }, sentence)
 }
 
 /// The summary of a recording of packets, of which only the charges are known.

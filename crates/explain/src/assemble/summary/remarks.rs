@@ -11,8 +11,8 @@ use crate::limits::summary as limits;
 use crate::observe::spins::Spins;
 use thalweg_trace::numbers::{count, whole_percent};
 
-/// The remarks on a run.
-pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
+/// The remarks on a run. `standing`: how sure the verdict is, as it is to be said.
+pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String>) -> Vec<String> {
     let mut remarks = Vec::new();
     if of.is_short() {
         remarks.push(too_short());
@@ -29,17 +29,18 @@ pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<String> {
     remarks.extend(server(of));
     remarks.extend(held_above(of, groups));
     remarks.extend(asks(of));
-    if of.verdict.status == Status::Unsure {
-        remarks.extend(doubt(of, groups));
-    }
-    if of.verdict.status == Status::Healthy {
-        let reached = ceiling::reached(of.parts, of.meta, of.verdict.cause);
-        // (What keeps processors busy may be spinning, or work that need not be.)
-        let of_processors = matches!(of.verdict.cause, Cause::ClientCpu | Cause::ServerCpu | Cause::ClientRunqueue | Cause::ServerRunqueue);
-        let says = if of_processors { "more processors, or less to compute" } else { "nothing is wrong, this is what there is" };
-        remarks.extend(reached.map(|reached| format!("{says}: {}", reached.statement)));
-    }
+    remarks.extend(standing);
     remarks
+}
+
+/// How sure the verdict is, or what ran as fast as it can. (That this is all there is does not follow: the same bytes may have gone twice, and processors
+/// may be busy with work that need not be.)
+pub(super) fn standing(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
+    match of.verdict.status {
+        Status::Unsure => doubt(of, groups),
+        Status::Healthy => Some(ceiling::reached(of.parts, of.meta, of.verdict.cause)?.statement),
+        Status::Limited | Status::Inconclusive => None,
+    }
 }
 
 /// Why nothing is said of a run that was over at once.
@@ -50,7 +51,11 @@ pub(crate) fn too_short() -> String {
 /// The functions in which the leading program computed, where one has a quarter of its samples or more.
 fn hottest(of: &Of<'_>, leading: &Group<'_>) -> Option<String> {
     let hottest = of.parts.around.hottest.of(leading.cause, &leading.members, of.parts.wall_s() * 1e9);
-    let hot = hottest.iter().filter(|hot| hot.of_samples >= limits::HOT_PART);
+    // (That a program without symbols computed in its own file says nothing that its row does not.)
+    let is_itself = |function: &str| {
+        leading.names.iter().any(|name| function.strip_prefix('[').and_then(|f| f.strip_suffix(']')) == Some(name.as_str()))
+    };
+    let hot = hottest.iter().filter(|hot| hot.of_samples >= limits::HOT_PART && !is_itself(&hot.function));
     let said: Vec<String> =
         hot.map(|hot| format!("{} {}", function_in(&hot.function, &hot.module), whole_percent(hot.of_samples))).collect();
     (!said.is_empty()).then(|| format!("hottest: {} of its samples", said.join(", ")))
@@ -78,14 +83,12 @@ fn held_above(of: &Of<'_>, groups: &[Group<'_>]) -> Option<String> {
     let at_device =
         |g: &&Group<'_>| matches!(g.cause, C::ClientRead | C::ServerRead | C::ClientWrite | C::ServerWrite | C::ClientSync | C::ServerSync);
     let largest = groups.iter().find(at_device).filter(|g| g.share >= limits::HELD_SHARE)?;
-    let (name, part) = busy(of, largest.device()?).filter(|(name, _)| of.parts.around.limits.group_of(name).is_none())?;
+    // (A limit of which the sentence says that it was reached is what held them.)
+    let is_named = |name: &str| of.parts.around.limits.group_of(name).is_some() || !of.parts.aside(largest.largest).is_empty();
+    let (name, part) = busy(of, largest.device()?).filter(|(name, _)| !is_named(name))?;
     // (What waits by running keeps processors from the kernel's threads that would pass requests on.)
-    (part <= largest.share * limits::HELD_PART && spins_for_a_lock(of).is_none()).then(|| {
-        let busy = if part < limits::LITTLE { "under 1 %".to_owned() } else { whole_percent(part) };
-        format!(
-            "{name} itself was {busy} busy: its requests were held above it, by a limit (io.max), a scheduler or a layer (device mapper)"
-        )
-    })
+    (part <= largest.share * limits::HELD_PART && spins_for_a_lock(of).is_none())
+        .then(|| format!("something above {name} held its requests: io.max, a scheduler, device mapper"))
 }
 
 /// Threads that wait for each other by running.
@@ -99,17 +102,15 @@ fn asks(of: &Of<'_>) -> Option<String> {
     if let Some(spins) = spins_for_a_lock(of) {
         if spins.tracks.len() == 1 {
             return Some(format!(
-                "{who} waits at full speed for a lock that another of its threads has: that keeps a CPU busy, and a faster one gains nothing; a lock that sleeps (a mutex) frees it"
+                "{who} spins on a lock that another of its threads has: a faster CPU gains nothing; a lock that sleeps (a mutex) frees it"
             ));
         }
         let threads = count(spins.tracks.len() as u64);
         return Some(format!(
-            "{threads} threads of {who} wait at full speed for what one of them has: that keeps CPUs busy, and a faster one gains nothing; a lock that sleeps (a mutex) frees them"
+            "{threads} threads of {who} spin on a lock that one of them has: faster CPUs gain nothing; a lock that sleeps (a mutex) frees them"
         ));
     }
-    Some(format!(
-        "{who} waits at full speed, asking again and again whether something has come: that keeps a CPU busy, and a faster one gains nothing"
-    ))
+    Some(format!("{who} busy-waits (polls without sleeping): that keeps a CPU busy, and a faster one gains nothing"))
 }
 
 /// How to record the server, where its part is not known.

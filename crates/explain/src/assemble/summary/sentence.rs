@@ -1,7 +1,7 @@
 //! One sentence: where the time went, with programs, files and devices by their names.
 
 use super::about::{failure, through_a_pipe};
-use super::figures::{has_network, holder, link_rate, loss_narrowed, queueing, sampled, window};
+use super::figures::{device, has_network, holder, link_rate, loss_narrowed, queueing, sampled, window};
 use super::groups::Group;
 use super::held_back;
 use super::names::{base, brief, far_end, file_name, program};
@@ -16,11 +16,13 @@ use crate::cause::{Cause, End};
 use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
-use crate::path::names::{another_name, given, name_server, silent_peer};
+use crate::observe::tables::{Actor, parted};
+use crate::path::names::{another_name, given, name_server, silent_peer, with_article};
 use crate::peer::peer;
 use crate::waits::place::{Place, What};
-use thalweg_trace::SpanKind;
-use thalweg_trace::numbers::{bit_rate, count, size, whole_percent};
+use std::collections::HashMap;
+use thalweg_trace::numbers::{bit_rate, byte_rate, count, size, whole_percent};
+use thalweg_trace::{Role, SpanKind};
 
 /// What is said of computing meanwhile.
 const NETWORK_IDLE: &str = ", with the network idle";
@@ -30,6 +32,9 @@ const CONTENTION: &str = ": contention, not a slow disk";
 
 /// The sentence. How a command failed comes before what took its time.
 pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
+    if groups.is_empty() {
+        return "Nothing was recorded that could be explained.".to_owned();
+    }
     let failure = failure(of.meta, of.parts.around.why_failed.as_ref()).map_or_else(String::new, |failure| failure + " ");
     let mut clauses: Vec<String> = Vec::new();
     let mut addresses: Vec<String> = Vec::new();
@@ -47,7 +52,7 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
             whole_percent(group.share),
             if clauses.is_empty() { "of the time " } else { "" },
             clause(of, group, groups, at.as_deref().unwrap_or(""))
-                + &of.parts.aside(group.largest)
+                + &aside(of, group)
                 + if of.parts.others_at(group.largest).is_some_and(Sharing::is_contention) { CONTENTION } else { "" }
         ));
         addresses.extend(at.filter(|at| clauses.iter().any(|clause| clause.contains(at.as_str()))));
@@ -102,11 +107,18 @@ fn at_address(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     peers::address(of, actor).map(|address| format!(" at {address}"))
 }
 
+/// What belongs to the place besides: of a thread that is named, "its" would be the thread's.
+fn aside(of: &Of<'_>, group: &Group<'_>) -> String {
+    let said = of.parts.aside(group.largest);
+    if thread(of, group).is_some() { said.replace("one of its ", "one of the program's ") } else { said }
+}
+
 /// What went on, as a clause with subject and verb; `at`: where the server is.
 fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> String {
     use Cause as C;
     let who = told_apart(group, groups) + if group.cause.end() == Some(End::Server) { at } else { "" };
-    let ends = || group.ends(at);
+    let who = thread(of, group).map_or_else(|| who.clone(), |thread| format!("{thread} of {who}"));
+    let way = || group.way(at);
     let mostly = || operations::mostly(of, group).map_or_else(String::new, |most| format!(" (mostly {most})"));
     if let Some(said) = resolving(of, group).or_else(|| held_back::clause(of, group)) {
         return said;
@@ -123,14 +135,11 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
             Place::Thread { what: What::Blocked(_), .. } => {
                 let behind = group.behind.as_ref().map(Behind::device);
                 let from = group.device().or(behind.as_deref()).map_or_else(String::new, |name| format!(" from {}", brief(name)));
-                format!("{who} waited for names and attributes{from}{}", mostly())
+                format!("{who} waited for metadata{from}{}", mostly())
             }
-            _ => format!("{who} worked on names and attributes{}", mostly()),
+            _ => format!("{who} worked on metadata{}", mostly()),
         },
-        C::ClientMemory | C::ServerMemory => {
-            let behind = group.behind.as_ref().map(|behind| format!(" while {} moved {}", brief(&behind.device()), size(behind.bytes)));
-            format!("{who} waited for memory{}", behind.unwrap_or_default())
-        }
+        C::ClientMemory | C::ServerMemory => memory(of, group, &who),
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => {
@@ -157,18 +166,17 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
             }
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
-        C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost between {} kept the congestion window small", ends()),
-        C::NetworkLoss => format!("packets lost between {} were sent again", ends()),
-        C::NetworkSndbuf => format!("the send buffer between {} was full", ends()),
-        C::NetworkRwnd => format!("the receive window between {} was full", ends()),
-        C::NetworkCwnd => format!("the congestion window between {} was too small yet", ends()),
-        C::NetworkLatency => format!("messages were in transit between {}", ends()),
+        C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost {} kept the congestion window small", way()),
+        C::NetworkLoss => format!("packets lost {} were retransmitted", way()),
+        C::NetworkSndbuf => format!("the send buffer {} was full", way()),
+        C::NetworkRwnd => format!("the receive window {} was full", way()),
+        C::NetworkCwnd => format!("the congestion window {} was still too small", way()),
+        C::NetworkLatency => format!("messages were in transit between {}", group.ends(at)),
         C::NetworkBandwidth => {
-            let moving = if of.parts.others_at_link(group.largest).is_some() { "" } else { " while it moved" };
-            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {}{moving}", bit_rate(rate)));
-            format!("data was on its way between {}{rate}", ends())
+            let rate = link_rate(of, group).map_or_else(String::new, |rate| format!(" at {}", bit_rate(rate)));
+            format!("the link carried data {}{rate}", way())
         }
-        C::Recorder => "the recorder itself had a CPU".to_owned(),
+        C::Recorder => "the recorder itself held a CPU".to_owned(),
         C::Unknown => unknown(of, group, &who),
     }
 }
@@ -177,7 +185,9 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
 fn unknown(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     match group.largest.place {
         Place::Given { label, by, kind, object } => {
-            format!("{who} waited for {}, of which nothing was recorded then", brief(&given(of.parts.tables, label, by, kind, object)))
+            let whom = given(of.parts.tables, label, by, kind, object);
+            let then = if whom.ends_with("not recorded") { "" } else { ", which was not recorded then" };
+            format!("{who} waited for {}{then}", brief(&whom))
         }
         Place::Thread { what: What::LooksFor(_), .. } => {
             let times = if group.count == 1 { "once".to_owned() } else { format!("{} times", count(group.count)) };
@@ -232,6 +242,58 @@ fn on_file(group: &Group<'_>, who: &str, verb: &str) -> String {
     }
 }
 
+/// What a memory wait was: writers are throttled when too many pages are dirty, and go on as fast as the device writes.
+fn memory(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
+    let Place::Thread { what: What::Blocked(_), object, .. } = group.largest.place else { return format!("{who} waited for memory") };
+    let device = group.device().filter(|_| of.parts.tables.objects.get(object as usize).is_some());
+    if let Some(device) = device {
+        let are = if group.is_several() { "were" } else { "was" };
+        let rate = writes(of, device).filter(|_| of.parts.aside(group.largest).is_empty());
+        let why = match rate {
+            Some(rate) => format!("too many dirty pages: {} writes {}", brief(device), byte_rate(rate)),
+            None => format!("too many dirty pages for {}", brief(device)),
+        };
+        return format!("{who} {are} throttled while writing ({why})");
+    }
+    let behind = group.behind.as_ref().map(|behind| format!(" while {} moved {}", brief(&behind.device()), size(behind.bytes)));
+    format!("{who} waited for memory{}", behind.unwrap_or_default())
+}
+
+/// How fast a device was written, from its first request to its last.
+fn writes(of: &Of<'_>, name: &str) -> Option<f64> {
+    let (_, did) = device(of, name)?;
+    let (first, last) = did.all.extent()?;
+    (did.written_bytes > 0).then(|| did.written_bytes as f64 * 1e9 / (last - first).max(1) as f64)
+}
+
+/// The thread that it was nearly all, where that has a name of its own: `thread bio_aof_fsync`.
+fn thread(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
+    let tables = of.parts.tables;
+    let mut by_label: HashMap<&str, (u64, &str)> = HashMap::new();
+    for entry in group.members.iter().map(|&at| &of.parts.ledger.entries[at]) {
+        let Place::Thread { label, what, .. } = entry.place else { continue };
+        let is_ours = |actor: &&Actor| what != What::Runnable && matches!(actor.role, Role::Client | Role::Server);
+        if let Some(actor) = tables.actors.get(label as usize).filter(is_ours) {
+            by_label.entry(&actor.label).or_insert((0, &actor.name)).0 += entry.runs.total_ns;
+        }
+    }
+    let (label, (ns, name)) = by_label.into_iter().max_by_key(|&(label, (ns, _))| (ns, label))?;
+    let ((command, _), (_, thread)) = (parted(name)?, parted(label)?);
+    // (Threads without a name of their own have their program's.)
+    let is_own = !command.starts_with(thread) && group.names.first().is_some_and(|who| who == command);
+    if !is_own || (ns as f64) < group.ns as f64 * limits::NEARLY_ALL {
+        return None;
+    }
+    let alike = tables.actors.iter().filter(|actor| actor.thread && actor.label == label).count();
+    Some(format!("thread{} {}", if alike > 1 { "s" } else { "" }, brief(thread)))
+}
+
+/// What is waited on: words are not cut, where names are.
+fn named(name: &str) -> String {
+    let words = with_article(name);
+    if words == name { brief(name) } else { words.to_owned() }
+}
+
 /// Whether more went through a pipe than was read from files (0) or written to them (1) at the client.
 fn is_for_a_pipe(of: &Of<'_>, way: usize) -> bool {
     let by_files: u64 = of.parts.seen.moved[End::Client as usize].iter().map(|ways| ways[way].bytes).sum();
@@ -258,10 +320,10 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
         Some("send") => "sent data",
         Some("receive") => "received data",
         Some("fault") => "faulted pages in",
-        Some("softirq") => "ran in network and block interrupts",
-        Some("sync") => "worked in fsync",
-        Some("sync.write") => "worked to make writes durable",
-        Some("poll") => "asked again and again whether something had come",
+        Some("softirq") => "handled network and block interrupts",
+        Some("sync") => "computed in fsync(2)",
+        Some("sync.write") => "computed in synchronous writes",
+        Some("poll") => "polled",
         _ => "computed",
     };
     format!("{doing}{idle}")
@@ -278,7 +340,8 @@ fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
         _ => brief(&name),
     };
     if group.largest.place.is_quota(of.parts.tables) {
-        return format!("{who} was held back by its CPU quota");
+        let are = if name.contains(" and ") { "were throttled by their" } else { "was throttled by its" };
+        return format!("{who} {are} CPU quota");
     }
     if of.parts.others_at_processors(group.largest).is_some() {
         return format!("{who} waited for a CPU");
@@ -312,7 +375,7 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
                     });
                     format!("the {kind} on {}{held}", brief(base(path)))
                 }
-                _ => brief(&object.name),
+                _ => named(&object.name),
             },
             None => "a lock".to_owned(),
         },
@@ -324,7 +387,9 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     let is_mount = |label: u32| of.parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount);
     match group.largest.place {
         Place::Thread { what: What::Blocked(SpanKind::WaitTimer), label, .. } if is_mount(label) => format!("{who} waited for requests"),
-        Place::Thread { what: What::Stopped, .. } => format!("{who} was stopped by a signal"),
+        Place::Thread { what: What::Stopped, .. } => {
+            format!("{who} {} stopped by a signal", if group.is_several() { "were" } else { "was" })
+        }
         Place::Thread { what: What::Still(_), .. } => format!("{who} stood still: it neither ran nor waited for anything"),
         Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop, for what is not known"),
         Place::FarEnd { .. } => format!("{who} sent nothing"),
@@ -336,9 +401,11 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
                 format!("{who} waited for somebody at terminal {}", object.name)
             }
             Some(object) if object.kind == thalweg_trace::ObjectKind::Lock => {
-                format!("{who} waited at a {} until its own time limit", brief(&object.name))
+                format!("{who} waited on {} until its own time limit", named(&object.name))
             }
-            Some(object) if object.kind != thalweg_trace::ObjectKind::File => format!("{who} waited at {}", brief(&object.name)),
+            Some(object) if object.kind != thalweg_trace::ObjectKind::File => {
+                format!("{who} waited on {}", named(&object.name))
+            }
             _ => sleeping::sentence(of, group, who),
         },
         _ => sleeping::sentence(of, group, who),

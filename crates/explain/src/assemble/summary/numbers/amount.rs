@@ -29,7 +29,7 @@ fn opened(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     }
     let each_s = group.ns as f64 / 1e9 / times as f64;
     let name = brief(file_name(&parts.tables.objects[object].name));
-    let sentence = format!("{name} was opened {} times, {} of calls on names for each.", count(times), duration(each_s));
+    let sentence = format!("{name} was opened {} times, {} of metadata calls for each.", count(times), duration(each_s));
     let made = Number { count: Some(times), each_s: Some(each_s), ..number(NumberKind::TimesOver, sentence) };
     let how = "open it once, and keep it open: what is asked of a descriptor (pread, fstat) needs no name";
     Some(made.raised_by(Raise::part(group, 1.0 - 1.0 / times as f64, "calls.larger", "the file opened once", how)))

@@ -89,7 +89,7 @@ pub(super) fn one_after_the_other(run: &Run<'_>) -> Option<Behind> {
     let items = run.items.filter(|(items, _)| same(*items));
     let sentence = match items {
         Some((items, what)) => format!("A new process for each of {} {what}: {} × {}.", count(items), count(n), duration(each_s)),
-        None => format!("{} processes, one after the other: {} each, starting and ending with it.", count(n), duration(each_s)),
+        None => format!("{} processes, one after the other: {} each, including startup and exit.", count(n), duration(each_s)),
     };
     let made =
         Number { count: Some(n), each_s: Some(each_s), items: items.map(|(n, _)| n), ..number(NumberKind::ProcessPerItem, sentence) };

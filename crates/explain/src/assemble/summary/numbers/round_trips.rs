@@ -63,7 +63,7 @@ pub(super) fn short_connections(run: &Run<'_>, group: &Group<'_>) -> Option<Behi
     }
     let each_s = sum_ns as f64 / 1e9 / n as f64;
     let one_by_one = if sum_ns as f64 <= within_ns as f64 * limits::IN_TURN { ", one after the other" } else { "" };
-    let sentence = format!("A new connection {} times{one_by_one}: {} each, setting it up with it.", count(n), duration(each_s));
+    let sentence = format!("A new connection {} times{one_by_one}: {} each, including its setup.", count(n), duration(each_s));
     let made = Number { count: Some(n), each_s: Some(each_s), items: Some(n), ..number(NumberKind::ConnectionPerItem, sentence) };
     // Which part of it is for the connection, nothing in it says.
     Some(made.raised_by(Raise::all("connect_once", ONE_CONNECTION, KEEP_IT)))
