@@ -150,7 +150,8 @@ fn ended_by_another(meta: &Meta, tables: &Tables, seen: &Observation, ended: &En
         by if ended.signal == SIGPIPE && by.is_none_or(|by| is_by(&by.name, actor.pid)) => {
             Some(format!("nobody read what {} {WROTE}", actor.program()))
         }
-        None => None,
+        // A fault of its own.
+        None => Some(format!("{} was killed by {name}", actor.program())),
         Some(by) if is_by(&by.name, actor.pid) => None,
         Some(by) => {
             let (by, after_ns) = (by.name.split(" (process").next().unwrap_or(&by.name), ended.at - seen.interval.0);

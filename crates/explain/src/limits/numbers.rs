@@ -15,6 +15,8 @@ pub(crate) const AS_MANY: f64 = 0.9;
 
 // lookups.rs
 
+/// A question that was given up after no more than this had the shortest time limit already, a second. Instead: `options` of /etc/resolv.conf.
+pub(crate) const SHORTEST_TIMEOUT_S: f64 = 1.2;
 /// Bound: so many names of a kind are said.
 pub(crate) const NAMES_SHOWN: usize = 3;
 /// A second server is named where it took this part of what the first did. Instead: nothing; it is wording.

@@ -122,6 +122,10 @@ pub(crate) const FIT_NEAR: f64 = 0.01;
 pub(crate) const HALVINGS: usize = 4;
 /// A replay that gives more than was charged is said to be capped when it gives so much more. Instead: an interval for each prediction.
 pub(crate) const CAPPED_BY: f64 = 0.02;
+/// A replay without a kind of wait that leaves more than this part of what the critical path was charged for it keeps such waits under another name
+/// (a limit of an event loop is one wait in several pieces), or something else took as long beside them: how long the run takes then is not known, and
+/// the charges bound it. Instead: a model of the program's own timers.
+pub(crate) const LEFT_OF_WAITS: f64 = 0.5;
 /// A server with less than a tenth of the most bytes holds no part of the file. Instead: the file's layout.
 pub(crate) const USED_PART: u64 = 10;
 

@@ -286,9 +286,10 @@ fn what_if(proposal: Proposal, run: &Run<'_>, wall_s: f64) -> Option<WhatIf> {
     // What only the charges hold back is no replay (a fiftieth is the grain of both), nor are streams over a link of unknown rate.
     let capped = replayed < least - limits::CAPPED_BY;
     let no_limit = matches!(&proposal.by, By::Replay(scale) if proposal.id == "streams.x4" && scale.least_ns_per_byte <= 0.0);
-    let bounded = capped || no_limit || matches!(proposal.by, By::Bound(_) | By::EditBound(_));
+    let waits_stay = matches!(proposal.id, "no_think" | "no_stop") && replayed > 1.0 - most * (1.0 - limits::LEFT_OF_WAITS);
+    let bounded = capped || no_limit || waits_stay || matches!(proposal.by, By::Bound(_) | By::EditBound(_));
     let basis = if bounded { Grounds::Bounded } else { Grounds::Replayed };
-    let predicted_wall_s = wall_s * replayed.max(least).clamp(0.0, 1.0);
+    let predicted_wall_s = wall_s * if waits_stay { least.max(network).max(disk) } else { replayed.max(least) }.clamp(0.0, 1.0);
     let missed = (run.replayed_ns / run.graph.wall_ns.max(1.0) - 1.0).abs();
     // A knob says itself how it is set.
     let asked = Asked { command: &run.meta.command, facts: run.facts };

@@ -210,7 +210,9 @@ impl View<'_, '_, '_> {
         if span.may_be_in_vain() && self.waited_for_acceptance(&span)? {
             return Ok(());
         }
-        if span.timed_out() && span.kind == SpanKind::WaitNetwork && self.ended_by_its_limit(&span, &passed)? {
+        // (A blocking receive that a timer ended had a limit of its own: SO_RCVTIMEO.)
+        let may_have_limit = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetReceive) && span.bytes() == 0;
+        if span.timed_out() && may_have_limit && self.ended_by_its_limit(&span, &passed)? {
             return Ok(());
         }
         if span.may_be_in_vain() && !datagram {

@@ -190,8 +190,13 @@ fn how(worst: Fate, lookups: &[Lookup]) -> &'static str {
     let reverse = lookups.iter().filter(|lookup| lookup.kind == Some(POINTER)).count() * 2 > lookups.len();
     match worst {
         _ if reverse => "`UseDNS no` or `-n`: no names of addresses; an entry in /etc/hosts",
-        Fate::Silence | Fate::NobodyListens => "a name server that answers first in /etc/resolv.conf; `options timeout:1`",
-        Fate::NoSuchName => "fewer `search` domains, `options ndots:1`, or the name with a dot at its end",
+        // (One second is the least that resolv.conf can set.)
+        Fate::Silence if longest_s(lookups) > limits::SHORTEST_TIMEOUT_S => {
+            "a name server that answers first in /etc/resolv.conf; `options timeout:1`"
+        }
+        Fate::Silence | Fate::NobodyListens => "a name server that answers first in /etc/resolv.conf",
+        // (With `ndots:1` a name with a dot is asked for as it is first: one question more, where it is in a search domain.)
+        Fate::NoSuchName => "fewer `search` domains, or the whole name with a dot at its end",
         Fate::Failed | Fate::Refused => "a name server that can answer first in /etc/resolv.conf, or /etc/hosts",
         Fate::Other | Fate::Found => "an entry in /etc/hosts, or a cache (systemd-resolved, nscd, dnsmasq)",
     }
