@@ -186,8 +186,11 @@ fn unknown(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     match group.largest.place {
         Place::Given { label, by, kind, object } => {
             let whom = given(of.parts.tables, label, by, kind, object);
-            let then = if whom.ends_with("not recorded") { "" } else { ", which was not recorded then" };
-            format!("{who} waited for {}{then}", brief(&whom))
+            let (whom, then) = whom.strip_suffix(", not recorded").map_or((whom.as_str(), " then"), |whom| (whom, ""));
+            // (A process' number is not cut.)
+            let whom =
+                whom.rsplit_once(" (process ").map_or_else(|| brief(whom), |(name, number)| format!("{} (process {number}", brief(name)));
+            format!("{who} waited for {whom}, which was not recorded{then}")
         }
         Place::Thread { what: What::LooksFor(_), .. } => {
             let times = if group.count == 1 { "once".to_owned() } else { format!("{} times", count(group.count)) };
@@ -284,8 +287,9 @@ fn thread(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
     if !is_own || (ns as f64) < group.ns as f64 * limits::NEARLY_ALL {
         return None;
     }
+    // (What several are called says little more than their program's name.)
     let alike = tables.actors.iter().filter(|actor| actor.thread && actor.label == label).count();
-    Some(format!("thread{} {}", if alike > 1 { "s" } else { "" }, brief(thread)))
+    (alike == 1).then(|| format!("thread {}", brief(thread)))
 }
 
 /// What is waited on: words are not cut, where names are.
