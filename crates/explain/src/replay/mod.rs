@@ -212,14 +212,15 @@ fn predict_from(
 /// Leaves out changes that what was named says to give nothing.
 fn leave_out(all: &mut Vec<WhatIf>, raises: &[Raise]) {
     let named = |id: &str| raises.iter().any(|raise| raise.id == id);
-    // What an acknowledgement was delayed by is no way that gets shorter; requests that wait at a server are not answered sooner for more of them.
+    // What an acknowledgement was delayed by is no way that gets shorter, and no server that takes its time; requests that wait at a server are not
+    // answered sooner for more of them.
     // Who waits for a lock asks for no more until it is let go.
     let (held_back, queued) = (named("no_nagle"), named("server.parallel") || named("lock.outside"));
     // A name server that is slow, dead or asked for names that do not exist gets no better by what helps other servers.
     let of_servers = ["server.x2", "server.parallel", "rtt.half", "requests.x4", "no_think", "no_poll", "connect_once", "no_loss"];
     let is_of_names = named("names_at_once");
     all.retain(|w| !(is_of_names && of_servers.contains(&w.id.as_str())));
-    all.retain(|w| !(held_back && w.id == "rtt.half" || queued && w.id == "requests.x4"));
+    all.retain(|w| !(held_back && matches!(w.id.as_str(), "rtt.half" | "server.x2") || queued && w.id == "requests.x4"));
 }
 
 /// Questions of one end, where the run waited for them.

@@ -13,7 +13,7 @@ fn whose_small_segments_were_held_back_is_said_with_the_cure_at_that_end() {
         let said = format!("small segments of {who} waited for delayed acknowledgements (Nagle: ");
         assert!(e.summary.sentence.contains(&said), "{name}: {}", e.summary.sentence);
         let change = &e.what_if[0];
-        assert!(change.id == "no_nagle" && change.change.starts_with(&format!("TCP_NODELAY at {who} (")), "{name}: {change:?}");
+        assert!(change.id == "no_nagle" && change.change.starts_with(&format!("TCP_NODELAY at {who}: ")), "{name}: {change:?}");
         assert!(change.how.contains("one write") && change.how.contains("TCP_CORK") && change.speedup > 5.0, "{name}: {change:?}");
     }
 }

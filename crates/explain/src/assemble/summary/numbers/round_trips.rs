@@ -76,7 +76,7 @@ pub(super) fn no_delay(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Raise> {
     let (group, held) = large.filter_map(|group| Some((group, held_back::most_of(run.of, group)?))).next()?;
     let how = "or one write for each message instead of two, or TCP_CORK around them";
     let change =
-        format!("TCP_NODELAY at {} (no small segment waits for an acknowledgement: Nagle)", held_back::sender(run.of, group, held));
+        format!("TCP_NODELAY at {}: no small segment waits for an acknowledgement (Nagle)", held_back::sender(run.of, group, held));
     Some(Raise { id: "no_nagle", change, how, gained_ns: (held.ns as f64).min(group.ns as f64) })
 }
 
