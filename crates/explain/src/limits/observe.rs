@@ -133,6 +133,8 @@ pub(crate) const REDUCED_WITHIN: usize = 64;
 pub(crate) const RECOVERED_TWENTIETHS: i64 = 19;
 /// A round trip of so many halves of its least lies in a queue; acknowledgements alone vary by less. Instead: the queue's own length.
 pub(crate) const QUEUE_HALVES: i64 = 3;
+/// No queue is dropped from that holds less: eleven segments. Acknowledgements are delayed by two. Instead: the queue's own length.
+pub(crate) const QUEUED_BYTES: i64 = 16 << 10;
 /// A window or buffer within so many tenths of its widest does not grow any more. Instead: the limit set (tcp_rmem, SO_SNDBUF).
 pub(crate) const STANDS_TENTHS: i64 = 8;
 /// What limited TCP for half the time is what limited it. Instead: nothing; it is the larger part.

@@ -151,7 +151,7 @@ impl Spins {
             let within = |q: &&Quiet| asked.get(asked.partition_point(|at| *at <= q.start)).is_some_and(|at| *at < q.end);
             of_others().filter(within).count() as f64 > quiet.len() as f64 * limits::ASKS_MEANWHILE
         };
-        let tracks = running_meanwhile(seen, tables, quiet_ns, |own| !asks_meanwhile(own));
+        let tracks = running_meanwhile(seen, tables, &quiet, |own| !asks_meanwhile(own));
         (fills && to_the_end && !tracks.is_empty()).then_some(Spins { tracks, quiet })
     }
 
@@ -181,7 +181,7 @@ impl Spins {
         let follow_at_once = gaps[gaps.len() / 2] as f64 <= sum_ns as f64 / quiet.len() as f64 * limits::FOLLOWS_AT_ONCE;
         // Who waits for the device in calls does not wait for it by running.
         let blocks = |track: &u32| seen.did[*track as usize].file_ns as f64 >= quiet_ns as f64 * limits::BLOCKED_MEANWHILE;
-        let mut tracks = running_meanwhile(seen, tables, quiet_ns, |_| true);
+        let mut tracks = running_meanwhile(seen, tables, &quiet, |_| true);
         tracks.retain(|track| !blocks(track));
         let queued_ns = tracks.iter().map(|&track| seen.did[track as usize].runqueue_ns).max().unwrap_or(0) as i64;
         let fills = quiet_ns as f64 >= (wall_ns - queued_ns) as f64 * limits::QUIET_PART;
@@ -229,20 +229,33 @@ fn ran_ns(did: &Did) -> (u64, u64) {
     (ran_ns, ran_ns + did.runqueue_ns)
 }
 
+/// For how long a thread that asked from `first` to `last` ran before all else that is recorded of it, and behind: what does not run waits, and waits are
+/// recorded.
+fn ran_besides_ns(did: &Did, (first, last): (i64, i64)) -> u64 {
+    (did.first_start - first).max(0) as u64 + (last - did.last_end).max(0) as u64
+}
+
 fn process(tables: &Tables, track: u32) -> Process {
     (tables.actors[track as usize].machine, tables.actors[track as usize].pid)
 }
 
 /// Threads of the command's processes that ran, or queued for a processor, for about as long as something was under way. Those of processes that ran for much
 /// longer have several at work.
-fn running_meanwhile(seen: &Observation, tables: &Tables, quiet_ns: i64, are_wanted: impl Fn(Process) -> bool) -> Vec<u32> {
+fn running_meanwhile(seen: &Observation, tables: &Tables, quiet: &[Quiet], are_wanted: impl Fn(Process) -> bool) -> Vec<u32> {
     // By process: how long it ran, and how long it ran or queued.
     let mut ran: HashMap<Process, (u64, u64)> = HashMap::new();
     let is_own = |actor: &Actor| actor.thread && actor.end == End::Client;
-    for (actor, did) in tables.actors.iter().zip(&seen.did).filter(|(actor, _)| is_own(actor)) {
+    let quiet_ns = together(quiet);
+    let mut asked: HashMap<u32, (i64, i64)> = HashMap::new();
+    for one in quiet {
+        let extent = asked.entry(one.track).or_insert((one.start, one.end));
+        *extent = (extent.0.min(one.start), extent.1.max(one.end));
+    }
+    for (track, (actor, did)) in tables.actors.iter().zip(&seen.did).enumerate().filter(|(_, (actor, _))| is_own(actor)) {
+        let besides_ns = asked.get(&(track as u32)).map_or(0, |&extent| ran_besides_ns(did, extent));
         let (ran_ns, wanted_ns) = ran_ns(did);
         let sums = ran.entry((actor.machine, actor.pid)).or_default();
-        *sums = (sums.0 + ran_ns, sums.1 + wanted_ns);
+        *sums = (sums.0 + ran_ns + besides_ns, sums.1 + wanted_ns + besides_ns);
     }
     let (least, most) = (quiet_ns as f64 * limits::RUNS_MEANWHILE, quiet_ns as f64 * limits::RUNS_ALONE);
     ran.retain(|own, (ran, wanted)| *ran as f64 <= most && *wanted as f64 >= least && are_wanted(*own));

@@ -173,8 +173,8 @@ impl TcpSeries {
         }
     }
 
-    /// From when to when after each loss the congestion window was smaller for it: until it is what it was before, where the loss was a full queue's;
-    /// else for good. A loss ends the slow start, and what follows grows by a segment in a round trip (RFC 5681), or with time (CUBIC, RFC 9438).
+    /// When after each loss the congestion window was smaller for it: until it is what it was, where the loss was a full queue's; else for good, since a loss
+    /// ends the slow start (RFC 5681; CUBIC, RFC 9438).
     fn find_recoveries(&mut self) {
         let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
         losses.sort_unstable();
@@ -214,10 +214,14 @@ impl TcpSeries {
         restart.is_some_and(|&restart| restart >= start || end <= self.narrow_until(restart))
     }
 
-    /// Whether segments wait in queues: the round trip is well above its least.
+    /// Whether segments wait in queues: the round trip is well above its least. After a loss more than a few segments must be in flight above what the path
+    /// holds as well: with a small window, delayed acknowledgements make round trips as long.
     fn queueing(&self, instant: i64) -> bool {
         let (Some(now), Some(least)) = (at(&self.srtt_us, instant), self.least_rtt_us) else { return false };
-        now * 2 > least * limits::QUEUE_HALVES && now - least > limits::LEAST_PATH_US
+        let is_long = now * 2 > least * limits::QUEUE_HALVES && now - least > limits::LEAST_PATH_US;
+        let loses = self.retransmits.first().is_some_and(|&first| first <= instant);
+        let queued = || most(&self.in_flight, instant - now * 1000, instant).map(|bytes| bytes * (now - least) / now);
+        is_long && (!loses || queued().is_none_or(|bytes| bytes >= limits::QUEUED_BYTES))
     }
 
     /// Whether so long is many times the round trip of that instant.
@@ -425,11 +429,10 @@ impl WireFacts {
     /// Whether a sender sent nothing again in most of the time of these intervals.
     pub(crate) fn mostly_undisturbed(&self, connection: u32, sender: End, intervals: &[(i64, i64)]) -> bool {
         let Some(tcp) = self.of(connection, sender) else { return false };
-        let again = |&&(from, to): &&(i64, i64)| {
-            [&tcp.retransmits, &tcp.timeouts, &tcp.asked_again].into_iter().any(|marks| any_within(marks, from, to))
-        };
-        let sum = |of: &mut dyn Iterator<Item = &(i64, i64)>| of.map(|&(from, to)| to - from).sum::<i64>();
-        sum(&mut intervals.iter().filter(again)) * 2 < sum(&mut intervals.iter())
+        let marks = [&tcp.retransmits, &tcp.timeouts, &tcp.asked_again];
+        let again = |&&(from, to): &&(i64, i64)| marks.iter().any(|marks| any_within(marks, from, to));
+        let disturbed: i64 = intervals.iter().filter(again).map(|&(from, to)| to - from).sum();
+        disturbed * 2 < intervals.iter().map(|&(from, to)| to - from).sum::<i64>()
     }
 
     /// The cause of an interval in which bytes were under way on a connection and both ends waited.
