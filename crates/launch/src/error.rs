@@ -32,8 +32,8 @@ impl LaunchError {
     }
 }
 
-impl From<thalweg_store::Error> for LaunchError {
-    fn from(error: thalweg_store::Error) -> LaunchError {
+impl From<thalweg_store::wire::Error> for LaunchError {
+    fn from(error: thalweg_store::wire::Error) -> LaunchError {
         LaunchError::failed(error)
     }
 }

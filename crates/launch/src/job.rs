@@ -22,8 +22,9 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
-use thalweg_store::config::{STORE_VARIABLE, StoreConfig, without_pin};
-use thalweg_store::trust::{CREDENTIAL_VARIABLE, Credential, Credentials, Published};
+use thalweg_store::config::{STORE_VARIABLE, StoreConfig};
+use thalweg_store::wire::address::without_pin;
+use thalweg_store::wire::trust::{CREDENTIAL_VARIABLE, Credential, Credentials, Published};
 use thalweg_store::wire::{Connect, Connection, raise_descriptors};
 
 /// With more hosts than this their pipes may not fit into the usual limit of descriptors.

@@ -11,7 +11,7 @@ use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::common::random_u64;
+use thalweg_store::wire::protocol::common::random_u64;
 
 /// The variable with the mark.
 const MARK: &str = "THALWEG_LAUNCH";

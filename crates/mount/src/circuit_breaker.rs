@@ -11,9 +11,9 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::client::walk::WalkEntry;
-use thalweg_store::wire::Operation;
-use thalweg_store::{Error, ErrorKind};
+use thalweg_client::walk::WalkEntry;
+use thalweg_client::wire::Operation;
+use thalweg_client::wire::{Error, ErrorKind};
 
 /// How long a server that was silent is not asked for sizes.
 const AFTER_SILENCE: Duration = Duration::from_secs(5);

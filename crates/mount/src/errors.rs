@@ -1,7 +1,7 @@
 //! What went wrong: as an errno for the program that asked, and as the cause for the log where the errno says too little.
 
 use std::path::PathBuf;
-use thalweg_store::{Error, ErrorKind};
+use thalweg_client::wire::{Error, ErrorKind};
 
 /// Shorthand.
 pub type Result<T, E = MountError> = std::result::Result<T, E>;

@@ -21,12 +21,12 @@ use crate::options::Options;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use thalweg_store::client::walk::Walker;
-use thalweg_store::client::{DataClient, RequestMemory, View};
-use thalweg_store::limits;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::metadata::locks::client::LockClient;
-use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::locks::LockClient;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::walk::Walker;
+use thalweg_client::wire::limits;
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::{DataClient, RequestMemory, View};
 use thalweg_trace::{TraceHandle, Tracer};
 
 /// A store as a file system.
@@ -185,7 +185,7 @@ impl FileSystem {
     /// A refusal whose errno does not say enough goes to the log.
     pub(crate) fn log_refusal(&self, what: &str, refusal: &Refusal) {
         // That something is gone is said by its errno.
-        if let Some(cause) = refusal.cause.as_ref().filter(|cause| cause.kind() != thalweg_store::ErrorKind::Stale) {
+        if let Some(cause) = refusal.cause.as_ref().filter(|cause| cause.kind() != thalweg_client::wire::ErrorKind::Stale) {
             self.log.line(format_args!("{what}: {cause}"));
         }
     }

@@ -3,8 +3,8 @@
 use crate::fuse::mounting::Honours;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_store::protocol::metadata::LayoutChoice;
-use thalweg_store::trust::Credentials;
+use thalweg_client::wire::protocol::metadata::LayoutChoice;
+use thalweg_client::wire::trust::Credentials;
 
 /// How long the kernel relies on names and attributes it has seen, unless the mount is strict.
 pub(crate) const LIFETIME: Duration = Duration::from_secs(1);
@@ -66,7 +66,7 @@ impl Options {
             lifetime: LIFETIME,
             node: thalweg_trace::machine::node(),
             credentials: Credentials::default(),
-            timeout: thalweg_store::limits::CLIENT_SILENCE,
+            timeout: thalweg_client::wire::limits::CLIENT_SILENCE,
             inode_limit: INODE_LIMIT,
             estimate_space: false,
             layout: LayoutChoice::default(),

@@ -16,9 +16,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
-use thalweg_store::wire::Connect;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::wire::Connect;
+use thalweg_client::wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 use thalweg_trace::Tracer;
 
 /// Longer than any test: what is not answered anew is not answered at all.

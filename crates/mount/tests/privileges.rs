@@ -10,8 +10,8 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::Command;
+use thalweg_client::wire::trust::{Credential, Credentials, Rights};
 use thalweg_mount::Honours;
-use thalweg_store::trust::{Credential, Credentials, Rights};
 
 const NOBODY: u32 = 65_534;
 /// Capabilities of version 2, with nothing permitted.

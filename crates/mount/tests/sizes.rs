@@ -8,9 +8,9 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::Place;
-use thalweg_store::wire::Connect;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::wire::Connect;
+use thalweg_client::wire::protocol::metadata::Place;
 use thalweg_trace::Tracer;
 
 struct Seen(MetadataClient);

@@ -11,10 +11,10 @@ mod served;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::client::{BufferedFile, BufferedOptions, FileHandle, Store, StoreFile};
-use thalweg_store::copy::{CopyJob, Quiet, Sink, Source, run};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice};
+use thalweg_client::copy::{CopyJob, Quiet, Sink, Source, run};
+use thalweg_client::{BufferedFile, BufferedOptions, FileHandle, Store, StoreFile};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice};
 
 fn open(store: &Store, path: &str) -> BufferedFile {
     let off = &mut Tracer::off();

@@ -11,8 +11,8 @@ mod served;
 
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_store::copy::{CopyJob, DataPath, Quiet, Recording, Sink, Source, Tuning, run};
-use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_client::copy::{CopyJob, DataPath, Quiet, Recording, Sink, Source, Tuning, run};
+use thalweg_wire::protocol::metadata::LayoutChoice;
 
 fn cpu_s() -> f64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);

@@ -10,11 +10,11 @@ mod postgresql;
 
 use std::path::Path;
 use std::time::Instant;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 0, gid: 0 };
 /// Files that are made one by one.
@@ -71,7 +71,7 @@ fn median(mut of: Vec<f64>) -> f64 {
     of[of.len() / 2]
 }
 
-fn start(directory: &Path, database: Option<&String>) -> Result<(RunningStore, MetadataClient), thalweg_store::Error> {
+fn start(directory: &Path, database: Option<&String>) -> Result<(RunningStore, MetadataClient), thalweg_wire::Error> {
     let store = up(&UpOptions { servers: Some(1), database: database.cloned(), ..UpOptions::new([directory]) })?;
     let names = MetadataClient::connect(&mut Tracer::off(), &store.address().service()?, &Connect::default())?;
     Ok((store, names))
@@ -99,7 +99,7 @@ fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result
         names.many(off, &files, Vec::new()).into_iter().try_for_each(|done| done.map(drop))?;
     }
     let batch = entries as f64 / begun.elapsed().as_secs_f64();
-    let list = |names: &MetadataClient| -> Result<f64, thalweg_store::Error> {
+    let list = |names: &MetadataClient| -> Result<f64, thalweg_wire::Error> {
         let begun = Instant::now();
         let found = names.entries(&mut Tracer::off(), &Place::at("/many"), true)?.len();
         assert_eq!(found, entries);
@@ -117,7 +117,7 @@ fn one_store(scratch: &Path, entries: usize, database: Option<String>) -> Result
 
 /// Files a second that several clients make one by one at the same time, all of them together.
 fn at_once(store: &RunningStore) -> Result<f64, Box<dyn std::error::Error>> {
-    let connect = |client: usize| -> Result<MetadataClient, thalweg_store::Error> {
+    let connect = |client: usize| -> Result<MetadataClient, thalweg_wire::Error> {
         let names = MetadataClient::connect(&mut Tracer::off(), &store.address().service()?, &Connect::default())?;
         names.make_directory(&mut Tracer::off(), &Place::at(format!("/client{client}")), OWNER, false)?;
         Ok(names)

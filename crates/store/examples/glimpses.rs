@@ -7,9 +7,9 @@ mod loopback;
 #[path = "served/mod.rs"]
 mod served;
 
-use thalweg_store::client::{DataClient, Outgoing};
-use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
+use thalweg_client::{DataClient, Outgoing};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();

@@ -13,16 +13,16 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
-use thalweg_store::client::{DataClient, Outgoing};
-use thalweg_store::copy::{Quiet, Sparse, TreeEnd, TreeJob, TreeStore, Tuning, copy_tree};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, LotId, TargetId};
-use thalweg_store::protocol::lots::{LotOperation, LotShare, ShareRequest};
-use thalweg_store::protocol::metadata::{LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_client::copy::{Quiet, Sparse, TreeEnd, TreeJob, TreeStore, Tuning, copy_tree};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::{DataClient, Outgoing};
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::trust::{Credential, Credentials};
-use thalweg_store::wire::Connect;
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::io::{DatafileId, Durability, FileId, IoReply, IoRequest, LotId, TargetId};
+use thalweg_wire::protocol::lots::{LotOperation, LotShare, ShareRequest};
+use thalweg_wire::protocol::metadata::{LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_wire::trust::{Credential, Credentials};
 
 const LOT: LotId = LotId(5);
 

@@ -2,11 +2,11 @@
 //! renames, looks up, lists and removes files in it, with some clients at a time. Each line is one kind of work.
 
 use std::time::Instant;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1).map(|a| a.parse::<usize>());

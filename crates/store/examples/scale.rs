@@ -24,16 +24,16 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
+use thalweg_client::locks::{LockClient, Wait};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::walk::{WalkMode, WalkOptions, Walker};
+use thalweg_client::{DataClient, Store};
 use thalweg_layout::Spec;
-use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
-use thalweg_store::client::{DataClient, Store};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::metadata::locks::client::{LockClient, Wait};
-use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::wire::{Connect, raise_descriptors};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, Small};
+use thalweg_wire::{Connect, raise_descriptors};
 
 type Anything = Box<dyn std::error::Error + Send + Sync>;
 

@@ -6,7 +6,7 @@ use std::io::IoSlice;
 use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use thalweg_bulk::crc32c;
-use thalweg_store::wire::{Channel, ClientTls, ServerKey, ServerTls};
+use thalweg_wire::{Channel, ClientTls, ServerKey, ServerTls};
 
 const PAYLOAD_BYTES: usize = 1 << 20;
 const HEADER_BYTES: usize = 64;

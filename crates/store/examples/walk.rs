@@ -7,15 +7,15 @@ use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_client::DataClient;
+use thalweg_client::metadata::{MetadataClient, SmallDone};
+use thalweg_client::walk::{Detail, WalkMode, WalkOptions, Walker};
 use thalweg_layout::Distribution;
-use thalweg_store::client::DataClient;
-use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
-use thalweg_store::metadata::client::{MetadataClient, SmallDone};
-use thalweg_store::protocol::io::{DatafileId, Durability, IoRequest};
-use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, Small};
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::io::{DatafileId, Durability, IoRequest};
+use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, Small};
 
 type Anything = Box<dyn std::error::Error>;
 

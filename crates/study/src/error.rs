@@ -20,7 +20,7 @@ pub enum Error {
     Choice(String),
     /// The store.
     #[error(transparent)]
-    Store(#[from] thalweg_store::Error),
+    Store(#[from] thalweg_client::wire::Error),
     /// A measurement: a node, the log, or somebody who wants to stop.
     #[error(transparent)]
     Measure(#[from] thalweg_measure::Error),

@@ -39,7 +39,7 @@ struct Endpoint {
 impl History {
     /// That of this user: below `$XDG_STATE_HOME`, or `~/.local/state`. `None`: there is neither.
     pub fn of_user() -> Option<History> {
-        Some(History::at(&thalweg_store::trust::state_directory()?.join("tuned.json")))
+        Some(History::at(&thalweg_client::wire::trust::state_directory()?.join("tuned.json")))
     }
 
     /// That in this file, which may not be there yet.

@@ -13,16 +13,16 @@ use std::process::Stdio;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant};
 use thalweg_layout::Spec;
-use thalweg_store::Result;
-use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::protocol::io::{DatafileSize, IoReply, IoRequest, TargetSpace};
-use thalweg_store::protocol::lots::Level;
-use thalweg_store::protocol::metadata::{
+use thalweg_wire::Result;
+use thalweg_wire::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_wire::protocol::io::{DatafileSize, IoReply, IoRequest, TargetSpace};
+use thalweg_wire::protocol::lots::Level;
+use thalweg_wire::protocol::metadata::{
     Attributes, DirectoryEntry, FileId, FileKind, FileLayout, MetadataReply, MetadataRequest, Name, Operation, ServerEntry, SmallReply,
     Status, StoreMap, TargetEntry, TargetId,
 };
-use thalweg_store::trust::{Credential, Gate, Identity};
-use thalweg_store::wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
+use thalweg_wire::trust::{Credential, Gate, Identity};
+use thalweg_wire::{Exchange, Kind, Running, ServeOptions, Service, Session, serve};
 
 const STORE: u64 = 0xa1;
 const CONTENT: &[u8] = b"stolen";
@@ -183,7 +183,7 @@ impl Session for Asked {
         }
         let request: MetadataRequest = exchange.body()?;
         if matches!(self.0.lie, Lie::Escapes) && !matches!(request.operation, Operation::StoreMap) {
-            return Err(thalweg_store::Error::new(thalweg_store::ErrorKind::Access, "\u{1b}]0;owned\u{7}\u{1b}[2Jno"));
+            return Err(thalweg_wire::Error::new(thalweg_wire::ErrorKind::Access, "\u{1b}]0;owned\u{7}\u{1b}[2Jno"));
         }
         let reply = self.0.answer(request.operation);
         exchange.reply(&Raw(self.0.tampered(&postcard::to_stdvec(&reply).unwrap())))
@@ -228,7 +228,7 @@ impl Hostile {
                 MetadataReply::Many(each)
             }
             Operation::List { after, .. } => {
-                let is_first = matches!(after, thalweg_store::protocol::metadata::After::Nothing);
+                let is_first = matches!(after, thalweg_wire::protocol::metadata::After::Nothing);
                 let is_forever = matches!(self.lie, Lie::Forever);
                 let entries = if is_first || is_forever { self.root() } else { Vec::new() };
                 MetadataReply::Page { entries, more: is_forever }

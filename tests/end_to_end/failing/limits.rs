@@ -137,8 +137,8 @@ fn client<'a>(credential: Option<&Path>, arguments: impl IntoIterator<Item = &'a
 
 #[test]
 fn a_client_of_another_store_is_refused_and_one_without_a_credential_may_do_nothing() {
-    use thalweg_store::trust::Credentials;
-    use thalweg_store::wire::{Connect, Connection};
+    use thalweg_wire::trust::Credentials;
+    use thalweg_wire::{Connect, Connection};
     let servers = Servers::start(1);
     for address in addresses(&servers.store) {
         let credentials = Credentials::file(servers.credential());

@@ -8,8 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::Connect;
+use thalweg_wire::Connect;
+use thalweg_wire::trust::Credentials;
 
 /// Silence is given up after this.
 const TIMEOUT: Duration = Duration::from_secs(3);
@@ -249,7 +249,7 @@ fn what_a_killed_program_had_asked_for_leaves_nothing_open() {
     let off = &mut thalweg_trace::Tracer::off();
     // Its own credential: the user's directory has that of whichever test published the same store last.
     let connect = Connect { credentials: Credentials::file(mounted.servers.credential()), ..Connect::default() };
-    let service = thalweg_store::metadata::client::MetadataClient::connect(off, &config.metadata.address, &connect).unwrap();
+    let service = thalweg_client::metadata::MetadataClient::connect(off, &config.metadata.address, &connect).unwrap();
     // It is opened now, for a program that has gone; and for another, which closes it again.
     wait_until("the service is used again", || fs::read(&path).is_ok());
     wait_until("nothing is open at the service", || service.status(&mut thalweg_trace::Tracer::off()).unwrap().open_files == 0);

@@ -35,7 +35,7 @@ fn used(store: &Up, name: &str) -> u64 {
 
 /// A credential of another owner, in a file beside the store's own.
 fn credential_of(store: &Up, owner: &str) -> PathBuf {
-    use thalweg_store::trust::{Credential, Rights};
+    use thalweg_wire::trust::{Credential, Rights};
     let of_store = Credential::read(&store.directory.path().join("store.credential")).expect("the store's credential");
     let path = store.directory.path().join(format!("{owner}.credential"));
     of_store.derive(owner, Rights::Write, None).and_then(|derived| derived.write(&path)).expect("a credential");

@@ -58,12 +58,10 @@ fn a_credential_that_is_revoked_is_refused_at_once_by_every_server_on_open_conne
         servers.kill(name);
     }
     servers.serve("io0");
-    let options = thalweg_store::wire::Connect {
-        credentials: thalweg_store::trust::Credentials::file(&credential),
-        ..thalweg_store::wire::Connect::default()
-    };
+    let options =
+        thalweg_wire::Connect { credentials: thalweg_wire::trust::Credentials::file(&credential), ..thalweg_wire::Connect::default() };
     let config = thalweg_store::config::StoreConfig::read(&servers.directory().join("store.toml")).unwrap();
-    let error = thalweg_store::wire::Connection::connect(&config.servers[0].address, &options).err().unwrap();
+    let error = thalweg_wire::Connection::connect(&config.servers[0].address, &options).err().unwrap();
     assert!(error.message().contains("was revoked"), "{error}");
 }
 

@@ -11,8 +11,8 @@ mod secrets;
 mod strangers;
 
 use std::path::{Path, PathBuf};
-use thalweg_store::trust::{Credential, Credentials, Rights};
-use thalweg_store::wire::{Connect, Connection};
+use thalweg_wire::trust::{Credential, Credentials, Rights};
+use thalweg_wire::{Connect, Connection};
 
 /// Something that is looked for, and what it is.
 struct Needle {
@@ -80,7 +80,7 @@ fn address(description: &Path, number: usize) -> String {
 }
 
 /// A connection to that server, with the credential in this file.
-fn connection(description: &Path, number: usize, credential: &Path) -> thalweg_store::Result<Connection> {
+fn connection(description: &Path, number: usize, credential: &Path) -> thalweg_wire::Result<Connection> {
     let options = Connect { credentials: Credentials::file(credential), ..Connect::default() };
     Connection::connect(&address(description, number), &options)
 }

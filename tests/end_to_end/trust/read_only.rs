@@ -5,11 +5,11 @@ use crate::common::{Mounted, Up, can_mount, content, file, run, scratch, text};
 use std::fs;
 use std::io::{Error, ErrorKind};
 use std::path::PathBuf;
-use thalweg_store::protocol::common::Witnessed;
-use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
-use thalweg_store::wire::Kind;
 use thalweg_trace::Tracer;
+use thalweg_wire::Kind;
+use thalweg_wire::protocol::common::Witnessed;
+use thalweg_wire::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
+use thalweg_wire::protocol::metadata::{MetadataReply, MetadataRequest, Operation};
 
 #[test]
 fn who_may_only_read_lists_and_copies_out_and_changes_nothing() {
@@ -73,10 +73,10 @@ fn an_io_server_refuses_every_change_of_who_may_only_read() {
     let mut reader = connection(&store.description(), 1, &store.read_only()).unwrap();
     for (request, payload) in &changes {
         let error = reader.call_with::<_, IoReply>(off, Kind::Io, request, payload).expect_err("a change");
-        assert_eq!(error.kind(), thalweg_store::ErrorKind::Access, "{request:?}: {error}");
+        assert_eq!(error.kind(), thalweg_wire::ErrorKind::Access, "{request:?}: {error}");
     }
     let many = IoRequest::WriteMany { writes: vec![(datafile, 0, 1)], durability: Durability::Returned };
-    assert_eq!(reader.call_with::<_, IoReply>(off, Kind::Io, &many, b"x").unwrap_err().kind(), thalweg_store::ErrorKind::Access);
+    assert_eq!(reader.call_with::<_, IoReply>(off, Kind::Io, &many, b"x").unwrap_err().kind(), thalweg_wire::ErrorKind::Access);
     let read = IoRequest::Read { datafile, offset, length: 20_000 };
     assert!(reader.call_with::<_, IoReply>(off, Kind::Io, &read, &[]).unwrap().1 == bytes);
     // They are changes that the store's own credential may make.
@@ -90,7 +90,7 @@ fn an_io_server_refuses_every_change_of_who_may_only_read() {
 fn only_servers_are_believed_to_have_witnessed_changes() {
     let (store, here) = (Up::start(1), scratch());
     let writer = super::derived(&store.credential(), "ana", None, here.path().join("ana"));
-    let ask = |credential: PathBuf| -> thalweg_store::Result<MetadataReply> {
+    let ask = |credential: PathBuf| -> thalweg_wire::Result<MetadataReply> {
         let mut connection = connection(&store.description(), 0, &credential).unwrap();
         let seen = Witnessed { start: connection.hello().service_start, change: 0 };
         let request = MetadataRequest::of(Operation::Witness { server: "io0".into(), seen, revision: 0 });
@@ -98,7 +98,7 @@ fn only_servers_are_believed_to_have_witnessed_changes() {
     };
     for credential in [writer, store.read_only()] {
         let error = ask(credential).expect_err("it is no server");
-        assert!(error.kind() == thalweg_store::ErrorKind::Access && error.message().contains("only servers"), "{error}");
+        assert!(error.kind() == thalweg_wire::ErrorKind::Access && error.message().contains("only servers"), "{error}");
     }
     ask(store.credential()).unwrap();
 }

@@ -6,7 +6,7 @@ use crate::common::{Running, Said, Up, credential_of, file, is_root, scratch, sk
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use thalweg_store::trust::Credential;
+use thalweg_wire::trust::Credential;
 
 /// A store whose notes go to a file.
 struct Store {

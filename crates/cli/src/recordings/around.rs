@@ -9,8 +9,8 @@ use crate::operand::StoreFlags;
 use crate::session::Session;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_store::client::Store;
-use thalweg_store::copy::{Recorder, Recording};
+use thalweg_client::Store;
+use thalweg_client::copy::{Recorder, Recording};
 use thalweg_trace::{Time, TraceHandle};
 
 /// Recording and explaining.

@@ -1,8 +1,8 @@
 //! What is said of devices that a store, or a copy, pretends to have.
 
 use crate::session::Session;
-use thalweg_store::emulate::Emulation;
 use thalweg_trace::numbers;
+use thalweg_wire::emulate::Emulation;
 
 /// Of a store, in a line for a person.
 pub(crate) fn of_store(emulation: &Emulation) -> String {

@@ -1,7 +1,7 @@
 //! What this machine honours of the privileges in stores that are mounted here: nothing, unless root has asked for it.
 
 use thalweg_mount::{Mounted, mounts};
-use thalweg_store::config::without_pin;
+use thalweg_wire::address::without_pin;
 
 /// A line for each mount here that honours some, of the store whose metadata service is at this address; without one, of any.
 pub(crate) fn lines(service: Option<&str>) -> Vec<String> {

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
-use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::metadata::{LayoutChoice, Placement};
 
 /// How the bytes of new files are laid out.
 #[derive(clap::Args, Clone, Debug)]

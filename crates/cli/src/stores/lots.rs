@@ -5,9 +5,9 @@ use crate::session::Session;
 use crate::{failure::Failure, listing, output};
 use serde::Serialize;
 use std::time::{SystemTime, UNIX_EPOCH};
-use thalweg_store::protocol::lots::{Level, LotOperation, LotReport, LotState};
-use thalweg_store::protocol::metadata::{LayoutChoice, LotId};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::lots::{Level, LotOperation, LotReport, LotState};
+use thalweg_wire::protocol::metadata::{LayoutChoice, LotId};
 
 /// Which lot new files go to.
 #[derive(clap::Args, Clone, Debug)]
@@ -57,7 +57,7 @@ pub(crate) fn named(session: &Session, name: &str) -> Result<LotReport, Failure>
 /// Does what is asked about lots.
 pub(crate) fn asked(session: &Session, operation: LotOperation) -> Result<Vec<LotReport>, Failure> {
     session.names().lots(&mut Tracer::off(), operation).map_err(|e| match e.kind() {
-        thalweg_store::ErrorKind::Invalid => Failure::Usage(e.to_string()),
+        thalweg_wire::ErrorKind::Invalid => Failure::Usage(e.to_string()),
         _ => Failure::failed(e),
     })
 }

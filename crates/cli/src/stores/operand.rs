@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_store::trust::{CREDENTIAL_VARIABLE, Credentials};
 use thalweg_trace::numbers;
+use thalweg_wire::trust::{CREDENTIAL_VARIABLE, Credentials};
 
 /// The flags of every verb that talks to a store.
 #[derive(clap::Args, Clone, Debug)]

@@ -5,17 +5,18 @@ use crate::names;
 use crate::operand::{StoreFlags, StorePath};
 use parking_lot::Mutex;
 use std::sync::Arc;
-use thalweg_store::client::walk::{WalkOptions, Walker};
-use thalweg_store::client::{DataClient, FileHandle, Store};
-use thalweg_store::config::{StoreAddress, is_plain, without_pin};
-use thalweg_store::copy::{TreeStore, umask};
-use thalweg_store::emulate::Emulation;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{
+use thalweg_client::copy::{TreeStore, umask};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::walk::{WalkOptions, Walker};
+use thalweg_client::{DataClient, FileHandle, Store};
+use thalweg_store::config::StoreAddress;
+use thalweg_trace::Tracer;
+use thalweg_wire::address::{is_plain, without_pin};
+use thalweg_wire::emulate::Emulation;
+use thalweg_wire::protocol::metadata::{
     Attributes, Detail, FileId, FileLayout, LayoutChoice, LotId, Owner, Place, SetAttributes, Small, StoreMap,
 };
-use thalweg_store::{Error, ErrorKind, wire::Connect};
-use thalweg_trace::Tracer;
+use thalweg_wire::{Connect, Error, ErrorKind};
 
 /// What it means that bytes are in clear.
 pub(crate) const IN_CLEAR: &str =

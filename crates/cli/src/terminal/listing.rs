@@ -4,7 +4,7 @@
 //! any of them; a date is worked out once for all times of its day.
 
 use jiff::{Timestamp, tz::Offset};
-use thalweg_store::protocol::metadata::FileKind;
+use thalweg_wire::protocol::metadata::FileKind;
 
 /// Kind and permissions, the way `ls -l` writes them.
 pub(crate) fn mode_text(kind: FileKind, mode: u32) -> String {

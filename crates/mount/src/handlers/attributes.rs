@@ -10,10 +10,10 @@ use crate::inodes::inode::Inode;
 use crate::inodes::shared_file::SharedFile;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_client::FileHandle;
+use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetTime, TargetId};
+use thalweg_client::wire::{Error, ErrorKind};
 use thalweg_layout::Distribution;
-use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::metadata::{Attributes, FileKind, Place, SetAttributes, SetTime, TargetId};
-use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::Tracer;
 
 fn time(set: TimeSet) -> SetTime {

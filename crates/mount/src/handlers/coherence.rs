@@ -14,9 +14,9 @@ use crate::inodes::dentries;
 use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use crate::inodes::shared_file::SharedFile;
-use thalweg_store::client::Unreported;
-use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
-use thalweg_store::{Error, ErrorKind, limits};
+use thalweg_client::Unreported;
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::wire::{Error, ErrorKind, limits};
 use thalweg_trace::Tracer;
 
 impl FileSystem {

@@ -10,8 +10,8 @@ use crate::fuse::reply;
 use crate::fuse::request::RangeCopied;
 use crate::handles::files::Handle;
 use std::cell::Cell;
-use thalweg_store::limits;
-use thalweg_store::protocol::io::{Allocate, Seek};
+use thalweg_client::wire::limits;
+use thalweg_client::wire::protocol::io::{Allocate, Seek};
 
 /// Bytes of data that one request copies.
 const DATA_BYTES: u64 = 16 << 20;

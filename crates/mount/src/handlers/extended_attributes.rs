@@ -8,9 +8,11 @@ use crate::fuse::{abi, reply};
 use crate::inodes::inode::Inode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
-use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry};
+use thalweg_client::FileHandle;
+use thalweg_client::wire::ErrorKind;
+use thalweg_client::wire::protocol::metadata::{
+    Attributes, FileKind, LayoutChoice, Place, ServerEntry, SetAttributes, SetExtended, TargetEntry,
+};
 use thalweg_trace::{MountDescription, MountedServer, MountedTarget};
 
 /// What is made up here begins so.
@@ -200,7 +202,7 @@ impl FileSystem {
     }
 
     /// Gives a file another layout; where it is or was open here, once the server knows that it is closed or [`CLOSING`] is over.
-    fn relayout_when_closed(&self, w: &mut Worker, inode: &Inode, choice: &LayoutChoice) -> thalweg_store::Result<Attributes> {
+    fn relayout_when_closed(&self, w: &mut Worker, inode: &Inode, choice: &LayoutChoice) -> thalweg_client::wire::Result<Attributes> {
         let begun = Instant::now();
         loop {
             // (Once it is dropped here, its release is still on the way.)

@@ -5,8 +5,8 @@ use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::{abi, reply};
 use crate::handles::files::Handle;
 use std::sync::atomic::Ordering;
-use thalweg_store::limits;
-use thalweg_store::protocol::io::{Allocate, Seek};
+use thalweg_client::wire::limits;
+use thalweg_client::wire::protocol::io::{Allocate, Seek};
 use thalweg_trace::Tracer;
 
 /// Writes of at least so many bytes are sent from where they were received: those of one that is smaller are copied to be sent with others.

@@ -12,8 +12,8 @@ use crate::fuse::request::LockAsked;
 use crate::inodes::inode::Inode;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use thalweg_store::metadata::locks::client::{Cancel, Wait};
-use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
+use thalweg_client::locks::{Cancel, Wait};
+use thalweg_client::wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
 
 /// The kernel's last byte of however long a file.
 const LAST: u64 = i64::MAX as u64;

@@ -7,9 +7,9 @@ use crate::inodes::attributes::{Size, attr};
 use crate::inodes::local_changes::Changes;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-use thalweg_store::client::walk::WalkEntry;
-use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
-use thalweg_store::{Error, ErrorKind};
+use thalweg_client::walk::WalkEntry;
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_client::wire::{Error, ErrorKind};
 
 impl FileSystem {
     /// Answers the kernel with a name's file. Where its servers do not answer, the name is there all the same, and its size is asked

@@ -6,9 +6,9 @@
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::inodes::inode::Inode;
-use thalweg_store::ErrorKind;
-use thalweg_store::protocol::lots::{LotOperation, LotReport};
-use thalweg_store::protocol::metadata::{Attributes, FileKind, LayoutChoice, LotId, Place, SetAttributes};
+use thalweg_client::wire::ErrorKind;
+use thalweg_client::wire::protocol::lots::{LotOperation, LotReport};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileKind, LayoutChoice, LotId, Place, SetAttributes};
 
 /// The lot of a file, or of what is made in a directory.
 pub(super) fn lot_of(attributes: &Attributes) -> Option<LotId> {

@@ -22,7 +22,7 @@ use crate::fuse::reply;
 use crate::fuse::request::{Header, Operation};
 use crate::inodes::local_changes::Touched;
 use std::time::Instant;
-use thalweg_store::wire::Operation as OneOperation;
+use thalweg_client::wire::Operation as OneOperation;
 
 /// What a reply grants the kernel, which gives it back one day (FORGET, RELEASE, RELEASEDIR).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,9 +8,9 @@ use crate::inodes::absence::AbsentNames;
 use crate::inodes::inode::Inode;
 use crate::inodes::revalidation::OpenTarget;
 use std::sync::Arc;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
-use thalweg_store::{Error, ErrorKind};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::wire::protocol::metadata::{Attributes, Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_client::wire::{Error, ErrorKind};
 use thalweg_trace::Tracer;
 
 impl FileSystem {

@@ -9,8 +9,8 @@ use crate::inodes::revalidation::OpenTarget;
 use crate::inodes::shared_file::{OpenAtService, SharedFile};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use thalweg_store::metadata::client::OpenFile;
-use thalweg_store::protocol::metadata::{Attributes, Place};
+use thalweg_client::metadata::OpenFile;
+use thalweg_client::wire::protocol::metadata::{Attributes, Place};
 use thalweg_trace::Tracer;
 
 impl FileSystem {

@@ -17,8 +17,8 @@ use crate::handles::directories::Reading;
 use crate::inodes::attributes::kind_bits;
 use crate::inodes::local_changes::Changes;
 use std::time::{Duration, Instant};
-use thalweg_store::client::walk::WalkEntry;
-use thalweg_store::protocol::metadata::{FileId, Place};
+use thalweg_client::walk::WalkEntry;
+use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
 /// `.` and `..` come first.
 const DOTS: u64 = 2;

@@ -7,8 +7,8 @@ use super::lots::lot_of;
 use crate::errors::{Answered, Refusal};
 use crate::filesystem::{Answer, FileSystem, Worker};
 use crate::fuse::reply;
-use thalweg_store::protocol::lots::{LotReport, LotState};
-use thalweg_store::protocol::metadata::{FileKind, Place};
+use thalweg_client::wire::protocol::lots::{LotReport, LotState};
+use thalweg_client::wire::protocol::metadata::{FileKind, Place};
 
 const BLOCK_BYTES: u64 = 4096;
 
@@ -81,6 +81,6 @@ fn space(total_bytes: u64, free_bytes: u64, files: u64) -> reply::Space {
         available: free_bytes / BLOCK_BYTES,
         files,
         files_free: files,
-        name_bytes: thalweg_store::limits::NAME_BYTES as u32,
+        name_bytes: thalweg_client::wire::limits::NAME_BYTES as u32,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
-use thalweg_store::client::walk::{Walk, WalkEntry};
+use thalweg_client::walk::{Walk, WalkEntry};
 
 /// All open directories.
 #[derive(Default)]

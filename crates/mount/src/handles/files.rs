@@ -7,7 +7,7 @@ use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_store::client::Reader;
+use thalweg_client::Reader;
 
 /// A file as one program has it open.
 pub(crate) struct Handle {

@@ -6,8 +6,8 @@
 use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
-use thalweg_store::client::Unreported;
-use thalweg_store::protocol::metadata::FileId;
+use thalweg_client::Unreported;
+use thalweg_client::wire::protocol::metadata::FileId;
 
 /// How long after an attempt the next one is made.
 const AGAIN: Duration = Duration::from_secs(1);

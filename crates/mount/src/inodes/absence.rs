@@ -11,7 +11,7 @@
 use std::collections::HashSet;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::metadata::Attributes;
+use thalweg_client::wire::protocol::metadata::Attributes;
 
 /// How long absence is believed after the answer that it follows from.
 const MOMENT: Duration = Duration::from_millis(20);

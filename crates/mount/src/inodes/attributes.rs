@@ -1,9 +1,9 @@
 //! Attributes as the kernel wants them, of those that the servers keep.
 
 use crate::fuse::reply::Attr;
-use thalweg_store::client::walk;
-use thalweg_store::limits;
-use thalweg_store::protocol::metadata::{Attributes, FileKind};
+use thalweg_client::walk;
+use thalweg_client::wire::limits;
+use thalweg_client::wire::protocol::metadata::{Attributes, FileKind};
 
 /// What programs are advised to read and write at a time: as much as one request of the kernel's holds by default.
 const BLOCK_BYTES: u32 = 1 << 20;

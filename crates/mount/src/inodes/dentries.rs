@@ -1,7 +1,7 @@
 //! The names that an inode was found under, which the kernel takes for it until their lifetime has passed.
 
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
 /// How much longer than a name's lifetime a thread may take from its look at the name to its request for the file.
 pub(crate) const SLACK: Duration = Duration::from_secs(5);

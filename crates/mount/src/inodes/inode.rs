@@ -8,7 +8,7 @@ use crate::inodes::shared_file::SharedFile;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
-use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind};
 use thalweg_trace::ObjectId;
 
 /// A file or directory.

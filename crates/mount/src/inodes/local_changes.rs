@@ -10,7 +10,7 @@ use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::metadata::FileId;
+use thalweg_client::wire::protocol::metadata::FileId;
 
 /// Changes that are remembered one by one; past them, everything counts as changed.
 const MOST: usize = 1 << 16;

@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
-use thalweg_store::client::walk::{Walk, WalkEntry, Walker};
-use thalweg_store::protocol::metadata::{FileId, Place};
-use thalweg_store::wire::Operation;
+use thalweg_client::walk::{Walk, WalkEntry, Walker};
+use thalweg_client::wire::Operation;
+use thalweg_client::wire::protocol::metadata::{FileId, Place};
 use thalweg_trace::Tracer;
 
 /// Directories of which it is remembered that they were listed.

@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use thalweg_store::protocol::metadata::{FileId, Place};
+use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
 /// What a thread means that retries after it got that a file is stale.
 #[derive(Debug, PartialEq, Eq)]

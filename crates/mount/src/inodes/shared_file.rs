@@ -16,10 +16,10 @@ use super::far_writes::FarWrites;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
-use thalweg_store::client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, RequestMemory, StoreFile, View};
-use thalweg_store::metadata::client::OpenFile;
-use thalweg_store::protocol::metadata::{Attributes, End};
-use thalweg_store::{Error, ErrorKind, Result};
+use thalweg_client::metadata::OpenFile;
+use thalweg_client::wire::protocol::metadata::{Attributes, End};
+use thalweg_client::wire::{Error, ErrorKind, Result};
+use thalweg_client::{BufferedFile, BufferedOptions, DataClient, FileHandle, Reader, RequestMemory, StoreFile, View};
 use thalweg_trace::Tracer;
 
 /// How often the end of a file is looked for that others write at without a turn.

@@ -8,7 +8,7 @@ use crate::inodes::inode::Inode;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use thalweg_store::protocol::metadata::FileId;
+use thalweg_client::wire::protocol::metadata::FileId;
 
 /// Files in one request to the kernel.
 const BATCH: usize = 512;

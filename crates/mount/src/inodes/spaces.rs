@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::metadata::{FileId, LotId};
+use thalweg_client::wire::protocol::metadata::{FileId, LotId};
 
 /// Answers that are remembered of a kind.
 const MOST: usize = 1024;

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::metadata::{Attributes, FileId, Place};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
 
 /// Parts of the table, each with a lock of its own.
 const PARTS: usize = 16;

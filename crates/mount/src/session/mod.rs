@@ -17,11 +17,11 @@ use recording::Recording;
 use requests::{Requests, spawn};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use thalweg_store::client::DataClient;
-use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Attributes, FileId, FileKind, Place};
-use thalweg_store::{Error, ErrorKind, wire::Connect};
+use thalweg_client::DataClient;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::walk::{Detail, WalkMode, WalkOptions, Walker};
+use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind, Place};
+use thalweg_client::wire::{Connect, Error, ErrorKind};
 use thalweg_trace::{TraceHandle, Tracer};
 
 /// Entries of a directory that are asked for ahead of the kernel at first, and at most: it asks for some hundred at a time, and what it

@@ -7,9 +7,9 @@ use crate::fuse::request::{Header, Operation};
 use crate::options::Options;
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_store::client::{DataClient, Store};
-use thalweg_store::copy::Recorder;
-use thalweg_store::metadata::client::MetadataClient;
+use thalweg_client::copy::Recorder;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::{DataClient, Store};
 use thalweg_trace::{ObjectKind, OpenSpan, SpanFields, SpanKind, Time, TraceHandle, Tracer};
 
 /// A recording that is being made.
@@ -30,7 +30,7 @@ impl Recording {
     ) -> Result<Recording> {
         let store = Store { names: Arc::new(names.clone()), data: Arc::clone(data) };
         let recording =
-            thalweg_store::copy::Recording { path: to.0.clone(), command: to.1.clone(), node: options.node.clone(), keep_command: false };
+            thalweg_client::copy::Recording { path: to.0.clone(), command: to.1.clone(), node: options.node.clone(), keep_command: false };
         Ok(Recording { recorder: Recorder::start(&recording, &[&store])? })
     }
 

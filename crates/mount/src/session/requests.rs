@@ -16,7 +16,7 @@ use crate::inodes::local_changes::Touched;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use thalweg_store::client::RequestMemory;
+use thalweg_client::RequestMemory;
 
 /// Threads at most: past it, requests wait for one.
 const THREADS: usize = 512;

@@ -4,7 +4,7 @@ use super::loopback;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use thalweg_store::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use thalweg_wire::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
 
 /// Serves until standard input ends, and says at which addresses.
 pub fn serve(directory: &Path, servers: u32) {

@@ -1,14 +1,14 @@
 //! The addresses by which stores, servers and places in stores are named.
 //!
 //! `thal://HOST:PORT` names a store by its metadata service (several, of which one is active, stand with commas between them), and `thal://HOST:PORT/path` a place in it. Behind the port may stand `#` and the
-//! fingerprint of the server's key, or `#plain`: see [`super::Pin`]. It stands before the path, since names of files have every character but `/`.
+//! fingerprint of the server's key, or `#plain`: see [`thalweg_wire::address::Pin`]. It stands before the path, since names of files have every character but `/`.
 
 use super::StoreConfig;
-use super::pin::{check_address, split_pin};
-use crate::error::{Error, ErrorKind, Result};
-use crate::protocol::names::split;
-use crate::trust::Credentials;
 use std::path::{Path, PathBuf};
+use thalweg_wire::address::{check_address, split_pin};
+use thalweg_wire::protocol::names::split;
+use thalweg_wire::trust::Credentials;
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// The environment's store, where no other is named.
 pub const STORE_VARIABLE: &str = "THALWEG_STORE";

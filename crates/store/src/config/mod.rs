@@ -24,24 +24,21 @@
 //! new servers and targets go to the end.
 
 mod address;
-mod pin;
 mod secret;
 
 pub use self::address::{STORE_VARIABLE, StoreAddress, StorePath};
-use self::pin::check_address;
-pub(crate) use self::pin::split_pin;
-pub use self::pin::{Pin, is_plain, pinned, resolve, without_pin};
-use crate::durable;
-use crate::error::{Error, ErrorKind, Result};
-use crate::limits;
-use crate::metadata::database::postgresql::Server;
-use crate::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
-use crate::protocol::names::is_label;
-use crate::wire::Fingerprint;
 use serde::{Deserialize, Serialize};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use thalweg_base::durable;
+use thalweg_metadata::database::postgresql::Server;
 use thalweg_trace::machine;
+use thalweg_wire::Fingerprint;
+use thalweg_wire::address::{Pin, check_address, pinned};
+use thalweg_wire::limits;
+use thalweg_wire::protocol::metadata::{ServerEntry, StoreMap, TargetEntry, TargetId};
+use thalweg_wire::protocol::names::is_label;
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// The name under which `serve` starts the metadata service.
 pub const METADATA_NAME: &str = "metadata";

@@ -1,10 +1,10 @@
 //! The password of the metadata's database: out of `store.toml`, into a file that its user alone may read.
 
 use super::StoreConfig;
-use crate::durable;
-use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::postgresql::password;
 use std::path::PathBuf;
+use thalweg_base::durable;
+use thalweg_metadata::database::postgresql::password;
+use thalweg_wire::{Error, ErrorKind, Result};
 
 impl StoreConfig {
     /// What is to be said where the file on disk has the password of the metadata's database in it, or this process its arguments.

@@ -1,21 +1,21 @@
 //! A client: the walker's core where it walks, and the few steps around it.
 //!
-//! What a client sends one after the other is as [`crate::metadata::client::MetadataClient::connect`], [`crate::client::Store`] and
-//! [`crate::client::DataClient::glimpse`] do it: a connection to the metadata service, who is who; then a walk, on connections of the walker's
+//! What a client sends one after the other is as [`thalweg_client::metadata::MetadataClient::connect`], [`thalweg_client::Store`] and
+//! [`thalweg_client::DataClient::glimpse`] do it: a connection to the metadata service, who is who; then a walk, on connections of the walker's
 //! own; or a file is opened, and its datafiles' sizes are asked of all their servers at once.
 
 use super::setting::{Setting, Storm};
 use super::site::{OWNER, Site, layout, pack, unpack, verified};
-use crate::client::walk::{Answer, Core, Message, Peer, Taken, WalkId, WalkMode, WalkOptions, answer, message};
-use crate::error::Result;
-use crate::metadata::client::nothing_more;
-use crate::protocol::io::{DatafileId, IoReply, IoRequest};
-use crate::protocol::metadata::*;
-use crate::wire::Kind;
-use crate::wire::pipe::Arrived;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Instant;
+use thalweg_client::metadata::nothing_more;
+use thalweg_client::walk::{Answer, Core, Message, Peer, Taken, WalkId, WalkMode, WalkOptions, answer, message};
 use thalweg_layout::{Distribution, Layout};
+use thalweg_wire::Kind;
+use thalweg_wire::Result;
+use thalweg_wire::pipe::Arrived;
+use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest};
+use thalweg_wire::protocol::metadata::*;
 
 /// The connections of a client, in the order of their numbers: to the metadata service, the walker's own to it, to each I/O server.
 pub(super) const NAMES: usize = 0;

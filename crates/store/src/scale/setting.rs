@@ -1,7 +1,7 @@
 //! What is simulated, and what a piece of work costs.
 
-use crate::error::{Error, ErrorKind, Result};
-use crate::limits;
+use thalweg_wire::limits;
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// What all clients do at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,25 +2,25 @@
 
 use super::host::Turn;
 use super::setting::{Setting, Storm};
-use crate::error::{Error, ErrorKind, Result};
-use crate::io::Target;
-use crate::metadata::database::Unwatched;
-use crate::metadata::database::in_memory::InMemory;
-use crate::metadata::io_servers::IoServers;
-use crate::metadata::lineage::Seen;
-use crate::metadata::namespace::Namespace;
-use crate::metadata::service::{ClientSession, MetadataOptions, MetadataService};
-use crate::protocol::io::{DatafileId, IoReply, IoRequest, LotId, TargetId, TargetSpace};
-use crate::protocol::lots::{Level, LotShare, LotUse};
-use crate::protocol::metadata::*;
-use crate::trust::Identity;
-use crate::wire::{HEADER_BYTES, Header, Kind, decode, encode, request_header};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_io::Target;
 use thalweg_layout::{Distribution, Layout};
+use thalweg_metadata::database::Unwatched;
+use thalweg_metadata::database::in_memory::InMemory;
+use thalweg_metadata::io_servers::IoServers;
+use thalweg_metadata::lineage::Seen;
+use thalweg_metadata::namespace::Namespace;
+use thalweg_metadata::service::{ClientSession, MetadataOptions, MetadataService};
+use thalweg_wire::protocol::io::{DatafileId, IoReply, IoRequest, LotId, TargetId, TargetSpace};
+use thalweg_wire::protocol::lots::{Level, LotShare, LotUse};
+use thalweg_wire::protocol::metadata::*;
+use thalweg_wire::trust::Identity;
+use thalweg_wire::{Error, ErrorKind, Result};
+use thalweg_wire::{HEADER_BYTES, Header, Kind, decode, encode, request_header};
 
 pub(super) const OWNER: Owner = Owner { mode: 0o755, uid: 1, gid: 2 };
 const STORE: u64 = 1;

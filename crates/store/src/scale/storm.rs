@@ -5,11 +5,11 @@ use super::events::Events;
 use super::host::{Host, Turn};
 use super::setting::Setting;
 use super::site::Site;
-use crate::metadata::service::ClientSession;
-use crate::wire::descriptors::Shares;
-use crate::wire::{Client as Admitted, Clients};
 use std::collections::VecDeque;
 use std::net::{IpAddr, Ipv4Addr};
+use thalweg_metadata::service::ClientSession;
+use thalweg_wire::descriptors::Shares;
+use thalweg_wire::server::{Client as Admitted, Clients};
 
 /// How long TCP waits for the answer to a connection request before it asks again; twice as long each time.
 const CONNECT_AGAIN_NS: u64 = 1_000_000_000;

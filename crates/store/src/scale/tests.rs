@@ -2,13 +2,13 @@
 
 use super::setting::{Setting, Storm};
 use super::storm::{Outcome, World};
-use crate::metadata::client::MetadataClient;
-use crate::protocol::metadata::Place;
 use crate::start::{UpOptions, up};
-use crate::wire::Connect;
 use std::io::Write;
 use std::time::Instant;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::Place;
 
 fn of(storm: Storm, clients: u64, servers: u64) -> Setting {
     Setting { clients, servers, ..Setting::of(storm) }

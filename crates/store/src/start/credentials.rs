@@ -1,10 +1,11 @@
 //! The store's own credential where a store is started: found, or made with a new store.
 
-use crate::config::{METADATA_NAME, StoreConfig, resolve};
-use crate::error::{Error, ErrorKind, Result};
-use crate::private;
-use crate::trust::{Credential, Rights};
-use crate::wire::{Fingerprint, ServerKey};
+use crate::config::{METADATA_NAME, StoreConfig};
+use thalweg_base::private;
+use thalweg_wire::address::resolve;
+use thalweg_wire::trust::{Credential, Rights};
+use thalweg_wire::{Error, ErrorKind, Result};
+use thalweg_wire::{Fingerprint, ServerKey};
 
 /// The name of the credential for reading only, beside the store's own.
 const READ_ONLY: &str = "read-only.credential";

@@ -1,13 +1,13 @@
 //! The metadata's database, as `store.toml` says: in a directory, or on a PostgreSQL server.
 
 use crate::config::{METADATA_NAME, StoreConfig};
-use crate::error::{Error, ErrorKind, Result};
-use crate::metadata::database::Database;
-use crate::metadata::database::embedded::{self, Embedded};
-use crate::metadata::database::postgresql::{self, Options, Postgresql, Server};
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_metadata::database::Database;
+use thalweg_metadata::database::embedded::{self, Embedded};
+use thalweg_metadata::database::postgresql::{self, Options, Postgresql, Server};
 use thalweg_trace::machine;
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Whether there can be one, before anything is made or anybody else is asked about it.
 pub(super) fn look(config: &StoreConfig, initialise: bool) -> Result<()> {

@@ -9,24 +9,25 @@ mod database;
 
 pub use self::credentials::init as init_credential;
 pub use self::database::stand_by;
-use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig, resolve};
-use crate::emulate::Emulation;
-use crate::error::{Error, ErrorKind, Result};
-use crate::io::{IoServer, IoServerOptions, Target, TargetIdentity};
-use crate::metadata::io_servers::Remote;
-use crate::metadata::lineage::Seen;
-use crate::metadata::namespace::Namespace;
-use crate::metadata::service::{MetadataOptions, MetadataService};
-use crate::private;
-use crate::protocol::common::{Witnessed, random_u64};
-use crate::protocol::metadata::{Owner, ServerEntry, TargetId};
-use crate::trust::{Credential, Credentials, Gate, Published};
-use crate::wire::{Connect, Connection, Fingerprint, Running, ServeOptions, ServerTls, serve as serve_on};
+use crate::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreAddress, StoreConfig};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_base::private;
+use thalweg_io::{IoServer, IoServerOptions, Target, TargetIdentity};
+use thalweg_metadata::io_servers::Remote;
+use thalweg_metadata::lineage::Seen;
+use thalweg_metadata::namespace::Namespace;
+use thalweg_metadata::service::{MetadataOptions, MetadataService};
 use thalweg_trace::machine;
+use thalweg_wire::address::resolve;
+use thalweg_wire::emulate::Emulation;
+use thalweg_wire::protocol::common::{Witnessed, random_u64};
+use thalweg_wire::protocol::metadata::{Owner, ServerEntry, TargetId};
+use thalweg_wire::trust::{Credential, Credentials, Gate, Published};
+use thalweg_wire::{Connect, Connection, Fingerprint, Running, ServeOptions, ServerTls, serve as serve_on};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// The file that says what a store consists of.
 pub const STORE_FILE: &str = "store.toml";
@@ -359,8 +360,8 @@ fn plan(options: &UpOptions) -> Result<StoreConfig> {
         ServerConfig { name: format!("io{i}"), node: node.clone(), address: String::new(), targets, key: None }
     };
     let servers: Vec<ServerConfig> = directories.iter().enumerate().map(&mut server).collect();
-    if servers.iter().map(|s| s.targets.len()).max() > Some(crate::limits::TARGETS) {
-        return invalid(format!("a server has at most {} targets", crate::limits::TARGETS));
+    if servers.iter().map(|s| s.targets.len()).max() > Some(thalweg_wire::limits::TARGETS) {
+        return invalid(format!("a server has at most {} targets", thalweg_wire::limits::TARGETS));
     }
     Ok(StoreConfig {
         path: base.join(STORE_FILE),
@@ -477,7 +478,7 @@ impl RunningStore {
                 name: METADATA_NAME.into(),
                 node: node.clone(),
                 directory: database::directory(config),
-                recovery: crate::limits::RECOVERY,
+                recovery: thalweg_wire::limits::RECOVERY,
                 boot_id: database.boot_id().unwrap_or_else(machine::boot_id),
             };
             self.notes.extend(namespace.accepted().iter().map(|older| format!("metadata: accepted: {}", older.missing())));

@@ -3,18 +3,18 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
-use thalweg_store::protocol::common::{ServiceStart, Witnessed};
-use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_trace::Tracer;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
+use thalweg_wire::protocol::io::{Allocate, DatafileId, Durability, FileId, IoReply, IoRequest, TargetId};
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
+use thalweg_wire::trust::Credentials;
+use thalweg_wire::{Connect, Connection, Kind};
 
 const NEVER: u64 = 0xff_ffff;
 
-fn connect(store: &RunningStore, name: &str, service_start: Option<ServiceStart>) -> thalweg_store::Result<Connection> {
+fn connect(store: &RunningStore, name: &str, service_start: Option<ServiceStart>) -> thalweg_wire::Result<Connection> {
     let credentials = Credentials::given(store.credential().clone());
     let options = Connect { timeout: Duration::from_secs(20), service_start, credentials, ..Connect::default() };
     Connection::connect(&store.listens(name).unwrap().to_string(), &options)
@@ -35,12 +35,12 @@ fn everything(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     found
 }
 
-fn write(connection: &mut Connection, datafile: DatafileId, durability: Durability) -> thalweg_store::Result<()> {
+fn write(connection: &mut Connection, datafile: DatafileId, durability: Durability) -> thalweg_wire::Result<()> {
     let request = IoRequest::Write { datafile, offset: 0, durability };
     connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, b"x").map(drop)
 }
 
-fn ask(connection: &mut Connection, operation: Operation) -> thalweg_store::Result<MetadataReply> {
+fn ask(connection: &mut Connection, operation: Operation) -> thalweg_wire::Result<MetadataReply> {
     connection.call(&mut Tracer::off(), Kind::Metadata, &MetadataRequest::of(operation))
 }
 

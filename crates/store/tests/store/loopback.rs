@@ -9,17 +9,17 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
+use thalweg_client::{DataClient, FileHandle, Names, Store};
 use thalweg_layout::Layout;
-use thalweg_store::client::{DataClient, FileHandle, Names, Store};
 use thalweg_store::config::{MetadataConfig, ServerConfig, StoreConfig};
-use thalweg_store::protocol::metadata::{
+use thalweg_store::start::{RunningStore, StartOptions, serve};
+use thalweg_trace::Tracer;
+use thalweg_wire::protocol::metadata::{
     Attributes, End, Existing, FileId, FileKind, FileLayout, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId,
 };
-use thalweg_store::start::{RunningStore, StartOptions, serve};
-use thalweg_store::trust::{Credential, Credentials, Gate};
-use thalweg_store::wire::{Connect, Connection, ServeOptions};
-use thalweg_store::{Error, ErrorKind, Result};
-use thalweg_trace::Tracer;
+use thalweg_wire::trust::{Credential, Credentials, Gate};
+use thalweg_wire::{Connect, Connection, ServeOptions};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 pub const STORE: u64 = 7;
 

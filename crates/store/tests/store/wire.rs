@@ -6,11 +6,11 @@ use std::io::Write;
 use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::trust::Identity;
-use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
-use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, SpanKind, TraceHandle, Tracer};
+use thalweg_wire::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_wire::trust::Identity;
+use thalweg_wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, VERSION, serve};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 struct Echo(BootVerifier);
 
@@ -62,7 +62,7 @@ fn connect(server: &Running) -> Connection {
 
 /// A connection whose ends have proven their credentials, and on which nothing was said.
 fn proven(server: &Running) -> TcpStream {
-    let channel = thalweg_store::wire::proven(&server.address().to_string(), &loopback::connect()).unwrap();
+    let channel = thalweg_wire::proven(&server.address().to_string(), &loopback::connect()).unwrap();
     let stream = channel.try_clone().unwrap();
     // Its other descriptor is closed, which does not end the connection.
     stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
@@ -243,7 +243,7 @@ fn connections_that_do_not_say_hello_take_no_clients_place_and_the_oldest_make_r
         let idle = strangers(&server, 600, say);
         assert_eq!(echo(&mut connect(&server), "a", &[]).unwrap().0, "a");
         let closed = idle.iter().filter(|stream| is_closed(stream)).count();
-        assert!(closed >= 600 - thalweg_store::limits::NEWCOMERS, "{closed} are closed");
+        assert!(closed >= 600 - thalweg_wire::limits::NEWCOMERS, "{closed} are closed");
     }
     assert_eq!(echo(&mut before, "b", &[]).unwrap().0, "b");
 }
@@ -255,18 +255,18 @@ fn who_takes_long_to_say_hello_is_closed_however_often_a_byte_comes() {
     let begun = std::time::Instant::now();
     while slow.write_all(b"W").is_ok() && !is_closed(&slow) {
         slow.set_nonblocking(false).unwrap();
-        assert!(begun.elapsed() < 3 * thalweg_store::limits::HELLO, "still open");
+        assert!(begun.elapsed() < 3 * thalweg_wire::limits::HELLO, "still open");
         // A byte now and then is what is tested.
         std::thread::sleep(Duration::from_millis(250));
     }
-    assert!(begun.elapsed() > thalweg_store::limits::HELLO / 2, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() > thalweg_wire::limits::HELLO / 2, "{:?}", begun.elapsed());
 }
 
 #[test]
 fn a_first_message_that_is_no_hello_or_larger_than_one_is_refused() {
     let server = start(4);
-    for (payload, body) in [(1_u64, 0_u32), (0, thalweg_store::limits::HELLO_BYTES + 1)] {
-        let header = thalweg_store::wire::Header {
+    for (payload, body) in [(1_u64, 0_u32), (0, thalweg_wire::limits::HELLO_BYTES + 1)] {
+        let header = thalweg_wire::Header {
             kind: Kind::Common,
             reply: false,
             status: 0,
@@ -276,7 +276,7 @@ fn a_first_message_that_is_no_hello_or_larger_than_one_is_refused() {
             payload_crc: 0,
             session: 0,
         };
-        let mut bytes = vec![0; thalweg_store::wire::HEADER_BYTES];
+        let mut bytes = vec![0; thalweg_wire::HEADER_BYTES];
         header.encode_into(&mut bytes);
         let mut peer = proven(&server);
         peer.write_all(&bytes).unwrap();
@@ -376,7 +376,7 @@ fn one_client_cannot_take_every_connection() {
 #[test]
 fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted() {
     const BUDGET_BYTES: u64 = 4 << 20;
-    let budget = Arc::new(thalweg_store::wire::Budget::new(BUDGET_BYTES));
+    let budget = Arc::new(thalweg_wire::Budget::new(BUDGET_BYTES));
     let options = ServeOptions { connections: 64, recordings: Arc::clone(&budget), ..loopback::serving("echo") };
     let servers: Vec<Running> = (0..2)
         .map(|_| {
@@ -386,7 +386,7 @@ fn recordings_of_all_sessions_share_one_budget_and_what_does_not_fit_is_counted(
         .collect();
     let mut all = Vec::new();
     let mut fullest = 0;
-    for number in 0..2 * thalweg_store::limits::SESSIONS_OF_CREDENTIAL {
+    for number in 0..2 * thalweg_wire::limits::SESSIONS_OF_CREDENTIAL {
         let mut connection = connect(&servers[number % 2]);
         let space = |n| IdSpace(2 * number as u16 + n);
         let (session, _) = connection.record_start(HostId(0), space(2)).unwrap();

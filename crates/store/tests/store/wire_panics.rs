@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::trust::Identity;
-use thalweg_store::wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
-use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_wire::trust::Identity;
+use thalweg_wire::{Connect, Connection, Exchange, Kind, Running, ServeOptions, Service, Session, serve};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Answers with the word it is sent, or panics.
 struct Clumsy {

@@ -6,9 +6,9 @@
 use crate::access::{Access, Sharing};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
+use thalweg_client::wire::protocol::io::TargetId;
+use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap};
 use thalweg_layout::{Layout, Spec};
-use thalweg_store::protocol::io::TargetId;
-use thalweg_store::protocol::metadata::{LayoutChoice, Placement, StoreMap};
 
 /// One curve.
 #[derive(Clone, Copy, Debug)]

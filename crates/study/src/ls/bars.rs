@@ -5,8 +5,8 @@ use super::plan::COMMAND;
 use super::points::{PointResult, Trend, method_rank};
 use crate::bar::Bar;
 use crate::worker::protocol::Phase;
+use thalweg_client::walk::WalkMode;
 use thalweg_measure::Estimate;
-use thalweg_store::client::walk::WalkMode;
 
 /// How many times as fast as one file at a time, at 1 ms and with the most datafiles.
 const OF_SYNCHRONOUS: f64 = 100.0;

@@ -5,8 +5,8 @@ use super::points::{PointResult, method_rank};
 use crate::bar::{self, Bar};
 use crate::worker::protocol::{NamesPoint, Phase};
 use std::fmt::Write;
+use thalweg_client::walk::WalkMode;
 use thalweg_measure::{Estimate, cell, not_measured};
-use thalweg_store::client::walk::WalkMode;
 
 /// A figure with three digits that mean something.
 pub fn figure(value: f64) -> String {

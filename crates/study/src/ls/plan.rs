@@ -4,8 +4,8 @@ use super::choice::{Choice, Location, Part};
 use super::sample::{Fixture, ListingPoint, Point, Subject};
 use crate::worker::protocol::NamesPoint;
 use std::collections::BTreeSet;
+use thalweg_client::walk::WalkMode;
 use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan};
-use thalweg_store::client::walk::WalkMode;
 
 /// A subject at a point.
 pub(super) type ListingCase = Case<Point, Subject>;

@@ -9,8 +9,8 @@ use super::choice::Choice;
 use super::sample::{Listing, ListingPoint, Point, Sample, Subject};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use thalweg_client::walk::WalkMode;
 use thalweg_measure::{Estimate, Fit, Runs, fit_line, median};
-use thalweg_store::client::walk::WalkMode;
 
 /// Equal seeds give equal intervals.
 const SEED: u64 = 1;

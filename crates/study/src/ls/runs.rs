@@ -13,8 +13,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
+use thalweg_client::wire::address::without_pin;
 use thalweg_measure::{Batch, Failure, Host, Machine, MeasuredBy, Observer, Subjects, cpu_time_of, measure};
-use thalweg_store::config::without_pin;
 
 /// The directory that is listed.
 const LISTED: &str = "/listed";

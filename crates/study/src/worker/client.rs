@@ -5,11 +5,11 @@ use crate::Result;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::client::{DataClient, Store};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{FileId, Owner, Place};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::Connect;
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::wire::Connect;
+use thalweg_client::wire::protocol::metadata::{FileId, Owner, Place};
+use thalweg_client::wire::trust::Credentials;
+use thalweg_client::{DataClient, Store};
 use thalweg_trace::Tracer;
 
 /// How often a request is timed for the round trip.

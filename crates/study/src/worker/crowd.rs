@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_store::client::walk::{WalkOptions, Walker};
-use thalweg_store::client::{FileHandle, StoreFile};
-use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Place};
+use thalweg_client::walk::{WalkOptions, Walker};
+use thalweg_client::wire::protocol::metadata::{End, Existing, LayoutChoice, Place};
+use thalweg_client::{FileHandle, StoreFile};
 use thalweg_trace::Tracer;
 
 /// Entries that a listing takes at a time.

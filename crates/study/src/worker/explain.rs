@@ -4,9 +4,9 @@ use super::protocol::Digest;
 use crate::{Error, Result};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
+use thalweg_client::Store;
+use thalweg_client::copy::{Recorder, Recording as Asked};
 use thalweg_explain::{Explanation, Options};
-use thalweg_store::client::Store;
-use thalweg_store::copy::{Recorder, Recording as Asked};
 use thalweg_trace::{
     Clock, Counter, CounterName, Host, Mark, Meta, Object, Recording, Sample, Source, SourceError, SpanBatch, Stack, Time, Track,
 };

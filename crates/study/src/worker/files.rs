@@ -5,8 +5,8 @@ use crate::{Error, Result};
 use rustix::fs::{FileType, Mode, XattrFlags};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement};
 use thalweg_measure::CacheState;
-use thalweg_store::protocol::metadata::{LayoutChoice, Placement};
 
 /// A page that a server has just sent can be held by the network for a moment; so long is it asked again.
 const EVICT_WITHIN: Duration = Duration::from_secs(3);
@@ -94,8 +94,8 @@ fn as_attribute(choice: &LayoutChoice) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_client::wire::protocol::io::TargetId;
     use thalweg_layout::Spec;
-    use thalweg_store::protocol::io::TargetId;
 
     #[test]
     fn a_choice_is_text_as_the_flags_take_it() {

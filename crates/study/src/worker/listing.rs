@@ -9,9 +9,9 @@ use crate::{Error, Result};
 use rustix::time::{ClockId, clock_gettime};
 use std::process::Command;
 use std::time::Instant;
+use thalweg_client::walk::{WalkCounters, WalkEntry, WalkMode, WalkOptions, Walker};
+use thalweg_client::wire::protocol::metadata::Place;
 use thalweg_measure::{Process, cpu_time_of};
-use thalweg_store::client::walk::{WalkCounters, WalkEntry, WalkMode, WalkOptions, Walker};
-use thalweg_store::protocol::metadata::Place;
 use thalweg_trace::Tracer;
 
 /// Entries that a reader takes at a time: what a line of output costs is not part of a walk.

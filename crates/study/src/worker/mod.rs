@@ -30,9 +30,9 @@ use protocol::{Answer, At, Order, Work};
 use std::io::{BufRead, Write};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
+use thalweg_client::wire::ErrorKind;
+use thalweg_client::wire::protocol::metadata::{Existing, LayoutChoice, Place};
 use thalweg_measure::{Host, Start, Workers};
-use thalweg_store::ErrorKind;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Place};
 use thalweg_trace::Tracer;
 
 /// The words with which a worker is started.

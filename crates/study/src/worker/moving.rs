@@ -15,9 +15,9 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
-use thalweg_store::client::Store;
-use thalweg_store::client::{AheadOptions, BehindOptions, ReadAhead, WriteBehind};
-use thalweg_store::copy::Recorder;
+use thalweg_client::Store;
+use thalweg_client::copy::Recorder;
+use thalweg_client::{AheadOptions, BehindOptions, ReadAhead, WriteBehind};
 use thalweg_trace::{SpanFields, SpanKind, Time, TraceHandle, Tracer, TrackId};
 
 /// Where a page says what it is.

@@ -14,9 +14,9 @@ use std::io::Write;
 use std::path::Path;
 use std::sync::{Arc, Barrier};
 use std::time::Instant;
-use thalweg_store::client::{FileHandle, StoreFile};
-use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
-use thalweg_store::wire::raise_descriptors;
+use thalweg_client::wire::protocol::metadata::{End, Existing, LayoutChoice, Place, Small};
+use thalweg_client::wire::raise_descriptors;
+use thalweg_client::{FileHandle, StoreFile};
 use thalweg_trace::Tracer;
 
 /// One phase, by all workers at once; how long from the first one's beginning to the last one's end.
@@ -169,7 +169,7 @@ impl Rank {
         let places = names.iter().map(|name| self.place(name));
         if matches!(phase, Phase::DirectoryStat | Phase::FileStat) {
             let found = client.names.stat_many(&mut tracer, &places.collect::<Vec<_>>(), false)?;
-            found.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
+            found.into_iter().collect::<thalweg_client::wire::Result<Vec<_>>>()?;
             return Ok(());
         }
         let operation = |place: Place| match phase {
@@ -180,7 +180,7 @@ impl Rank {
         };
         let operations: Vec<Small> = places.map(operation).collect();
         let done = client.names.many(&mut tracer, &operations, Vec::new());
-        done.into_iter().collect::<thalweg_store::Result<Vec<_>>>()?;
+        done.into_iter().collect::<thalweg_client::wire::Result<Vec<_>>>()?;
         Ok(())
     }
 }

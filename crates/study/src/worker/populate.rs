@@ -10,11 +10,11 @@ use crate::{Error, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use thalweg_client::FileHandle;
+use thalweg_client::metadata::{OpenFile, SmallDone};
+use thalweg_client::wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
+use thalweg_client::wire::protocol::metadata::{End, Existing, FileId, LayoutChoice, Place, Small};
 use thalweg_layout::Spec;
-use thalweg_store::client::FileHandle;
-use thalweg_store::metadata::client::{OpenFile, SmallDone};
-use thalweg_store::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{End, Existing, FileId, LayoutChoice, Place, Small};
 use thalweg_trace::Tracer;
 
 /// Files in one batch, with so many datafiles in all at most.
@@ -66,8 +66,8 @@ fn report_closed(client: &Client) -> Result<()> {
     Ok(())
 }
 
-fn each_done(each: Vec<thalweg_store::Result<SmallDone>>) -> Result<Vec<SmallDone>> {
-    Ok(each.into_iter().collect::<thalweg_store::Result<_>>()?)
+fn each_done(each: Vec<thalweg_client::wire::Result<SmallDone>>) -> Result<Vec<SmallDone>> {
+    Ok(each.into_iter().collect::<thalweg_client::wire::Result<_>>()?)
 }
 
 /// One batch; what is to be said to be written with the next.

@@ -7,8 +7,8 @@ use crate::access::Access;
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
+use thalweg_client::wire::protocol::metadata::{LayoutChoice, StoreMap};
 use thalweg_measure::CacheState;
-use thalweg_store::protocol::metadata::{LayoutChoice, StoreMap};
 
 /// A file, as a node sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

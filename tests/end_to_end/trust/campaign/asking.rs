@@ -5,16 +5,16 @@ use crate::common::{Servers, scratch};
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_store::protocol::common::{CommonReply, CommonRequest};
-use thalweg_store::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_store::protocol::lots::LotOperation;
-use thalweg_store::protocol::metadata::{
+use thalweg_trace::Tracer;
+use thalweg_wire::protocol::common::{CommonReply, CommonRequest};
+use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
+use thalweg_wire::protocol::lots::LotOperation;
+use thalweg_wire::protocol::metadata::{
     Attributes, Existing, LayoutChoice, LotId, MetadataReply, MetadataRequest, Operation, Owner, Place, SetAttributes,
 };
-use thalweg_store::trust::{Credential, Rights};
-use thalweg_store::wire::{Connection, Kind};
-use thalweg_store::{Error, ErrorKind, Result};
-use thalweg_trace::Tracer;
+use thalweg_wire::trust::{Credential, Rights};
+use thalweg_wire::{Connection, Kind};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Users of the machines of clients own what is made here, unless a probe says otherwise.
 pub(super) const USER: Owner = Owner { mode: 0o640, uid: 7, gid: 7 };
@@ -285,7 +285,7 @@ impl Asker {
     }
 
     /// The start of the metadata service that its connections are to.
-    pub(super) fn service(&self) -> Option<thalweg_store::protocol::common::ServiceStart> {
+    pub(super) fn service(&self) -> Option<thalweg_wire::protocol::common::ServiceStart> {
         self.metadata.as_ref().map(|connection| connection.hello().service_start)
     }
 }

@@ -6,9 +6,9 @@ use std::io::{IoSlice, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_store::protocol::common::{CommonRequest, Hello};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::{Channel, Connect, HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, proven};
+use thalweg_wire::protocol::common::{CommonRequest, Hello};
+use thalweg_wire::trust::Credentials;
+use thalweg_wire::{Channel, Connect, HEADER_BYTES, Header, Kind, VERSION, VERSION_MIN, proven};
 
 /// How long an answer is awaited. What comes later (a question that is answered late) is not read: who asks has hung up.
 const PATIENCE: Duration = Duration::from_millis(250);

@@ -3,10 +3,10 @@
 use super::asking::{Asker, World};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use thalweg_store::protocol::credentials::CredentialOperation;
-use thalweg_store::protocol::io::{DatafileId, IoRequest};
-use thalweg_store::protocol::lots::{Lot, LotOperation};
-use thalweg_store::protocol::metadata::*;
+use thalweg_wire::protocol::credentials::CredentialOperation;
+use thalweg_wire::protocol::io::{DatafileId, IoRequest};
+use thalweg_wire::protocol::lots::{Lot, LotOperation};
+use thalweg_wire::protocol::metadata::*;
 
 /// What is compared of a store before and after.
 #[derive(Debug)]

@@ -1,9 +1,9 @@
 //! A study of listings as a page of plots: which figures go into which picture.
 
 use super::results::{Picture, promises};
+use thalweg_client::walk::WalkMode;
 use thalweg_measure::Estimate;
 use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_store::client::walk::WalkMode;
 use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, count, figure, method_rank, promised};
 
 /// Where "never written" stands on an axis of datafiles that is logarithmic.

@@ -10,13 +10,14 @@ use crate::output;
 use crate::session::IN_CLEAR;
 use serde::Serialize;
 use std::time::Duration;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_record::probe::{self, Finding, State, good, less};
-use thalweg_store::config::{StoreAddress, is_plain, without_pin};
-use thalweg_store::emulate::Emulation;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::wire::Connect;
+use thalweg_store::config::StoreAddress;
 use thalweg_trace::Tracer;
 use thalweg_trace::numbers;
+use thalweg_wire::Connect;
+use thalweg_wire::address::{is_plain, without_pin};
+use thalweg_wire::emulate::Emulation;
 
 /// Arguments of `thalweg doctor`.
 #[derive(clap::Args)]

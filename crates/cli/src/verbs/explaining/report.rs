@@ -77,7 +77,7 @@ pub(super) fn write_whole(path: &Path, text: &str) -> Result<(), Failure> {
     let mut name = std::ffi::OsString::from(".");
     // A name of nearly 255 bytes leaves no room for more.
     name.push(path.file_name().filter(|name| name.len() < 200).unwrap_or_default());
-    name.push(format!(".{:016x}.partial", thalweg_store::protocol::common::random_u64()));
+    name.push(format!(".{:016x}.partial", thalweg_wire::protocol::common::random_u64()));
     let partial = path.with_file_name(name);
     let written = std::fs::File::create_new(&partial).and_then(|mut file| file.write_all(text.as_bytes()));
     let done = written.and_then(|()| std::fs::rename(&partial, path));

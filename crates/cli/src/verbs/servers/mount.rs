@@ -14,8 +14,8 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
+use thalweg_client::copy::Controller;
 use thalweg_mount::{Honours, Mount, Options};
-use thalweg_store::copy::Controller;
 
 /// Arguments of `thalweg mount`.
 #[derive(clap::Args)]
@@ -108,7 +108,7 @@ impl Arguments {
 /// Is the mount.
 fn stay(arguments: &Arguments, options: Options) -> Result<(), Failure> {
     // Each program that waits has a connection.
-    thalweg_store::wire::raise_descriptors();
+    thalweg_wire::raise_descriptors();
     let interrupt = Interrupt::listen()?;
     let log = options.log.clone();
     let mount = match Mount::start(options) {

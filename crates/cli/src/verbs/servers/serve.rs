@@ -5,8 +5,9 @@
 use super::starting::{self, StartFlags, until_stopped};
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
+use thalweg_store::config::StoreConfig;
 use thalweg_store::start::{self, RunningStore};
-use thalweg_store::{ErrorKind, config::StoreConfig};
+use thalweg_wire::ErrorKind;
 
 /// Arguments of `thalweg serve`.
 #[derive(clap::Args)]

@@ -6,9 +6,9 @@ use super::starting::{self, StartFlags, until_stopped};
 use crate::emulation;
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
-use thalweg_store::emulate::Emulation;
 use thalweg_store::start::{self, StartOptions, UpOptions};
 use thalweg_trace::numbers;
+use thalweg_wire::emulate::Emulation;
 
 /// Arguments of `thalweg up`.
 #[derive(clap::Args)]

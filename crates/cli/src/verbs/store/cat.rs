@@ -3,8 +3,8 @@
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, session::Session};
-use thalweg_store::ErrorKind;
-use thalweg_store::copy::{self, CopyJob, CopyObserver, Sink, Source};
+use thalweg_client::copy::{self, CopyJob, CopyObserver, Sink, Source};
+use thalweg_wire::ErrorKind;
 
 /// Arguments of `thalweg cat`.
 #[derive(clap::Args)]

@@ -9,10 +9,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use thalweg_store::config::StoreConfig;
-use thalweg_store::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
 use thalweg_store::start::init_credential;
-use thalweg_store::trust::{Credential, CredentialId, LotBounds, Rights};
 use thalweg_trace::{Tracer, numbers};
+use thalweg_wire::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
+use thalweg_wire::trust::{Credential, CredentialId, LotBounds, Rights};
 
 /// Arguments of `thalweg credential`.
 #[derive(clap::Args)]

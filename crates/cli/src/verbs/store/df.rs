@@ -6,11 +6,11 @@ use crate::operand::StoreFlags;
 use crate::session::{IN_CLEAR, Session};
 use crate::{emulation, failure::Failure, honoured, output};
 use serde::Serialize;
-use thalweg_store::client::partials::Partial;
-use thalweg_store::protocol::lots::LotOperation;
-use thalweg_store::protocol::metadata::TargetEntry;
+use thalweg_client::partials::Partial;
 use thalweg_trace::Tracer;
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::lots::LotOperation;
+use thalweg_wire::protocol::metadata::TargetEntry;
 
 /// Arguments of `thalweg df`.
 #[derive(clap::Args)]

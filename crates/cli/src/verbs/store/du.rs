@@ -11,9 +11,9 @@ use crate::{failure::Failure, output::Lines};
 use std::collections::HashSet;
 use std::ffi::OsString;
 use std::time::Instant;
-use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
-use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
 
 /// Arguments of `thalweg du`.
 #[derive(clap::Args)]

@@ -6,7 +6,7 @@ use crate::operand::StoreFlags;
 use crate::session::Sessions;
 use crate::{failure::Failure, names, output};
 use std::ffi::OsString;
-use thalweg_store::protocol::metadata::Place;
+use thalweg_wire::protocol::metadata::Place;
 
 /// Arguments of `thalweg mkdir`.
 #[derive(clap::Args)]

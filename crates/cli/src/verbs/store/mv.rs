@@ -3,7 +3,7 @@
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, names, session::Session};
 use std::ffi::OsString;
-use thalweg_store::protocol::metadata::FileKind;
+use thalweg_wire::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg mv`.
 #[derive(clap::Args)]

@@ -10,13 +10,13 @@ use crate::session::Session;
 use crate::{names, output};
 use std::ffi::OsString;
 use std::time::Duration;
-use thalweg_store::ErrorKind;
-use thalweg_store::client::partials::Partial;
-use thalweg_store::client::remove::Remover;
-use thalweg_store::client::walk::{Detail, WalkMode};
-use thalweg_store::protocol::metadata::{FileKind, Place};
+use thalweg_client::partials::Partial;
+use thalweg_client::remove::Remover;
+use thalweg_client::walk::{Detail, WalkMode};
 use thalweg_trace::numbers;
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::{FileKind, Place};
 
 /// Arguments of `thalweg rm`.
 #[derive(clap::Args)]

@@ -10,10 +10,10 @@ use crate::{failure::Failure, names, output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
-use thalweg_store::Error;
-use thalweg_store::client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
+use thalweg_client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
 use thalweg_trace::numbers;
 use thalweg_trace::{Knob, PLACE, TraceHandle};
+use thalweg_wire::Error;
 
 /// How directories are walked. The defaults need no tuning.
 #[derive(clap::Args, Clone, Debug)]

@@ -3,11 +3,11 @@
 use crate::loopback;
 use std::sync::{Arc, Barrier};
 use std::time::Duration;
+use thalweg_client::{DataClient, FileHandle, StoreFile};
 use thalweg_layout::{Layout, Spec};
-use thalweg_store::client::{DataClient, FileHandle, StoreFile};
-use thalweg_store::protocol::io::{FileId, TargetId};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::io::{FileId, TargetId};
 
 const STRIP: usize = 65536;
 

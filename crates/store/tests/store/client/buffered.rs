@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_client::{BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile};
 use thalweg_layout::{Layout, Spec};
-use thalweg_store::client::{BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, StoreFile};
-use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
-use thalweg_store::protocol::metadata::End;
-use thalweg_store::wire::Connect;
-use thalweg_store::{Error, ErrorKind};
 use thalweg_trace::{Event, HostId, IdSpace, Memory, Role, Sink, SpanKind, TraceHandle, Tracer};
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::io::{Allocate, FileId, Seek, TargetId};
+use thalweg_wire::protocol::metadata::End;
+use thalweg_wire::{Error, ErrorKind};
 
 const STRIP: u64 = 65536;
 

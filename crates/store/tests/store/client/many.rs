@@ -2,10 +2,10 @@
 
 use crate::loopback::{self, crc32c};
 use std::io::IoSlice;
-use thalweg_store::protocol::io::{DatafileId, DatafileSize, Durability, FileId, IoReply, IoRequest, TargetId};
-use thalweg_store::wire::{Connection, Kind, Reply};
-use thalweg_store::{ErrorKind, Result, limits};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::io::{DatafileId, DatafileSize, Durability, FileId, IoReply, IoRequest, TargetId};
+use thalweg_wire::{Connection, Kind, Reply};
+use thalweg_wire::{ErrorKind, Result, limits};
 
 fn id(file: u64, target: u32) -> DatafileId {
     DatafileId { file: FileId(file), index: 0, target: TargetId(target), lot: None }
@@ -127,7 +127,7 @@ fn a_size_that_is_known_follows_every_change_at_once() {
     let call = |connection: &mut Connection, request: IoRequest, payload: &[u8]| {
         connection.call_with::<_, IoReply>(&mut Tracer::off(), Kind::Io, &request, payload).unwrap();
     };
-    use thalweg_store::protocol::io::Allocate;
+    use thalweg_wire::protocol::io::Allocate;
     let all = |how| IoRequest::Allocate { datafiles: vec![(file, 0, 30_000)], how };
     let datafile = file;
     let changes: Vec<(IoRequest, Vec<u8>, u64)> = vec![

@@ -7,12 +7,12 @@ use crate::loopback;
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_client::{AheadOptions, BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, ReadAhead, StoreFile};
 use thalweg_layout::{Layout, Spec};
-use thalweg_store::ErrorKind;
-use thalweg_store::client::{AheadOptions, BehindOptions, BufferedFile, BufferedOptions, DataClient, FileHandle, ReadAhead, StoreFile};
-use thalweg_store::protocol::io::{Allocate, FileId, Seek, TargetId};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::io::{Allocate, FileId, Seek, TargetId};
 
 const CLIENTS: usize = 3;
 const TARGETS: u32 = 5;

@@ -10,15 +10,15 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_store::client::Store;
-use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Quiet, Sink, Source, Tuning, run};
-use thalweg_store::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
-use thalweg_store::protocol::io::{DataMap, DatafileId, Durability, FileId, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
-use thalweg_store::trust::Identity;
-use thalweg_store::wire::{Connection, Exchange, Kind, Service, Session, serve};
-use thalweg_store::{Error, ErrorKind, Result};
+use thalweg_client::Store;
+use thalweg_client::copy::{Controller, CopyJob, CopyObserver, DataPath, Quiet, Sink, Source, Tuning, run};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::common::{BootVerifier, Hello, HelloReply, ServiceKind};
+use thalweg_wire::protocol::io::{DataMap, DatafileId, Durability, FileId, IoReply, IoRequest};
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, ServerEntry, StoreMap, TargetEntry, TargetId};
+use thalweg_wire::trust::Identity;
+use thalweg_wire::{Connection, Exchange, Kind, Service, Session, serve};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -254,7 +254,7 @@ impl Session for DamagingSession {
                 exchange.reply_checked(&IoReply::Read, &bytes, crc)
             }
             IoRequest::Glimpse { datafiles } => {
-                let size = thalweg_store::protocol::io::DatafileSize { size_bytes: 3_000_000, allocated_bytes: 0, quiet: false };
+                let size = thalweg_wire::protocol::io::DatafileSize { size_bytes: 3_000_000, allocated_bytes: 0, quiet: false };
                 exchange.reply(&IoReply::Sizes(vec![size; datafiles.len()]))
             }
             IoRequest::DataMap { datafiles } => {
@@ -271,7 +271,7 @@ impl Session for DamagingSession {
     }
 }
 
-fn damaging(left: u64) -> (thalweg_store::wire::Running, Store) {
+fn damaging(left: u64) -> (thalweg_wire::Running, Store) {
     let service = Arc::new(Damaging { left: AtomicU64::new(left), verifier: AtomicU64::new(0) });
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let server = serve(listener, service, loopback::serving("io0")).unwrap();
@@ -333,7 +333,7 @@ fn a_source_that_shrinks_or_goes_is_an_error_and_one_that_grows_is_copied_as_lon
             if what == "grows" {
                 result.unwrap();
                 let attributes = store.names.stat(&mut thalweg_trace::Tracer::off(), "/big").unwrap();
-                let handle = thalweg_store::client::FileHandle::from_attributes("/big", &attributes).unwrap();
+                let handle = thalweg_client::FileHandle::from_attributes("/big", &attributes).unwrap();
                 assert_eq!(store.data.size(&mut thalweg_trace::Tracer::off(), &handle).unwrap(), 80 << 20, "{what}");
                 continue;
             }

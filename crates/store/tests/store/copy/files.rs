@@ -3,11 +3,11 @@
 use crate::loopback;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_client::Store;
+use thalweg_client::copy::{Controller, CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
 use thalweg_layout::Spec;
-use thalweg_store::client::Store;
-use thalweg_store::copy::{Controller, CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
-use thalweg_store::protocol::metadata::LayoutChoice;
-use thalweg_store::{Error, ErrorKind};
+use thalweg_wire::protocol::metadata::LayoutChoice;
+use thalweg_wire::{Error, ErrorKind};
 
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -158,7 +158,7 @@ fn holes_stay_holes_and_read_as_zeros() {
     let servers = loopback::servers(dir.path(), 3, 1);
     let (store, _) = loopback::store(&servers.map, PATIENCE);
     let file = store
-        .create("/holes", 0o644, thalweg_store::protocol::metadata::Existing::Refuse, &choice("simple_stripe,strip_size=1000", None))
+        .create("/holes", 0o644, thalweg_wire::protocol::metadata::Existing::Refuse, &choice("simple_stripe,strip_size=1000", None))
         .unwrap();
     file.write_at(b"end", 5_000_000).unwrap();
     file.write_at(b"begin", 10).unwrap();

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
-use thalweg_store::client::Store;
-use thalweg_store::copy::{Controller, CopyJob, CopyObserver, DataPath, Sink, Source, TreeJob, Tuning, run};
-use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_client::Store;
+use thalweg_client::copy::{Controller, CopyJob, CopyObserver, DataPath, Sink, Source, TreeJob, Tuning, run};
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::LayoutChoice;
 
 const PATIENCE: Duration = Duration::from_secs(30);
 const SIZE: usize = 160 << 20;
@@ -162,7 +162,7 @@ fn a_server_that_takes_no_more_connections_does_not_fail_a_copy_that_wants_them(
             }
             job.control.set("streams", 8).unwrap();
         });
-        let copied = run(&job, &thalweg_store::copy::Quiet);
+        let copied = run(&job, &thalweg_client::copy::Quiet);
         over.store(true, Ordering::SeqCst);
         copied.unwrap();
     });

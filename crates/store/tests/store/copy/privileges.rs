@@ -5,13 +5,13 @@ use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_store::client::DataClient;
-use thalweg_store::copy::{LeftOut, Quiet, TreeJob, TreeOutcome, TreeStore, copy_tree};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{FileKind, Place};
-use thalweg_store::trust::{Credential, Credentials, Rights};
-use thalweg_store::wire::Connect;
+use thalweg_client::DataClient;
+use thalweg_client::copy::{LeftOut, Quiet, TreeJob, TreeOutcome, TreeStore, copy_tree};
+use thalweg_client::metadata::MetadataClient;
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{FileKind, Place};
+use thalweg_wire::trust::{Credential, Credentials, Rights};
 
 fn copy(job: &TreeJob) -> TreeOutcome {
     let done = copy_tree(job, &Quiet, &TraceHandle::off()).unwrap();

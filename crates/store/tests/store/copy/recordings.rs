@@ -4,9 +4,9 @@ use crate::loopback;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::time::Duration;
-use thalweg_store::copy::{CopyJob, DataPath, Quiet, Recording as Wanted, Sink, Source, Tuning, run};
-use thalweg_store::protocol::metadata::LayoutChoice;
+use thalweg_client::copy::{CopyJob, DataPath, Quiet, Recording as Wanted, Sink, Source, Tuning, run};
 use thalweg_trace::{Object, Recording, Role, Source as _, SpanBatch, SpanKind};
+use thalweg_wire::protocol::metadata::LayoutChoice;
 
 fn recorded(dir: &Path, tuning: Tuning, out: bool) -> (Recording, SpanBatch) {
     let servers = loopback::servers(dir, 3, 1);

@@ -7,12 +7,12 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_client::copy::{CopyJob, CopyOutcome, Quiet, Sink, Source, Sparse, TreeJob, TreeStore, run};
+use thalweg_client::{DataClient, Store};
 use thalweg_layout::Spec;
-use thalweg_store::client::{DataClient, Store};
-use thalweg_store::copy::{CopyJob, CopyOutcome, Quiet, Sink, Source, Sparse, TreeJob, TreeStore, run};
-use thalweg_store::protocol::metadata::LayoutChoice;
-use thalweg_store::wire::Connect;
-use thalweg_store::{Error, ErrorKind};
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::LayoutChoice;
+use thalweg_wire::{Error, ErrorKind};
 
 const TIB: u64 = 1 << 40;
 

@@ -8,14 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_store::client::DataClient;
-use thalweg_store::copy::{Quiet, SMALL_BYTES, Sparse, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, Tuning, copy_tree};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{FileKind, LayoutChoice, Place};
+use thalweg_client::DataClient;
+use thalweg_client::copy::{Quiet, SMALL_BYTES, Sparse, TreeEnd, TreeJob, TreeObserver, TreeOutcome, TreeStore, Tuning, copy_tree};
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
-use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{FileKind, LayoutChoice, Place};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 pub(super) fn start(directory: &Path, servers: usize) -> (RunningStore, TreeStore) {
     let store = up(&UpOptions { servers: Some(servers), ..UpOptions::new([directory]) }).unwrap();
@@ -213,7 +213,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
     copy(&job(local(&tree), stored(&store, "/t")));
     let off = &mut Tracer::off();
     store.names.unlink(off, &Place::at("/t/042")).unwrap();
-    let owner = thalweg_store::protocol::metadata::Owner { mode: 0o755, uid: 0, gid: 0 };
+    let owner = thalweg_wire::protocol::metadata::Owner { mode: 0o755, uid: 0, gid: 0 };
     store.names.make_directory(off, &Place::at("/t/042"), owner, false).unwrap();
     store.names.unlink(off, &Place::at("/t/taken/below/file")).unwrap();
     store.names.remove_directory(off, &Place::at("/t/taken/below")).unwrap();
@@ -222,7 +222,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
         off,
         &Place::at("/t/taken"),
         owner,
-        thalweg_store::protocol::metadata::Existing::Refuse,
+        thalweg_wire::protocol::metadata::Existing::Refuse,
         &LayoutChoice::default(),
     );
     new.unwrap();
@@ -239,7 +239,7 @@ fn what_fails_for_one_entry_is_reported_with_its_path_and_the_others_are_copied(
 }
 
 fn list(store: &TreeStore, path: &str) -> Vec<Vec<u8>> {
-    use thalweg_store::client::walk::{WalkOptions, Walker};
+    use thalweg_client::walk::{WalkOptions, Walker};
     let walker = Walker::new(store.names.clone(), Arc::clone(&store.data), WalkOptions::default());
     let mut walk = walker.directory(&Place::at(path));
     std::iter::from_fn(|| walk.next(&mut Tracer::off())).map(|entry| entry.map(|entry| entry.name)).collect::<Result<_>>().unwrap()

@@ -2,7 +2,7 @@
 
 use super::processes::Processes;
 use super::*;
-use thalweg_store::protocol::lots::LotUse;
+use thalweg_wire::protocol::lots::LotUse;
 
 fn share_at(client: &Client, target: u32) -> Option<u64> {
     let report = client.show("run").ok()?;

@@ -5,8 +5,8 @@ use super::*;
 use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_store::protocol::lots::LotState;
-use thalweg_store::protocol::metadata::TargetId;
+use thalweg_wire::protocol::lots::LotState;
+use thalweg_wire::protocol::metadata::TargetId;
 
 /// How long this goes on.
 const LONG: Duration = Duration::from_secs(20);

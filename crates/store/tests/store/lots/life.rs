@@ -2,9 +2,9 @@
 
 use super::*;
 use std::sync::atomic::{AtomicBool, Ordering};
-use thalweg_store::copy::{CopyJob, CopyObserver, Sink, Source, run};
-use thalweg_store::protocol::io::Allocate;
-use thalweg_store::protocol::lots::LotState;
+use thalweg_client::copy::{CopyJob, CopyObserver, Sink, Source, run};
+use thalweg_wire::protocol::io::Allocate;
+use thalweg_wire::protocol::lots::LotState;
 
 #[test]
 fn a_lot_is_created_shown_renewed_resized_and_removed_over_real_servers() {
@@ -148,7 +148,7 @@ fn a_cancelled_copy_gives_its_space_back_within_a_second() {
     std::fs::File::options().write(true).open(&from).unwrap().set_len(2 << 30).unwrap();
     let choice = LayoutChoice { lot: Some(lot), ..LayoutChoice::default() };
     let mut job = CopyJob::new(Source::Local(from), Sink::Store(world.client.store.clone(), "/big".into(), choice));
-    job.sparse = thalweg_store::copy::Sparse::Never;
+    job.sparse = thalweg_client::copy::Sparse::Never;
     let stop = Stop(false.into());
     let error = run(&job, &stop).unwrap_err();
     let ended = Instant::now();

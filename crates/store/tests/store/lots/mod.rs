@@ -11,15 +11,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::client::{DataClient, Store, StoreFile};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::lots::{LotOperation, LotReport, LotUse};
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, LotId, Owner, Place, SetAttributes};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::{DataClient, Store, StoreFile};
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::trust::{Credential, Credentials, Rights};
-use thalweg_store::wire::Connect;
-use thalweg_store::{Error, ErrorKind, Result};
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::lots::{LotOperation, LotReport, LotUse};
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, LotId, Owner, Place, SetAttributes};
+use thalweg_wire::trust::{Credential, Credentials, Rights};
+use thalweg_wire::{Error, ErrorKind, Result};
 
 const MIB: u64 = 1 << 20;
 const SERVERS: usize = 4;
@@ -189,7 +189,7 @@ fn check_sums(directory: &Path, report: &LotReport) {
 
 /// On this target alone.
 fn on_target(target: u32) -> LayoutChoice {
-    use thalweg_store::protocol::metadata::{Placement, TargetId};
+    use thalweg_wire::protocol::metadata::{Placement, TargetId};
     LayoutChoice { datafiles: Some(1), placement: Some(Placement::Targets(vec![TargetId(target)])), ..LayoutChoice::default() }
 }
 

@@ -1,9 +1,9 @@
 //! Whose a lot is.
 
 use super::*;
-use thalweg_store::client::FileHandle;
-use thalweg_store::protocol::io::{Durability, IoRequest};
-use thalweg_store::protocol::lots::{LotShare, ShareRequest};
+use thalweg_client::FileHandle;
+use thalweg_wire::protocol::io::{Durability, IoRequest};
+use thalweg_wire::protocol::lots::{LotShare, ShareRequest};
 
 #[test]
 fn another_owners_credential_neither_reads_nor_changes_a_lot_or_what_is_in_it() {

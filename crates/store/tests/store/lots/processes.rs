@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use thalweg_store::config::StoreConfig;
 use thalweg_store::start::{StartOptions, serve};
-use thalweg_store::trust::Credential;
+use thalweg_wire::trust::Credential;
 
 /// Says to the test program, started again, which server it is, and of which store.
 const SERVED: &str = "THALWEG_TEST_LOTS";

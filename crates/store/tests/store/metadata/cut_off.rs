@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
-use thalweg_store::ErrorKind;
-use thalweg_store::metadata::client::MetadataClient;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
 
 /// A way to PostgreSQL that can be cut: nothing comes through any more, in either direction, and nothing ends.
 struct Way {

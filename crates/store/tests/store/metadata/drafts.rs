@@ -2,13 +2,13 @@
 
 use std::path::Path;
 use std::time::Duration;
-use thalweg_store::ErrorKind;
-use thalweg_store::client::Names;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
+use thalweg_client::Names;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::{Existing, LayoutChoice, Owner, Place, SetAttributes};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
@@ -126,7 +126,7 @@ fn a_client_that_asks_for_nothing_says_what_it_has_open_after_a_restart_and_repo
     let pending = || names.status(&mut off()).unwrap().pending_intents;
     eventually(|| names.status(&mut off()).unwrap().open_files == 1);
     assert_eq!(pending(), 1, "its bytes stay");
-    open.ended(thalweg_store::protocol::metadata::End::Read);
+    open.ended(thalweg_wire::protocol::metadata::End::Read);
     eventually(|| pending() == 0);
     // Where nothing was open when the service was stopped, the next start has nobody to wait for.
     drop(reader);

@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
 use thalweg_store::start::{StartOptions, UpOptions, serve, stand_by, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 /// Says to the test program, started again, of which store it is a metadata service, and which one.
@@ -130,7 +130,7 @@ pub(super) fn connect_within(config: &StoreConfig, timeout: Duration) -> Metadat
     MetadataClient::connect(&mut Tracer::off(), &service, &Connect { credentials, timeout, ..Connect::default() }).unwrap()
 }
 
-pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_store::Result<()> {
+pub(super) fn make(names: &MetadataClient, path: &str) -> thalweg_wire::Result<()> {
     let choice = LayoutChoice::default();
     names.make_file(&mut Tracer::off(), &Place::at(path), OWNER, Existing::Refuse, &choice).map(drop)
 }

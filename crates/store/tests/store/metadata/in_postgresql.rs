@@ -5,12 +5,12 @@ use crate::postgresql::Server;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{Existing, FileKind, LayoutChoice, Owner, Place, SetAttributes};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 
@@ -30,7 +30,7 @@ fn make(names: &MetadataClient, path: &str) -> bool {
 
 fn names_in(names: &MetadataClient, path: &str) -> Vec<String> {
     let entries = names.entries(&mut Tracer::off(), &Place::at(path), true).unwrap();
-    let shown = |entry: &thalweg_store::protocol::metadata::DirectoryEntry| {
+    let shown = |entry: &thalweg_wire::protocol::metadata::DirectoryEntry| {
         assert_eq!(entry.attributes.as_ref().map(|found| found.kind), Some(FileKind::File));
         String::from_utf8(entry.name.to_vec()).unwrap()
     };

@@ -6,16 +6,16 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
-use thalweg_store::client::{DataClient, FileHandle, StoreFile};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::metadata::locks::client::{Cancel, LockClient, Wait};
-use thalweg_store::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::{Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
+use thalweg_client::locks::{Cancel, LockClient, Wait};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::{DataClient, FileHandle, StoreFile};
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::{Connect, Connection, Kind};
 use thalweg_trace::Tracer;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
+use thalweg_wire::protocol::metadata::{Existing, FileId, LayoutChoice, MetadataReply, MetadataRequest, Operation, Owner, Place};
+use thalweg_wire::trust::Credentials;
+use thalweg_wire::{Connect, Connection, Kind};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 const FILE: FileId = FileId(77);
@@ -56,7 +56,7 @@ fn flock(owner: u64, kind: LockKind) -> LockRequest {
     LockRequest { range: LockRange::whole(FILE, LockSpace::Flock, owner), kind, pid: 4242 }
 }
 
-fn refused(result: Result<(), thalweg_store::Error>) -> ErrorKind {
+fn refused(result: Result<(), thalweg_wire::Error>) -> ErrorKind {
     result.unwrap_err().kind()
 }
 
@@ -381,7 +381,7 @@ fn a_turn_is_given_back_by_an_error_and_by_a_panic() {
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path())).unwrap();
     let (one, two) = (locks(&store), locks(&store));
-    let fails = one.append(&mut off(), FILE, |_| Err::<(), _>(thalweg_store::Error::new(ErrorKind::NoSpace, "full")));
+    let fails = one.append(&mut off(), FILE, |_| Err::<(), _>(thalweg_wire::Error::new(ErrorKind::NoSpace, "full")));
     assert_eq!(fails.unwrap_err().kind(), ErrorKind::NoSpace);
     let panics = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         one.append(&mut off(), FILE, |_| -> Result<(), _> { panic!("on purpose") })
@@ -434,7 +434,7 @@ fn a_turn_to_append_is_waited_for_no_longer_than_the_timeout() {
     let waits = LockClient::new(&store.address().service().unwrap(), &impatient);
     stalled
         .append(t, FILE, |t| {
-            let refused = waits.append(t, FILE, |_| -> Result<(), thalweg_store::Error> { panic!("it is not its turn") }).unwrap_err();
+            let refused = waits.append(t, FILE, |_| -> Result<(), thalweg_wire::Error> { panic!("it is not its turn") }).unwrap_err();
             assert!(refused.kind() == ErrorKind::TimedOut && refused.message().contains("within 0.6 s"), "{refused}");
             Ok(())
         })

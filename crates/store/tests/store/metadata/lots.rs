@@ -1,11 +1,11 @@
 //! Lots over the wire.
 
-use thalweg_store::ErrorKind;
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::lots::LotOperation;
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::start::{UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::lots::LotOperation;
 
 #[test]
 fn what_is_asked_about_lots_is_answered_over_the_wire() {

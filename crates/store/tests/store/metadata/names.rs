@@ -2,17 +2,17 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+use thalweg_client::metadata::{MetadataClient, OpenFile};
 use thalweg_layout::Spec;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_store::metadata::client::{MetadataClient, OpenFile};
-use thalweg_store::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{
+use thalweg_store::start::{RunningStore, StartOptions, UpOptions, serve, up};
+use thalweg_trace::Tracer;
+use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
+use thalweg_wire::protocol::metadata::{
     Detail, Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetTime, TargetId,
 };
-use thalweg_store::start::{RunningStore, StartOptions, UpOptions, serve, up};
-use thalweg_store::wire::{Connect, Connection, Kind};
-use thalweg_store::{Error, ErrorKind};
-use thalweg_trace::Tracer;
+use thalweg_wire::{Connect, Connection, Kind};
+use thalweg_wire::{Error, ErrorKind};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 
@@ -342,7 +342,7 @@ fn a_port_in_use_is_said_to_be() {
 
 #[test]
 fn of_two_copies_to_one_name_the_one_that_lost_its_partial_finishes_nothing() {
-    use thalweg_store::client::Names;
+    use thalweg_client::Names;
     let directory = tempfile::tempdir().unwrap();
     let store = up(&options(directory.path(), 2, 1)).unwrap();
     let (first, second) = (connect(&store), connect(&store));

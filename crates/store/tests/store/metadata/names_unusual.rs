@@ -2,17 +2,17 @@
 
 use std::path::Path;
 use std::time::{Duration, Instant};
+use thalweg_client::Names;
+use thalweg_client::metadata::{MetadataClient, OpenFile};
 use thalweg_layout::Spec;
-use thalweg_store::client::Names;
-use thalweg_store::metadata::client::{MetadataClient, OpenFile};
-use thalweg_store::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
-use thalweg_store::protocol::metadata::{
+use thalweg_store::start::{RunningStore, UpOptions, up};
+use thalweg_trace::Tracer;
+use thalweg_wire::protocol::io::{DatafileId, Durability, IoReply, IoRequest};
+use thalweg_wire::protocol::metadata::{
     Attributes, Existing, FileKind, LayoutChoice, Owner, Place, Placement, SetAttributes, SetExtended, TargetId,
 };
-use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::{Connect, Connection, Kind};
-use thalweg_store::{Error, ErrorKind, limits};
-use thalweg_trace::Tracer;
+use thalweg_wire::{Connect, Connection, Kind};
+use thalweg_wire::{Error, ErrorKind, limits};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 

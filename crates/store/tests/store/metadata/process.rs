@@ -6,16 +6,16 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
-use thalweg_store::ErrorKind;
+use thalweg_client::locks::{Cancel, Wait};
+use thalweg_client::metadata::MetadataClient;
 use thalweg_store::config::{StoreConfig, StorePath};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::metadata::locks::client::{Cancel, Wait};
-use thalweg_store::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::{Detail, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
 use thalweg_store::start::{StartOptions, serve};
-use thalweg_store::trust::Credentials;
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::locks::{LockKind, LockRange, LockRequest, LockSpace};
+use thalweg_wire::protocol::metadata::{Detail, Existing, FileId, FileKind, LayoutChoice, Owner, Place, SetAttributes, SetExtended};
+use thalweg_wire::trust::Credentials;
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 /// Says to the test program, started again, that it is the service.

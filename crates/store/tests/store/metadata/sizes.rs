@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_store::ErrorKind;
-use thalweg_store::client::{DataClient, FileHandle, Store, StoreFile};
-use thalweg_store::copy::{CopyJob, Quiet, Sink, Source, run};
-use thalweg_store::metadata::client::{MetadataClient, OpenFile, SmallDone};
-use thalweg_store::protocol::metadata::{Attributes, Detail, End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
+use thalweg_client::copy::{CopyJob, Quiet, Sink, Source, run};
+use thalweg_client::metadata::{MetadataClient, OpenFile, SmallDone};
+use thalweg_client::{DataClient, FileHandle, Store, StoreFile};
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::{Attributes, Detail, End, Existing, LayoutChoice, Owner, Place, SetAttributes, Small};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 1, gid: 2 };
 

@@ -5,13 +5,13 @@ use std::net::{Shutdown, TcpListener, TcpStream};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_store::client::walk::{Detail, WalkMode, WalkOptions, Walker};
-use thalweg_store::client::{DataClient, FileHandle, StoreFile};
-use thalweg_store::metadata::client::MetadataClient;
-use thalweg_store::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place};
+use thalweg_client::metadata::MetadataClient;
+use thalweg_client::walk::{Detail, WalkMode, WalkOptions, Walker};
+use thalweg_client::{DataClient, FileHandle, StoreFile};
 use thalweg_store::start::{RunningStore, UpOptions, up};
-use thalweg_store::wire::Connect;
 use thalweg_trace::Tracer;
+use thalweg_wire::Connect;
+use thalweg_wire::protocol::metadata::{End, Existing, LayoutChoice, Owner, Place};
 
 const OWNER: Owner = Owner { mode: 0o644, uid: 7, gid: 8 };
 

@@ -6,8 +6,8 @@ mod trouble;
 
 use self::fixture::{fixture, off};
 use std::collections::BTreeMap;
-use thalweg_store::client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode};
-use thalweg_store::protocol::metadata::{FileKind, Place};
+use thalweg_client::walk::{Detail, SizeFrom, TreeOptions, Visit, WalkMode};
+use thalweg_wire::protocol::metadata::{FileKind, Place};
 
 #[test]
 fn every_entry_comes_once_in_order_with_its_size_in_every_mode() {

@@ -4,11 +4,11 @@ use super::fixture::fixture;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
-use thalweg_store::client::Store;
-use thalweg_store::client::walk::{WalkMode, WalkOptions, Walker};
-use thalweg_store::copy::{Recorder, Recording as Wanted};
-use thalweg_store::protocol::metadata::Place;
+use thalweg_client::Store;
+use thalweg_client::copy::{Recorder, Recording as Wanted};
+use thalweg_client::walk::{WalkMode, WalkOptions, Walker};
 use thalweg_trace::{CounterName, CounterOf, Recording, Source as _, SpanKind, Time};
+use thalweg_wire::protocol::metadata::Place;
 
 #[test]
 fn every_request_of_a_walk_is_part_of_a_batch_that_counts_its_entries_and_was_served() {

@@ -7,10 +7,10 @@ use std::net::TcpListener;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
-use thalweg_store::ErrorKind;
-use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
-use thalweg_store::protocol::metadata::{FileKind, Owner, Place};
+use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkMode, WalkOptions, Walker};
 use thalweg_trace::Tracer;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::metadata::{FileKind, Owner, Place};
 
 /// A server that takes connections and never says anything; how many there were.
 fn mute() -> (String, Arc<AtomicUsize>) {
@@ -244,7 +244,7 @@ fn threads_that_walk_and_ask_for_single_files_share_what_is_in_flight() {
                             let known = walker.stat(&mut off(), *id).unwrap();
                             assert_eq!((known.attributes.id, known.size.unwrap().size_bytes), (*id, 10));
                         }
-                        let missing = thalweg_store::protocol::metadata::FileId(u64::MAX >> 8);
+                        let missing = thalweg_wire::protocol::metadata::FileId(u64::MAX >> 8);
                         assert_eq!(walker.stat(&mut off(), missing).unwrap_err().kind(), ErrorKind::NotFound);
                     }
                 }

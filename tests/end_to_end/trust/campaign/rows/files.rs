@@ -3,9 +3,9 @@
 use super::super::asking::{Known, USER, done, make, new_name};
 use super::Outcome::{Done, Empty, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
-use thalweg_store::protocol::io::{Allocate, DatafileId, Durability, IoReply, IoRequest, Seek};
-use thalweg_store::protocol::lost::Lost;
-use thalweg_store::protocol::metadata::*;
+use thalweg_wire::protocol::io::{Allocate, DatafileId, Durability, IoReply, IoRequest, Seek};
+use thalweg_wire::protocol::lost::Lost;
+use thalweg_wire::protocol::metadata::*;
 
 pub(super) const NAMES: Row = Row { name: "read names and attributes", says: of_names, attempt: read_names };
 
@@ -219,5 +219,5 @@ fn of_writes(reply: &IoReply) -> Outcome {
 
 fn of_refusal<T>(one: &Result<T, Refusal>) -> Outcome {
     let refused = one.as_ref().err();
-    refused.map_or(Done, |refusal| thalweg_store::ErrorKind::from_errno(refusal.errno).into())
+    refused.map_or(Done, |refusal| thalweg_wire::ErrorKind::from_errno(refusal.errno).into())
 }

@@ -3,11 +3,11 @@
 use super::super::asking::Known;
 use super::Outcome::{Failed, HoldsUp, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
-use thalweg_store::ErrorKind;
-use thalweg_store::limits;
-use thalweg_store::protocol::common::random_u64;
-use thalweg_store::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
-use thalweg_store::protocol::metadata::{MetadataReply, Operation};
+use thalweg_wire::ErrorKind;
+use thalweg_wire::limits;
+use thalweg_wire::protocol::common::random_u64;
+use thalweg_wire::protocol::locks::{LockKind, LockOperation, LockRange, LockReply, LockRequest, LockSpace};
+use thalweg_wire::protocol::metadata::{MetadataReply, Operation};
 
 pub(super) const LOCKS: Row = Row { name: "hold up others: locks", says: of_locks, attempt: locks };
 

@@ -2,8 +2,8 @@
 
 use super::super::asking::{Outcome::*, USER, make, new_name};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
-use thalweg_store::protocol::lots::LotOperation;
-use thalweg_store::protocol::metadata::*;
+use thalweg_wire::protocol::lots::LotOperation;
+use thalweg_wire::protocol::metadata::*;
 
 const MIB: u64 = 1 << 20;
 const HOUR_NS: u64 = 3_600_000_000_000;

@@ -3,7 +3,7 @@
 use super::super::asking::{USER, make, new_name};
 use super::Outcome::{Done, NotPermitted, Of, Outside, Refused};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
-use thalweg_store::protocol::metadata::*;
+use thalweg_wire::protocol::metadata::*;
 
 /// What a cell says where everything is done, where some of it is not permitted, and where nothing is heard.
 fn of(cell: &str, who: Who, (everything, some): (&str, (&str, &[Outcome]))) -> Option<Vec<Outcome>> {

@@ -2,15 +2,15 @@
 
 use super::super::asking::{Outcome::*, done};
 use super::{Asker, Attempts, Outcome, Row, Who, World, all};
-use thalweg_store::ErrorKind;
-use thalweg_store::limits;
-use thalweg_store::protocol::common::{CommonReply, CommonRequest, Witnessed};
-use thalweg_store::protocol::credentials::CredentialOperation;
-use thalweg_store::protocol::io::IoRequest;
-use thalweg_store::protocol::lots::{LotOperation, ShareRequest};
-use thalweg_store::protocol::metadata::{Operation, TargetId};
-use thalweg_store::trust::{Credential, Rights};
 use thalweg_trace::{HostId, IdSpace};
+use thalweg_wire::ErrorKind;
+use thalweg_wire::limits;
+use thalweg_wire::protocol::common::{CommonReply, CommonRequest, Witnessed};
+use thalweg_wire::protocol::credentials::CredentialOperation;
+use thalweg_wire::protocol::io::IoRequest;
+use thalweg_wire::protocol::lots::{LotOperation, ShareRequest};
+use thalweg_wire::protocol::metadata::{Operation, TargetId};
+use thalweg_wire::trust::{Credential, Rights};
 
 pub(super) const RECORDINGS: Row =
     Row { name: "recordings at servers (8 of each server's places are left to the store's own)", says: of_recordings, attempt: recordings };

@@ -3,7 +3,7 @@
 use crate::tuning::Report;
 use serde::Serialize;
 use std::path::PathBuf;
-use thalweg_store::copy::CopyOutcome;
+use thalweg_client::copy::CopyOutcome;
 
 const SCHEMA: &str = "thalweg.cp/1";
 

@@ -20,13 +20,13 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
-use thalweg_store::ErrorKind;
-use thalweg_store::copy::{
+use thalweg_client::copy::{
     self, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
-use thalweg_store::emulate;
-use thalweg_store::protocol::metadata::FileKind;
 use thalweg_trace::numbers;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::emulate;
+use thalweg_wire::protocol::metadata::FileKind;
 use tree::TreeCopy;
 
 /// Arguments of `thalweg cp`.

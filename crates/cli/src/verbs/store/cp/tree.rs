@@ -1,4 +1,4 @@
-//! Copying a tree: the store's engine does it ([`thalweg_store::copy::copy_tree`]); here is what a person or a program sees of it.
+//! Copying a tree: the store's engine does it ([`thalweg_client::copy::copy_tree`]); here is what a person or a program sees of it.
 //!
 //! One entry that fails does not stop the others: it is reported at once, with its path, and the command ends as failed. A tree that lacks
 //! something must not look like a success.
@@ -10,10 +10,10 @@ use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
-use thalweg_store::copy::{LeftOut, TreeJob, TreeObserver, TreeOutcome, copy_tree};
-use thalweg_store::{Error, ErrorKind};
+use thalweg_client::copy::{LeftOut, TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_trace::TraceHandle;
 use thalweg_trace::numbers;
+use thalweg_wire::{Error, ErrorKind};
 
 /// What a copy of a tree shows, and how.
 pub(super) struct TreeCopy<'a> {

@@ -3,9 +3,9 @@
 use super::glob;
 use crate::names;
 use std::str::FromStr;
-use thalweg_store::Error;
-use thalweg_store::client::walk::WalkEntry;
-use thalweg_store::protocol::metadata::FileKind;
+use thalweg_client::walk::WalkEntry;
+use thalweg_wire::Error;
+use thalweg_wire::protocol::metadata::FileKind;
 
 /// All that must hold.
 #[derive(Clone, Debug, Default)]
@@ -213,9 +213,9 @@ pub(super) fn now_ns() -> i64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_store::ErrorKind;
-    use thalweg_store::client::walk::{Size, SizeFrom};
-    use thalweg_store::protocol::metadata::FileId;
+    use thalweg_client::walk::{Size, SizeFrom};
+    use thalweg_wire::ErrorKind;
+    use thalweg_wire::protocol::metadata::FileId;
 
     fn entry(name: &str, kind: FileKind, size: Option<Result<u64, Error>>) -> WalkEntry {
         let size = size.map(|size| size.map(|size_bytes| Size { size_bytes, allocated_bytes: None, from: SizeFrom::Glimpse }));

@@ -14,10 +14,10 @@ use conditions::{Age, Answer, Candidate, Conditions, Kind, SizeIs};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::time::Instant;
-use thalweg_store::client::remove::{Name, Remover};
-use thalweg_store::client::walk::{Detail, TreeEntry, TreeOptions, Visit, WalkEntry, WalkMode};
-use thalweg_store::protocol::metadata::{FileId, FileKind, Place};
+use thalweg_client::remove::{Name, Remover};
+use thalweg_client::walk::{Detail, TreeEntry, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::{TraceHandle, Tracer};
+use thalweg_wire::protocol::metadata::{FileId, FileKind, Place};
 
 /// Arguments of `thalweg find`.
 #[derive(clap::Args)]
@@ -253,7 +253,7 @@ impl Finding<'_> {
         let wants_size = attributes.kind == FileKind::File && self.arguments.detail() == Detail::Sizes;
         let size = wants_size.then(|| {
             let known = self.walking.walker.stat(tracer, attributes.id)?;
-            known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "no answer had its size"))
+            known.size.ok_or_else(|| thalweg_wire::Error::new(thalweg_wire::ErrorKind::Io, "no answer had its size"))
         });
         let name = names::last(&self.path.path);
         let name = if name.is_empty() { b"/".to_vec() } else { name.to_vec() };

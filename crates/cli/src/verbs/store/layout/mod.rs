@@ -8,8 +8,8 @@ use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output, session::Session};
 use serde::Serialize;
 use thalweg_layout::Layout;
-use thalweg_store::protocol::metadata::{FileLayout, StoreMap};
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::metadata::{FileLayout, StoreMap};
 
 /// Arguments of `thalweg layout`.
 #[derive(clap::Args)]
@@ -160,7 +160,7 @@ fn run_show(arguments: &Show) -> Result<(), Failure> {
 }
 
 fn datafile(map: &StoreMap, datafile: u32, target: u32, size_bytes: u64) -> Datafile {
-    let known = map.target(thalweg_store::protocol::io::TargetId(target));
+    let known = map.target(thalweg_wire::protocol::io::TargetId(target));
     Datafile {
         datafile,
         target,

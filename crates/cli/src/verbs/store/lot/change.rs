@@ -3,8 +3,8 @@
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output};
 use std::time::Duration;
-use thalweg_store::protocol::lots::LotOperation;
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::lots::LotOperation;
 
 /// Arguments of `thalweg lot renew`.
 #[derive(clap::Args)]

@@ -5,9 +5,9 @@ use super::report;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output};
 use std::time::Duration;
-use thalweg_store::protocol::io::TargetId;
-use thalweg_store::protocol::lots::{Level, LotOperation};
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::io::TargetId;
+use thalweg_wire::protocol::lots::{Level, LotOperation};
 
 /// Arguments of `thalweg lot create`.
 #[derive(clap::Args)]

@@ -12,9 +12,9 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::process::{Command, Stdio};
 use std::time::Duration;
-use thalweg_store::ErrorKind;
-use thalweg_store::protocol::lots::{Lot, LotOperation};
 use thalweg_trace::Tracer;
+use thalweg_wire::ErrorKind;
+use thalweg_wire::protocol::lots::{Lot, LotOperation};
 
 /// Between two questions, at first: whether a job has ended, or of a store that did not answer.
 const SOON: Duration = Duration::from_millis(250);

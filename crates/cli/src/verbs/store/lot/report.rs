@@ -5,9 +5,9 @@ use crate::operand::StoreFlags;
 use crate::session::Session;
 use crate::{failure::Failure, names, output};
 use serde::Serialize;
-use thalweg_store::protocol::lots::{LotOperation, LotReport};
-use thalweg_store::protocol::metadata::StoreMap;
 use thalweg_trace::numbers;
+use thalweg_wire::protocol::lots::{LotOperation, LotReport};
+use thalweg_wire::protocol::metadata::StoreMap;
 
 /// Arguments of `thalweg lot ls`.
 #[derive(clap::Args)]
@@ -154,7 +154,7 @@ impl Document {
     /// From what is reported of it.
     pub(super) fn of(report: &LotReport) -> Document {
         let (verdict, warnings) = assess(report, lots::now_ns());
-        let target = |(target, share_bytes): &(thalweg_store::protocol::io::TargetId, u64)| {
+        let target = |(target, share_bytes): &(thalweg_wire::protocol::io::TargetId, u64)| {
             let at = report.uses.iter().position(|used| used.target == *target);
             Target {
                 target: target.0,
@@ -221,7 +221,7 @@ fn text(report: &LotReport, map: &StoreMap) -> String {
     text.push('\n');
     let document = Document::of(report);
     let row = |target: &Target| {
-        let entry = map.target(thalweg_store::protocol::io::TargetId(target.target));
+        let entry = map.target(thalweg_wire::protocol::io::TargetId(target.target));
         let (server, directory) = entry.map_or(("?", "?"), |(entry, server)| (&server.name, &entry.directory));
         vec![
             server.to_owned(),
@@ -249,7 +249,7 @@ fn assess(report: &LotReport, now_ns: i64) -> (Verdict, Vec<String>) {
     let lot = &report.lot;
     let name = &lot.name;
     let left_ns = lot.until_ns.saturating_sub(now_ns);
-    if lot.state == thalweg_store::protocol::lots::LotState::Expired {
+    if lot.state == thalweg_wire::protocol::lots::LotState::Expired {
         let problem =
             format!("its time is over: its files go when somebody needs the room; thalweg lot renew {name} --for TIME promises it again");
         return (Verdict::Expired, vec![problem]);
@@ -283,9 +283,9 @@ fn assess(report: &LotReport, now_ns: i64) -> (Verdict, Vec<String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use thalweg_store::protocol::io::TargetId;
-    use thalweg_store::protocol::lots::{Level, Lot as Row, LotShare, LotState, LotUse};
-    use thalweg_store::protocol::metadata::LotId;
+    use thalweg_wire::protocol::io::TargetId;
+    use thalweg_wire::protocol::lots::{Level, Lot as Row, LotShare, LotState, LotUse};
+    use thalweg_wire::protocol::metadata::LotId;
 
     const DAY_NS: i64 = 86_400_000_000_000;
 

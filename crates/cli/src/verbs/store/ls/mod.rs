@@ -15,9 +15,9 @@ use rows::{Order, Row};
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::time::Instant;
-use thalweg_store::client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
-use thalweg_store::protocol::metadata::{Attributes, FileKind, Place};
+use thalweg_client::walk::{Detail, TreeOptions, Visit, WalkEntry, WalkMode};
 use thalweg_trace::Tracer;
+use thalweg_wire::protocol::metadata::{Attributes, FileKind, Place};
 use writer::{Format, Writer};
 
 /// Entries asked of a walk at a time.
@@ -116,7 +116,7 @@ impl Arguments {
         }
     }
 
-    fn options(&self) -> thalweg_store::client::walk::WalkOptions {
+    fn options(&self) -> thalweg_client::walk::WalkOptions {
         let detail = match self.order() {
             _ if self.long => Detail::Sizes,
             Order::Size { .. } => Detail::Sizes,
@@ -203,7 +203,7 @@ impl Listing<'_> {
             let kind = found.attributes.kind;
             let size = (kind == FileKind::File && wants_sizes).then(|| {
                 let known = found.walking.walker.stat(&mut self.tracer, found.attributes.id)?;
-                known.size.ok_or_else(|| thalweg_store::Error::new(thalweg_store::ErrorKind::Io, "no answer had it"))
+                known.size.ok_or_else(|| thalweg_wire::Error::new(thalweg_wire::ErrorKind::Io, "no answer had it"))
             });
             // One that stands alone in a document goes by its last name, as it always has.
             let name = if self.arguments.json { names::last(&found.path.path) } else { &found.path.given };

@@ -2,8 +2,8 @@
 
 use super::super::walking::Troubles;
 use std::cmp::{Ordering, Reverse};
-use thalweg_store::client::walk::WalkEntry;
-use thalweg_store::protocol::metadata::FileKind;
+use thalweg_client::walk::WalkEntry;
+use thalweg_wire::protocol::metadata::FileKind;
 
 /// A file's size, as far as it is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

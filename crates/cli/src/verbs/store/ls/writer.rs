@@ -317,7 +317,7 @@ fn grid_of(widths: &[usize], columns: usize) -> (usize, Vec<usize>) {
 mod tests {
     use super::super::rows::tests::row;
     use super::*;
-    use thalweg_store::protocol::metadata::FileKind;
+    use thalweg_wire::protocol::metadata::FileKind;
 
     fn written(format: Format, rows: Vec<Row>) -> String {
         let mut writer = Writer::new(Lines::new(), format, Style::Escaped, false);

@@ -1,0 +1,60 @@
+//! A copy of no more than one flow buffer: on the caller's thread, over connections that are there already. What it costs
+//! is round trips: create, write, rename on the way in; open, glimpse, read on the way out.
+
+use super::ends::{From, OpenSource, To};
+use super::holes;
+use super::job::Sparse;
+use crate::files::StoreFile;
+use crate::files::engine::flow::{Sink, Source};
+use std::ops::Range;
+use thalweg_base::sparse;
+use thalweg_trace::{SpanFields, SpanKind, Tracer};
+use thalweg_wire::Result;
+
+/// The largest copy that is made this way.
+pub(super) const SMALL_BYTES: u64 = 1 << 20;
+
+/// Moves all bytes of a short source; how many were data.
+pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool), size_bytes: u64, tracer: &mut Tracer) -> Result<u64> {
+    let request = tracer.begin();
+    let mut memory = vec![0; size_bytes as usize];
+    let about = SpanFields { parent: request.id(), offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
+    let local: Option<&dyn Source> = match &source.end {
+        From::Local(local) => Some(&**local),
+        From::Memory(pattern) => Some(&**pattern),
+        From::Store(_) | From::Stream(_) => None,
+    };
+    if let Some(local) = local {
+        let reading = tracer.begin();
+        local.read(&mut memory, 0)?;
+        tracer.end(reading, SpanKind::FileRead, SpanFields { object: source.object, ..about });
+    }
+    if let From::Store(end) = &source.end {
+        let file = StoreFile::new(std::sync::Arc::clone(&end.store.data), (*end.handle).clone());
+        file.read_within(tracer, &mut memory, 0)?;
+    }
+    let data = holes::of_small(source, &memory, sparse, tracer)?;
+    let data_bytes = sparse::bytes_of(&data);
+    let bytes = |range: &Range<u64>| &memory[range.start as usize..range.end as usize];
+    match sink {
+        To::Store(end) => {
+            let file = StoreFile::new(std::sync::Arc::clone(&end.store.data), (*end.handle).clone());
+            if data_bytes < size_bytes {
+                end.store.data.truncate(tracer, &end.handle, size_bytes)?;
+            }
+            data.iter().try_for_each(|range| file.write_traced(tracer, bytes(range), range.start))?;
+            if sync {
+                file.sync_traced(tracer)?;
+            }
+        }
+        To::Local(local) => {
+            let writing = tracer.begin();
+            data.iter().try_for_each(|range| local.write(bytes(range), range.start))?;
+            tracer.end(writing, SpanKind::FileWrite, SpanFields { object: local.object(), ..about });
+        }
+        To::Null(_) | To::Output(_) => {}
+    }
+    let about = SpanFields { object: source.object, offset_bytes: Some(0), size_bytes: Some(size_bytes), ..SpanFields::default() };
+    tracer.end(request, SpanKind::AppRequest, about);
+    Ok(data_bytes)
+}

@@ -1,0 +1,232 @@
+//! A tree of a store as a source.
+//!
+//! The walk ([`crate::walk`]) brings attributes, layouts and sizes, ahead of us; what is left to ask for is the bytes. Nothing is opened
+//! for that: a file that is removed meanwhile has lost its datafiles, so a read that comes short is either a hole or the
+//! end of the file, and the files of a batch that came short are looked at again, all at once. One that was changed since it was
+//! found is not copied.
+
+use super::batch::{Batch, Item, Kept, State, Stored, What, shown};
+use super::requests::{Loaded, Parts, Servers};
+use super::workers::of_entry;
+use super::{SMALL_BYTES, TreeSource, TreeStore, whole};
+use crate::files::FileHandle;
+use crate::walk::{Detail, Tree, TreeOptions, Visit, WalkOptions, Walker};
+use std::ops::Range;
+use thalweg_base::sync::Mutex;
+use thalweg_trace::{SpanId, Tracer};
+use thalweg_wire::protocol::io::{IoReply, IoRequest};
+use thalweg_wire::protocol::metadata::{Attributes, FileKind, NewNode, Place};
+use thalweg_wire::unexpected;
+use thalweg_wire::{Error, ErrorKind, Result};
+
+/// A directory of a store and all below it.
+pub(super) struct StoreTree<'a> {
+    store: &'a TreeStore,
+    path: &'a [u8],
+    walk: Mutex<Tree>,
+    servers: Servers<'a>,
+}
+
+impl<'a> StoreTree<'a> {
+    /// A directory of a store.
+    pub(super) fn open(tracer: &mut Tracer, store: &'a TreeStore, path: &'a [u8]) -> Result<StoreTree<'a>> {
+        let root = store.names.stat(tracer, &Place::at(path)).map_err(|e| e.on_file_instead(shown(path)))?;
+        if root.kind != FileKind::Directory {
+            return Err(Error::new(ErrorKind::NotDirectory, "it is not a directory").on_file(shown(path)));
+        }
+        let options = WalkOptions { detail: Detail::Sizes, ..WalkOptions::default() };
+        let walker = Walker::new(store.names.clone(), std::sync::Arc::clone(&store.data), options);
+        let walk = walker.tree(&Place::of(root.id), TreeOptions::default());
+        Ok(StoreTree { store, path, walk: Mutex::new(walk), servers: Servers::new(&store.data) })
+    }
+
+    /// Of files that came short, those that are as they were when they were found have holes; the others are not copied.
+    fn look_again(&self, tracer: &mut Tracer, batch: &mut Batch, short: &[usize]) -> Result<()> {
+        if short.is_empty() {
+            return Ok(());
+        }
+        let stored = |number: &usize| batch.entries[*number].item.stored.as_ref().expect("from a store");
+        let places: Vec<Place> = short.iter().map(|number| Place::of(stored(number).id)).collect();
+        let found = self.store.names.stat_many(tracer, &places, false)?;
+        for (number, found) in short.iter().zip(found) {
+            let entry = &mut batch.entries[*number];
+            let before = entry.item.stored.as_ref().map_or(0, |stored| stored.change);
+            let why = match found {
+                Ok(now) if now.change == before && now.links > 0 => {
+                    let whole = FileHandle::from_attributes(shown(&entry.item.path), &now);
+                    if let Err(error) = whole.and_then(|handle| self.store.data.sizes(tracer, &handle)) {
+                        entry.state = State::Failed(of_entry(error, &entry.item.path));
+                    }
+                    continue;
+                }
+                Ok(now) if now.links > 0 => "was changed while the tree was copied: copy it again",
+                _ => "was removed while the tree was copied",
+            };
+            entry.state = State::Failed(Error::new(ErrorKind::SourceChanged, why));
+        }
+        Ok(())
+    }
+}
+
+fn kept(attributes: &Attributes) -> Kept {
+    Kept {
+        mode: attributes.mode,
+        uid: attributes.uid,
+        gid: attributes.gid,
+        accessed_ns: attributes.accessed_ns,
+        modified_ns: attributes.modified_ns,
+    }
+}
+
+impl TreeSource for StoreTree<'_> {
+    fn next(&self, tracer: &mut Tracer, batch: &mut Batch) -> Result<bool> {
+        let mut walk = self.walk.lock();
+        while !batch.is_full() {
+            let Some(next) = walk.next(tracer) else { return Ok(false) };
+            let found = next?;
+            let (path, entry) = (found.path, found.entry);
+            match found.visit {
+                Visit::Found => {}
+                Visit::Unreadable(error) => {
+                    batch.unread.push((path, error));
+                    continue;
+                }
+                Visit::Left => continue,
+            }
+            let Some(attributes) = entry.attributes else {
+                let item = Item { path, what: What::File(0), kept: Kept::default(), stored: None };
+                batch.push_failed(item, Error::new(ErrorKind::Protocol, "the metadata service says nothing of it"));
+                continue;
+            };
+            let mut stored = Stored { id: entry.id, change: attributes.change, handle: None };
+            let mut problem = None;
+            let what = match entry.kind {
+                FileKind::Directory => What::Directory,
+                FileKind::Symlink => What::Node(NewNode::Symlink(attributes.target.clone().unwrap_or_default())),
+                FileKind::Fifo => What::Node(NewNode::Fifo),
+                FileKind::Socket => What::Node(NewNode::Socket),
+                FileKind::CharacterDevice => What::Node(NewNode::CharacterDevice(attributes.device)),
+                FileKind::BlockDevice => What::Node(NewNode::BlockDevice(attributes.device)),
+                FileKind::File => {
+                    let handle = FileHandle::from_attributes(shown(&path), &attributes);
+                    match handle.and_then(|handle| self.store.data.check_readable(&handle).map(|()| handle)) {
+                        Ok(handle) => stored.handle = Some(handle),
+                        Err(error) => problem = Some(of_entry(error, &path)),
+                    }
+                    match entry.size {
+                        // What the metadata service knows counts: a datafile that has lost its end would make the file look shorter.
+                        Some(Ok(size)) => What::File(attributes.settled.as_ref().map_or(size.size_bytes, |settled| settled.size_bytes)),
+                        Some(Err(error)) => {
+                            problem = Some(error);
+                            What::File(0)
+                        }
+                        None => {
+                            problem = Some(Error::new(ErrorKind::Io, "its size is not known: a bug"));
+                            What::File(0)
+                        }
+                    }
+                }
+            };
+            let item = Item { path, what, kept: kept(&attributes), stored: Some(stored) };
+            match problem {
+                None => batch.push(item),
+                Some(error) => batch.push_failed(item, error),
+            }
+        }
+        Ok(true)
+    }
+
+    fn load(&self, tracer: &mut Tracer, batch: &mut Batch, span: Option<SpanId>) -> Result<()> {
+        batch.memory_for_small();
+        let mut at = 0;
+        for entry in &mut batch.entries {
+            if let (What::File(size), State::Found) = (&entry.item.what, &entry.state)
+                && *size <= SMALL_BYTES
+            {
+                entry.state = State::Loaded(at..at + *size as usize);
+                at += *size as usize;
+            }
+        }
+        // Holes are what nobody sends.
+        batch.memory[..at].fill(0);
+        let loaded = batch.entries.iter().enumerate().filter_map(|(number, entry)| match (&entry.state, &entry.item.stored) {
+            (State::Loaded(range), Some(Stored { handle: Some(handle), .. })) => {
+                Some(Loaded { number, handle, range: range.clone(), data: None })
+            }
+            _ => None,
+        });
+        let mut parts = Parts::of(&self.store.data, loaded);
+        let requests = parts.requests();
+        let asked =
+            requests.iter().map(|request| (request.server, IoRequest::ReadMany { reads: request.parts.clone() }, Vec::new())).collect();
+        let replies = self.servers.exchange(tracer, span, asked);
+        let mut short = Vec::new();
+        let mut failed: Vec<(usize, Error)> = parts.failed;
+        for (request, reply) in requests.iter().zip(replies) {
+            let (each, payload) = match reply {
+                Ok((IoReply::ReadMany(each), payload)) if each.len() == request.parts.len() => (each, payload),
+                Ok((other, _)) => return Err(unexpected(&other)),
+                Err(error) => {
+                    failed.extend(request.owners.iter().map(|owner| (*owner, error.clone())));
+                    continue;
+                }
+            };
+            let mut rest = &payload[..];
+            for (part, have) in each.into_iter().enumerate() {
+                let owner = request.owners[part];
+                let have = match have {
+                    Ok(have) => have,
+                    Err(refusal) => {
+                        let server = self.store.data.links()[request.server].name();
+                        let error = Error::new(ErrorKind::from_errno(refusal.errno), refusal.message);
+                        failed.push((owner, error.at_server(server)));
+                        continue;
+                    }
+                };
+                if have > request.parts[part].2 || have > rest.len() as u64 {
+                    return Err(Error::new(ErrorKind::Protocol, "more bytes in an answer than were asked for"));
+                }
+                let (bytes, others) = rest.split_at(have as usize);
+                rest = others;
+                request.scatter(part, bytes, &mut batch.memory);
+                if have < request.parts[part].2 && short.last() != Some(&owner) {
+                    short.push(owner);
+                }
+            }
+        }
+        for (owner, error) in failed {
+            let entry = &mut batch.entries[owner];
+            if entry.is_open() {
+                entry.state = State::Failed(of_entry(error, &entry.item.path));
+            }
+        }
+        short.sort_unstable();
+        short.dedup();
+        self.look_again(tracer, batch, &short)
+    }
+
+    fn data_map(&self, tracer: &mut Tracer, item: &Item, size_bytes: u64) -> Result<Vec<Range<u64>>> {
+        let handle = item.stored.as_ref().and_then(|stored| stored.handle.as_ref());
+        let handle = handle.ok_or_else(|| Error::new(ErrorKind::Io, "a file that is not in the store: a bug"))?;
+        let (mut data, mut known_to) = (Vec::new(), 0);
+        while known_to < size_bytes {
+            let (found, to) = self.store.data.data_map(tracer, handle, known_to..size_bytes)?;
+            data.extend(found);
+            known_to = to;
+        }
+        Ok(data)
+    }
+
+    fn large(&self, tracer: &mut Tracer, item: &Item) -> Result<whole::Source> {
+        let Some(Stored { id, handle: Some(handle), .. }) = &item.stored else {
+            return Err(Error::new(ErrorKind::Io, "a file that is not in the store: a bug"));
+        };
+        let open = self.store.names.open_by_id(tracer, *id, false)?;
+        let size_bytes = self.store.data.size(tracer, handle)?;
+        Ok(whole::Source::Store(self.store.store(), handle.clone(), size_bytes, Box::new(open)))
+    }
+
+    fn name(&self) -> String {
+        format!("thal:{}", shown(self.path))
+    }
+}

@@ -1,0 +1,52 @@
+//! What read-ahead and write-behind have in common: which ranges go to which servers, in which order, and how large their
+//! pieces of memory are.
+
+use crate::files::data::DataClient;
+use crate::files::engine::Engine;
+use crate::files::engine::flow::{Flow, Task, Work};
+use crate::files::handle::FileHandle;
+use std::ops::Range;
+use std::sync::Arc;
+use thalweg_layout::FlowBuffer;
+use thalweg_trace::TrackId;
+use thalweg_wire::Result;
+use thalweg_wire::limits;
+
+/// A flow buffer and the server it goes to.
+pub(in crate::files) type Sent = (usize, FlowBuffer);
+
+/// Flow buffers of several logical ranges: all servers get their first before any gets its second.
+pub(in crate::files) fn spread(data: &DataClient, file: &FileHandle, ranges: &[Range<u64>]) -> Result<Vec<Sent>> {
+    let mut by_datafile: Vec<(usize, Vec<FlowBuffer>)> = Vec::new();
+    for id in file.datafiles() {
+        let buffers = |range: &Range<u64>| {
+            file.layout().flow_buffers(id.index, range.start, range.end - range.start, limits::CONNECTION_MEMORY_BYTES)
+        };
+        let buffers: Vec<FlowBuffer> = ranges.iter().flat_map(buffers).collect();
+        if !buffers.is_empty() {
+            by_datafile.push((data.server_of(id.target)?, buffers));
+        }
+    }
+    let most = by_datafile.iter().map(|(_, buffers)| buffers.len()).max().unwrap_or(0);
+    let nth = |n: usize| by_datafile.iter().filter_map(move |(server, buffers)| Some((*server, *buffers.get(n)?)));
+    Ok((0..most).flat_map(nth).collect())
+}
+
+/// Asks an engine's threads for a flow's tasks.
+pub(in crate::files) fn ask(engine: &Engine, flow: &Arc<Flow>, tasks: Vec<Sent>, asked_by: Option<TrackId>) {
+    for (server, buffer) in tasks {
+        engine.ask(server, Work { flow: Arc::clone(flow), task: Task::Move(buffer), again: false, asked_by });
+    }
+}
+
+/// Bytes of a file that are moved as one: enough for a full flow buffer at each of a few servers.
+pub(in crate::files) fn chunk_bytes(data: &DataClient, file: &FileHandle) -> u64 {
+    let servers = file.targets().len().min(data.links().len()).clamp(1, 8) as u64;
+    (servers * limits::CONNECTION_MEMORY_BYTES).next_power_of_two()
+}
+
+/// What both ends of the range have in common.
+pub(in crate::files) fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
+    let start = one.start.max(other.start);
+    start..one.end.min(other.end).max(start)
+}

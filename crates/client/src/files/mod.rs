@@ -1,0 +1,46 @@
+//! Files as bytes: connections to I/O servers, and the flows that move bytes over them.
+//!
+//! | room | what is in it |
+//! |---|---|
+//! | `buffered` | a file as a program expects one: read-ahead and write-behind |
+//! | `budget` | the memory of all read-ahead and write-behind |
+//! | `data` | all I/O servers of a store; calls to many at a time |
+//! | `handle`, `expected` | where a file's bytes are, and what the metadata service says of them |
+//! | `lengths` | what it says, held against what there is |
+//! | `request`, `payload` | one request on the caller's thread; a flow buffer's bytes |
+//! | `file` | one file: read, write, size, sync, allocate, seek |
+//! | `live`, `tuned` | what can be turned and seen while bytes move |
+//! | `link` | one server, and the connections to it that are not in use |
+//! | `engine` | threads, one for each connection, that work on flow buffers |
+//! | `names` | the names of a store, as the data path needs them |
+
+mod budget;
+mod buffered;
+mod data;
+mod data_map;
+pub(crate) mod engine;
+mod expected;
+mod file;
+mod handle;
+mod lengths;
+mod link;
+mod live;
+mod losses;
+mod names;
+mod payload;
+mod request;
+mod store;
+mod tuned;
+pub(crate) mod verifiers;
+
+pub use budget::Budget;
+pub use buffered::{AheadCounters, AheadOptions, BehindOptions, BufferedFile, BufferedOptions, ReadAhead, Reader, View, WriteBehind};
+pub use data::{DataClient, Outgoing};
+pub use engine::memory::RequestMemory;
+pub use file::StoreFile;
+pub use handle::FileHandle;
+pub use link::{Link, SessionOf};
+pub(crate) use live::{FAR_DEPTH, NEAR_DEPTH};
+pub use losses::Unreported;
+pub use names::Names;
+pub use store::Store;

@@ -1,0 +1,97 @@
+//! The bytes of a flow buffer: their pieces in a request's memory, their checksum, and how they are received.
+
+use std::io::{IoSlice, IoSliceMut};
+use thalweg_bulk::Crc32c;
+use thalweg_layout::{FlowBuffer, Layout};
+use thalweg_trace::{SpanFields, SpanId, SpanKind, Tracer};
+use thalweg_wire::protocol::io::IoReply;
+use thalweg_wire::{Connection, Reply, unexpected};
+use thalweg_wire::{Error, ErrorKind, Result};
+
+/// The pieces of a flow buffer in memory that begins at logical offset `base`, in their order.
+pub(super) fn pieces_of<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a mut [u8], base: u64) -> Vec<IoSliceMut<'a>> {
+    let (mut rest, mut at) = (memory, base);
+    let mut pieces = Vec::new();
+    for piece in buffer.pieces(layout) {
+        // The logical offsets of a datafile's bytes grow with the physical ones.
+        let (_, from_here) = rest.split_at_mut((piece.logical_offset - at) as usize);
+        let (here, after) = from_here.split_at_mut(piece.length as usize);
+        pieces.push(IoSliceMut::new(here));
+        (rest, at) = (after, piece.logical_offset + piece.length);
+    }
+    pieces
+}
+
+/// Receives the payload of an answered read of a flow buffer into its pieces, verifies it, and clears what the datafile
+/// does not have.
+pub(super) fn receive(
+    connection: &mut Connection,
+    tracer: &mut Tracer,
+    parent: Option<SpanId>,
+    buffer: FlowBuffer,
+    reply: Reply<IoReply>,
+    pieces: &mut [IoSliceMut<'_>],
+) -> Result<()> {
+    let header = reply.header;
+    check_read(&reply.body, header.payload_bytes, buffer.length)?;
+    let size_bytes = Some(header.payload_bytes);
+    let mut left = header.payload_bytes as usize;
+    let mut crc = Crc32c::default();
+    if left > 0 {
+        let receiving = tracer.begin();
+        let mut wanted: Vec<IoSliceMut<'_>> = Vec::with_capacity(pieces.len());
+        for piece in pieces.iter_mut() {
+            let many = piece.len().min(left);
+            wanted.push(IoSliceMut::new(&mut piece[..many]));
+            left -= many;
+            if left == 0 {
+                break;
+            }
+        }
+        connection.receive_pieces(&header, &mut wanted)?;
+        let about =
+            SpanFields { object: connection.object(), parent: reply.span(), request: reply.request, size_bytes, ..SpanFields::default() };
+        tracer.end(receiving, SpanKind::NetReceive, about);
+    }
+    connection.completed(tracer, reply, size_bytes);
+    let checking = tracer.begin();
+    let mut left = header.payload_bytes as usize;
+    for piece in pieces.iter_mut() {
+        let have = piece.len().min(left);
+        crc.update(&piece[..have]);
+        piece[have..].fill(0);
+        left -= have;
+    }
+    tracer.end(checking, SpanKind::AppChecksum, SpanFields { parent, size_bytes, ..SpanFields::default() });
+    if header.payload_bytes > 0 && crc.finish() != header.payload_crc {
+        return Err(damaged(header.payload_bytes as usize));
+    }
+    Ok(())
+}
+
+/// A reply to a read that cannot be one.
+fn check_read(reply: &IoReply, payload_bytes: u64, asked: u64) -> Result<()> {
+    match reply {
+        IoReply::Read if payload_bytes <= asked => Ok(()),
+        IoReply::Read => Err(Error::new(ErrorKind::Protocol, format!("{payload_bytes} bytes in answer to a read of {asked}"))),
+        other => Err(unexpected(other)),
+    }
+}
+
+/// Bytes read did not match their checksum.
+pub(super) fn damaged(bytes: usize) -> Error {
+    Error::new(ErrorKind::Corrupt, format!("{bytes} bytes read do not match their checksum: damaged on their way, twice"))
+}
+
+/// The pieces of a flow buffer in a request's memory that begins at logical offset `base`, and their checksum.
+pub(super) fn gather<'a>(layout: &Layout, buffer: FlowBuffer, memory: &'a [u8], base: u64) -> (Vec<IoSlice<'a>>, u32) {
+    let mut crc = Crc32c::default();
+    let mut pieces = Vec::new();
+    for piece in buffer.pieces(layout) {
+        let at = (piece.logical_offset - base) as usize;
+        let bytes = &memory[at..at + piece.length as usize];
+        crc.update(bytes);
+        pieces.push(IoSlice::new(bytes));
+    }
+    (pieces, crc.finish())
+}

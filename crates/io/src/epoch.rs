@@ -1,0 +1,285 @@
+//! What a target durably knows of the metadata service: the last start of it whose file numbers it has served, and how far the
+//! metadata's log had come.
+//!
+//! A file's number begins with the epoch in which the metadata service gave it, and the service never goes back by itself. So a
+//! service whose epoch is lower than a target's has lost its directory, or was given an older copy of it: it would give numbers a
+//! second time, and new files would find the bytes of old ones. So would one of the same epoch that is another start, of another copy.
+//! And one whose log is shorter than what a target was notified of has lost names that were synced.
+//!
+//! Nothing here is believed because a client said so: that an epoch has begun, and how far the log has come, is what the store's own
+//! service answers when it is asked at the address that the store's configuration gives ([`Starts`], [`super::follower`]).
+//!
+//! The epoch is on stable storage before the first datafile of it is made. It changes with starts, and is a small text, replaced whole. How far
+//! the log has come changes with every sync: it is two lines in a file of their own, which are written in turn, in place, so that one
+//! `fdatasync` of one block is all that it costs, and the line before is there if power is lost meanwhile.
+
+use super::name::each_datafile;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use thalweg_base::durable;
+use thalweg_base::sync::Mutex;
+use thalweg_bulk::crc32c;
+use thalweg_wire::protocol::common::{ServiceStart, Witnessed};
+use thalweg_wire::protocol::io::FileId;
+use thalweg_wire::{Error, ErrorKind, Result};
+
+const NAME: &str = "thalweg-epoch.toml";
+const WITNESS: &str = "thalweg-witness";
+/// Bytes of each line of the witness: what a device writes whole or not at all.
+const LINE: usize = 512;
+const LINES: u64 = 2;
+
+/// What knows which starts of the metadata service there were.
+pub(super) trait Starts: Send + Sync {
+    /// The start that the service is in, which is of this epoch at least.
+    ///
+    /// # Errors
+    /// When this epoch has not begun, or the service does not answer.
+    fn of(&self, epoch: u64) -> Result<ServiceStart>;
+}
+
+/// What the file says.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Kept {
+    epoch: u64,
+    /// Which start of that epoch, 16 hexadecimal digits; not there if nobody has said.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    start: Option<String>,
+}
+
+impl Kept {
+    fn start(&self) -> Option<u64> {
+        match &self.start {
+            None => Some(0),
+            Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        }
+    }
+}
+
+/// See the module.
+pub(super) struct Epoch {
+    directory: PathBuf,
+    highest: AtomicU64,
+    /// Held while something of it is written.
+    kept: Mutex<Durable>,
+    starts: OnceLock<Arc<dyn Starts>>,
+    adopted: bool,
+}
+
+/// What is on stable storage.
+struct Durable {
+    seen: Witnessed,
+    /// Lines written to the witness so far.
+    lines: u64,
+    /// Once something was witnessed, or nothing is known of how far its last write came.
+    file: Option<File>,
+}
+
+impl Epoch {
+    /// Of a target that is being made.
+    pub(super) fn make(directory: &Path) -> Result<()> {
+        write(directory, ServiceStart::default())
+    }
+
+    /// Of a target that is there. One that was made by an earlier release has its datafiles looked through, once.
+    pub(super) fn open(directory: &Path) -> Result<Epoch> {
+        let path = directory.join(NAME);
+        let kept = match std::fs::read_to_string(&path) {
+            Ok(text) => {
+                let kept = toml::from_str::<Kept>(&text).ok();
+                let read = kept.and_then(|kept| Some(ServiceStart { epoch: kept.epoch, start: kept.start()? }));
+                Some(read.ok_or_else(|| {
+                    let what = "expected `epoch = NUMBER`; removed, it is found again from the datafiles";
+                    Error::new(ErrorKind::Invalid, format!("{}: {what}", path.display()))
+                })?)
+            }
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => return Err(Error::system(path.display(), e)),
+        };
+        let adopted = kept.is_none();
+        let start = match kept {
+            Some(kept) => kept,
+            None => {
+                let mut epoch = 0;
+                each_datafile(directory, false, &mut |_, file, _, _| epoch = epoch.max(file.epoch()))?;
+                let found = ServiceStart { epoch, start: 0 };
+                write(directory, found)?;
+                found
+            }
+        };
+        let (lines, witnessed) = read_witness(&directory.join(WITNESS))?;
+        let change = if witnessed.start == start { witnessed.change } else { 0 };
+        let kept = Durable { seen: Witnessed { start, change }, lines, file: None };
+        let (highest, directory) = (AtomicU64::new(start.epoch), directory.to_owned());
+        Ok(Epoch { directory, highest, kept: Mutex::new(kept), starts: OnceLock::new(), adopted })
+    }
+
+    /// From here on, `starts` is asked which epochs have begun.
+    pub(super) fn ask(&self, starts: Arc<dyn Starts>) {
+        let _ = self.starts.set(starts);
+    }
+
+    /// What it knows durably.
+    pub(super) fn seen(&self) -> Witnessed {
+        self.kept.lock().seen
+    }
+
+    pub(super) fn is_adopted(&self) -> bool {
+        self.adopted
+    }
+
+    /// A datafile of this file may be made. One of a later epoch only when the service says that this has begun.
+    pub(super) fn serves(&self, file: FileId) -> Result<()> {
+        let epoch = file.epoch();
+        if epoch <= self.highest.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let starts = self.starts.get();
+        let start = starts.ok_or_else(|| Error::new(ErrorKind::Io, "there is no metadata service that could be asked"))?.of(epoch)?;
+        self.begin(&mut self.kept.lock(), start)
+    }
+
+    /// The service is in this start: remembers that, unless it is known.
+    fn begin(&self, kept: &mut Durable, start: ServiceStart) -> Result<()> {
+        if start == kept.seen.start {
+            return Ok(());
+        }
+        if start.is_behind(kept.seen.start) {
+            return Err(Error::new(ErrorKind::Absent, "the metadata service is of an older copy of its directory"));
+        }
+        self.set(kept, start)
+    }
+
+    fn set(&self, kept: &mut Durable, start: ServiceStart) -> Result<()> {
+        write(&self.directory, start)?;
+        kept.seen = Witnessed { start, change: 0 };
+        self.highest.store(start.epoch, Ordering::Release);
+        Ok(())
+    }
+
+    /// The service's log has come to `change` on stable storage, in this start: remembers it durably.
+    pub(super) fn witness(&self, start: ServiceStart, change: u64) -> Result<()> {
+        let mut kept = self.kept.lock();
+        self.begin(&mut kept, start)?;
+        if change <= kept.seen.change {
+            return Ok(());
+        }
+        let path = self.directory.join(WITNESS);
+        let written = self.write_line(&mut kept, Witnessed { start, change });
+        if written.is_err() {
+            // What a failed sync has left of it is read anew.
+            kept.file = None;
+        }
+        written.map_err(|e| Error::system(path.display(), e))?;
+        kept.seen.change = change;
+        Ok(())
+    }
+
+    fn write_line(&self, kept: &mut Durable, witnessed: Witnessed) -> std::io::Result<()> {
+        let path = self.directory.join(WITNESS);
+        let file = match &mut kept.file {
+            Some(file) => file,
+            empty => {
+                if std::fs::metadata(&path).map_or(0, |there| there.len()) < LINES * LINE as u64 {
+                    let empty = format!("{}\n", " ".repeat(LINE - 1));
+                    durable::replace(&empty.repeat(LINES as usize), &path)?;
+                }
+                empty.insert(File::options().write(true).open(&path)?)
+            }
+        };
+        file.write_all_at(&line(kept.lines + 1, witnessed), (kept.lines + 1) % LINES * LINE as u64)?;
+        file.sync_data()?;
+        kept.lines += 1;
+        Ok(())
+    }
+
+    /// Goes on from a start whose metadata is older than what it was notified of, as somebody has accepted. Where numbers go back with that, what is
+    /// of later ones is `set_aside`.
+    pub(super) fn go_on_from(&self, start: ServiceStart, set_aside: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut kept = self.kept.lock();
+        if start == kept.seen.start {
+            return Ok(());
+        }
+        if start.is_behind(kept.seen.start) {
+            set_aside()?;
+        }
+        self.set(&mut kept, start)
+    }
+}
+
+fn write(directory: &Path, service: ServiceStart) -> Result<()> {
+    let start = (service.start != 0).then(|| format!("{:016x}", service.start));
+    let text = toml::to_string(&Kept { epoch: service.epoch, start }).map_err(|e| Error::new(ErrorKind::Io, e.to_string()))?;
+    let path = directory.join(NAME);
+    durable::replace(&text, &path).map_err(|e| Error::system(path.display(), e))
+}
+
+/// A line of the witness: text, so that a person can read it, and a checksum.
+fn line(number: u64, Witnessed { start, change }: Witnessed) -> Vec<u8> {
+    let text = format!("{number} epoch {} start {:016x} change {change}", start.epoch, start.start);
+    let mut line = format!("{text} crc {:08x}", crc32c(text.as_bytes())).into_bytes();
+    line.resize(LINE - 1, b' ');
+    line.push(b'\n');
+    line
+}
+
+/// A line's number, and what it says; `None` for one that was not written whole.
+fn read_line(line: &[u8]) -> Option<(u64, Witnessed)> {
+    let (text, crc) = std::str::from_utf8(line).ok()?.trim_end().rsplit_once(" crc ")?;
+    if u32::from_str_radix(crc, 16) != Ok(crc32c(text.as_bytes())) {
+        return None;
+    }
+    let [number, "epoch", epoch, "start", start, "change", change] = text.split(' ').collect::<Vec<_>>()[..] else { return None };
+    let start = ServiceStart { epoch: epoch.parse().ok()?, start: u64::from_str_radix(start, 16).ok()? };
+    Some((number.parse().ok()?, Witnessed { start, change: change.parse().ok()? }))
+}
+
+/// The last line of a witness; nothing if there is none.
+fn read_witness(path: &Path) -> Result<(u64, Witnessed)> {
+    match std::fs::read(path) {
+        Ok(bytes) => Ok(bytes.chunks(LINE).filter_map(read_line).max_by_key(|(number, _)| *number).unwrap_or_default()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Ok(Default::default()),
+        Err(e) => Err(Error::system(path.display(), e)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::name::DATAFILES;
+    use super::*;
+
+    const START: ServiceStart = ServiceStart { epoch: 3, start: 5 };
+
+    #[test]
+    fn what_was_witnessed_is_found_again_and_a_line_cut_short_leaves_the_one_before() {
+        let directory = tempfile::tempdir().unwrap();
+        Epoch::make(directory.path()).unwrap();
+        std::fs::create_dir(directory.path().join(DATAFILES)).unwrap();
+        let open = || Epoch::open(directory.path()).unwrap();
+        let epoch = open();
+        for change in 10..15 {
+            epoch.witness(START, change).unwrap();
+        }
+        epoch.witness(START, 12).unwrap();
+        assert_eq!(open().seen(), Witnessed { start: START, change: 14 });
+        // The last of five lines is the second one of the file.
+        let path = directory.path().join(WITNESS);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[LINE + 30] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let epoch = open();
+        assert_eq!(epoch.seen().change, 13);
+        epoch.witness(START, 20).unwrap();
+        assert_eq!(open().seen().change, 20);
+        let next = ServiceStart { epoch: 4, start: 6 };
+        epoch.witness(next, 18).unwrap();
+        assert_eq!(open().seen(), Witnessed { start: next, change: 18 });
+        assert!(epoch.witness(START, 99).is_err(), "an older start is not believed");
+        assert_eq!(open().seen(), Witnessed { start: next, change: 18 });
+    }
+}

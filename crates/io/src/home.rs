@@ -1,0 +1,234 @@
+//! Where a target's datafiles are: their names, which of those are durable, and what is known of their sizes.
+
+use super::lots::{Lot, Lots};
+use super::name::{DATAFILES, LOTS, Name, lot_directory};
+use super::sizes::{Since, Sizes};
+use super::unsynced::{PARTS, UnsyncedNames};
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::fs::{DirBuilder, File};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use thalweg_base::durable;
+use thalweg_base::private;
+use thalweg_base::sync::{Mutex, MutexGuard};
+use thalweg_wire::protocol::io::{DatafileId, DatafileSize, LotId, TargetId};
+use thalweg_wire::{Error, Result};
+
+/// The directory of datafiles that no file has.
+pub(super) const SET_ASIDE: &str = "set-aside";
+
+/// Datafiles that were changed since the last time that all of them were synced.
+pub(super) struct Changed(Mutex<Option<HashSet<DatafileId>>>);
+
+impl Changed {
+    /// Of a target that is new; of one that was served before, that server may have left any datafile unsynced.
+    fn of(is_new: bool) -> Changed {
+        Changed(Mutex::new(is_new.then(HashSet::new)))
+    }
+
+    /// More are not distinguished: then the whole file system is synced.
+    const MOST: usize = 1 << 14;
+
+    /// This one was changed: to be said after that, and before anybody is answered.
+    pub(super) fn note(&self, id: DatafileId) {
+        let mut changed = self.0.lock();
+        if let Some(known) = &mut *changed {
+            known.insert(id);
+            if known.len() > Changed::MOST {
+                *changed = None;
+            }
+        }
+    }
+
+    /// Has those synced that were changed before; `None`: nobody knows which. Where that fails, any of them may be unsynced.
+    fn take(&self) -> Option<HashSet<DatafileId>> {
+        self.0.lock().replace(HashSet::new())
+    }
+
+    /// See [`Changed::take`].
+    pub(super) fn sync(&self, sync: impl FnOnce(Option<&HashSet<DatafileId>>) -> Result<()>) -> Result<()> {
+        let changed = self.take();
+        let synced = sync(changed.as_ref());
+        if synced.is_err() {
+            *self.0.lock() = None;
+        }
+        synced
+    }
+}
+
+/// The directory of a target's datafiles.
+pub(super) struct Home {
+    /// The target's directory.
+    pub directory: PathBuf,
+    /// `datafiles/`, open for looking up names in it.
+    datafiles: OwnedFd,
+    /// Which names in it are durable; those of lots are with each.
+    names: UnsyncedNames,
+    /// What is promised, and the lots that have datafiles.
+    pub lots: Arc<Lots>,
+    /// What is known of sizes.
+    pub sizes: Sizes,
+    /// Which datafiles were changed since all of them were synced.
+    pub changed: Changed,
+    /// Who appends to a datafile holds one of these, by its number.
+    appends: [Mutex<()>; APPENDS],
+}
+
+/// So many may append at a time, to as many datafiles.
+const APPENDS: usize = 16;
+
+impl Home {
+    /// Of a target's directory, in which `datafiles/` exists.
+    pub(super) fn open(directory: &Path, target: TargetId, is_new: bool) -> Result<Home> {
+        let path = directory.join(DATAFILES);
+        let lots = directory.join(LOTS);
+        if lots.is_dir() {
+            // A process that was killed may have left a lot's name unsynced.
+            sync_directory(&lots).and_then(|()| sync_directory(directory))?;
+        }
+        let opened = rustix::fs::open(&path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty());
+        let datafiles = opened.map_err(|e| Error::system(path.display(), e))?;
+        Ok(Home {
+            directory: directory.to_owned(),
+            datafiles,
+            names: UnsyncedNames::new(),
+            lots: Lots::open(directory, target)?,
+            sizes: Sizes::default(),
+            changed: Changed::of(is_new),
+            appends: Default::default(),
+        })
+    }
+
+    /// Nobody else appends to a datafile as long as this is held.
+    pub(super) fn appending(&self, id: DatafileId) -> MutexGuard<'_, ()> {
+        self.appends[(id.file.0 as usize).wrapping_add(id.index as usize) % APPENDS].lock()
+    }
+
+    /// The directory that a datafile's [`Name`] is relative to.
+    pub(super) fn root(&self, id: DatafileId) -> BorrowedFd<'_> {
+        if id.lot.is_some() { self.lots.root() } else { self.datafiles.as_fd() }
+    }
+
+    /// The directory of a datafile's directory.
+    fn parts(&self, lot: Option<LotId>) -> PathBuf {
+        self.directory.join(lot.map_or(DATAFILES.to_owned(), lot_directory))
+    }
+
+    /// Where a datafile is, for messages.
+    pub(super) fn path(&self, id: DatafileId) -> PathBuf {
+        let root = if id.lot.is_some() { self.directory.clone() } else { self.directory.join(DATAFILES) };
+        root.join(Name::of(id).as_c_str().to_string_lossy().as_ref())
+    }
+
+    /// A datafile's name was made; `lot`: its lot, if it is in one that is known.
+    pub(super) fn made(&self, id: DatafileId, lot: Option<&Lot>) {
+        let part = usize::from(id.file.0 as u8);
+        match (id.lot, lot) {
+            (None, _) => self.names.made(part),
+            (Some(_), Some(lot)) => lot.names.made(part),
+            (Some(lot), None) => self.lots.make(lot).names.made(part),
+        }
+    }
+
+    /// Makes the directory that a datafile is in. A lot's own is durable at once.
+    pub(super) fn make_part(&self, id: DatafileId) -> Result<()> {
+        let make = |path: &Path| match DirBuilder::new().mode(0o700).create(path) {
+            Ok(()) => Ok(true),
+            Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+            Err(e) => Err(Error::system(path.display(), e)),
+        };
+        let parts = self.parts(id.lot);
+        if id.lot.is_some() {
+            let lots = self.directory.join(LOTS);
+            if make(&lots)? {
+                sync_directory(&self.directory)?;
+            }
+            if make(&parts)? {
+                sync_directory(&lots)?;
+            }
+        }
+        make(&parts.join(format!("{:02x}", id.file.0 & 0xff)))?;
+        match id.lot {
+            None => self.names.made(PARTS),
+            Some(lot) => self.lots.make(lot).names.made(PARTS),
+        }
+        Ok(())
+    }
+
+    /// Puts a datafile's name on stable storage, unless it is there.
+    pub(super) fn sync_name(&self, id: DatafileId) -> Result<()> {
+        let lot = id.lot.map(|lot| self.lots.make(lot));
+        let names = lot.as_ref().map_or(&self.names, |lot| &lot.names);
+        let parts = || self.parts(id.lot);
+        // A lot's directory that has gone had nothing in it: its file has no name here any more.
+        let sync = |directory: &Path| match sync_directory(directory) {
+            Err(_) if id.lot.is_some() && !directory.exists() => Ok(()),
+            other => other,
+        };
+        names.sync(Name::of(id).part(), || sync(&parts().join(format!("{:02x}", id.file.0 & 0xff))))?;
+        names.sync(PARTS, || sync(&parts()))
+    }
+
+    /// Puts everything on the target's file system on stable storage, other people's files too.
+    pub(super) fn sync_file_system(&self) -> Result<()> {
+        let path = self.directory.join(DATAFILES);
+        let synced = File::open(&path).and_then(|datafiles| rustix::fs::syncfs(&datafiles).map_err(Into::into));
+        synced.map_err(|e| Error::system(format!("{}: syncing its file system", path.display()), e))
+    }
+
+    /// A datafile's size; 0 if it does not exist.
+    pub(super) fn glimpse(&self, id: DatafileId) -> Result<DatafileSize> {
+        let ticket = match self.sizes.look(id) {
+            Ok(known) => return Ok(known),
+            Err(ticket) => ticket,
+        };
+        let (size, since) = match rustix::fs::statat(self.root(id), Name::of(id).as_c_str(), AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(found) => {
+                let size = DatafileSize { size_bytes: found.st_size as u64, allocated_bytes: found.st_blocks as u64 * 512, quiet: false };
+                (size, Some(Since::stamp(found.st_ctime, i64::try_from(found.st_ctime_nsec).unwrap_or(0))))
+            }
+            Err(Errno::NOENT) => (DatafileSize::default(), None),
+            Err(e) => return Err(Error::system(self.path(id).display(), e)),
+        };
+        let quiet = self.sizes.keep(id, size, since, ticket);
+        Ok(DatafileSize { quiet, ..size })
+    }
+
+    /// Removes a datafile; one that does not exist is removed already.
+    pub(super) fn remove(&self, id: DatafileId) -> Result<()> {
+        let _changing = self.sizes.changing(id);
+        self.lots.leave(id, || match rustix::fs::unlinkat(self.root(id), Name::of(id).as_c_str(), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(e) => Err(Error::system(self.path(id).display(), e)),
+        })
+    }
+
+    /// Moves datafiles, and where they are, out of the way, durably; `without` does something with one while nobody has it open.
+    pub(super) fn set_aside(
+        &self,
+        datafiles: &[(DatafileId, PathBuf)],
+        without: impl Fn(DatafileId, &mut dyn FnMut() -> std::io::Result<()>) -> std::io::Result<()>,
+    ) -> Result<()> {
+        let aside = self.directory.join(SET_ASIDE);
+        private::make_directory(&aside).map_err(|e| Error::system(aside.display(), e))?;
+        for (id, path) in datafiles {
+            let _changing = self.sizes.changing(*id);
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            // What was set aside earlier stays, under the same name too.
+            let names = std::iter::once(name.clone()).chain((1..).map(|n| format!("{name}-{n}")));
+            let free = names.map(|name| aside.join(name)).find(|path| path.symlink_metadata().is_err()).expect("an endless range");
+            let moved = without(*id, &mut || self.lots.leave(*id, || std::fs::rename(path, &free)));
+            moved.map_err(|e| Error::system(path.display(), e))?;
+        }
+        sync_directory(&aside).and_then(|()| sync_directory(&self.directory))
+    }
+}
+
+fn sync_directory(directory: &Path) -> Result<()> {
+    let failed = |e| Error::system(format!("{}: syncing the directory", directory.display()), e);
+    durable::sync_directory(directory).map_err(failed)
+}

@@ -1,0 +1,150 @@
+//! Which level a file system can give: whether anybody else writes to it, and whether preallocated space is really kept.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use thalweg_wire::protocol::lots::Level;
+
+/// ext4 (and 2, 3), and XFS: where a preallocated block is a block that nobody else gets. btrfs, ZFS and overlays copy on write, tmpfs goes
+/// with what memory there is.
+const EXT4: u64 = 0xEF53;
+const XFS: u64 = 0x5846_5342;
+
+/// What lies beside a store's targets: its `store.toml`, credentials.
+const STORE_FILE: &str = "store.toml";
+const SMALL_BYTES: u64 = 64 << 10;
+/// What the directory of the metadata has in it.
+const METADATA: &str = "metadata.redb";
+
+/// A mounted file system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Mount {
+    /// Which directory of it is mounted.
+    root: String,
+    point: PathBuf,
+    pub kind: String,
+    pub source: PathBuf,
+}
+
+/// That which `directory` is on, as this process sees it.
+pub(super) fn mount_of(directory: &Path, device: u64) -> Option<Mount> {
+    let directory = directory.canonicalize().ok()?;
+    let table = std::fs::read_to_string("/proc/thread-self/mountinfo").ok()?;
+    let device = format!("{}:{}", libc::major(device), libc::minor(device));
+    let of_device = table.lines().filter_map(|line| mount(line, &device)).filter(|mount| directory.starts_with(&mount.point));
+    of_device.max_by_key(|mount| mount.point.as_os_str().len())
+}
+
+/// A line of the table, if it is this device's: `36 35 98:0 /root /point options fields - ext4 /dev/root options`.
+fn mount(line: &str, device: &str) -> Option<Mount> {
+    let (before, after) = line.split_once(" - ")?;
+    let mut before = before.split(' ').skip(2);
+    let mut after = after.split(' ');
+    let (found, root, point) = (before.next()?, before.next()?, before.next()?);
+    let (kind, source) = (after.next()?, after.next()?);
+    let [point, source] = [point, source].map(|path| PathBuf::from(plain(path)));
+    (found == device).then(|| Mount { root: root.to_owned(), point, kind: kind.to_owned(), source })
+}
+
+/// Spaces and the like stand in the table as `\040`.
+fn plain(path: &str) -> String {
+    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
+        .iter()
+        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+}
+
+/// The most that can be had in `directory` without changing the file system; `targets`: those of this process on it.
+pub(super) fn of(directory: &Path, device: u64, targets: &[&Path]) -> Level {
+    if is_own(directory, device, targets) {
+        return Level::Own;
+    }
+    match kind(directory) {
+        Some(EXT4 | XFS) => Level::Ballast,
+        _ => Level::Admission,
+    }
+}
+
+fn kind(directory: &Path) -> Option<u64> {
+    Some(rustix::fs::statfs(directory).ok()?.f_type as u64 & 0xffff_ffff)
+}
+
+/// Whether it is ext4 proper, whose reserved blocks can be set while it is mounted.
+pub(super) fn is_ext4(directory: &Path, device: u64) -> bool {
+    kind(directory) == Some(EXT4) && mount_of(directory, device).is_some_and(|mount| mount.kind == "ext4")
+}
+
+/// Whether nobody but this store has anything on the file system, from its root down to the targets.
+fn is_own(directory: &Path, device: u64, targets: &[&Path]) -> bool {
+    // One of which only a part is seen here may have anything elsewhere.
+    let Some(mount) = mount_of(directory, device).filter(|mount| mount.root == "/") else { return false };
+    let targets: Vec<PathBuf> = targets.iter().filter_map(|target| target.canonicalize().ok()).collect();
+    is_all_ours(&mount.point, device, &targets).unwrap_or(false)
+}
+
+fn is_all_ours(directory: &Path, device: u64, targets: &[PathBuf]) -> std::io::Result<bool> {
+    if targets.iter().any(|target| target == directory) || directory.join(METADATA).is_file() {
+        return Ok(true);
+    }
+    let is_stores = directory.join(STORE_FILE).is_file();
+    for entry in std::fs::read_dir(directory)? {
+        let entry = entry?;
+        let (path, found) = (entry.path(), entry.path().symlink_metadata()?);
+        let is_ours = match found.is_dir() {
+            true if entry.file_name() == "lost+found" => true,
+            // Another file system's.
+            true if found.dev() != device => true,
+            true => {
+                targets.iter().any(|target| target.starts_with(&path)) && is_all_ours(&path, device, targets)?
+                    || path.join(METADATA).is_file()
+            }
+            false => is_stores && is_small(&found),
+        };
+        if !is_ours {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+fn is_small(found: &Metadata) -> bool {
+    found.is_file() && found.len() <= SMALL_BYTES
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_system_is_the_stores_own_only_if_all_that_leads_to_its_targets_is() {
+        let root = tempfile::tempdir().unwrap();
+        let root = root.path().canonicalize().unwrap();
+        let device = root.metadata().unwrap().dev();
+        let targets = ["a/io0", "a/io1"].map(|name| root.join(name));
+        let is_own = |targets: &[PathBuf]| is_all_ours(&root, device, targets).unwrap();
+        for target in &targets {
+            std::fs::create_dir_all(target.join("datafiles")).unwrap();
+        }
+        std::fs::create_dir(root.join("lost+found")).unwrap();
+        assert!(is_own(&targets));
+        assert!(!is_own(&targets[..1]), "a target that another process serves");
+        std::fs::create_dir(root.join("a/metadata")).unwrap();
+        assert!(!is_own(&targets));
+        std::fs::write(root.join("a/metadata").join(METADATA), "").unwrap();
+        assert!(is_own(&targets));
+        std::fs::write(root.join("a/notes"), "mine").unwrap();
+        assert!(!is_own(&targets));
+        std::fs::write(root.join("a").join(STORE_FILE), "").unwrap();
+        assert!(is_own(&targets), "small files beside store.toml are the store's");
+        std::fs::create_dir(root.join("home")).unwrap();
+        assert!(!is_own(&targets));
+    }
+
+    #[test]
+    fn a_line_of_the_table_of_mounts_says_what_is_mounted_where() {
+        let line = "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext4 /dev/root rw,errors=continue";
+        let found = mount(line, "98:0").unwrap();
+        assert_eq!((found.root.as_str(), found.point.to_str(), found.kind.as_str()), ("/mnt1", Some("/mnt 2"), "ext4"));
+        assert_eq!(found.source, PathBuf::from("/dev/root"));
+        assert!(mount(line, "98:1").is_none() && mount("nonsense", "98:0").is_none());
+    }
+}

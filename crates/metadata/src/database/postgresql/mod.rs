@@ -1,0 +1,394 @@
+//! The database on a PostgreSQL server: where a site outgrows one machine, with the replication and the failover that PostgreSQL brings.
+//!
+//! One service at a time is active ([`lease`]), and it alone changes the database. So transactions are ordered here, over what is
+//! known here of the tables ([`cache`]) and what the server has besides ([`rows`]); the server sees their outcomes. Concurrent transactions
+//! are one row that is appended to its table `log`, which is one round trip ([`link`]). The rows of many transactions are put into the tables
+//! when the log is long, aside from requests ([`checkpoints`]); until then they are layers here, over what the tables have ([`super::layers`]).
+//! A transaction whose rows are known here costs one round trip; what is not known is one more for each range of keys.
+//!
+//! Running each transaction at the server, with its reads, was rejected: each name of a path and each inode would be a round trip. So was
+//! putting each group's outcome into the tables at once: a file is three rows in two tables with an index each, which the server takes three
+//! times as long for as for a row of the log; and its directory's row is written once for each group, not for each file.
+//!
+//! *Returned* is a commit with `synchronous_commit = off`; *Synced* is a commit after it that is put on stable storage, and so all before it,
+//! on synchronous standbys too where PostgreSQL has such. Returned changes are kept here until they are safe there, and sent again if
+//! PostgreSQL crashes: it takes the end of both, the service and PostgreSQL, to lose one.
+//!
+//! Locks are taken in this order: `turn` (never while another is held), `state`, `link`; `work` alone.
+
+mod ahead;
+mod cache;
+mod checkpoints;
+mod lease;
+mod link;
+mod options;
+pub mod password;
+mod rows;
+mod schema;
+mod server;
+mod standby;
+mod tail;
+
+use self::ahead::Ahead;
+use self::cache::Cache;
+use self::lease::Lease;
+use self::link::{Change, Link, NotApplied, PAUSE, lost};
+pub use self::options::{CACHE_BYTES, Options, SEGMENT_BYTES};
+use self::rows::Rows;
+pub use self::server::Server;
+use self::server::Trouble;
+pub use self::standby::stand_by;
+use super::group::{Syncs, Turn, Writer};
+use super::layers::{Layer, Stack, Working};
+use super::{Batch, Database, DatabaseError, Ordered, Stage, Transaction, Unwatched, Verdict, View, Watch, log};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+use thalweg_base::sync::{Condvar, Mutex, RwLock};
+
+/// Changes that are kept are put on stable storage when there are more bytes of them.
+const KEPT_BYTES: u64 = 16 << 20;
+
+/// See the module.
+pub struct Postgresql {
+    shared: Arc<Shared>,
+    incarnation: String,
+    threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
+}
+
+struct Shared {
+    server: Arc<Server>,
+    lease: Arc<Lease>,
+    rows: Rows,
+    state: RwLock<State>,
+    turn: Turn,
+    syncs: Syncs,
+    link: Arc<Mutex<Link>>,
+    work: Mutex<Work>,
+    worked: Condvar,
+    segment_bytes: u64,
+}
+
+/// The checkpointer's orders.
+#[derive(Debug, Default)]
+struct Work {
+    checkpoint: bool,
+    stop: bool,
+    failed: Option<DatabaseError>,
+}
+
+/// The layers over the tables, newest last, and what is to be appended to the log next.
+struct State {
+    /// Is being put into the tables, and the number of its last change.
+    frozen: Option<(Arc<Layer>, u64)>,
+    /// In the log.
+    logged: Layer,
+    /// Bytes of the log that `logged` stands for.
+    logged_bytes: u64,
+    /// Is being sent by the leader.
+    writing: Layer,
+    /// Waits for the next leader.
+    pending: Layer,
+    records: Vec<u8>,
+    batch: Arc<Batch>,
+    /// The number of the change that `pending` will be.
+    next: u64,
+}
+
+impl State {
+    /// What transactions see.
+    fn newest(&self) -> Vec<&Layer> {
+        [&self.pending, &self.writing].into_iter().chain(self.returned()).collect()
+    }
+
+    /// What readers see: of what is not in the log yet, a killed service would leave nothing.
+    fn returned(&self) -> Vec<&Layer> {
+        std::iter::once(&self.logged).chain(self.frozen.as_ref().map(|(layer, _)| &**layer)).collect()
+    }
+}
+
+impl std::fmt::Debug for Postgresql {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Postgresql").field("server", &self.shared.server).finish_non_exhaustive()
+    }
+}
+
+impl Postgresql {
+    /// Whether [`Postgresql::open`] would find what it needs, as far as can be seen without a change.
+    ///
+    /// # Errors
+    /// Its errors.
+    pub fn look(server: &Server, options: &Options) -> Result<(), DatabaseError> {
+        lease::look(server, options).map(drop)
+    }
+
+    /// Opens the database of a store, as its active service.
+    ///
+    /// # Errors
+    /// One sentence that says what is wrong with it; nothing is changed then.
+    pub fn open(server: Server, options: &Options) -> Result<Postgresql, DatabaseError> {
+        let taken = lease::take(&server, options)?;
+        let server = Arc::new(server);
+        let lease = Arc::new(Lease::new(Arc::clone(&server), taken.epoch, taken.session, taken.sent));
+        let link = Arc::new(Mutex::new(Link::new(Arc::clone(&server), options.store, taken.epoch, taken.change)));
+        let shared = Arc::new(Shared {
+            rows: Rows {
+                server: Arc::clone(&server),
+                epoch: taken.epoch,
+                lease: Arc::clone(&lease),
+                link: Arc::clone(&link),
+                cache: Cache::new(options.cache_bytes),
+                readers: Mutex::default(),
+                ahead: Ahead::default(),
+                changes: Mutex::default(),
+                committed: AtomicU64::new(taken.change),
+            },
+            server,
+            lease,
+            state: RwLock::new(State {
+                frozen: None,
+                logged: taken.tail.layer,
+                logged_bytes: taken.tail.bytes,
+                writing: Layer::default(),
+                pending: Layer::default(),
+                records: Vec::new(),
+                batch: Arc::default(),
+                next: taken.change + 1,
+            }),
+            turn: Turn::default(),
+            syncs: Syncs::from(taken.change),
+            link,
+            work: Mutex::default(),
+            worked: Condvar::new(),
+            segment_bytes: options.segment_bytes,
+        });
+        let opened = Postgresql { shared, incarnation: taken.incarnation, threads: Mutex::default() };
+        opened.begin("metadata lease", Shared::beats)?;
+        opened.begin("metadata checkpoint", Shared::checkpoints)?;
+        opened.begin("metadata reading ahead", Shared::reads_ahead)?;
+        Ok(opened)
+    }
+
+    fn begin(&self, name: &str, work: impl Fn(&Shared) + Send + 'static) -> Result<(), DatabaseError> {
+        let shared = Arc::clone(&self.shared);
+        let begun = std::thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+        let problem = "cannot start one of the database's threads";
+        self.threads.lock().push(begun.map_err(|e| DatabaseError::io(self.shared.server.shown(), problem, &e))?);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+impl Postgresql {
+    /// Questions for rows, and changes, that were sent to the server.
+    pub(crate) fn round_trips(&self) -> u64 {
+        self.shared.server.round_trips()
+    }
+}
+
+impl Drop for Postgresql {
+    /// Leaves the database as a kill would, but for a checkpoint that is under way.
+    fn drop(&mut self) {
+        self.shared.stop();
+        for thread in self.threads.lock().drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Database for Postgresql {
+    fn read(&self, work: &mut dyn FnMut(&dyn View) -> Result<(), DatabaseError>) -> Result<(), DatabaseError> {
+        self.shared.lease.check()?;
+        let state = self.shared.state.read();
+        work(&Stack { layers: state.returned(), base: &self.shared.rows })
+    }
+
+    fn order(&self, work: &mut dyn FnMut(&mut dyn Transaction) -> Result<Verdict, DatabaseError>) -> Result<Ordered, DatabaseError> {
+        self.shared.lease.check()?;
+        self.shared.wait_while_far_behind()?;
+        let mut guard = self.shared.state.write();
+        let state = &mut *guard;
+        let mut working = Working::over(Stack { layers: state.newest(), base: &self.shared.rows });
+        let verdict = work(&mut working)?;
+        let mut own = working.own;
+        if verdict == Verdict::Commit && !own.is_empty() {
+            log::encode(&mut state.records, state.next, &own);
+            own.settle_onto(&mut state.pending);
+        } else if state.pending.is_empty() && state.writing.is_empty() {
+            return Ok(Ordered::default());
+        }
+        // Having changed nothing, it may still have seen what is not yet at the server.
+        Ok(Ordered(Some(Arc::clone(&state.batch))))
+    }
+
+    fn settle(&self, ordered: &Ordered, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        ordered.0.as_ref().map_or(Ok(()), |batch| self.shared.turn.commit(&*self.shared, batch, watch))
+    }
+
+    fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        self.shared.sync(watch)
+    }
+
+    fn synced(&self) -> u64 {
+        self.shared.syncs.reached()
+    }
+
+    fn is_usable(&self) -> Result<(), DatabaseError> {
+        self.shared.lease.check()
+    }
+
+    fn ended(&self) -> Option<DatabaseError> {
+        self.shared.lease.ended().cloned()
+    }
+
+    fn on_end(&self, notify: Box<dyn FnOnce() + Send>) {
+        self.shared.lease.on_end(notify);
+    }
+
+    fn boot_id(&self) -> Option<String> {
+        Some(self.incarnation.clone())
+    }
+
+    fn close(&self) -> Result<(), DatabaseError> {
+        let closed = self.sync(&mut Unwatched).and_then(|()| self.checkpoint());
+        self.shared.stop();
+        closed
+    }
+}
+
+impl Writer for Shared {
+    fn write_batch(&self, watch: &mut dyn Watch) {
+        let (number, records, batch) = {
+            let mut state = self.state.write();
+            state.writing = std::mem::take(&mut state.pending);
+            let records = std::mem::take(&mut state.records);
+            let number = state.next;
+            state.next += u64::from(!records.is_empty());
+            (number, records, std::mem::take(&mut state.batch))
+        };
+        let (bytes, mut applied, mut kept_bytes) = (records.len() as u64, Ok(()), 0);
+        if !records.is_empty() {
+            watch.begin();
+            let mut link = self.link.lock();
+            applied = link.append(Change { number, records });
+            kept_bytes = link.kept_bytes();
+            drop(link);
+            watch.end(Stage::LogWrite(bytes));
+        }
+        let mut guard = self.state.write();
+        let state = &mut *guard;
+        match applied {
+            Ok(()) => {
+                let mut writing = std::mem::take(&mut state.writing);
+                writing.settle_onto(&mut state.logged);
+                state.logged_bytes += bytes;
+                if bytes > 0 {
+                    self.rows.committed.store(number, Ordering::Release);
+                }
+                batch.ends(Ok(()), watch.track());
+                self.freeze_if_long(state);
+            }
+            Err(NotApplied { error, clean }) => {
+                if !clean {
+                    self.lease.end(error.clone());
+                }
+                // Those who came after saw what now has not happened: it has not happened for them either.
+                (state.writing, state.pending) = (Layer::default(), Layer::default());
+                state.records.clear();
+                state.next = number;
+                for batch in [batch, std::mem::take(&mut state.batch)] {
+                    batch.ends(Err(error.clone()), watch.track());
+                }
+            }
+        }
+        drop(guard);
+        if kept_bytes > KEPT_BYTES {
+            // So that what is kept is bounded; who needs it synced says so.
+            let _ = self.make_safe(&mut Unwatched);
+        }
+    }
+
+    fn broken(&self) -> Option<DatabaseError> {
+        self.lease.ended().cloned()
+    }
+
+    fn breaks(&self) {
+        self.lease.end(self.server.error("a transaction ended in a panic, a bug: start the service again"));
+    }
+}
+
+impl Shared {
+    fn sync(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        self.lease.check()?;
+        // (One beat says how far it came itself.)
+        self.syncs.sync(self.rows.committed.load(Ordering::Acquire), watch, |watch| self.make_safe(watch).map(|()| self.syncs.reached()))
+    }
+
+    /// The thread that reads ahead.
+    fn reads_ahead(&self) {
+        while let Some((table, from)) = self.rows.ahead.next() {
+            self.rows.fetch_early(table, &from);
+        }
+    }
+
+    /// No more beats, checkpoints and reading ahead.
+    fn stop(&self) {
+        self.lease.stop();
+        self.rows.ahead.stop();
+        self.work.lock().stop = true;
+        self.worked.notify_all();
+    }
+
+    /// Puts all that the database has on stable storage there. Waits for a server that is away.
+    fn make_safe(&self, watch: &mut dyn Watch) -> Result<(), DatabaseError> {
+        let began = Instant::now();
+        loop {
+            watch.begin();
+            let beaten = self.beat(true);
+            watch.end(Stage::LogSync);
+            let said = match beaten {
+                Ok(()) => return Ok(()),
+                Err(Trouble::Again) => continue,
+                Err(Trouble::Refused(error)) => return Err(error),
+                Err(Trouble::Fenced) => {
+                    self.lease.end(self.lease.taken_over());
+                    return Err(self.lease.taken_over());
+                }
+                Err(Trouble::ReadOnly) => "it has become read-only".to_owned(),
+                Err(Trouble::Lost(said)) => said,
+            };
+            if began.elapsed() >= self.server.patience {
+                return Err(lost(&self.server, began.elapsed(), &said));
+            }
+            std::thread::sleep(PAUSE);
+        }
+    }
+
+    /// One beat. A durable one makes safe what the database had before.
+    fn beat(&self, durable: bool) -> Result<(), Trouble> {
+        let target = self.rows.committed.load(Ordering::Acquire);
+        if self.lease.beat(durable)? < target {
+            // PostgreSQL crashed, and lost what is still known here: the next beat comes after that.
+            self.link.lock().repair().map_err(|failed| Trouble::Refused(failed.error))?;
+            return Err(Trouble::Again);
+        }
+        if durable {
+            self.link.lock().is_safe(target);
+            self.syncs.reaches(target);
+        }
+        Ok(())
+    }
+
+    /// The lease's thread: signs of life, until the service stops or another one has taken over.
+    fn beats(&self) {
+        while self.lease.wait_for_next() {
+            let has_unsafe = self.link.lock().kept_bytes() > 0;
+            match self.beat(has_unsafe) {
+                Err(Trouble::Fenced) => self.lease.end(self.lease.taken_over()),
+                Err(Trouble::Refused(error)) if !error.full => self.lease.end(error),
+                // Those who need it wait for it, as long as is worth it.
+                Ok(()) | Err(_) => {}
+            }
+        }
+    }
+}

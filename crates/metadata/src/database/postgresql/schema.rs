@@ -1,0 +1,187 @@
+//! What stands in the database: the schema `thalweg`, with a table of keys and values for each [`Table`], who owns it, and the lease.
+//!
+//! | table | what |
+//! |---|---|
+//! | `owner` | one row: the store, the version of this format, the epoch of the active service, the number of the last change that is in the tables, which start of PostgreSQL that was in |
+//! | `lease` | one row: the epoch, and a number that the active service makes grow while it lives |
+//! | `log` | changes by number, without gaps: the records ([`crate::database::log`]) of the transactions of each |
+//! | each [`Table`] | `key bytea primary key, value bytea`: as of the change in `owner`; those after it are in the log |
+//!
+//! A service that takes over appends a change without records in the transaction that raises the epoch, and that stays in the log for good. It
+//! has the number that the service before would have used next: whatever that one still sends has a number that is taken. So
+//! appending holds nothing against the epoch, and is one row.
+//!
+//! The function `apply` puts changes into the tables, as one transaction. It holds the epoch against the owner's first; and the number of the last
+//! change, so that what is sent again, since its answer was lost, is carried out once.
+
+use super::server::{FENCED, Server, Trouble};
+use crate::database::{DatabaseError, PUT_BACK, Table};
+use postgres::Client;
+
+/// The version of this format.
+const VERSION: i32 = 1;
+/// The advisory lock of the active service, in its database.
+pub(super) const LOCK: i64 = i64::from_be_bytes(*b"thalweg\0");
+
+/// Those rows of `pg_locks` that say who has [`LOCK`].
+pub(super) fn holders() -> String {
+    let (high, low) = (LOCK >> 32, LOCK & 0xffff_ffff);
+    format!(
+        "pg_locks WHERE locktype = 'advisory' AND granted AND classid = {high}::bigint::oid AND objid = {low}::bigint::oid AND objsubid = 1 \
+         AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    )
+}
+
+/// What the owner's row says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Owner {
+    pub epoch: i64,
+    /// The number of the last change that is in the tables.
+    pub change: i64,
+    /// The number of the last change.
+    pub last: i64,
+    /// Who was active last.
+    pub holder: String,
+}
+
+const OWNER: &str =
+    "SELECT store, version, epoch, change, holder, greatest(change, (SELECT max(number) FROM thalweg.log)) FROM thalweg.owner";
+
+/// The statement that appends a change: number, epoch, records.
+pub(super) const APPEND: &str = "INSERT INTO thalweg.log (number, epoch, records) VALUES ($1, $2, $3)";
+
+/// Reads who owns the database; `None`: nobody yet.
+pub(super) fn owner(server: &Server, client: &mut Client, store: u64) -> Result<Option<Owner>, Trouble> {
+    let is_there = client.query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
+    if is_there.is_none() {
+        return Ok(None);
+    }
+    let row = client.query_opt(OWNER, &[]).map_err(|e| server.trouble(&e))?;
+    let refused = |problem: String| Err(Trouble::Refused(server.error(problem)));
+    let Some(row) = row else { return refused(format!("nobody owns it, its table `owner` is empty: {PUT_BACK}")) };
+    let (found, version): (String, i32) = (row.get(0), row.get(1));
+    let own = format!("{store:016x}");
+    if version > VERSION {
+        return refused(format!("its format has version {version}, this program knows version {VERSION}: use the newer program"));
+    }
+    if found != own {
+        return refused(format!("it belongs to the store {found}, not to {own}: give another database, each store needs its own"));
+    }
+    Ok(Some(Owner { epoch: row.get(2), change: row.get(3), holder: row.get(4), last: row.get(5) }))
+}
+
+/// Makes everything, in one transaction: all of it is there afterwards, or nothing.
+pub(super) fn create(server: &Server, client: &mut Client, store: u64) -> Result<(), Trouble> {
+    let mut sql = String::from("BEGIN; SET LOCAL synchronous_commit = on; CREATE SCHEMA thalweg;");
+    let row = "one boolean PRIMARY KEY DEFAULT true CHECK (one)";
+    sql.push_str(&format!(
+        "CREATE TABLE thalweg.owner ({row}, store text NOT NULL, version integer NOT NULL, epoch bigint NOT NULL, change bigint NOT NULL, \
+         holder text NOT NULL, started text NOT NULL DEFAULT '', incarnation bigint NOT NULL DEFAULT 0); CREATE TABLE thalweg.lease ({row}, epoch bigint NOT NULL, beat bigint NOT NULL);"
+    ));
+    for table in Table::ALL {
+        sql.push_str(&format!("CREATE TABLE thalweg.{} (key bytea PRIMARY KEY, value bytea NOT NULL);", table.name()));
+    }
+    // (Compressing it would cost more than it saves.)
+    sql.push_str(
+        "CREATE TABLE thalweg.log (number bigint PRIMARY KEY, epoch bigint NOT NULL, records bytea NOT NULL); \
+         ALTER TABLE thalweg.log ALTER records SET STORAGE EXTERNAL;",
+    );
+    sql.push_str(&apply_function());
+    sql.push_str(&format!(
+        "INSERT INTO thalweg.owner (store, version, epoch, change, holder) VALUES ('{store:016x}', {VERSION}, 0, 0, ''); \
+         INSERT INTO thalweg.lease (epoch, beat) VALUES (0, 0); COMMIT"
+    ));
+    client.batch_execute(&sql).map_err(|e| {
+        let _ = client.batch_execute("ROLLBACK");
+        server.trouble(&e)
+    })
+}
+
+/// Whether all tables are there, the function, and the lease's row, which is the owner's.
+pub(super) fn check_whole(server: &Server, client: &mut Client) -> Result<(), Trouble> {
+    let rows = client.query("SELECT tablename FROM pg_tables WHERE schemaname = 'thalweg'", &[]).map_err(|e| server.trouble(&e))?;
+    let there: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    let expected = Table::ALL.iter().map(|table| table.name()).chain(["log", "lease"]);
+    match expected.into_iter().find(|name| !there.iter().any(|found| found == name)) {
+        None => {}
+        Some(lost) => return Err(Trouble::Refused(server.error(format!("its table `{lost}` is gone: {PUT_BACK}")))),
+    }
+    let sql = "SELECT to_regproc('thalweg.apply') IS NOT NULL, (SELECT epoch FROM thalweg.lease), (SELECT epoch FROM thalweg.owner)";
+    let row = client.query_one(sql, &[]).map_err(|e| server.trouble(&e))?;
+    let (has_function, leased, owned): (bool, Option<i64>, Option<i64>) = (row.get(0), row.get(1), row.get(2));
+    let refused = |problem: String| Err(Trouble::Refused(server.error(format!("{problem}: {PUT_BACK}"))));
+    match (leased, owned) {
+        _ if !has_function => refused("its function `apply` is gone".into()),
+        (None, _) => Err(no_lease(server)),
+        (Some(leased), Some(owned)) if leased != owned => {
+            refused(format!("its table `lease` has the epoch {leased} and its table `owner` {owned}, they have the same"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The lease's row is gone.
+pub(super) fn no_lease(server: &Server) -> Trouble {
+    Trouble::Refused(server.error(format!("its table `lease` is empty, it has one row: {PUT_BACK}")))
+}
+
+/// Whether this user may do here what a service does, which begins with making the tables where it `is_made` not.
+pub(super) fn check_rights(server: &Server, client: &mut Client, is_made: bool) -> Result<(), DatabaseError> {
+    let lacking = if is_made {
+        "SELECT string_agg(format('%s on %s', r, tablename), ', ') FROM pg_tables, unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) r \
+         WHERE schemaname = 'thalweg' AND NOT has_table_privilege(format('thalweg.%I', tablename), r)"
+    } else {
+        "SELECT 'CREATE on the database' WHERE NOT has_database_privilege(current_database(), 'CREATE')"
+    };
+    let row = client
+        .query_one(&format!("SELECT current_setting('transaction_read_only'), ({lacking}), current_user::text"), &[])
+        .map_err(|e| server.at_start(server.trouble(&e)))?;
+    let (read_only, lacks, user): (String, Option<String>, String) = (row.get(0), row.get(1), row.get(2));
+    if read_only == "on" {
+        return Err(server.at_start(Trouble::ReadOnly));
+    }
+    match lacks {
+        None => Ok(()),
+        Some(lacks) => Err(server.error(format!("the user {user} lacks rights there ({lacks}): grant them"))),
+    }
+}
+
+/// The statement that applies a change: epoch, number, then keys and values of each table, a value of NULL for what is removed.
+pub(super) fn apply_statement() -> String {
+    let parameters: Vec<String> = (1..=2 + 2 * Table::ALL.len()).map(|n| format!("${n}")).collect();
+    format!("SELECT thalweg.apply({})", parameters.join(", "))
+}
+
+fn apply_function() -> String {
+    let parameters: Vec<String> = Table::ALL.iter().map(|t| format!("{0}_keys bytea[], {0}_values bytea[]", t.name())).collect();
+    let change = |table: &Table| {
+        let name = table.name();
+        format!(
+            "IF cardinality({name}_keys) > 0 THEN \
+             INSERT INTO thalweg.{name} AS old SELECT k, v FROM unnest({name}_keys, {name}_values) AS changed(k, v) WHERE v IS NOT NULL \
+             ON CONFLICT (key) DO UPDATE SET value = excluded.value; \
+             IF array_position({name}_values, NULL) IS NOT NULL THEN \
+             DELETE FROM thalweg.{name} WHERE key IN (SELECT k FROM unnest({name}_keys, {name}_values) AS changed(k, v) WHERE v IS NULL); \
+             END IF; END IF;"
+        )
+    };
+    let changes: Vec<String> = Table::ALL.iter().map(change).collect();
+    format!(
+        "CREATE FUNCTION thalweg.apply(ours bigint, number bigint, {}) RETURNS void LANGUAGE plpgsql AS $apply$ BEGIN \
+         UPDATE thalweg.owner SET change = number WHERE epoch = ours AND change < number; \
+         IF NOT FOUND THEN \
+         IF EXISTS (SELECT FROM thalweg.owner WHERE epoch = ours) THEN RETURN; END IF; \
+         RAISE EXCEPTION 'another metadata service has taken over' USING ERRCODE = '{FENCED}'; END IF; \
+         {} END $apply$;",
+        parameters.join(", "),
+        changes.join(" ")
+    )
+}
+
+/// Takes out of the log what is in the tables: but not what a service began with.
+pub(super) fn trim(client: &mut Client, last: u64) -> Result<(), postgres::Error> {
+    let last = i64::try_from(last).unwrap_or(i64::MAX);
+    client.execute("DELETE FROM thalweg.log WHERE number <= $1 AND octet_length(records) > 0", &[&last])?;
+    // So much is written and deleted that the server's own rounds come too late. (Only a warning where the user may not.)
+    client.batch_execute("VACUUM (INDEX_CLEANUP on, TRUNCATE off) thalweg.log")
+}

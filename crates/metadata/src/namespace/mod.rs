@@ -1,0 +1,554 @@
+//! The namespace: what each operation reads and changes, as one transaction.
+//!
+//! A directory entry is `(parent's number, name) → (number, kind)`; a file or directory is `number → inode`.
+//! A directory's names are thus one range of keys in order of name, and a page of it is resumed after its
+//! last name whatever was created or removed meanwhile: no name that stays is missed or seen twice.
+//!
+//! Numbers are `epoch << 40 | n`; the epoch grows, on stable storage, at each start. So a number lost together
+//! with an unsynced creation is not given again, and a new file never finds an old one's datafiles.
+//!
+//! Removing a file's last name leaves an [`Intent`] in the same transaction; what the intent asks of the
+//! I/O servers is done afterwards, by [`crate::background::intents`], when nobody has the file open any more. Until then
+//! the file is an *orphan*: an inode without links, which is still found by its number.
+//!
+//! This file reads; the operations that change something are in [`self::create`], [`self::rename`] and
+//! [`self::attributes`].
+
+pub(super) mod answers;
+mod attributes;
+pub(super) mod caller;
+mod create;
+pub(super) mod draft_rows;
+pub(super) mod makers;
+pub(super) mod many;
+pub(super) mod placement;
+mod privileges;
+mod rename;
+#[cfg(test)]
+mod tests;
+pub(super) mod tree;
+mod turns;
+mod writing;
+
+use self::tree::*;
+use self::turns::Turns;
+use crate::database::{Database, Table, Transaction, View, Watch, read, write};
+use crate::inode::{
+    Entry, Inode, Intent, Layouts, Node, Settlement, Sizing, decode, decode_attributes, decode_inode, decode_intent, encode, encode_intent,
+    entry_key, id_key, id_of, missing, number_at,
+};
+use crate::lineage::{Lineage, Older, Seen};
+use crate::sizes::boots::Boots;
+use crate::sizes::writers::{Watched, Writers};
+use serde::{Deserialize, Serialize};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use thalweg_base::sync::RwLock;
+use thalweg_wire::protocol::common::{ServiceStart, Witnessed, random_u64};
+use thalweg_wire::protocol::metadata::{Attributes, Detail, DirectoryEntry, FileId, FileKind, Name, Owner, Place, StoreMap};
+use thalweg_wire::{Error, ErrorKind, Result};
+
+const EPOCH: &[u8] = b"namespace.epoch";
+const START: &[u8] = b"namespace.start";
+const STORE: &[u8] = b"namespace.store";
+/// Names in a page of a directory at most.
+const PAGE_NAMES: usize = 4096;
+/// Names that are read while changes wait, and in one turn ([`self::turns`]): longer ones list a quarter more beside a hundred others,
+/// and keep a writer waiting twice as long.
+const SLICE: usize = 128;
+/// Bytes of a page at most, well below a message's body.
+const PAGE_BYTES: usize = 512 << 10;
+
+/// The namespace of one store over its database.
+pub struct Namespace {
+    pub(super) database: Arc<dyn Database>,
+    epoch: u64,
+    /// Distinguishes this start from another of the same epoch, of another copy of the database.
+    start: u64,
+    lineage: Lineage,
+    /// What was accepted at this start.
+    accepted: Vec<Older>,
+    next: AtomicU64,
+    map: RwLock<Arc<StoreMap>>,
+    clock: Clock,
+    pub(super) writers: Writers,
+    pub(super) boots: Boots,
+    /// In which directories are read.
+    turns: Turns,
+}
+
+/// What an inode says of a file's size; proved by [`crate::sizes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Claim {
+    /// Nothing, or nobody asked.
+    None,
+    /// Nobody writes, but only the I/O servers know it.
+    Unknown,
+    /// It is this, as of its machine starts.
+    Settled(Settlement),
+}
+
+impl Claim {
+    pub(crate) fn of(inode: &Inode) -> Claim {
+        Claim::new(inode.kind(), inode.sizing.clone())
+    }
+
+    pub(crate) fn new(kind: FileKind, sizing: Sizing) -> Claim {
+        match (kind, sizing) {
+            (FileKind::File, Sizing::Unknown | Sizing::Unasked { .. }) => Claim::Unknown,
+            (FileKind::File, Sizing::Settled(settlement)) => Claim::Settled(settlement),
+            _ => Claim::None,
+        }
+    }
+}
+
+/// A page of a directory that is being read, slice by slice: a writer waits for a slice, not for a page.
+struct Page {
+    most: usize,
+    entries: Vec<DirectoryEntry>,
+    bytes: usize,
+    layouts: Layouts,
+    /// Files of the slice that is being read.
+    files: Vec<FileId>,
+}
+
+/// What comes after what was read.
+enum More {
+    /// Nothing.
+    None,
+    /// The next slice of the page.
+    Slice,
+    /// The next page.
+    Page,
+}
+
+impl Page {
+    /// Reads until the page has `reached` entries, or is full.
+    fn read(
+        &mut self,
+        view: &dyn View,
+        place: &Place,
+        after: Option<&[u8]>,
+        (detail, reached): (Detail, usize),
+        claims: &mut Vec<Claim>,
+    ) -> Result<More> {
+        let directory = find(view, place)?;
+        directory_of(view, directory)?;
+        let prefix = id_key(directory);
+        let after = after.map(|name| entry_key(directory, name));
+        let (mut more, mut failed) = (More::None, None);
+        let first = self.entries.len();
+        self.files.clear();
+        view.scan(Table::Entries, &prefix, after.as_deref(), &mut |key, value| {
+            if self.entries.len() == self.most || self.bytes >= PAGE_BYTES {
+                more = More::Page;
+                return false;
+            }
+            if self.entries.len() == reached {
+                more = More::Slice;
+                return false;
+            }
+            match decode::<Entry>(Table::Entries, key, value) {
+                Ok(Entry { id, kind }) => match Name::new(&key[8..]) {
+                    Ok(name) => {
+                        self.files.push(id);
+                        self.entries.push(DirectoryEntry { name, id, kind, attributes: None });
+                        true
+                    }
+                    Err(error) => {
+                        failed = Some(Error::new(ErrorKind::Io, format!("the metadata database is damaged: {}", error.message())));
+                        false
+                    }
+                },
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        })?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        if detail >= Detail::Attributes {
+            self.describe(view, first, detail, claims)?;
+        }
+        for at in first..self.entries.len() {
+            self.bytes += entry_cost(&self.entries[at]);
+            if self.bytes >= PAGE_BYTES && at + 1 < self.entries.len() {
+                self.entries.truncate(at + 1);
+                claims.truncate(at + 1);
+                return Ok(More::Page);
+            }
+        }
+        Ok(more)
+    }
+
+    /// Attributes of the entries of a slice, which begins with the one at `first`.
+    fn describe(&mut self, view: &dyn View, first: usize, detail: Detail, claims: &mut Vec<Claim>) -> Result<()> {
+        let entries = &mut self.entries[first..];
+        let base = claims.len();
+        if detail == Detail::Sizes {
+            claims.resize(base + entries.len(), Claim::None);
+        }
+        inodes_of(view, &self.files, |at, value| {
+            let id = entries[at].id;
+            let known = self.layouts.len();
+            let (found, sizing) = decode_attributes(id, &id_key(id), value, &mut self.layouts)?;
+            if self.layouts.len() > known {
+                self.bytes += found.layout.as_deref().map_or(0, layout_cost);
+            }
+            if let Some(claim) = claims.get_mut(base + at) {
+                *claim = Claim::new(found.kind, sizing);
+            }
+            entries[at].attributes = Some(found);
+            Ok(())
+        })
+    }
+}
+
+/// What an operation leaves to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Removed(pub Option<FileId>);
+
+impl Namespace {
+    /// The namespace of the store `map.store`; makes the root directory of a new one.
+    ///
+    /// # Errors
+    /// When the database belongs to another store, a target is at another server than before, or the disk fails; [`ErrorKind::Absent`]
+    /// when it is older than what the targets have `seen`.
+    pub fn open(database: Arc<dyn Database>, map: StoreMap, owner: Owner, seen: &Seen) -> Result<Namespace> {
+        let clock = Clock::default();
+        let start = random_u64() | 1;
+        let come_to = database.synced();
+        let (epoch, lineage, accepted) = write(&*database, &mut crate::database::Unwatched, |t| {
+            let number = |t: &dyn Transaction, key: &[u8]| number_at(t, key).map(|found| found.map(u64::from_le_bytes));
+            match number(t, STORE)? {
+                Some(store) if store != map.store => {
+                    return Err(Error::new(
+                        ErrorKind::Invalid,
+                        format!(
+                            "the metadata directory belongs to the store {store:016x}, not to {:016x}: give another directory",
+                            map.store
+                        ),
+                    ));
+                }
+                Some(_) if number(t, EPOCH)?.is_none() => return Err(missing(Table::State, EPOCH, "of a store that was started before")),
+                Some(_) => {}
+                // What makes a new store is never done to one that is there.
+                None if t.get(Table::Inodes, &id_key(FileId::ROOT))?.is_some() => {
+                    return Err(missing(Table::State, STORE, "and a root directory is there"));
+                }
+                None => {
+                    t.put(Table::State, STORE, map.store.to_le_bytes().to_vec());
+                    let root = Inode::new(Node::Directory { parent: FileId::ROOT, default_layout: None }, owner, clock.now_ns());
+                    put_inode(t, FileId::ROOT, &root);
+                }
+            }
+            register_targets(t, &map)?;
+            let (last, last_start) = (number(t, EPOCH)?, number(t, START)?);
+            let last = ServiceStart { epoch: last.unwrap_or(0), start: last_start.unwrap_or(0) };
+            let mut lineage = Lineage::read(&*t)?;
+            lineage.end(Witnessed { start: last, change: come_to });
+            let older = seen.servers.iter().filter_map(|(server, seen)| lineage.older(server, *seen, None));
+            let older: Vec<Older> = older.collect();
+            if let Some(worst) = older.iter().max_by_key(|older| older.seen()).filter(|_| !seen.accepts_older) {
+                return Err(worst.refusal());
+            }
+            older.iter().for_each(|older| lineage.accept(older));
+            let epoch = lineage.next(last, &older);
+            if !FileId::exists(epoch, 0) {
+                return Err(Error::new(ErrorKind::Io, "the store has been started more often than it has numbers for"));
+            }
+            lineage.keep(t);
+            t.put(Table::State, EPOCH, epoch.to_le_bytes().to_vec());
+            t.put(Table::State, START, start.to_le_bytes().to_vec());
+            Ok::<_, Error>((epoch, lineage, older))
+        })?;
+        database.sync(&mut crate::database::Unwatched)?;
+        Ok(Namespace {
+            database,
+            epoch,
+            start,
+            lineage,
+            accepted,
+            next: AtomicU64::new(1),
+            map: RwLock::new(Arc::new(map)),
+            clock,
+            writers: Writers::default(),
+            boots: Boots::default(),
+            turns: Turns::default(),
+        })
+    }
+
+    /// In what this metadata is older than its targets, as was accepted at this start.
+    pub fn accepted(&self) -> &[Older] {
+        &self.accepted
+    }
+
+    /// A server says what its targets have been notified of: whether it goes on from here all the same, since it is more than this metadata knows.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Absent`] when it is more, and that was not accepted when this started.
+    pub(crate) fn meets(&self, server: &str, seen: Witnessed) -> Result<bool> {
+        match self.lineage.older(server, seen, Some(self.service_start())) {
+            Some(older) => Err(older.refusal()),
+            None => Ok(self.lineage.has_accepted(server, seen)),
+        }
+    }
+
+    /// The database under it.
+    pub fn database(&self) -> &Arc<dyn Database> {
+        &self.database
+    }
+
+    /// This start of the service: no number that it gives was given before.
+    pub fn service_start(&self) -> ServiceStart {
+        ServiceStart { epoch: self.epoch, start: self.start }
+    }
+
+    /// Who is who.
+    pub(crate) fn map(&self) -> Arc<StoreMap> {
+        Arc::clone(&self.map.read())
+    }
+
+    /// Attributes.
+    ///
+    /// # Errors
+    /// [`ErrorKind::NotFound`], [`ErrorKind::NotDirectory`].
+    pub fn stat(&self, place: &Place) -> Result<Attributes> {
+        self.stat_claiming(place).map(|(attributes, _)| attributes)
+    }
+
+    /// The same, and what the inode says of the size.
+    pub(super) fn stat_claiming(&self, place: &Place) -> Result<(Attributes, Claim)> {
+        on(
+            place,
+            read(&*self.database, |view| {
+                let id = find(view, place)?;
+                let found = inode(view, id)?;
+                let claim = Claim::of(&found);
+                Ok((found.attributes(id), claim))
+            }),
+        )
+    }
+
+    /// A page of a directory after the name `after`: at most `most` entries, and whether there are more.
+    ///
+    /// # Errors
+    /// As [`Namespace::stat`].
+    #[cfg(test)]
+    pub(crate) fn list(&self, place: &Place, after: Option<&[u8]>, most: u32, detail: Detail) -> Result<(Vec<DirectoryEntry>, bool)> {
+        self.list_claiming(&mut crate::database::Unwatched, place, after, (most, detail), &mut Vec::new())
+    }
+
+    /// The same, and of each entry what its inode says of its size, if sizes are asked for.
+    pub(super) fn list_claiming(
+        &self,
+        watch: &mut dyn Watch,
+        place: &Place,
+        after: Option<&[u8]>,
+        (most, detail): (u32, Detail),
+        claims: &mut Vec<Claim>,
+    ) -> Result<(Vec<DirectoryEntry>, bool)> {
+        let most = (most as usize).clamp(1, PAGE_NAMES);
+        let mut page = Page { most, entries: Vec::with_capacity(most), bytes: 0, layouts: Layouts::default(), files: Vec::new() };
+        let mut after = after.map(<[u8]>::to_vec);
+        loop {
+            let reached = page.entries.len() + SLICE;
+            let _turn = self.turns.take(watch);
+            let more = on(place, read(&*self.database, |view| page.read(view, place, after.as_deref(), (detail, reached), claims)))?;
+            match more {
+                More::None => return Ok((page.entries, false)),
+                More::Page => return Ok((page.entries, true)),
+                More::Slice => after = page.entries.last().map(|entry| entry.name.to_vec()),
+            }
+        }
+    }
+
+    /// A time for what changes now: never earlier than one given before.
+    pub(super) fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
+    /// A file's attributes, to be opened with. Links and devices are not opened here: readers of names follow
+    /// links, and the kernel of the machine where a device is opened knows what it is.
+    ///
+    /// # Errors
+    /// [`ErrorKind::IsDirectory`], [`ErrorKind::Unsupported`], and as [`Namespace::stat`].
+    pub(crate) fn open_file(&self, place: &Place) -> Result<Attributes> {
+        let attributes = self.stat(place)?;
+        match attributes.kind {
+            FileKind::File => Ok(attributes),
+            FileKind::Directory => on(place, Err(is_directory())),
+            FileKind::Symlink => on(place, Err(Error::new(ErrorKind::Unsupported, "it is a symbolic link"))),
+            other => on(place, Err(Error::new(ErrorKind::Unsupported, format!("it has no bytes in the store: {other:?}")))),
+        }
+    }
+
+    /// What is promised for this file and not done yet.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn intent(&self, id: FileId) -> Result<Option<Intent>> {
+        read(&*self.database, |view| {
+            let value = view.get(Table::Intents, &id_key(id))?;
+            value.map(|value| decode_intent(&id_key(id), &value)).transpose()
+        })
+    }
+
+    /// Up to `most` of what is promised and not done yet, in order of number, after `after`.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn intents(&self, after: Option<FileId>, most: usize) -> Result<Vec<(FileId, Intent)>> {
+        read(&*self.database, |view| {
+            let mut found = Vec::new();
+            let after = after.map(id_key);
+            view.scan(Table::Intents, &[], after.as_ref().map(|key| &key[..]), &mut |key, value| {
+                found.push((key.to_vec(), value.to_vec()));
+                found.len() < most
+            })?;
+            let row = |(key, value): (Vec<u8>, Vec<u8>)| Ok((id_of(&key).unwrap_or(FileId(0)), decode_intent(&key, &value)?));
+            found.into_iter().map(row).collect()
+        })
+    }
+
+    /// These are done. One that has become another promise meanwhile stays. A removed file's inode goes; a truncated
+    /// file that has lost its last name is now to be removed. Whether there is such a file.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn intents_done(&self, watch: &mut dyn Watch, done: &[(FileId, Intent)]) -> Result<bool> {
+        self.intents_done_watching(watch, done, None)
+    }
+
+    /// The same; a truncated file that was quiet meanwhile has a size that is known, if its servers' machines have not been
+    /// started again since the count that is given.
+    pub(super) fn intents_done_watching(
+        &self,
+        watch: &mut dyn Watch,
+        done: &[(FileId, Intent)],
+        quiet: Option<(&Watched<'_>, u32)>,
+    ) -> Result<bool> {
+        write(&*self.database, watch, |t| {
+            let mut left = false;
+            for (id, intent) in done {
+                let key = id_key(*id);
+                // Compared as it is read: an earlier version's row is another, and means the same.
+                if t.get(Table::Intents, &key)?.is_none_or(|value| decode_intent(&key, &value).ok().as_ref() != Some(intent)) {
+                    continue;
+                }
+                t.delete(Table::Intents, &key);
+                let mut inode = t.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
+                if let (Intent::Truncate { size_bytes, .. }, Some(inode)) = (intent, &mut inode) {
+                    if let Some((watched, boots)) = quiet
+                        && watched.is_quiet()
+                    {
+                        inode.sizing = match std::mem::replace(&mut inode.sizing, Sizing::Unknown) {
+                            Sizing::Unknown => Sizing::Settled(Settlement::truncated(*size_bytes, boots)),
+                            // What the file had before may have been lost before it was truncated.
+                            Sizing::Unasked { boots, unsynced } => {
+                                Sizing::Settled(Settlement { unsynced, ..Settlement::truncated(*size_bytes, boots) })
+                            }
+                            other => other,
+                        };
+                    }
+                    // Who read while it was under way may keep bytes that are gone, under the change it was promised with.
+                    inode.change += 1;
+                    put_inode(t, *id, inode);
+                }
+                match (intent, inode.filter(|inode| inode.links == 0)) {
+                    (Intent::Remove { .. }, Some(orphan)) => erase(t, *id, &orphan)?,
+                    (Intent::Truncate { layout, .. }, Some(_)) => {
+                        t.put(Table::Intents, &key, encode_intent(&Intent::remove(layout)));
+                        left = true;
+                    }
+                    (_, None) => {}
+                }
+            }
+            Ok(left)
+        })
+    }
+
+    /// Which of these files still exist or are kept because somebody has them open, and whether they have names.
+    ///
+    /// # Errors
+    /// The database's.
+    pub(crate) fn still_there(&self, files: &[FileId]) -> Result<Vec<(FileId, bool)>> {
+        read(&*self.database, |view| {
+            let mut there = Vec::new();
+            for id in files {
+                let key = id_key(*id);
+                let inode = view.get(Table::Inodes, &key)?.map(|value| decode_inode(&key, &value)).transpose()?;
+                let intent = || view.get(Table::Intents, &key);
+                match inode {
+                    Some(inode) => there.push((*id, inode.links > 0)),
+                    // Removed when an inode still went with its last name.
+                    None if intent()?.is_some() => there.push((*id, false)),
+                    None => {}
+                }
+            }
+            Ok(there)
+        })
+    }
+
+    pub(super) fn fresh(&self) -> Result<FileId> {
+        let n = self.next.fetch_add(1, Ordering::Relaxed);
+        if !FileId::exists(self.epoch, n) {
+            return Err(Error::new(ErrorKind::Io, "the metadata service has given all numbers of this start: restart it"));
+        }
+        Ok(FileId::new(self.epoch, n))
+    }
+}
+
+/// A target belongs to one server for good; the address and directory may change.
+fn register_targets(t: &mut dyn Transaction, map: &StoreMap) -> Result<()> {
+    for target in &map.targets {
+        let server = map.servers.get(target.server as usize).map(|s| s.name.clone()).unwrap_or_default();
+        let key = target.target.0.to_be_bytes();
+        let known = t.get(Table::Targets, &key)?.map(|v| decode::<String>(Table::Targets, &key, &v)).transpose()?;
+        match known {
+            Some(known) if known != server => {
+                return Err(Error::new(
+                    ErrorKind::Invalid,
+                    format!(
+                        "target {} was at server {known} and is at {server} now: servers and targets keep their order in store.toml, new ones go to the end",
+                        target.target
+                    ),
+                ));
+            }
+            Some(_) => {}
+            None => t.put(Table::Targets, &key, encode(&server)),
+        }
+    }
+    let mut registered = 0_usize;
+    t.scan(Table::Targets, &[], None, &mut |_, _| {
+        registered += 1;
+        true
+    })?;
+    if registered > map.targets.len() {
+        return Err(Error::new(
+            ErrorKind::Invalid,
+            format!("the store has {registered} targets and store.toml names {}: none may be left out", map.targets.len()),
+        ));
+    }
+    Ok(())
+}
+
+/// Nanoseconds since 1970; a clock that is set back stands still here until it has caught up.
+#[derive(Debug, Default)]
+struct Clock(AtomicI64);
+
+impl Clock {
+    fn now_ns(&self) -> i64 {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let wall = since.map_or(0, |d| i64::try_from(d.as_nanos()).unwrap_or(i64::MAX));
+        self.0.fetch_max(wall, Ordering::AcqRel).max(wall)
+    }
+}
+
+impl std::fmt::Debug for Namespace {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Namespace").field("epoch", &self.epoch).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,133 @@
+//! Rows that are damaged or missing, one at a time: each is an error that names it and says what to do, for what it holds, and nothing else changes.
+//! The rows are the namespace's own, so both databases are held to it by one function.
+
+use super::model::{OWNER, map};
+use crate::database::in_memory::InMemory;
+use crate::database::postgresql::CACHE_BYTES;
+use crate::database::tests::postgresql::{self, Server};
+use crate::database::{Database, DatabaseError, Table, Unwatched, read, write};
+use crate::lineage::Seen;
+use crate::namespace::Namespace;
+use std::sync::Arc;
+use thalweg_wire::protocol::metadata::{Detail, Existing, LayoutChoice, Place};
+use thalweg_wire::{Error, ErrorKind, Result};
+
+fn open(database: &Arc<dyn Database>) -> Result<Namespace> {
+    Namespace::open(Arc::clone(database), map(), OWNER, &Seen::default())
+}
+
+fn rows(database: &dyn Database) -> Vec<(Table, Vec<u8>, Vec<u8>)> {
+    read::<_, DatabaseError>(database, |view| {
+        let mut all = Vec::new();
+        for table in Table::ALL {
+            view.scan(table, b"", None, &mut |key, value| {
+                all.push((table, key.to_vec(), value.to_vec()));
+                true
+            })?;
+        }
+        Ok(all)
+    })
+    .unwrap()
+}
+
+fn set(database: &dyn Database, table: Table, key: &[u8], value: Option<&[u8]>) {
+    write::<_, DatabaseError>(database, &mut Unwatched, |t| {
+        match value {
+            Some(value) => t.put(table, key, value.to_vec()),
+            None => t.delete(table, key),
+        }
+        Ok(())
+    })
+    .unwrap();
+}
+
+/// Everything that a client can see: of each path its attributes, and the directory's pages.
+fn seen(namespace: &Namespace) -> Vec<Result<String>> {
+    let paths = ["/", "/d", "/d/one", "/d/two"].map(Place::at);
+    let stats = paths.iter().map(|path| namespace.stat(path).map(|found| format!("{found:?}")));
+    let list = |path| namespace.list(path, None, u32::MAX, Detail::Attributes);
+    let pages = paths[..2].iter().map(|path| list(path).map(|(entries, _)| format!("{entries:?}")));
+    stats.chain(pages).collect()
+}
+
+fn check(what: &str, error: &Error, table: Table) {
+    let said = error.to_string();
+    assert_eq!(error.kind(), ErrorKind::Io, "{what}: {said}");
+    assert!(said.contains(&format!("table {}", table.name())) && said.lines().count() == 1, "{what}: {said}");
+    assert!(said.contains("put back a copy of the whole database") || said.contains("use the program that wrote it"), "{what}: {said}");
+}
+
+fn each_row_damaged(database: &Arc<dyn Database>) {
+    let namespace = open(database).unwrap();
+    let store = namespace.for_store();
+    store.make_directory(&mut Unwatched, &Place::at("/d"), OWNER, false).unwrap();
+    for path in ["/d/one", "/d/two"] {
+        store.create(&mut Unwatched, &Place::at(path), OWNER, Existing::Refuse, &LayoutChoice::default(), "n").unwrap();
+    }
+    let whole = seen(&namespace);
+    assert!(whole.iter().all(Result::is_ok), "{whole:?}");
+    drop(namespace);
+    let mut errors = 0;
+    for (table, key, value) in rows(&**database) {
+        let damaged = [None, Some(&value[..0]), Some(&value[..value.len() - 1]), Some(&value[..value.len() / 2]), Some(&[0xff; 6][..])];
+        for damage in
+            damaged.into_iter().filter(|damage| matches!(table, Table::State | Table::Inodes | Table::Entries) || damage.is_none())
+        {
+            let what = format!("{} {}, {damage:?}", table.name(), String::from_utf8_lossy(&key));
+            let before = rows(&**database);
+            set(&**database, table, &key, damage);
+            match open(database) {
+                Err(error) => {
+                    check(&what, &error, table);
+                    errors += 1;
+                    assert_eq!(
+                        rows(&**database).len(),
+                        before.len() - usize::from(damage.is_none()),
+                        "{what}: a start that is refused makes nothing"
+                    );
+                }
+                Ok(namespace) => {
+                    for (at, (now, was)) in seen(&namespace).iter().zip(&whole).enumerate() {
+                        match now {
+                            Ok(now) => assert!(
+                                now == was.as_ref().unwrap() || table == Table::Entries && damage.is_none(),
+                                "{what}: {at} is {now}"
+                            ),
+                            // A name that is gone is not there; nothing of it says that it was.
+                            Err(error) if error.kind() == ErrorKind::NotFound => {
+                                assert!(table == Table::Entries && damage.is_none(), "{what}: {error}")
+                            }
+                            Err(error) => {
+                                check(&what, error, table);
+                                errors += 1;
+                            }
+                        }
+                    }
+                }
+            }
+            set(&**database, table, &key, Some(&value));
+        }
+    }
+    assert!(errors > 40, "{errors} errors");
+    assert!(
+        seen(&open(database).unwrap()).iter().zip(&whole).all(|(now, was)| now.as_ref().unwrap() == was.as_ref().unwrap()),
+        "whole again"
+    );
+}
+
+#[test]
+fn a_damaged_or_missing_row_is_an_error_that_names_it() {
+    let database: Arc<dyn Database> = Arc::new(InMemory::default());
+    each_row_damaged(&database);
+}
+
+#[test]
+fn a_damaged_or_missing_row_in_postgresql_is_an_error_that_names_it() {
+    let Some(server) = Server::start() else { return };
+    for cache_bytes in [0, CACHE_BYTES] {
+        let name = format!("cached{cache_bytes}");
+        server.create(&name);
+        let database: Arc<dyn Database> = Arc::new(postgresql::open(&server, &name, cache_bytes).unwrap());
+        each_row_damaged(&database);
+    }
+}

@@ -1,0 +1,37 @@
+//! The namespace against the tree in memory, with its rows in PostgreSQL.
+
+use super::model::{operation, play};
+use crate::database::postgresql::CACHE_BYTES;
+use crate::database::tests::postgresql::{self, Server};
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A database of its own for each case, since each begins with an empty one.
+fn in_postgresql(cases: u32, cache_bytes: usize) {
+    let Some(server) = Server::start() else { return };
+    let mut runner = TestRunner::new(ProptestConfig { cases, ..ProptestConfig::default() });
+    let number = AtomicU64::new(0);
+    let played = runner.run(&prop::collection::vec(operation(), 1..80), |operations| {
+        let name = format!("case{}", number.fetch_add(1, Ordering::Relaxed));
+        server.create(&name);
+        play(&operations, |old| {
+            drop(old);
+            Arc::new(postgresql::open(&server, &name, cache_bytes).unwrap())
+        });
+        server.sql("postgres", &format!("DROP DATABASE {name} WITH (FORCE)"));
+        Ok(())
+    });
+    played.unwrap_or_else(|failed| panic!("{failed}"));
+}
+
+#[test]
+fn the_namespace_is_the_same_in_postgresql_after_every_kill() {
+    in_postgresql(8, CACHE_BYTES);
+}
+
+#[test]
+fn the_namespace_is_the_same_in_postgresql_when_nothing_is_kept_here() {
+    in_postgresql(3, 0);
+}

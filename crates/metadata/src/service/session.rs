@@ -1,0 +1,349 @@
+//! One client's connection: what depends on what it asked before, and the requests as such.
+
+use super::MetadataService;
+use super::cursors::Continued;
+use super::openings::Openings;
+use crate::database::{Stage, Unwatched, Watch};
+use crate::locks::keeper::Life;
+use std::sync::Arc;
+use std::time::Duration;
+use thalweg_trace::{OpenSpan, SpanFields, SpanKind, Tracer, TrackId};
+use thalweg_wire::limits;
+use thalweg_wire::locks::table::Outcome;
+use thalweg_wire::protocol::common::{Hello, HelloReply, ServiceKind, Witnessed};
+use thalweg_wire::protocol::effects::Effect;
+use thalweg_wire::protocol::locks::{LockOperation, LockRange, LockReply, LockSpace};
+use thalweg_wire::protocol::metadata::{Closed, Existing, FileId, MetadataReply, MetadataRequest, Operation, Place, RequestNumber, Small};
+use thalweg_wire::trust::{Identity, Rights};
+use thalweg_wire::{Error, ErrorKind, Result};
+use thalweg_wire::{Exchange, Kind, Service, Session, VERSION};
+
+impl Service for MetadataService {
+    fn hello(&self, hello: &Hello, _: &Arc<Identity>) -> Result<HelloReply> {
+        let store = self.namespace.map().store;
+        if let Some(meant) = hello.store
+            && meant != store
+        {
+            return Err(Error::new(
+                ErrorKind::Invalid,
+                format!("this is the store {store:016x}, not {meant:016x}: another store took over its address"),
+            ));
+        }
+        // One that may not be the active one any more says so by its silence: the client goes on to the next.
+        self.namespace.database().is_usable()?;
+        Ok(HelloReply {
+            version: VERSION,
+            server: self.options.name.clone(),
+            service: ServiceKind::Metadata,
+            node: self.options.node.clone(),
+            boot_id: self.options.boot_id.clone(),
+            verifier: self.verifier,
+            store,
+            service_start: self.namespace.service_start(),
+            change: 0,
+            emulated: None,
+        })
+    }
+
+    fn kind(&self) -> Kind {
+        Kind::Metadata
+    }
+
+    fn stopping(&self) {
+        // Connections end now, and what is open on them is open still.
+        *self.idle.lock() = (self.intents.open_files() == 0 && self.recovery.is_over()).then(|| self.intents.openings());
+        self.recovery.stop();
+        self.drafts.stop();
+        self.locks.stop();
+        self.witnesses.stop();
+    }
+
+    fn session(self: Arc<Self>, _: &Hello, who: &Arc<Identity>) -> Box<dyn Session> {
+        Box::new(ClientSession::new(self, Arc::clone(who)))
+    }
+}
+
+/// One client's connection.
+pub struct ClientSession {
+    service: Arc<MetadataService>,
+    /// Whose connection it is.
+    who: Arc<Identity>,
+    open: Openings,
+    continued: Continued,
+    /// The client's, if it locks.
+    life: Option<Life>,
+    /// Its number among the witnesses, if it is an I/O server that witnesses.
+    witness: Option<u64>,
+    /// The client's number, if it sends requests with numbers.
+    client: Option<u64>,
+    /// What it has closed, as its last request said, where that is seen to when the request is answered.
+    later: Vec<Closed>,
+}
+
+impl Drop for ClientSession {
+    fn drop(&mut self) {
+        self.close_later(&mut Unwatched);
+        self.witness.iter().for_each(|number| self.service.witnesses.leave(*number));
+        self.client.iter().for_each(|client| self.service.clients.leaves(&self.service.namespace, *client));
+    }
+}
+
+impl Session for ClientSession {
+    fn serve(&mut self, exchange: &mut Exchange<'_>) -> Result<()> {
+        let request: MetadataRequest = exchange.body()?;
+        let about = exchange.about();
+        let mut watch = Traced { about, begun: None, tracer: exchange.tracer };
+        let reply = self.request(request, &mut watch).map_err(|error| match self.service.namespace.database().ended() {
+            // What became of it is not known here any more. It is known to the next service that is active.
+            Some(_) => Error::new(ErrorKind::Reset, error.to_string()),
+            None => error,
+        });
+        let replied = reply.and_then(|reply| exchange.reply(&reply));
+        self.close_later(&mut Traced { about, begun: None, tracer: exchange.tracer });
+        replied
+    }
+}
+
+impl ClientSession {
+    /// Of a client that has proved who it is.
+    pub fn new(service: Arc<MetadataService>, who: Arc<Identity>) -> ClientSession {
+        ClientSession {
+            open: Openings::new(Arc::clone(&service), &who),
+            who,
+            continued: Continued::default(),
+            service,
+            life: None,
+            witness: None,
+            client: None,
+            later: Vec::new(),
+        }
+    }
+
+    /// Does what is asked for.
+    ///
+    /// # Errors
+    /// As the operation says.
+    pub fn request(&mut self, request: MetadataRequest, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        if request.closed.len() > limits::CLOSED {
+            return Err(Error::new(ErrorKind::Invalid, format!("{} files closed: at most {}", request.closed.len(), limits::CLOSED)));
+        }
+        // What is known in memory alone, as locks are, is answered by the active service too, and by no other.
+        self.service.namespace.database().is_usable()?;
+        self.close_later(watch);
+        match request.operation {
+            // A new name has nothing to do with what was closed, and a program that makes many files waits for each: in one directory with its lock held.
+            Operation::Create { existing: Existing::Refuse, .. } => self.later = request.closed,
+            _ => self.open.close(watch, &request.closed)?,
+        }
+        // What changes nothing may be done twice, and leaves nothing to remember.
+        let number = request.number.filter(|_| request.operation.effect() != Effect::Reads).map(|number| self.own(number));
+        number.iter().try_for_each(|number| self.comes(number))?;
+        let reply = self.answer(request.operation, number, watch)?;
+        Ok(match request.directory {
+            Some(directory) => self.with_directory(reply, directory),
+            None => reply,
+        })
+    }
+
+    /// Closes what its last request has said, if that was not done before it was answered. A failure leaves the files' rows open, as if their
+    /// writer had gone.
+    fn close_later(&mut self, watch: &mut dyn Watch) {
+        if !self.later.is_empty() {
+            let _ = self.open.close(watch, &std::mem::take(&mut self.later));
+        }
+    }
+
+    /// An answer to a change, with the attributes that a directory has after it. One that has gone meanwhile has none.
+    fn with_directory(&self, reply: MetadataReply, directory: FileId) -> MetadataReply {
+        let made = match reply {
+            MetadataReply::Attributes(made) => Some(made),
+            MetadataReply::Done => None,
+            other => return other,
+        };
+        match self.service.namespace.stat(&Place::of(directory)) {
+            Ok(directory) => MetadataReply::Changed { made, directory },
+            Err(_) => made.map_or(MetadataReply::Done, MetadataReply::Attributes),
+        }
+    }
+
+    /// Under which number a request is remembered: its client's, with its credential's in it. With another credential nobody is answered what it was.
+    fn own(&self, number: RequestNumber) -> RequestNumber {
+        let [credential, _] = self.who.id.halves();
+        RequestNumber { client: number.client ^ credential, ..number }
+    }
+
+    /// A request with a number: of one client on one connection, so that what is remembered is bounded.
+    fn comes(&mut self, number: &RequestNumber) -> Result<()> {
+        if number.line >= limits::LINES || self.client.is_some_and(|client| client != number.client) {
+            let problem = format!("a request's line is {}: less than {}, and one client on a connection", number.line, limits::LINES);
+            return Err(Error::new(ErrorKind::Invalid, problem));
+        }
+        if self.client.replace(number.client).is_none() {
+            self.service.clients.comes(&self.service.namespace, number.client, self.who.id);
+        }
+        Ok(())
+    }
+
+    /// Files that were made to be open for writing when their request was sent before, over a connection that has ended.
+    fn made_before(&mut self, files: &[FileId], watch: &mut dyn Watch) -> Result<()> {
+        let files: Vec<(FileId, bool)> = files.iter().map(|id| (*id, true)).collect();
+        let who = Arc::clone(&self.who);
+        self.open.reopen(&who, watch, &files).map(drop)
+    }
+
+    /// What depends on the connection is answered here, everything else by the service.
+    fn answer(&mut self, operation: Operation, number: Option<RequestNumber>, watch: &mut dyn Watch) -> Result<MetadataReply> {
+        let (service, who) = (Arc::clone(&self.service), Arc::clone(&self.who));
+        let namespace = &service.namespace;
+        operation.effect().allow(&who)?;
+        if operation.begins_writing() {
+            namespace.boots.meet(&**namespace.database(), &namespace.map(), &*service.servers);
+        }
+        Ok(match operation {
+            Operation::List { place, after, most, detail, walk } => {
+                let Some(after) = self.continued.begin(walk, after)? else {
+                    return Ok(MetadataReply::Page { entries: Vec::new(), more: false });
+                };
+                let (entries, more) = service.list(watch, &place, after.as_deref(), most, detail)?;
+                self.continued.answered(walk, entries.last().filter(|_| more).map(|entry| entry.name.as_bytes()));
+                MetadataReply::Page { entries, more }
+            }
+            Operation::Create { place, owner, existing, layout, node } => {
+                self.open.room(1)?;
+                let names = namespace.called_by(&who).numbered(number);
+                let (made, removed) = names.create_open(watch, &place, owner, existing, &layout, &node)?;
+                match names.was_done() {
+                    true => self.made_before(&[made.id], watch)?,
+                    false => self.open.made(made.id, existing == Existing::Draft),
+                }
+                service.finish(removed);
+                MetadataReply::Attributes(made)
+            }
+            Operation::Lock(operation) => MetadataReply::Lock(self.lock(operation, watch)?),
+            Operation::Lot(operation) => MetadataReply::Lots(service.lots.answer(&who, operation)?),
+            Operation::Credential(operation) => MetadataReply::Credentials(service.credentials.answer(&who, operation)?),
+            Operation::Witness { server, seen, revision } => self.witness(&server, seen, revision)?,
+            Operation::Open { place, write } => MetadataReply::Attributes(self.open.open(&who, watch, &place, write)?),
+            Operation::Reopen { files } => MetadataReply::Opened(self.open.reopen(&who, watch, &files)?),
+            Operation::Many { operations } => {
+                let creates = operations.iter().filter(|one| matches!(one, Small::Create(_))).count();
+                self.open.room(creates)?;
+                let mut done = namespace.called_by(&who).numbered(number).many(watch, &operations)?;
+                let made_now = done.opened.iter().filter(|(made, _)| !done.made_before.contains(&made.id));
+                made_now.for_each(|(made, is_draft)| self.open.made(made.id, *is_draft));
+                self.made_before(&done.made_before, watch)?;
+                service.prove_outcomes(watch, &mut done);
+                if done.removed {
+                    service.intents.look();
+                }
+                MetadataReply::Each(done.each)
+            }
+            other => service.answer(&who, number, other, watch)?,
+        })
+    }
+
+    /// An I/O server asks for the next change that it is to witness.
+    fn witness(&mut self, server: &str, seen: Witnessed, revision: u64) -> Result<MetadataReply> {
+        // (Who claims to have witnessed changes that it has not takes from them what they are to survive: only servers get here.)
+        let service = Arc::clone(&self.service);
+        if !service.namespace.map().servers.iter().any(|known| known.name == server) {
+            return Err(Error::new(ErrorKind::Invalid, format!("the store has no I/O server of the name {server}")));
+        }
+        let accepted = service.namespace.meets(server, seen)?;
+        if accepted {
+            // It goes on from here first, and comes back.
+            return Ok(MetadataReply::Witness { change: 0, accepted, revoked: None });
+        }
+        let has = if seen.start == service.namespace.service_start() { seen.change } else { 0 };
+        let number = *self.witness.get_or_insert_with(|| {
+            service.lots.met();
+            service.witnesses.enter(server)
+        });
+        let is_news = || service.credentials.revoked().revision != revision;
+        let change = service.witnesses.next(number, has, revision, is_news);
+        let revoked = is_news().then(|| (*service.credentials.revoked()).clone());
+        Ok(MetadataReply::Witness { change, accepted, revoked })
+    }
+
+    fn lock(&mut self, operation: LockOperation, watch: &mut dyn Watch) -> Result<LockReply> {
+        let locks = Arc::clone(&self.service.locks);
+        match operation {
+            LockOperation::Hello { client } => {
+                self.life = Some(locks.hello(client, self.who.id, watch)?);
+                return Ok(LockReply::Done);
+            }
+            LockOperation::Grants { client, wait_ms } => {
+                let wait = Duration::from_millis(wait_ms.into());
+                return locks.grants(client, self.who.id, wait).map(LockReply::Tickets);
+            }
+            // Who asks and holds nothing need not say who it is.
+            LockOperation::Test { request } if self.life.is_none() => return Ok(LockReply::Held(locks.test(None, &request))),
+            _ => {}
+        }
+        let Some(life) = &self.life else {
+            return Err(Error::new(ErrorKind::Invalid, "a client that locks says hello first"));
+        };
+        Ok(match operation {
+            LockOperation::Claim { locks, last } => LockReply::Refused(life.claim(&locks, last)?),
+            LockOperation::Lock { request, ticket } => {
+                self.may_lock(&request.range)?;
+                match life.lock(&request, ticket)? {
+                    Outcome::Granted => LockReply::Done,
+                    Outcome::Queued => LockReply::Queued,
+                }
+            }
+            LockOperation::Cancel { ticket, request } => LockReply::Cancelled { granted: life.cancel(ticket, &request) },
+            LockOperation::Unlock { range } => {
+                life.unlock(&range)?;
+                LockReply::Done
+            }
+            LockOperation::UnlockAll { file, owner } => {
+                life.unlock_all(file, owner)?;
+                LockReply::Done
+            }
+            LockOperation::Test { request } => LockReply::Held(life.test(&request)),
+            LockOperation::Hello { .. } | LockOperation::Grants { .. } => unreachable!("answered above"),
+        })
+    }
+}
+
+impl ClientSession {
+    /// Nobody keeps the owner of a lot waiting at a file that is not theirs to open; nor takes turns to append to one that is not theirs to write.
+    fn may_lock(&self, range: &LockRange) -> Result<()> {
+        if self.who.rights == Rights::Store {
+            return Ok(());
+        }
+        match self.service.namespace.called_by(&self.who).may_open(&Place::of(range.file), range.space == LockSpace::Append) {
+            Err(error) if error.kind() == ErrorKind::Access => Err(error),
+            // What else is wrong with it, its lock is no answer to.
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Turns the database's stages into spans of the connection's thread.
+struct Traced<'a> {
+    about: SpanFields,
+    begun: Option<OpenSpan>,
+    tracer: &'a mut Tracer,
+}
+
+impl Watch for Traced<'_> {
+    fn track(&self) -> Option<TrackId> {
+        self.tracer.track()
+    }
+
+    fn begin(&mut self) {
+        self.begun = Some(self.tracer.begin());
+    }
+
+    fn end(&mut self, stage: Stage) {
+        let Some(begun) = self.begun.take() else { return };
+        let (kind, about) = match stage {
+            Stage::Wait(waker_track) => (SpanKind::WaitLock, SpanFields { waker_track, ..self.about }),
+            Stage::LogWrite(bytes) => (SpanKind::FileWrite, SpanFields { size_bytes: Some(bytes), ..self.about }),
+            Stage::LogSync => (SpanKind::FileSync, self.about),
+        };
+        self.tracer.end(begun, kind, about);
+    }
+}

@@ -1,0 +1,212 @@
+//! What each request does, beside answering: the one place that says so, for requests to every service. A request that is added does not compile
+//! until it stands here.
+//!
+//! A credential for reading sends what only [`Effect::Reads`]. What a client has of a server's own while it reads (connections, open files, pages of
+//! a listing, a recording session) is bounded for each credential, and keeps no other client waiting. An open file keeps its bytes, as everywhere: a
+//! file that is removed while somebody reads it is freed when that has ended.
+
+use super::common::CommonRequest;
+use super::credentials::CredentialOperation;
+use super::io::IoRequest;
+use super::locks::LockOperation;
+use super::lots::LotOperation;
+use super::many::Small;
+use super::metadata::Operation;
+use crate::error::Result;
+use crate::trust::Identity;
+
+/// What a request does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// After it everything is as before, and nobody waits for who has sent it.
+    Reads,
+    /// Others may have to wait for who has sent it.
+    Holds,
+    /// Something in the store is other after it than before.
+    Changes,
+    /// What servers of the store say to each other.
+    Serves,
+}
+
+impl Effect {
+    /// Refuses who may not do this. (What an owner may do with what is in a lot, or with a lot, the service says.)
+    ///
+    /// # Errors
+    /// [`crate::error::ErrorKind::Access`].
+    pub fn allow(self, who: &Identity) -> Result<()> {
+        match self {
+            Effect::Reads => Ok(()),
+            Effect::Holds | Effect::Changes => who.may_write(),
+            Effect::Serves => who.may_serve(),
+        }
+    }
+}
+
+impl Operation {
+    /// What it does.
+    pub fn effect(&self) -> Effect {
+        match self {
+            Operation::StoreMap
+            | Operation::Stat { .. }
+            | Operation::List { .. }
+            | Operation::Open { write: false, .. }
+            | Operation::Sync
+            | Operation::Status
+            | Operation::ReadSymlink { .. }
+            | Operation::GetExtended { .. }
+            | Operation::ListExtended { .. }
+            | Operation::Drafts { .. } => Effect::Reads,
+            Operation::Reopen { files } if files.iter().all(|(_, write)| !write) => Effect::Reads,
+            Operation::Many { operations } if operations.iter().all(|one| one.effect() == Effect::Reads) => Effect::Reads,
+            Operation::Lock(operation) => operation.effect(),
+            Operation::Lot(operation) => operation.effect(),
+            Operation::Credential(operation) => operation.effect(),
+            Operation::Witness { .. } => Effect::Serves,
+            Operation::MakeDirectory { .. }
+            | Operation::Create { .. }
+            | Operation::Open { write: true, .. }
+            | Operation::Reopen { .. }
+            | Operation::Rename { .. }
+            | Operation::Unlink { .. }
+            | Operation::RemoveDirectory { .. }
+            | Operation::SetAttributes { .. }
+            | Operation::Truncate { .. }
+            | Operation::MakeFile { .. }
+            | Operation::MakeNode { .. }
+            | Operation::Link { .. }
+            | Operation::Exchange { .. }
+            | Operation::SetExtended { .. }
+            | Operation::RemoveExtended { .. }
+            | Operation::Relayout { .. }
+            | Operation::Written { .. }
+            | Operation::Many { .. }
+            | Operation::RemoveDraft { .. }
+            | Operation::Lost { .. } => Effect::Changes,
+        }
+    }
+}
+
+impl Small {
+    /// What it does.
+    fn effect(&self) -> Effect {
+        match self {
+            Small::Stat { .. } => Effect::Reads,
+            Small::Create(_)
+            | Small::MakeFile(_)
+            | Small::MakeDirectory { .. }
+            | Small::Unlink { .. }
+            | Small::RemoveDirectory { .. }
+            | Small::Rename { .. }
+            | Small::SetAttributes { .. }
+            | Small::Written { .. }
+            | Small::MakeNode { .. } => Effect::Changes,
+        }
+    }
+}
+
+impl LockOperation {
+    /// What it does. A client that says who it is, is waited for after a restart: that alone holds others up.
+    fn effect(&self) -> Effect {
+        match self {
+            LockOperation::Test { .. } => Effect::Reads,
+            LockOperation::Hello { .. }
+            | LockOperation::Claim { .. }
+            | LockOperation::Grants { .. }
+            | LockOperation::Lock { .. }
+            | LockOperation::Cancel { .. }
+            | LockOperation::Unlock { .. }
+            | LockOperation::UnlockAll { .. } => Effect::Holds,
+        }
+    }
+}
+
+impl LotOperation {
+    /// What it does.
+    fn effect(&self) -> Effect {
+        match self {
+            LotOperation::Show { .. } => Effect::Reads,
+            LotOperation::Create { .. }
+            | LotOperation::Renew { .. }
+            | LotOperation::Resize { .. }
+            | LotOperation::Remove { .. }
+            | LotOperation::MoveHere { .. }
+            | LotOperation::Reclaim { .. } => Effect::Changes,
+        }
+    }
+}
+
+impl CredentialOperation {
+    /// What it does. (All of it is refused to whom the store is not.)
+    fn effect(&self) -> Effect {
+        match self {
+            CredentialOperation::List => Effect::Reads,
+            CredentialOperation::Register(_) | CredentialOperation::Revoke(_) => Effect::Changes,
+        }
+    }
+}
+
+impl IoRequest {
+    /// What it does.
+    pub fn effect(&self) -> Effect {
+        match self {
+            IoRequest::Targets
+            | IoRequest::Read { .. }
+            | IoRequest::Sync { .. }
+            | IoRequest::Glimpse { .. }
+            | IoRequest::Statfs
+            | IoRequest::Seek { .. }
+            | IoRequest::ReadMany { .. }
+            | IoRequest::SyncAll
+            | IoRequest::DataMap { .. } => Effect::Reads,
+            IoRequest::Write { .. }
+            | IoRequest::Append { .. }
+            | IoRequest::Truncate { .. }
+            | IoRequest::Remove { .. }
+            | IoRequest::Allocate { .. }
+            | IoRequest::WriteMany { .. } => Effect::Changes,
+            IoRequest::Share(_) => Effect::Serves,
+        }
+    }
+}
+
+impl CommonRequest {
+    /// What it does. A recording session is its maker's alone.
+    pub(crate) fn effect(&self) -> Effect {
+        match self {
+            CommonRequest::Hello(_)
+            | CommonRequest::Clock
+            | CommonRequest::RecordStart { .. }
+            | CommonRequest::RecordFetch { .. }
+            | CommonRequest::RecordStop { .. } => Effect::Reads,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::examples;
+    use crate::protocol::io::{DatafileId, FileId, TargetId};
+    use crate::trust::{CredentialId, Rights};
+
+    #[test]
+    fn whatever_is_sent_to_an_io_server_only_reading_is_open_to_a_reading_credential() {
+        let of = |rights| Identity { id: CredentialId([1; 16]), owner: "ana".into(), rights, until_s: None, lots: Default::default() };
+        let (mut reads, mut changes, mut serves) = (0, 0, 0);
+        let datafile = DatafileId { file: FileId(1), index: 0, target: TargetId(0), lot: None };
+        for request in examples::io_requests(datafile) {
+            let effect = request.effect();
+            let may = |who: &Identity| effect.allow(who).is_ok();
+            let counted = match effect {
+                Effect::Reads => &mut reads,
+                Effect::Changes | Effect::Holds => &mut changes,
+                Effect::Serves => &mut serves,
+            };
+            *counted += 1;
+            assert_eq!(may(&of(Rights::Read)), effect == Effect::Reads, "{request:?}");
+            assert_eq!(may(&of(Rights::Write)), effect != Effect::Serves, "{request:?}");
+            assert!(may(&Identity::store()), "{request:?}");
+        }
+        assert_eq!((reads, changes, serves), (9, 6, 1));
+    }
+}

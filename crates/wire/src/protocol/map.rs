@@ -1,0 +1,71 @@
+//! Which servers and targets a store has.
+
+use super::numbers::TargetId;
+use crate::error::{Error, ErrorKind, Result};
+use crate::limits;
+use serde::{Deserialize, Serialize};
+
+/// An I/O server of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ServerEntry {
+    /// Its name: `io0`.
+    pub name: String,
+    /// The label of the machine it is on.
+    pub node: String,
+    /// `HOST:PORT`.
+    pub address: String,
+}
+
+/// A target of the store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TargetEntry {
+    /// Its number, for good.
+    pub target: TargetId,
+    /// Its server: index into [`StoreMap::servers`].
+    pub server: u32,
+    /// Its directory on that server.
+    pub directory: String,
+}
+
+/// Who is who in a store.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StoreMap {
+    /// The store's identity.
+    pub store: u64,
+    /// The I/O servers.
+    pub servers: Vec<ServerEntry>,
+    /// The targets, by number.
+    pub targets: Vec<TargetEntry>,
+}
+
+impl StoreMap {
+    /// A target and its server.
+    pub fn target(&self, target: TargetId) -> Option<(&TargetEntry, &ServerEntry)> {
+        let entry = &self.targets[self.targets.binary_search_by_key(&target, |t| t.target).ok()?];
+        Some((entry, self.servers.get(entry.server as usize)?))
+    }
+
+    /// Whether a store's map can be: targets in order, each at a server that is in it, and names that can be shown and compared.
+    ///
+    /// # Errors
+    /// [`ErrorKind::Protocol`].
+    pub fn check(&self) -> Result<()> {
+        let refused = |problem: String| Err(Error::new(ErrorKind::Protocol, format!("a map of the store that cannot be: {problem}")));
+        for server in &self.servers {
+            for (what, text) in [("name", &server.name), ("node", &server.node), ("address", &server.address)] {
+                if text.len() > limits::NAME_BYTES || text.chars().any(char::is_control) {
+                    return refused(format!("a server's {what} is `{}`", text.escape_debug().take(64).collect::<String>()));
+                }
+            }
+        }
+        for (at, target) in self.targets.iter().enumerate() {
+            if at > 0 && self.targets[at - 1].target >= target.target {
+                return refused(format!("target {} is not in order", target.target));
+            }
+            if target.server as usize >= self.servers.len() {
+                return refused(format!("target {} is at server number {} of {}", target.target, target.server, self.servers.len()));
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,15 @@
+//! Who may: credentials, and how both ends of a connection prove that they have one before anything else is said.
+
+mod credential;
+mod find;
+mod gate;
+mod hex;
+mod identity;
+pub(crate) mod proof;
+mod secret;
+
+pub use credential::{Credential, check_name};
+pub use find::{CREDENTIAL_VARIABLE, Credentials, Published, state_directory};
+pub use gate::Gate;
+pub use gate::now_s;
+pub use identity::{CredentialId, Identity, LotBounds, NAME_BYTES, Rights, STORE_OWNER};
