@@ -17,15 +17,28 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-explain", &["thalweg-trace", "thalweg-recipes"]),
     ("thalweg-recipes", &["thalweg-trace"]),
     ("thalweg-record", &["thalweg-trace"]),
-    ("thalweg-store", &["thalweg-bulk", "thalweg-layout", "thalweg-trace"]),
+    ("thalweg-wire", &["thalweg-bulk", "thalweg-layout", "thalweg-trace"]),
+    ("thalweg-io", &["thalweg-bulk", "thalweg-trace", "thalweg-wire"]),
+    ("thalweg-metadata", &["thalweg-bulk", "thalweg-layout", "thalweg-trace", "thalweg-wire"]),
+    ("thalweg-client", &["thalweg-bulk", "thalweg-layout", "thalweg-trace", "thalweg-wire"]),
+    ("thalweg-store", &["thalweg-io", "thalweg-layout", "thalweg-metadata", "thalweg-client", "thalweg-trace", "thalweg-wire"]),
     ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-launch", &["thalweg-store", "thalweg-trace"]),
-    ("thalweg-mount", &["thalweg-store", "thalweg-trace", "thalweg-layout"]),
+    ("thalweg-mount", &["thalweg-client", "thalweg-trace", "thalweg-layout"]),
     ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
-    ("thalweg-study", &["thalweg-layout", "thalweg-store", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
-    ("thalweg-tune", &["thalweg-study", "thalweg-store", "thalweg-measure", "thalweg-recipes", "thalweg-trace", "thalweg-explain"]),
+    ("thalweg-study", &["thalweg-layout", "thalweg-client", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
+    ("thalweg-tune", &["thalweg-study", "thalweg-client", "thalweg-measure", "thalweg-recipes", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),
 ];
+
+/// Whom tests and examples may know besides.
+const MAY_KNOW_IN_TESTS: &[(&str, &[&str])] = &[("thalweg-mount", &["thalweg-store"]), ("thalweg-store", &["thalweg-bulk"])];
+
+/// Everybody may know it; it knows none of ours.
+const GROUND_FLOOR: &str = "thalweg-base";
+
+/// The one crate that is built with databases.
+const WITH_DATABASES: &str = "thalweg-metadata";
 
 /// Only the command knows everybody.
 const KNOWS_EVERYBODY: &str = "thalweg";
@@ -65,24 +78,37 @@ fn packages() -> Vec<Value> {
 fn nobody_knows_whom_they_may_not_know() {
     let packages = packages();
     let ours: Vec<&str> = packages.iter().filter_map(|p| p["name"].as_str()).collect();
-    let allowed: BTreeMap<&str, &[&str]> = MAY_KNOW.iter().copied().collect();
+    let [allowed, in_tests] = [MAY_KNOW, MAY_KNOW_IN_TESTS].map(|list| list.iter().copied().collect::<BTreeMap<&str, &[&str]>>());
     let mut broken = Vec::new();
     for package in &packages {
         let name = package["name"].as_str().expect("a package has a name");
         if name == KNOWS_EVERYBODY {
             continue;
         }
-        let may_know = allowed.get(name).copied().unwrap_or(&[]);
+        let listed = |list: &BTreeMap<&str, &[&str]>, whom: &str| list.get(name).is_some_and(|names| names.contains(&whom));
         for dependency in package["dependencies"].as_array().expect("dependencies") {
+            let is_of_tests = dependency["kind"] == "dev";
             let dependency = dependency["name"].as_str().expect("a dependency has a name");
+            let may = dependency == GROUND_FLOOR && name != GROUND_FLOOR
+                || listed(&allowed, dependency)
+                || is_of_tests && listed(&in_tests, dependency);
             // Knowing oneself (a library's own examples and tests) is no knowledge.
-            if ours.contains(&dependency) && dependency != name && !may_know.contains(&dependency) {
+            if ours.contains(&dependency) && dependency != name && !may {
                 broken.push(format!("{name} knows {dependency}"));
             }
         }
     }
     assert!(ours.contains(&KNOWS_EVERYBODY), "the command is a package");
     assert_eq!(broken, Vec::<String>::new());
+}
+
+/// Who is no metadata service (a client, a mount) is built without one's databases.
+#[test]
+fn databases_are_the_metadata_services_alone() {
+    let packages = packages();
+    let of = |p: &Value| p["dependencies"].as_array().expect("dependencies").iter().any(|d| d["name"] == "redb" || d["name"] == "postgres");
+    let with: Vec<&str> = packages.iter().filter(|p| of(p)).filter_map(|p| p["name"].as_str()).collect();
+    assert_eq!(with, [WITH_DATABASES]);
 }
 
 #[test]
