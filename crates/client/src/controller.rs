@@ -3,7 +3,7 @@
 //! A [`Controller`] decides nothing. Who turns it (a tuner, a test) judges by [`Controller::moved_bytes`], and finds out which stage limits from
 //! [`Controller::stages`]. What it decided is noted with the controller, and so comes to stand in the recording as marks.
 
-pub use crate::files::engine::stages::Stages;
+use crate::stages::Stages;
 use std::collections::VecDeque;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{Event, Mark, MarkKind, ObjectKind, Time, TraceHandle, TrackId};

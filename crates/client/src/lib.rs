@@ -12,7 +12,7 @@
 //! | [`remove`] | names removed by the thousand, trees with them |
 //! | [`partials`] | copies that were begun and not finished |
 //! | [`copy`] | copying files in, out and between stores |
-//! | `controller` | what can be turned and seen while bytes move |
+//! | `controller`, `stages` | what can be turned and seen while bytes move |
 
 #![warn(unreachable_pub)]
 
@@ -23,8 +23,11 @@ pub mod locks;
 pub mod metadata;
 pub mod partials;
 pub mod remove;
+mod stages;
 pub mod walk;
 
+pub use controller::{Controller, Decision, Parameter};
 pub use files::*;
+pub use stages::Stages;
 /// What a client and its callers speak of: messages' types, credentials, errors.
 pub use thalweg_wire as wire;

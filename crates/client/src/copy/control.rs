@@ -1,7 +1,7 @@
 //! The live numbers of a copy, and of a tree's copies.
 
-use crate::controller::{Controller, Decision, Notes, Parameter, Stages, check};
-use crate::files::engine::stages::StageClock;
+use crate::controller::{Controller, Decision, Notes, Parameter, check};
+use crate::stages::{StageClock, Stages};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use thalweg_trace::{TraceHandle, TrackId};

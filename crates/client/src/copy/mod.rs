@@ -37,7 +37,6 @@ mod small;
 mod stream;
 mod tree;
 
-pub use crate::controller::{Controller, Decision, Parameter, Stages};
 pub use control::Control;
 pub use draft::umask;
 pub use job::{CopyJob, CopyObserver, CopyOutcome, DataPath, Quiet, Recording, Sink, Source, Sparse, Tuning};

@@ -3,8 +3,8 @@
 //! Both directions have one number of connections and one depth: a tuner that turned them apart would need twice the windows, and a mount that
 //! both reads and writes would hardly ever have two that can be compared.
 
-use super::engine::stages::StageClock;
 use crate::controller::Notes;
+use crate::stages::StageClock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use thalweg_wire::protocol::metadata::StoreMap;

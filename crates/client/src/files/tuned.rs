@@ -1,7 +1,8 @@
 //! A store's client as something that can be tuned: see [`super::live`].
 
 use super::data::DataClient;
-use crate::controller::{Controller, Decision, Parameter, Stages, check};
+use crate::controller::{Controller, Decision, Parameter, check};
+use crate::stages::Stages;
 use std::sync::atomic::{AtomicU32, Ordering};
 use thalweg_trace::TraceHandle;
 use thalweg_wire::Result;

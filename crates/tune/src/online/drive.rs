@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_client::copy::{Controller, Decision};
+use thalweg_client::{Controller, Decision};
 use thalweg_trace::Time;
 
 /// How often it looks.

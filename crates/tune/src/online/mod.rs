@@ -10,7 +10,7 @@
 //! | `stage` | which stage limits, and what belongs to it |
 //! | `way` | when a parameter may be tried again |
 //! | `rules` | every number, with its reason |
-//! | [`drive`] | the thread that looks at a [`thalweg_client::copy::Controller`] ten times a second |
+//! | [`drive`] | the thread that looks at a [`thalweg_client::Controller`] ten times a second |
 //!
 //! Rejected, each for what it did to somebody: *success as the signal to go up* (a controller of huggingface_hub climbed to 64 connections because
 //! nothing failed, and got a hundredth of the rate: issue 4893); *comparing with a decayed best* (it ratchets up during TCP's slow start:

@@ -4,7 +4,7 @@ use super::rules::MEMORY_BYTES;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
-use thalweg_client::copy::{Parameter, Stages};
+use thalweg_client::{Parameter, Stages};
 
 /// What a tuner may do.
 #[derive(Clone, Debug)]

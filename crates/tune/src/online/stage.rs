@@ -6,7 +6,7 @@
 //! large enough for the one and small enough for the other on every path that was measured (docs/BENCH.md).
 
 use std::time::Duration;
-use thalweg_client::copy::Stages;
+use thalweg_client::Stages;
 
 /// Where bytes wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use super::way::Way;
 use super::window::{Sample, Window};
 use std::collections::BTreeMap;
 use std::time::Duration;
-use thalweg_client::copy::Stages;
+use thalweg_client::Stages;
 
 /// What it is doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 //! by its seed.
 
 use std::time::Duration;
-use thalweg_client::copy::{Parameter, Stages};
+use thalweg_client::{Parameter, Stages};
 use thalweg_tune::online::{Options, Seen, Tuner};
 
 /// How often everything looks.

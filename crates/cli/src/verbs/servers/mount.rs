@@ -14,7 +14,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use thalweg_client::copy::Controller;
+use thalweg_client::Controller;
 use thalweg_mount::{Honours, Mount, Options};
 
 /// Arguments of `thalweg mount`.

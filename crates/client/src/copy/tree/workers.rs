@@ -4,7 +4,7 @@ use super::batch::{Batch, State, What, parent, shown};
 use super::privileges::{LeftOut, Privileges};
 use super::{Context, TreeOutcome, TreeSink, TreeSource};
 use crate::copy::holes;
-use crate::files::engine::stages::Stage;
+use crate::stages::Stage;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,8 +1,8 @@
 //! The servers' queues, in which files take turns, and what an engine's threads share.
 
 use super::flow::Work;
-use super::stages::{Stage, StageClock};
 use crate::files::link::Link;
+use crate::stages::{Stage, StageClock};
 use rustix::event::{EventfdFlags, eventfd};
 use std::collections::{HashMap, VecDeque};
 use std::net::TcpStream;

@@ -20,7 +20,6 @@
 pub(crate) mod flow;
 mod lanes;
 pub(in crate::files) mod memory;
-pub(crate) mod stages;
 mod worker;
 
 pub(crate) use lanes::EngineOptions;

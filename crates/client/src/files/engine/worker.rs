@@ -4,9 +4,9 @@
 use super::flow::{Endpoint, Flow, Sink, Source, Task, Work};
 use super::lanes::{Lane, Shared, Turn, Wake};
 use super::memory::RequestMemory;
-use super::stages::{Stage, StageClock};
 use crate::files::payload;
 use crate::files::payload::gather;
+use crate::stages::{Stage, StageClock};
 use std::collections::VecDeque;
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::AsFd;

@@ -3,8 +3,9 @@
 use crate::loopback;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_client::Controller;
 use thalweg_client::Store;
-use thalweg_client::copy::{Controller, CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
+use thalweg_client::copy::{CopyJob, DataPath, Quiet, Sink, Source, Tuning, run};
 use thalweg_layout::Spec;
 use thalweg_wire::protocol::metadata::LayoutChoice;
 use thalweg_wire::{Error, ErrorKind};

@@ -8,8 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_client::Controller;
 use thalweg_client::Store;
-use thalweg_client::copy::{Controller, CopyJob, CopyObserver, DataPath, Sink, Source, TreeJob, Tuning, run};
+use thalweg_client::copy::{CopyJob, CopyObserver, DataPath, Sink, Source, TreeJob, Tuning, run};
 use thalweg_wire::ErrorKind;
 use thalweg_wire::protocol::metadata::LayoutChoice;
 

@@ -20,8 +20,9 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
+use thalweg_client::Controller;
 use thalweg_client::copy::{
-    self, Controller, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
+    self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
 use thalweg_trace::numbers;
 use thalweg_wire::ErrorKind;
