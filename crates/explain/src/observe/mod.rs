@@ -25,6 +25,7 @@ pub(crate) mod questions;
 pub(crate) mod ranks;
 pub(crate) mod resolvers;
 pub(crate) mod roles;
+mod series;
 pub(crate) mod served;
 pub(crate) mod sightings;
 pub(crate) mod span;

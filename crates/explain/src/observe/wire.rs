@@ -7,14 +7,12 @@ use crate::limits::observe as limits;
 use crate::observe::index::NONE;
 use crate::observe::paths::{self, Measured};
 use crate::observe::quantile;
+use crate::observe::series::{Series, any_within, at, between, most, widest_from};
 use crate::observe::stalls::{Stall, Stalls};
 use crate::observe::tables::Tables;
 use crate::rule::RuleId;
 use std::collections::{BTreeMap, HashMap};
 use thalweg_trace::{CounterName, CounterOf, MarkKind, Source};
-
-/// Values of one counter of one end of a connection, in order of time.
-type Series = Vec<(i64, i64)>;
 
 /// Which of a connection's series a counter goes to.
 type SeriesOf = fn(&mut TcpSeries) -> &mut Series;
@@ -126,42 +124,6 @@ pub(crate) struct WireFacts {
     pub not_accepted: BTreeMap<u32, Vec<u32>>,
 }
 
-/// The last value at or before an instant.
-fn at(series: &Series, instant: i64) -> Option<i64> {
-    let after = series.partition_point(|&(t, _)| t <= instant);
-    series.get(after.checked_sub(1)?).map(|&(_, v)| v)
-}
-
-/// The largest value within an interval, or else the last before it.
-fn most(series: &Series, start: i64, end: i64) -> Option<i64> {
-    let (first, after) = (series.partition_point(|&(t, _)| t < start), series.partition_point(|&(t, _)| t <= end));
-    series[first..after].iter().map(|&(_, v)| v).max().or_else(|| at(series, start))
-}
-
-/// At each instant, the largest value from then on.
-fn widest_from(series: &Series) -> Series {
-    let mut widest = series.clone();
-    for at in (1..widest.len()).rev() {
-        widest[at - 1].1 = widest[at - 1].1.max(widest[at].1);
-    }
-    widest
-}
-
-/// An accumulated value at an instant, between the two that are known.
-fn between(series: &Series, instant: i64) -> Option<f64> {
-    let after = series.partition_point(|&(t, _)| t <= instant);
-    match (after.checked_sub(1).and_then(|i| series.get(i)), series.get(after)) {
-        (Some(&(t0, v0)), Some(&(t1, v1))) if t1 > t0 => Some(v0 as f64 + (v1 - v0) as f64 * (instant - t0) as f64 / (t1 - t0) as f64),
-        (Some(&(_, v)), _) | (None, Some(&(_, v))) => Some(v as f64),
-        (None, None) => None,
-    }
-}
-
-fn any_within(instants: &[i64], start: i64, end: i64) -> bool {
-    let first = instants.partition_point(|&t| t < start);
-    instants.get(first).is_some_and(|&t| t <= end)
-}
-
 impl TcpSeries {
     /// Sorts the marks, and leaves out what was sent again because the peer had no room for it: that is no loss.
     fn leave_out_probes(&mut self) {
@@ -173,8 +135,8 @@ impl TcpSeries {
         }
     }
 
-    /// When after each loss the congestion window was smaller for it: until it is what it was, where the loss was a full queue's; else for good, since a loss
-    /// ends the slow start (RFC 5681; CUBIC, RFC 9438).
+    /// When after each loss the congestion window was smaller for it: until it is what it was, where it did not grow any more or the loss was a full queue's;
+    /// else for good, since a loss ends the slow start (RFC 5681; CUBIC, RFC 9438).
     fn find_recoveries(&mut self) {
         let mut losses: Vec<i64> = self.retransmits.iter().chain(&self.timeouts).copied().collect();
         losses.sort_unstable();
@@ -190,9 +152,15 @@ impl TcpSeries {
             // A window that stays as wide through the next few acknowledgements was not reduced for this loss.
             let Some(reduced) = reduced.filter(|i| i - before < limits::REDUCED_WITHIN) else { continue };
             let recovered = self.cwnd[reduced..].iter().find(|c| c.1 * 20 >= widest * limits::RECOVERED_TWENTIETHS);
-            until = recovered.filter(|_| self.queueing(loss)).map_or(i64::MAX, |c| c.0);
+            until = recovered.filter(|_| self.queueing(loss) || self.stood(loss, widest)).map_or(i64::MAX, |c| c.0);
             self.recoveries.push((loss, until));
         }
+    }
+
+    /// Whether the congestion window had been about this wide for some round trips.
+    fn stood(&self, instant: i64, widest: i64) -> bool {
+        let round_trips_ns = at(&self.srtt_us, instant).unwrap_or(0) * 1000 * limits::STANDS_ROUND_TRIPS;
+        at(&self.cwnd, instant - round_trips_ns).is_some_and(|before| before * 20 >= widest * limits::RECOVERED_TWENTIETHS)
     }
 
     fn recovering(&self, instant: i64) -> bool {

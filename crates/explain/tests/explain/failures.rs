@@ -94,7 +94,7 @@ fn who_refused_the_last_connection_is_named_where_none_came_about_afterwards() {
 #[test]
 fn recorded_commands_that_were_ended_say_by_what() {
     let said = |name: &str| fixture(name).summary.ended.expect("it failed");
-    assert_eq!(said("crashes-in-a-pipeline"), "gridgen was killed by SIGSEGV");
+    assert_eq!(said("crashes-in-a-pipeline"), "failed with exit code 139: gridgen was killed by SIGSEGV");
     assert_eq!(said("killed-for-memory"), "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB (memory.max)");
     assert_eq!(said("killed-by-a-time-limit"), "killed by SIGKILL: timeout sent sleep SIGKILL after 1.00 s");
 }

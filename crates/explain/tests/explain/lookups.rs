@@ -39,7 +39,8 @@ fn a_name_server_that_does_not_answer_is_named_with_what_it_was_asked() {
     let ids: Vec<&str> = e.what_if.iter().map(|w| w.id.as_str()).collect();
     assert_eq!(ids.first(), Some(&"names_at_once"), "{ids:?}");
     assert!(!ids.iter().any(|id| ["server.x2", "rtt.half", "no_think", "requests.x4"].contains(id)), "{ids:?}");
-    assert!(e.what_if[0].how.contains("options timeout:1"), "{}", e.what_if[0].how);
+    // (A second is the shortest limit that can be set.)
+    assert_eq!(e.what_if[0].how, "a name server that answers first in /etc/resolv.conf");
 }
 
 #[test]

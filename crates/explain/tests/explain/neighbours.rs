@@ -106,7 +106,8 @@ fn who_else_takes_bytes_over_the_link_is_named_with_its_part_of_what_came() {
     assert_eq!(e.verdict.cause.name(), "network.bandwidth", "{:#?}", e.critical_path);
     let sentence = &e.summary.sentence;
     assert!(
-        sentence.contains("between nginx and curl") && sentence.contains(", while `rsync` and `apt` had 75 % of what came by veth0"),
+        sentence.contains("from nginx at 10.0.0.2:80 to curl")
+            && sentence.contains(", while `rsync` and `apt` had 75 % of what came by veth0"),
         "{sentence}"
     );
 }

@@ -1,6 +1,6 @@
 //! Links (network devices) that recorded connections go over, and what programs that are not recorded move over them.
 //!
-//! A link is known by where the kernel has it: devices of two networks may have one name. Whoever moves bytes over one has a track of its own there,
+//! A link is known by where the kernel has it: devices of two networks may have one name. A process that moves bytes over one has a track of its own there,
 //! with counters: it has no intervals, since nothing else of it is recorded.
 
 use super::output::Output;
