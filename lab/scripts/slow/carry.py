@@ -75,10 +75,10 @@ class Carrier:
         for name in ("host", "user"):
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{self.directory}/{name}"], check=True)
         os.makedirs("/run/sshd", exist_ok=True)
-        words = {"directory": self.directory, "port": 2222}
+        words = {"directory": self.directory, "port": 2222, "address": self.options.address}
         for name, text in (("sshd_config", SSHD), ("ssh_config", SSH)):
             with open(f"{self.directory}/{name}", "w") as out:
-                out.write(text.format(**words).replace("127.0.0.1", self.options.address))
+                out.write(text.format(**words))
         self.start("/usr/sbin/sshd", "-D", "-f", f"{self.directory}/sshd_config")
         wait_for(2222, self.options.address)
         forward = f"127.0.0.1:{self.options.port}:127.0.0.1:{FAR_PORT}"
