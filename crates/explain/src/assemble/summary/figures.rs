@@ -264,21 +264,29 @@ impl UnderWay {
 
 /// Whether most of what is charged to lost packets was waited with nothing sent again: the window was small for what had been lost before.
 pub(super) fn loss_narrowed(of: &Of<'_>, group: &Group<'_>) -> bool {
-    sending(of, group).is_some_and(|(connection, end, intervals)| of.parts.facts.wire.mostly_undisturbed(connection, end, &intervals))
+    sending(of, group).is_some_and(|s| of.parts.facts.wire.mostly_undisturbed(s.connection, s.end, &s.intervals))
 }
 
 /// What the sender on a path had under way: of several connections, that which carried most.
 fn under_way(of: &Of<'_>, group: &Group<'_>) -> Option<UnderWay> {
-    let (connection, end, intervals) = sending(of, group)?;
+    let Sending { connection, end, intervals } = sending(of, group)?;
     of.parts.facts.wire.under_way(connection, end, &intervals)
 }
 
+/// One end of a connection, and the intervals in which the path lay on what it sent.
+struct Sending {
+    connection: u32,
+    end: End,
+    intervals: Vec<(i64, i64)>,
+}
+
 /// Which end of which connection sent on a path, and when the path lay there: of several connections, that which carried most.
-fn sending(of: &Of<'_>, group: &Group<'_>) -> Option<(u32, End, Vec<(i64, i64)>)> {
+fn sending(of: &Of<'_>, group: &Group<'_>) -> Option<Sending> {
     let end = sender(of, group)?;
     let ways = if end == End::Client { [Way::ClientSends; 2] } else { [Way::ServerSends, Way::ClientReceives] };
     let of_way = |way: Way| of.parts.seen.stream(way).by_object.iter().enumerate().filter_map(|(o, g)| Some((g.as_ref()?.bytes, o)));
     let most = ways.into_iter().flat_map(of_way).max()?;
     let path = of.parts.ledger.path.iter().rev().filter(|run| group.has(run.entry));
-    Some((of.parts.tables.connection_of(most.1 as u32), end, path.map(|run| (run.start, run.end)).collect()))
+    let intervals = path.map(|run| (run.start, run.end)).collect();
+    Some(Sending { connection: of.parts.tables.connection_of(most.1 as u32), end, intervals })
 }
