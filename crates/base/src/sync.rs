@@ -44,7 +44,7 @@ struct Turns {
 }
 
 impl<T> Fair<T> {
-    /// Nobody has it, and nobody waits.
+    /// The lock is free and has no waiters.
     pub fn new(value: T) -> Fair<T> {
         Fair { turns: Mutex::default(), turned: Condvar::new(), value: Mutex::new(value) }
     }

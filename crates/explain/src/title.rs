@@ -167,7 +167,7 @@ fn width(words: &[Word]) -> usize {
     words.iter().map(|word| word.text.chars().count() + 1).sum::<usize>().saturating_sub(1)
 }
 
-/// A text in so many columns of which a part stays: what is left out stands before and behind it. `None`: there is no room for that.
+/// Cuts a text to `columns` around a part that stays, with ellipses before and after the part. `None`: the part does not fit.
 fn around(text: &str, part: &str, columns: usize) -> Option<String> {
     let (before, behind) = text.split_once(part)?;
     let room = columns.checked_sub(part.chars().count()).filter(|room| *room >= LEAST_WORD)?;

@@ -6,7 +6,7 @@
 //! must be claimed within the service's grace when it is back. What cannot be had again is *lost*: [`LockClient::check`]
 //! and the next lock on that file say so, until its owner has freed it.
 //!
-//! With a credential for reading nobody else is held up: its locks are this client's alone ([`crate::locks::own`]).
+//! A client with a read credential blocks no other client: the client keeps its own locks ([`crate::locks::own`]).
 //!
 //! A mirror of what is held is kept here, to claim from. Freeing changes the mirror first: whatever becomes of the question,
 //! it is not claimed again.

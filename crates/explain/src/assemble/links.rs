@@ -2,7 +2,7 @@
 //!
 //! The recorder counts, of each process that is not recorded, what it sent and received over links that recorded connections go over. Set beside what
 //! the run's own ends moved over the same link the same way, that is a part of all that programs here moved over it while it ran. Packets that are
-//! only passed on (of containers, of other machines) are nobody's and are not counted, nor is what is spoken without connections.
+//! forwarded (for containers or other machines) belong to no process here and are not counted; neither are unconnected datagrams.
 
 use super::neighbours::Neighbours;
 use crate::ExplainError;

@@ -33,7 +33,7 @@ pub(crate) const FOREIGN_WRITEBACK: u64 = 2;
 
 // links.rs
 
-/// Beside a server that was not recorded, others on the link are named where so much came of it, or more: with less, it was not the link that was waited for.
+/// Least bytes from an unrecorded server at which other users of the link are named: with fewer, the run did not wait for the link.
 /// Instead: what a server waited for.
 pub(crate) const LINK_BYTES: u64 = 1 << 20;
 

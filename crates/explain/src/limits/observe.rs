@@ -131,7 +131,7 @@ pub(crate) const SLOW_PATH_US: i64 = 2_000;
 pub(crate) const REDUCED_WITHIN: usize = 64;
 /// A window has recovered from a loss at so many twentieths of what it was. Instead: TCP's own congestion state.
 pub(crate) const RECOVERED_TWENTIETHS: i64 = 19;
-/// A window that is as wide as so many round trips ago does not grow: in slow start it would be sixteen times as wide. Instead: as above.
+/// A window that has not grown in this many round trips stands: slow start would have made it sixteen times as wide. Instead: as above.
 pub(crate) const STANDS_ROUND_TRIPS: i64 = 4;
 /// A round trip of so many halves of its least lies in a queue; acknowledgements alone vary by less. Instead: the queue's own length.
 pub(crate) const QUEUE_HALVES: i64 = 3;

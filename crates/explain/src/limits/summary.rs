@@ -56,7 +56,7 @@ pub(crate) const IDLE: f64 = 0.9;
 
 // gaps.rs
 
-/// So many gaps or more recur. Instead: nothing; of fewer no distance is usual.
+/// Least number of gaps that count as recurring. Instead: nothing; fewer have no usual distance.
 pub(crate) const FEWEST_GAPS: u64 = 4;
 /// Gaps that have this part of the run together are worth saying. Instead: nothing; it is wording.
 pub(crate) const GAPS_SHARE: f64 = 0.1;
