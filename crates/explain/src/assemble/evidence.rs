@@ -88,9 +88,7 @@ fn around(parts: &Parts<'_>, cause: Cause, members: &[usize], entries: &[&Entry]
     said.extend(behind(parts, cause, members).map(|behind| behind.words()));
     said.extend(shared(parts, entries));
     said.extend(rank(parts, members));
-    if matches!(cause, Cause::NetworkBandwidth | Cause::NetworkLoss | Cause::ServerUnknown) {
-        said.extend(beside(parts, entries));
-    }
+    said.extend(beside(parts, entries));
     if cause == Cause::Unknown {
         said.extend(entries.iter().max_by_key(|e| e.runs.total_ns).map(|e| why_unknown(e.place)));
     }
@@ -230,11 +228,7 @@ fn shared(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
 /// Who else moved bytes over the link meanwhile.
 fn beside(parts: &Parts<'_>, entries: &[&Entry]) -> Option<String> {
     let largest = entries.iter().max_by_key(|e| e.runs.total_ns)?;
-    let least_bytes = if largest.cause == Cause::ServerUnknown { limits::LINK_BYTES } else { 0 };
-    let shared = parts.around.links.at(parts.tables, parts.seen, largest.place)?;
-    if shared.neighbours.is_empty() || shared.own_bytes < least_bytes {
-        return None;
-    }
+    let shared = parts.link_of(largest).filter(|shared| !shared.neighbours.is_empty())?;
     let each = shared.neighbours.each().map_or_else(String::new, |each| format!(" ({each})"));
     Some(shared.words(|name| format!("`{name}`")) + &each)
 }

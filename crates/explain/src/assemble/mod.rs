@@ -179,14 +179,18 @@ impl Parts<'_> {
 
     /// Other programs moved a fair part of what went over the link that bytes were on.
     pub(crate) fn others_at_link(&self, entry: &Entry) -> Option<Shared> {
+        self.link_of(entry).filter(|shared| shared.neighbours.is_worth_saying())
+    }
+
+    /// The link that bytes were on, with everybody who used it besides.
+    fn link_of(&self, entry: &Entry) -> Option<Shared> {
         // (Of a server that was not recorded it is not known what it waited for: the link may be it where data came.)
         let least_bytes = match entry.cause {
             Cause::NetworkBandwidth | Cause::NetworkLoss => 0,
             Cause::ServerUnknown => limits::LINK_BYTES,
             _ => return None,
         };
-        let is_worth_saying = |shared: &Shared| shared.neighbours.is_worth_saying() && shared.own_bytes >= least_bytes;
-        self.around.links.at(self.tables, self.seen, entry.place).filter(is_worth_saying)
+        self.around.links.at(self.tables, self.seen, entry.place).filter(|shared| shared.own_bytes >= least_bytes)
     }
 
     /// Of running that samples found in calls on names and attributes to a twentieth or more: the cause and the part that it is.
