@@ -71,6 +71,8 @@ pub(crate) const FEW_BYTES: u64 = 64 << 10;
 pub(crate) const CONNECTIONS_EXPLAIN: f64 = 0.5;
 /// Segments that were held back for this part of the time in transit explain it. Instead: nothing; it is wording.
 pub(crate) const HELD_BACK_PART: f64 = 0.5;
+/// From this part on they are all of it, and less than that is said as a part. Instead: nothing; it is wording.
+pub(crate) const HELD_BACK_ALL: f64 = 0.85;
 /// A thread that gave this part of the answers gives them all. Instead: who took each question.
 pub(crate) const ALONE_ANSWERS: f64 = 0.95;
 /// From so many bytes on, a request is worth its size. Instead: nothing; it is wording.

@@ -7,7 +7,7 @@ use crate::cause::{Cause, End};
 use crate::limits::numbers as limits;
 use crate::observe::stalls::HeldBack;
 use crate::waits::place::Place;
-use thalweg_trace::numbers::{count, duration};
+use thalweg_trace::numbers::{count, duration, whole_percent};
 
 /// What was held back in a group's time, where that is half of it or more: in transit, or at a server of which nothing was recorded.
 pub(super) fn most_of(of: &Of<'_>, group: &Group<'_>) -> Option<HeldBack> {
@@ -38,10 +38,24 @@ pub(super) fn sender(of: &Of<'_>, group: &Group<'_>, held: HeldBack) -> String {
     }
 }
 
-/// A clause: `small segments of tclsh waited for delayed acknowledgements (Nagle: 99 × 40.8 ms)`.
+/// A clause, where that is nearly all of the group: `small segments of tclsh waited for delayed acknowledgements (Nagle: 99 × 40.8 ms)`.
 pub(super) fn clause(of: &Of<'_>, group: &Group<'_>) -> Option<String> {
-    let held = most_of(of, group)?;
+    let held = most_of(of, group).filter(|held| is_all(group, *held))?;
+    Some(waited(of, group, held))
+}
+
+/// What follows the clause of a group of which that is a part: `, 52 % of it because small segments of sshd waited …`.
+pub(super) fn part(of: &Of<'_>, group: &Group<'_>) -> String {
+    let Some(held) = most_of(of, group).filter(|held| !is_all(group, *held)) else { return String::new() };
+    format!(", {} of it because {}", whole_percent(held.ns as f64 / group.ns as f64), waited(of, group, held))
+}
+
+fn is_all(group: &Group<'_>, held: HeldBack) -> bool {
+    held.ns as f64 >= group.ns as f64 * limits::HELD_BACK_ALL
+}
+
+fn waited(of: &Of<'_>, group: &Group<'_>, held: HeldBack) -> String {
     let each = duration(held.ns as f64 / 1e9 / held.times as f64);
     let times = if held.times == 1 { format!("once, {each}") } else { format!("{} × {each}", count(held.times)) };
-    Some(format!("small segments of {} waited for delayed acknowledgements (Nagle: {times})", sender(of, group, held)))
+    format!("small segments of {} waited for delayed acknowledgements (Nagle: {times})", sender(of, group, held))
 }

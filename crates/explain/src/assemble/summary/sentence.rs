@@ -57,9 +57,10 @@ pub(super) fn sentence(of: &Of<'_>, groups: &[Group<'_>]) -> String {
         ));
         addresses.extend(at.filter(|at| clauses.iter().any(|clause| clause.contains(at.as_str()))));
         let network = matches!(group.cause, Cause::NetworkLatency | Cause::NetworkRwnd | Cause::NetworkSndbuf | Cause::NetworkCwnd);
-        if let (1, true, Some(window)) = (clauses.len(), network && held_back::most_of(of, group).is_none(), window(of, group)) {
+        if let (1, true, Some(window)) = (clauses.len(), network && held_back::clause(of, group).is_none(), window(of, group)) {
             clauses[0] = format!("{} ({window})", clauses[0]);
         }
+        clauses.last_mut().into_iter().for_each(|last| last.push_str(&held_back::part(of, group)));
     }
     loop {
         let said = match clauses.as_slice() {
