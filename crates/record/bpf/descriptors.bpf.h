@@ -201,8 +201,11 @@ int describe(__u64 file_address, struct fd_object *out, __u64 *cached_inode, __u
 		return 0;
 	__u32 mode = BPF_CORE_READ(inode, i_mode);
 	__u32 access = BPF_CORE_READ(file, f_mode) & 3;
-	if (BPF_CORE_READ(file, f_flags) & O_DSYNC)
+	__u32 flags = BPF_CORE_READ(file, f_flags);
+	if (flags & O_DSYNC)
 		access |= 1u << 16;
+	if (flags & O_DIRECT)
+		access |= ACCESS_DIRECT;
 	out->mode = mode;
 	out->access = access;
 	out->id = number;

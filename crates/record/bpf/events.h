@@ -243,6 +243,7 @@ struct record_exit {
 /* In `access`: the path begins at the top of the file system, wherever that is mounted. */
 #define ACCESS_WITHIN (1u << 31)
 #define ACCESS_TRUNCATES (1u << 18)
+#define ACCESS_DIRECT (1u << 19)
 
 #define PATH_PARTS 24
 #define PATH_BYTES 1024

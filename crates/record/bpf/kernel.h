@@ -319,6 +319,7 @@ struct sampled_regs {
 #define SYS_recvfrom 45
 #define SYS_sendmsg 46
 #define SYS_recvmsg 47
+#define O_DIRECT 0x4000u
 #define SYS_wait4 61
 #define SYS_kill 62
 #define SYS_fcntl 72
@@ -352,6 +353,7 @@ struct sampled_regs {
 #define SYS_recvfrom 207
 #define SYS_sendmsg 211
 #define SYS_recvmsg 212
+#define O_DIRECT 0x10000u
 #define SYS_wait4 260
 #define SYS_kill 129
 #define SYS_fcntl 25

@@ -2,7 +2,7 @@
 
 use super::facts::Facts;
 use super::output::Output;
-use crate::bpf::raw::{ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
+use crate::bpf::raw::{ACCESS_DIRECT, ACCESS_WITHIN, FdObject, FileHead, MODE_BLOCK, MODE_CHARACTER, MODE_FILE, MODE_KIND, path_of_parts};
 use std::collections::HashMap;
 use thalweg_trace::{ObjectId, ObjectKind};
 
@@ -19,8 +19,10 @@ struct File {
     access: u32,
     /// The largest size that the file was seen to have.
     size_bytes: Option<u64>,
-    /// The access with which the object was recorded.
-    emitted: Option<u32>,
+    /// Whether each descriptor that was met goes past the page cache; nothing: none was met.
+    direct: Option<bool>,
+    /// The access with which the object was recorded, and whether past the page cache.
+    emitted: Option<(u32, bool)>,
 }
 
 /// A file that a process has open.
@@ -54,7 +56,7 @@ impl Files {
                 kept % 2 == 0
             });
         }
-        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, size_bytes: None, emitted: None })
+        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, size_bytes: None, direct: None, emitted: None })
     }
 
     /// The kernel said where a file is.
@@ -127,8 +129,9 @@ impl Files {
         let file = self.entry(device, inode, MODE_FILE);
         let fresh = file.object.is_none();
         let object = *file.object.get_or_insert_with(|| output.object_id());
-        if fresh || file.emitted != Some(file.access) {
-            file.emitted = Some(file.access);
+        let is_direct = file.direct == Some(true);
+        if fresh || file.emitted != Some((file.access, is_direct)) {
+            file.emitted = Some((file.access, is_direct));
             let opened = ["", "read", "write", "both"][file.access as usize & 3];
             let name = file.path.clone().unwrap_or_else(|| format!("inode {inode}"));
             let regular = file.mode & MODE_KIND == MODE_FILE;
@@ -138,7 +141,9 @@ impl Files {
                 self.new_disks.push(system.disk_number);
             }
             let disk = if regular { system.disk.as_str() } else { "" };
-            let attributes = [("device", disk), ("filesystem", &system.kind), ("opened", opened), ("file_bytes", &size)];
+            let direct = if is_direct { "yes" } else { "" };
+            let attributes =
+                [("device", disk), ("filesystem", &system.kind), ("opened", opened), ("file_bytes", &size), ("direct", direct)];
             output.object(object, ObjectKind::File, &name, &attributes);
         }
         object
@@ -161,6 +166,7 @@ impl Files {
         }
         let file = self.entry(fd.device, fd.id, fd.mode);
         file.access |= fd.access & 3;
+        file.direct = Some(file.direct != Some(false) && fd.access & ACCESS_DIRECT != 0);
         Some(self.object(fd.device, fd.id, facts, output))
     }
 }
