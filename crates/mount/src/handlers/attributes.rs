@@ -62,7 +62,7 @@ impl FileSystem {
     /// Asks for a file's or directory's attributes and answers the kernel.
     pub(crate) fn get_attributes(&self, w: &mut Worker, inode: u64, _handle: Option<u64>) -> Answered<Answer> {
         let known = self.inode(inode)?;
-        if let Some(shared) = known.shared().filter(|shared| shared.has_unreported_write()) {
+        if let Some(shared) = known.shared().filter(|shared| shared.unreported.any()) {
             // A time that a program gets must not be another one after its close: `git` and `make` compare them.
             self.write_back(&mut w.tracer, &known, &shared);
         }

@@ -1,7 +1,8 @@
 //! Close-to-open coherence: when what is kept of a file, by the kernel and here, is still of the file that a program means.
 //!
 //! When a file is opened, the service is asked for its change counter: if it is the one that what is kept is of, that is kept, else
-//! forgotten. When it is closed, everything is written back, and the service is notified, which counts one up.
+//! forgotten. When it is closed, everything is written back, and the service is notified, which counts one up. Bytes are at the servers before
+//! they are counted ([`crate::inodes::unreported_writes`]): a client that knows the count has them.
 //!
 //! **The kernel's size of a file** decides where a read ends. A read past it makes the kernel ask once more, but where it is notified of anything
 //! about the file before the answer comes (a program here opens it, or writes to it), it drops the answer, and goes by the size it had: the read
@@ -120,21 +121,25 @@ impl FileSystem {
 
     /// Writes a file back: everything that was written to it here is at the servers, and the service knows. What was lost is noted.
     pub(crate) fn write_back(&self, tracer: &mut Tracer, inode: &Inode, shared: &SharedFile) {
-        let _alone = shared.writing_back();
-        if let Err(error) = shared.file.flush(tracer) {
-            self.note_loss(inode, shared, &error);
-        }
-        self.report_losses(tracer, inode, shared);
-        let Some(end) = shared.take_unreported() else { return };
-        match self.names.written(tracer, inode.id, end) {
-            Ok(attributes) => inode.changed_here(&attributes),
+        let flush = |tracer: &mut Tracer| {
+            if let Err(error) = shared.file.flush(tracer) {
+                self.note_loss(inode, shared, &error);
+            }
+            self.report_losses(tracer, inode, shared);
+        };
+        let notify = |tracer: &mut Tracer, end| match self.names.written(tracer, inode.id, end) {
+            Ok(attributes) => {
+                inode.changed_here(&attributes);
+                true
+            }
             // It has no name any more, and nobody to report its times to.
-            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => {}
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Stale) => true,
             Err(error) => {
                 self.log.line(format_args!("the time of a write could not be reported: {error}"));
-                shared.was_written(end);
+                false
             }
-        }
+        };
+        shared.unreported.report(tracer, flush, notify);
     }
 
     /// Bytes that were acknowledged are lost.

@@ -86,7 +86,7 @@ impl FileSystem {
         let (end, size_bytes) = (offset + length, to.shared.file.size(&mut w.tracer)?);
         if offset < size_bytes {
             let punched = to.shared.file.allocate(&mut w.tracer, offset, end.min(size_bytes) - offset, Allocate::PunchHole);
-            to.shared.was_written(end.min(size_bytes));
+            to.shared.unreported.note(end.min(size_bytes));
             punched?;
         }
         if end > size_bytes {

@@ -138,7 +138,7 @@ impl FileSystem {
         let shared = &handle.shared;
         self.write_back(&mut w.tracer, &handle.inode, shared);
         let done = shared.file.allocate(&mut w.tracer, offset, length, how);
-        shared.was_written(offset.saturating_add(length));
+        shared.unreported.note(offset.saturating_add(length));
         done?;
         Ok(Answer::Done)
     }

@@ -64,7 +64,7 @@ impl FileSystem {
         let mut attributes = found?;
         let known = self.table.get(self.table.number(attributes.id));
         if let Some((inode, shared)) = known.and_then(|inode| inode.shared().map(|shared| (inode, shared)))
-            && shared.has_unreported_write()
+            && shared.unreported.any()
         {
             self.write_back(&mut w.tracer, &inode, &shared);
             attributes = self.names.stat(&mut w.tracer, &place)?;

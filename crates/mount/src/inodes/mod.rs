@@ -13,3 +13,4 @@ pub(crate) mod shared_file;
 pub(crate) mod shrinker;
 pub(crate) mod spaces;
 pub(crate) mod table;
+pub(crate) mod unreported_writes;

@@ -13,6 +13,7 @@
 //! ([`SyncHabit`]).
 
 use super::far_writes::FarWrites;
+use super::unreported_writes::UnreportedWrites;
 use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
@@ -65,8 +66,8 @@ pub(crate) struct SharedFile {
     /// Its name has been made durable since it was opened: a sync of data alone need not ask again.
     pub name_synced: AtomicBool,
     state: Mutex<State>,
-    /// Held by the thread that flushes and notifies the service: another who must have that done waits for it.
-    writing_back: Mutex<()>,
+    /// Writes that the service is notified of by the next write-back.
+    pub unreported: UnreportedWrites,
     far: FarWrites,
 }
 
@@ -106,8 +107,6 @@ impl Drop for OpenAtService {
 
 #[derive(Default)]
 struct State {
-    /// Where the last byte ends that was written since the service was notified.
-    unreported_end: Option<u64>,
     /// How many losses there were; and the last one's errno.
     losses: u64,
     errno: i32,
@@ -129,7 +128,7 @@ impl SharedFile {
         let handle = FileHandle::from_attributes(path, opened.attributes())?.for_mending();
         // Who lost them has gone, and may have got no error.
         let state = match opened.attributes().lost {
-            Some(_) => State { losses: 1, errno: libc::EIO, unseen: true, unreported_end: None },
+            Some(_) => State { losses: 1, errno: libc::EIO, unseen: true },
             None => State::default(),
         };
         let file = StoreFile::new(Arc::clone(data), handle);
@@ -144,7 +143,7 @@ impl SharedFile {
             synced: AtomicBool::new(false),
             name_synced: AtomicBool::new(false),
             state: Mutex::new(state),
-            writing_back: Mutex::default(),
+            unreported: UnreportedWrites::default(),
             far: FarWrites::default(),
         })
     }
@@ -170,11 +169,6 @@ impl SharedFile {
         let attributes = opened.attributes().clone();
         *writing = Some(opened);
         Ok(Some(attributes))
-    }
-
-    /// Whether something was written that the service was not notified of.
-    pub(crate) fn has_unreported_write(&self) -> bool {
-        self.state().unreported_end.is_some()
     }
 
     /// Reads; fewer bytes than asked for only at the end of the file.
@@ -229,25 +223,9 @@ impl SharedFile {
     fn noted(&self, bytes: &[u8], offset: u64, write: impl FnOnce() -> Result<()>) -> Result<()> {
         self.written_bytes.fetch_add(bytes.len() as u64, Ordering::Relaxed);
         let written = write();
-        // Even of a write that fails a part may be there. Noted only now: the thread that notifies the service has flushed these bytes.
-        self.was_written(offset.saturating_add(bytes.len() as u64));
+        // Even of a write that fails a part may be there. Noted only now: a flush that begins from here on sends these bytes.
+        self.unreported.note(offset.saturating_add(bytes.len() as u64));
         written
-    }
-
-    /// Bytes have changed, up to `end`: the service is notified at the next flush.
-    pub(crate) fn was_written(&self, end: u64) {
-        let mut state = self.state();
-        state.unreported_end = state.unreported_end.max(Some(end));
-    }
-
-    /// One at a time flushes and notifies the service: one that finds nothing to report must not go on while another reports.
-    pub(crate) fn writing_back(&self) -> MutexGuard<'_, ()> {
-        self.writing_back.lock()
-    }
-
-    /// Where the last byte ends that was written since the service was notified; it is being notified now.
-    pub(crate) fn take_unreported(&self) -> Option<u64> {
-        self.state().unreported_end.take()
     }
 
     /// How many bytes were written since it was opened.
