@@ -25,7 +25,8 @@ const MAY_KNOW: &[(&str, &[&str])] = &[
     ("thalweg-trace", &["thalweg-bulk"]),
     ("thalweg-launch", &["thalweg-store", "thalweg-trace"]),
     ("thalweg-mount", &["thalweg-client", "thalweg-trace", "thalweg-layout"]),
-    ("thalweg-report", &["thalweg-trace", "thalweg-explain"]),
+    // The results of measurements are documents of those who measure, with their points and phases in them.
+    ("thalweg-report", &["thalweg-trace", "thalweg-explain", "thalweg-measure", "thalweg-study", "thalweg-tune"]),
     ("thalweg-study", &["thalweg-layout", "thalweg-client", "thalweg-measure", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-tune", &["thalweg-study", "thalweg-client", "thalweg-measure", "thalweg-recipes", "thalweg-trace", "thalweg-explain"]),
     ("thalweg-fuzz", &["thalweg-trace", "thalweg-record", "thalweg-explain"]),

@@ -1,7 +1,7 @@
-//! What a person sees of an explanation: text for a terminal, a still picture, a page of both.
+//! What a person sees of an explanation and of a measurement: text for a terminal, a still picture, a page of both.
 //!
-//! **In:** an explanation, the recording it explains, points to plot. **Out:** strings: [`short()`], [`text()`],
-//! [`svg`], [`html`], [`diff()`]. **Never:** a cause, a gap or a prediction of its own: it draws what `explain`
+//! **In:** an explanation, the recording it explains; the result of a study, a sweep or a tuning. **Out:** strings: [`short()`], [`text()`],
+//! [`svg`], [`html`], [`diff()`], [`study`], [`tune`]. **Never:** a cause, a gap, a figure or a prediction of its own: it draws what others
 //! found, and says where it had to leave something out.
 
 #![warn(unreachable_pub)]
@@ -13,16 +13,17 @@ mod error;
 mod html;
 mod page;
 mod picture;
-pub mod plot;
+mod plot;
 mod predicted;
 mod profile;
 mod repeated;
 mod rpcstat;
 mod runs;
 mod short;
+pub mod study;
 mod style;
-pub mod sweep;
 mod text;
+pub mod tune;
 mod waits;
 mod why;
 mod words;

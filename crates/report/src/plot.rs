@@ -10,57 +10,60 @@ use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, escape, 
 use crate::style::STYLE;
 use std::fmt::Write;
 
+/// Bytes in the unit of most axes.
+pub(crate) const MIB: f64 = (1 << 20) as f64;
+
 /// A picture of curves.
 #[derive(Clone, Debug, Default)]
-pub struct Plot {
+pub(crate) struct Plot {
     /// Above it.
-    pub title: String,
+    pub(crate) title: String,
     /// Below the title, smaller; may be empty.
-    pub subtitle: String,
+    pub(crate) subtitle: String,
     /// What the x axis is.
-    pub x_name: String,
+    pub(crate) x_name: String,
     /// Marks of the x axis: where, and what they say. At least one; positive where the axis is logarithmic.
-    pub x_marks: Vec<(f64, String)>,
+    pub(crate) x_marks: Vec<(f64, String)>,
     /// Whether the x axis is linear.
-    pub x_is_linear: bool,
+    pub(crate) x_is_linear: bool,
     /// What the y axis is, with its unit.
-    pub y_name: String,
+    pub(crate) y_name: String,
     /// Whether the y axis is logarithmic.
-    pub y_is_log: bool,
+    pub(crate) y_is_log: bool,
     /// The curves, the most important last: it is drawn over the others.
-    pub curves: Vec<Curve>,
+    pub(crate) curves: Vec<Curve>,
 }
 
 /// One curve.
 #[derive(Clone, Debug, Default)]
-pub struct Curve {
+pub(crate) struct Curve {
     /// Its name.
-    pub name: String,
+    pub(crate) name: String,
     /// How it is distinguished from others: the same number looks the same in every plot.
-    pub look: usize,
+    pub(crate) look: usize,
     /// What others are held against: drawn broken, in the colour of text.
-    pub is_reference: bool,
+    pub(crate) is_reference: bool,
     /// Whether its marks are no line: points beside one another.
-    pub is_loose: bool,
+    pub(crate) is_loose: bool,
     /// Its marks, from left to right.
-    pub dots: Vec<Dot>,
+    pub(crate) dots: Vec<Dot>,
 }
 
 /// A measured figure.
 #[derive(Clone, Debug, Default)]
-pub struct Dot {
+pub(crate) struct Dot {
     /// Where.
-    pub x: f64,
+    pub(crate) x: f64,
     /// The figure.
-    pub y: f64,
+    pub(crate) y: f64,
     /// The interval's lower end.
-    pub low: f64,
+    pub(crate) low: f64,
     /// Its upper end.
-    pub high: f64,
+    pub(crate) high: f64,
     /// What was expected.
-    pub expected: Option<f64>,
+    pub(crate) expected: Option<f64>,
     /// What is shown when it is pointed at.
-    pub hint: String,
+    pub(crate) hint: String,
 }
 
 /// Okabe and Ito's colours, which people with any common colour vision distinguish; then some again, with other marks.
@@ -81,7 +84,7 @@ const REACH: f64 = 9.0;
 const ASIDE: f64 = 2.4;
 
 /// Draws it.
-pub fn plot(plot: &Plot) -> String {
+pub(crate) fn plot(plot: &Plot) -> String {
     let scale = Scale::of(plot);
     let mut canvas = Canvas::default();
     canvas.head(LEFT - 44.0, &plot.title, &plot.subtitle, WIDTH - 40.0);
@@ -228,18 +231,18 @@ fn names(canvas: &mut Canvas, curves: &[&Curve], scale: &Scale, aside: impl Fn(u
 
 /// A page of plots and tables.
 #[derive(Clone, Debug, Default)]
-pub struct Page {
+pub(crate) struct Page {
     /// Its first line.
-    pub title: String,
+    pub(crate) title: String,
     /// Paragraphs below it.
-    pub lead: Vec<String>,
+    pub(crate) lead: Vec<String>,
     /// The rest, in order.
-    pub sections: Vec<Section>,
+    pub(crate) sections: Vec<Section>,
 }
 
 /// A part of a page.
 #[derive(Clone, Debug)]
-pub enum Section {
+pub(crate) enum Section {
     /// A heading.
     Heading(String),
     /// A paragraph.
@@ -255,7 +258,7 @@ pub enum Section {
 }
 
 /// The page as one HTML file that needs nothing else.
-pub fn page(page: &Page) -> String {
+pub(crate) fn page(page: &Page) -> String {
     let mut out = head(&page.title);
     for text in &page.lead {
         let _ = writeln!(out, "<p class=\"faint\">{}</p>", escape(text));

@@ -1,8 +1,7 @@
 //! What is promised of a study, and whether it is kept.
 
 use serde::{Deserialize, Serialize};
-use std::fmt::Write;
-use thalweg_measure::{Estimate, cell};
+use thalweg_measure::Estimate;
 
 /// A promise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -18,17 +17,4 @@ pub struct Bar {
     pub most: Option<f64>,
     /// Whether it was.
     pub kept: bool,
-}
-
-/// The promises as a table of Markdown; nothing where there are none.
-pub(crate) fn table(out: &mut String, bars: &[Bar], found: impl Fn(&Estimate) -> String, promised: impl Fn(&Bar) -> String) {
-    if bars.is_empty() {
-        return;
-    }
-    out.push_str("## What was promised\n\n| | found | promised | |\n|---|--:|--:|---|\n");
-    for bar in bars {
-        let kept = if bar.kept { "kept" } else { "**missed**" };
-        let _ = writeln!(out, "| {} | {} | {} | {kept} |", cell(&bar.what), found(&bar.found), promised(bar));
-    }
-    out.push('\n');
 }

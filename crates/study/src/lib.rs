@@ -2,7 +2,7 @@
 //!
 //! **In:** what to measure ([`layout::Choice`], [`ls::Choice`], [`sweep::Choice`]). **Out:** every run in a raw log ([`RAW`]), and a document with medians,
 //! intervals, predictions and causes. **Never:** an order of runs, a log or a worker's start of its own (those are the engine's); a
-//! picture (that is `report`'s); a cause of its own (that is `explain`'s).
+//! picture or a page (those are `report`'s); a cause of its own (that is `explain`'s).
 //!
 //! | room | what is in it |
 //! |---|---|

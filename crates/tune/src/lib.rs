@@ -9,7 +9,7 @@
 //! | [`search`] | which setting is run next, by the causes of the best so far: no clock, no process |
 //! | [`tuning`] | a whole tuning: who runs settings (commands, or a sweep made before), checks, the claim at the end |
 //! | [`recipes`], [`history`] | programs whose parameters are known, put into a command; what earlier tunings found |
-//! | [`document`], [`text`] | the result, for programs and for people |
+//! | [`document`] | the result |
 //! | [`trying`] | one proposed change: the command as it is and with the change, in turn |
 //! | [`online`] | the same while data moves |
 
@@ -24,7 +24,6 @@ pub mod online;
 mod output;
 mod recipes;
 pub mod search;
-mod text;
 mod trying;
 mod tuning;
 
@@ -35,6 +34,5 @@ pub use error::{Error, Result};
 pub use history::History;
 pub use output::Output;
 pub use recipes::{Applied, apply, read};
-pub use text::Columns;
 pub use trying::{Choice, Tried, Trying, choose, consumes};
-pub use tuning::{Figures, Goal, Measured, Ran, Replay, Trial, Trials, Tuned, Tuning, Watch};
+pub use tuning::{AT_CEILING, Figures, Goal, Measured, Ran, Replay, Trial, Trials, Tuned, Tuning, Watch};

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The figure that every command has.
-pub(super) const WALL: &str = "wall_s";
+pub const WALL: &str = "wall_s";
 
 /// The result of a plan of commands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -5,11 +5,10 @@
 //! are its figures, and so are those that its cleanup prints.
 
 mod document;
-mod markdown;
 mod plan;
 
 use document::CommandRun;
-pub use document::Outcome;
+pub use document::{CommandResult, Outcome, WALL};
 pub use plan::CommandPlan;
 use plan::{Subject, Words, filled};
 

@@ -1,14 +1,17 @@
-//! The text and the picture of an explanation.
+//! What a person sees of explanations and of measurements.
 //!
 //! One program for all: each one links the whole crate.
 
 #[path = "../../../../tests/bounded.rs"]
 mod bounded;
 mod diff;
+mod golden;
 mod made_up;
 mod made_up_rpcs;
 mod picture;
 mod profile;
 mod rpcstat;
 mod short;
+mod study;
 mod text;
+mod tune;

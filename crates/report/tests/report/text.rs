@@ -1,19 +1,10 @@
-//! Promises of the text. The expected pages are in `golden/`; after a wanted change, write them anew with
-//! `THALWEG_BLESS=1 cargo test -p thalweg-report --test report text` and read the difference.
+//! Promises of the text.
 
+use crate::golden::golden;
 use crate::made_up::{Copy, made_up};
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Basis, Charge, Explanation, Second, Status};
 use thalweg_report::{Prediction, TextOptions, predicted_against_achieved, text};
-
-fn golden(name: &str, page: &str) {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
-    if std::env::var_os("THALWEG_BLESS").is_some() {
-        std::fs::write(&path, page).unwrap();
-    }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
-    assert_eq!(page, expected, "{} differs", path.display());
-}
 
 fn at(width: usize) -> TextOptions {
     TextOptions { width, colour: false }

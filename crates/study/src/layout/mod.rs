@@ -1,8 +1,8 @@
 //! What each layout gives: every node of a store writes and reads its part of a file, at the same time as all others, and is timed.
 //!
 //! **In:** a store, its nodes, what to measure ([`Choice`]). **Out:** every run in a raw log, and a [`Document`] with medians,
-//! intervals, what arithmetic predicts ([`mod@predict`]) and what the recording of each run says held it up; as Markdown
-//! ([`markdown()`]). **Never:** a figure without the state of the caches that it was measured with.
+//! intervals, what arithmetic predicts ([`mod@predict`]) and what the recording of each run says held it up.
+//! **Never:** a figure without the state of the caches that it was measured with.
 //!
 //! | room | what is in it |
 //! |---|---|
@@ -11,7 +11,7 @@
 //! | [`mod@predict`] | what disks and links allow a layout |
 //! | [`plan`], [`sample`] | the plan: every series at every size; what a run gives |
 //! | [`runs`], [`job`] | one run on all nodes at once; one run by an MPI job |
-//! | [`document`], [`mod@markdown`] | what came of it |
+//! | [`document`] | what came of it |
 //!
 //! A run goes so: the first node makes the file with the series' layout; every node opens it and says that it is ready; all
 //! start at once; each times its own writing, and its own sync after it. Then every server's datafiles are put out of the
@@ -19,7 +19,6 @@
 
 mod document;
 mod job;
-mod markdown;
 mod pattern;
 mod plan;
 mod predict;
@@ -28,7 +27,6 @@ mod sample;
 mod series;
 
 pub use document::{Document, PointResult};
-pub use markdown::{markdown, promised, rate, ratio, size};
 pub use pattern::PATTERNS;
 pub use plan::{Choice, Mpi, Peer, Via};
 pub use runs::run;

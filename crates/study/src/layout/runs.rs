@@ -12,6 +12,7 @@ use crate::{Error, RAW, Result};
 use std::path::{Path, PathBuf};
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap, TargetEntry};
 use thalweg_measure::{CacheState, Failure, Header, Host, Machine, Observer, Subjects, check_log, measure, median};
+use thalweg_trace::numbers;
 
 /// Where in the directory of results nodes mount the store.
 const MOUNTS: &str = "mounts";
@@ -59,7 +60,7 @@ impl Subjects for Stage<'_> {
 
     fn name(&self, case: &LayoutCase) -> String {
         let (point, subject) = (&case.point, &case.subject);
-        format!("{} through {}, {} of {}", subject.series, subject.via, point.pattern, super::markdown::size(point.part_bytes))
+        format!("{} through {}, {} of {}", subject.series, subject.via, point.pattern, numbers::size(point.part_bytes))
     }
 
     fn run(&mut self, case: &LayoutCase, _repeat: usize) -> std::result::Result<Sample, Failure> {

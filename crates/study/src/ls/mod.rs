@@ -17,7 +17,6 @@
 //! | [`runs`] | one run of each kind |
 //! | [`serving`] | the store of a batch: started for it, and removed with it |
 //! | [`document`], [`points`], [`bars`] | what came of it: points, lines through them, promises |
-//! | [`markdown`] | the same as text |
 //!
 //! A fixture is made, all its points are measured, all repetitions interleaved, and it is removed before the next: what exists at one
 //! time is one population. Each runs in a process of its own, so its processor time is known from outside.
@@ -25,19 +24,18 @@
 mod bars;
 mod choice;
 mod document;
-mod markdown;
 mod plan;
 mod points;
 mod runs;
 mod sample;
 mod serving;
 
-pub use crate::worker::protocol::Phase;
+pub use crate::worker::protocol::{NamesPoint, Phase};
 pub use choice::{Choice, Part, Scale, Stage};
 pub use document::{Document, NamesResult};
-pub use markdown::{count, figure, markdown, promised};
 pub use plan::{COMMAND, MOUNT};
 pub use points::{PointResult, method_rank};
 pub use runs::run;
 #[cfg(test)]
 pub(crate) use sample::{Point, Sample, Subject};
+pub use thalweg_client::walk::WalkMode;

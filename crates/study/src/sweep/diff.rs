@@ -4,7 +4,6 @@
 use super::document::Document;
 use super::point::PointResult;
 use super::sample::{Point, State};
-use super::text::table;
 use crate::{Error, Result};
 use serde::Serialize;
 use thalweg_measure::{Estimate, SplitMix, median};
@@ -84,49 +83,6 @@ fn ratio_of_medians(of: &[f64], to: &[f64]) -> Option<Estimate> {
     Some(Estimate { median: middle, low: at(0.025).min(middle), high: at(0.975).max(middle), values: of.len().min(to.len()) })
 }
 
-impl Diff {
-    /// For a terminal.
-    pub fn text(&self) -> String {
-        let heads = [self.parameters.join(" "), "times as fast".into(), "95 % interval".into(), String::new()];
-        let rows: Vec<Vec<String>> = self.points.iter().map(PointDiff::row).collect();
-        let is = |holds: &dyn Fn(&Estimate) -> bool| self.points.iter().filter_map(|p| p.ratio.as_ref()).filter(|r| holds(r)).count();
-        let (faster, slower, equal) = (is(&|r| r.low > 1.0), is(&|r| r.high < 1.0), is(&|r| r.covers(1.0)));
-        let mut text = format!(
-            "Of {} points in both, the second is faster at {faster}, slower at {slower}, and {equal} cannot be told apart.",
-            self.points.len()
-        );
-        if self.only_one > 0 {
-            text += &format!(" {} points are in one of them alone.", self.only_one);
-        }
-        text += "\nThe two were not run in turn: what changed on the machine in between is in every ratio.\n\n";
-        text + &table(&heads, &rows).join("\n") + "\n"
-    }
-}
-
-impl PointDiff {
-    fn row(&self) -> Vec<String> {
-        let (a, b) = self.states;
-        let causes = match &self.causes {
-            (Some(before), Some(after)) if before != after => format!("{before} -> {after}"),
-            _ => String::new(),
-        };
-        match &self.ratio {
-            Some(r) => {
-                let verdict = if r.low > 1.0 {
-                    "faster"
-                } else if r.high < 1.0 {
-                    "slower"
-                } else {
-                    "cannot tell"
-                };
-                let words = [verdict, &causes].into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join(", ");
-                vec![self.values.join(" "), format!("{:.3}", r.median), format!("{:.3} to {:.3}", r.low, r.high), words]
-            }
-            None => vec![self.values.join(" "), String::new(), String::new(), format!("{} -> {}", a.name(), b.name())],
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::findings::tests::{around, made_up};
@@ -141,13 +97,8 @@ mod tests {
         assert!((ratio.median - 2.0).abs() < 0.01 && ratio.low > 1.9 && ratio.high < 2.1);
         assert!(found.points[0].ratio.unwrap().covers(1.0));
         assert_eq!(found.only_one, 1);
-        assert!(
-            found.text().contains("Of 2 points in both, the second is faster at 1, slower at 0, and 1 cannot be told apart."),
-            "{}",
-            found.text()
-        );
         let failed = made_up(&["a=1,2"], |_| (Vec::new(), ""));
-        assert!(diff(&before, &failed).unwrap().text().contains("done -> failed"));
+        assert_eq!(diff(&before, &failed).unwrap().points[0].states, (State::Done, State::Failed));
         assert!(diff(&before, &made_up(&["b=1"], times(1.0))).unwrap_err().to_string().contains("only sweeps over the same parameters"));
         assert!(diff(&before, &made_up(&["a=7"], times(1.0))).unwrap_err().to_string().contains("no point in common"));
     }

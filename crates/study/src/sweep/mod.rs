@@ -11,7 +11,7 @@
 //! | [`steps`] | single points on demand, for a tuner |
 //! | [`ceiling`], [`profile`], [`calls`], [`expected`] | what the hardware gives, measured in turn; classes of a profile; how long single calls took; how long it will take |
 //! | [`variance`], [`findings`] | which parameter mattered; the best point, where causes change hands, what failures have in common |
-//! | [`document`], [`point`], [`text`], [`table`], [`diff`] | the result; in at most 25 lines; a row for each run; two of them point by point |
+//! | [`document`], [`point`], [`table`], [`diff`] | the result; a row for each run; two of them point by point |
 
 mod calls;
 mod ceiling;
@@ -31,11 +31,10 @@ mod table;
 mod template;
 #[cfg(test)]
 mod tests;
-mod text;
 mod values;
 mod variance;
 
-pub use diff::{Diff, diff};
+pub use diff::{Diff, PointDiff, diff};
 pub use document::Document;
 pub use expected::Expected;
 pub use findings::{Findings, Handover};

@@ -22,7 +22,7 @@ use thalweg_study::sweep::{Parameter, Point, State};
 use thalweg_trace::numbers::{duration, size};
 
 /// A device or link at this part of its measured ceiling leaves nothing to tune.
-pub(crate) const AT_CEILING: f64 = 0.95;
+pub const AT_CEILING: f64 = 0.95;
 /// Settings nearer than this are a tie, however quiet the machine is.
 const TIE: f64 = 0.02;
 /// Pairs are added to those that were asked for as long as they leave open which is faster, up to so many times as many.

@@ -77,12 +77,8 @@ fn noise_above_every_difference_leaves_the_default() {
 }
 
 #[test]
-fn no_more_runs_are_made_than_the_first_line_says() {
+fn no_more_runs_are_made_than_are_foretold() {
     let plain = Tuning { budget: Budget::Runs(14), ..tuning(&["streams=1..32:x2", "block=1Ki..64Ki:x2"]) };
-    assert!(plain.announced().starts_with("At most 25 runs: a warm-up, 14 of the search, and the default and the best 5 times in turn"));
-    assert!(plain.announced().ends_with("55 runs)."));
-    assert!(Tuning { pairs: 0, ..plain.clone() }.announced().starts_with("At most 15 runs"));
-    assert_eq!(Tuning { budget: Budget::Time(Duration::from_secs(60)), ..plain.clone() }.announced(), "");
     let (search, fewest, most) = plain.runs().unwrap().unwrap();
     for seed in 0..20 {
         // So much noise that five pairs leave open which is faster.
@@ -182,18 +178,4 @@ fn undescribed(value: &serde_json::Value, path: &str) -> Vec<String> {
     let bare = entries("properties").filter(|(_, property)| property["description"].as_str().is_none_or(|text| text.len() < 4));
     let fields = bare.map(|(name, _)| format!("{path}.{name}"));
     fields.chain(entries("$defs").flat_map(|(name, definition)| undescribed(definition, name))).collect()
-}
-
-#[test]
-fn the_result_is_a_few_lines_and_the_last_one_is_the_command_as_a_shell_takes_it() {
-    let seconds = |point: &Point| Some(8.0 / number(point, 0).min(8.0));
-    let tuning = tuning(&["streams=1..32:x2"]);
-    let tuned = tuning.run(&mut MadeUp::new(&seconds), &()).unwrap();
-    let columns = crate::Columns::new(&tuning);
-    let lines: Vec<String> = tuned.runs.iter().map(|ran| columns.run(ran)).collect();
-    assert!(lines[0].contains("the default") && lines[1].contains("network.latency: streams up"), "{lines:?}");
-    let text = crate::Document::new(&tuning, &tuned, &["x".into()], vec!["cp".into(), "it's".into()]).text();
-    assert!(text.starts_with("streams=") && text.contains("as fast as the default"), "{text}");
-    assert!(text.ends_with("Use:\n  cp 'it'\\''s'\n"), "{text}");
-    assert!(text.lines().count() <= 12 && text.lines().all(|line| line.chars().count() <= 104), "{text}");
 }

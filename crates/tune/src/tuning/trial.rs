@@ -99,7 +99,7 @@ impl Goal {
     }
 
     /// The figure for a person.
-    pub(crate) fn figure(self, figures: &Figures) -> String {
+    pub fn figure(self, figures: &Figures) -> String {
         let bytes = figures.bytes.filter(|bytes| *bytes > 0);
         match (self, bytes) {
             (Goal::Rate, Some(bytes)) => byte_rate(bytes as f64 / figures.wall_s),
@@ -111,7 +111,7 @@ impl Goal {
     }
 
     /// What a ratio of it is over the default's.
-    pub(crate) fn gain(self) -> &'static str {
+    pub fn gain(self) -> &'static str {
         match self {
             Goal::Rate => "as fast as the default",
             Goal::CpuPerByte => "as much for the same processor time as the default",

@@ -61,5 +61,5 @@ pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Error::Stopped => Failure::Interrupted(error.to_string()),
         error => Failure::failed(error),
     })?;
-    output::result(&if arguments.json { outcome.json() } else { outcome.markdown() })
+    output::result(&if arguments.json { outcome.json() } else { thalweg_report::study::commands(&outcome) })
 }

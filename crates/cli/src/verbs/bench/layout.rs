@@ -3,14 +3,13 @@
 //! Results go into a directory: `raw.jsonl` has every time as it was taken, and is what `--resume` goes on from; `layout.json`,
 //! `layout.md`, `layout.html` and the plots (SVG) are made from it, again with `thalweg bench redraw`.
 
-use super::layout_page;
-use super::results::{self, Picture, ProgressLine, Results};
+use super::results::{self, ProgressLine, Results};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
 use serde::Deserialize;
 use std::path::PathBuf;
-use thalweg_report::plot::Page;
+use thalweg_report::study::{self, Picture};
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::layout::{self, Choice, Document, Mpi, PATTERNS, Peer, Via};
 use thalweg_trace::numbers;
@@ -135,15 +134,15 @@ impl Results for Document {
     }
 
     fn markdown(&self) -> String {
-        layout::markdown(self)
+        study::layout::markdown(self)
     }
 
-    fn page(&self) -> Page {
-        layout_page::page(self)
+    fn page(&self) -> String {
+        study::layout::page(self)
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        layout_page::pictures(self)
+        study::layout::pictures(self)
     }
 }
 

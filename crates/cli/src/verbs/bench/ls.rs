@@ -3,13 +3,12 @@
 //! It starts its own stores below `--directory`, one for each population, and removes them. `raw.jsonl` has every time as it was
 //! taken, and is what `--resume` goes on from; `ls.json`, `ls.md`, `ls.html` and the plots (SVG) are made from it.
 
-use super::ls_page;
-use super::results::{self, Picture, ProgressLine, Results};
+use super::results::{self, ProgressLine, Results};
 use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use std::path::PathBuf;
 use std::time::Duration;
-use thalweg_report::plot::Page;
+use thalweg_report::study::{self, Picture};
 use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
 use thalweg_trace::numbers;
 
@@ -98,15 +97,15 @@ impl Results for Document {
     }
 
     fn markdown(&self) -> String {
-        ls::markdown(self)
+        study::ls::markdown(self)
     }
 
-    fn page(&self) -> Page {
-        ls_page::page(self)
+    fn page(&self) -> String {
+        study::ls::page(self)
     }
 
     fn pictures(&self) -> Vec<Picture> {
-        ls_page::pictures(self)
+        study::ls::pictures(self)
     }
 }
 

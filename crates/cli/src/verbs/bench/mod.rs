@@ -11,9 +11,7 @@
 
 mod commands;
 mod layout;
-mod layout_page;
 mod ls;
-mod ls_page;
 pub(super) mod results;
 
 use crate::failure::Failure;

@@ -6,28 +6,8 @@ use serde::de::DeserializeOwned;
 use std::io::Write;
 use std::path::Path;
 use std::time::Duration;
-use thalweg_measure::{Estimate, Observer, Progress};
-use thalweg_report::plot::{self, Section};
-use thalweg_study::Bar;
-
-/// A picture and the name of its file.
-pub(super) struct Picture {
-    /// Without the ending.
-    pub(super) name: String,
-    /// What is drawn.
-    pub(super) plot: plot::Plot,
-}
-
-/// What was promised, as a page has it.
-pub(super) fn promises(bars: &[Bar], found: impl Fn(&Estimate) -> String, promised: impl Fn(&Bar) -> String) -> Vec<Section> {
-    if bars.is_empty() {
-        return Vec::new();
-    }
-    let kept = |bar: &Bar| if bar.kept { "kept" } else { "missed" }.to_owned();
-    let rows = bars.iter().map(|bar| vec![bar.what.clone(), found(&bar.found), promised(bar), kept(bar)]);
-    let table = Section::Table(["what", "found", "promised", ""].map(String::from).to_vec(), rows.collect());
-    vec![Section::Heading("What was promised".into()), table]
-}
+use thalweg_measure::{Observer, Progress};
+use thalweg_report::study::Picture;
 
 /// Prints how far a measurement is, and hears Ctrl-C.
 pub(in crate::verbs) struct ProgressLine(pub(in crate::verbs) Interrupt);
@@ -70,8 +50,8 @@ pub(super) trait Results: DeserializeOwned {
     fn json(&self) -> String;
     /// As Markdown, below the heading.
     fn markdown(&self) -> String;
-    /// As a page of plots.
-    fn page(&self) -> plot::Page;
+    /// As a page of plots, in HTML.
+    fn page(&self) -> String;
     /// Its plots, one by one.
     fn pictures(&self) -> Vec<Picture>;
 }
@@ -88,9 +68,9 @@ pub(in crate::verbs) fn put(directory: &Path, name: &str, text: &str) -> Result<
 fn show<D: Results>(document: &D, out: &Path) -> Result<String, Failure> {
     let text = format!("# {}\n\n{}", D::TITLE, document.markdown());
     put(out, &format!("{}.md", D::NAME), &text)?;
-    put(out, &format!("{}.html", D::NAME), &plot::page(&document.page()))?;
+    put(out, &format!("{}.html", D::NAME), &document.page())?;
     for picture in document.pictures() {
-        put(out, &format!("{}.svg", picture.name), &plot::plot(&picture.plot))?;
+        put(out, &format!("{}.svg", picture.name), &picture.svg)?;
     }
     Ok(text)
 }

@@ -7,12 +7,11 @@ use crate::output;
 use std::path::{Path, PathBuf};
 use thalweg_measure::{Observer, Progress};
 use thalweg_recipes::Recipe;
+use thalweg_report::tune::{self, Columns};
 use thalweg_study::sweep::{self, Choice, Parameter, Point, Steps, Surroundings, Sweep};
 use thalweg_trace::numbers;
 use thalweg_tune::search::Kind;
-use thalweg_tune::{
-    Applied, Budget, Columns, Document, Error, Goal, History, Measured, Output, Ran, Replay, Setting, Tuned, Tuning, Watch,
-};
+use thalweg_tune::{Applied, Budget, Document, Error, Goal, History, Measured, Output, Ran, Replay, Setting, Tuned, Tuning, Watch};
 
 /// Arguments of `thalweg tune`.
 #[derive(clap::Args)]
@@ -258,7 +257,7 @@ fn measured(arguments: &Arguments, sweep: &Sweep, tuning: &Tuning, asked: &Appli
     let with = [("goal", goal), ("start", tuning.start.join(" "))];
     let steps = Steps::new(sweep, &around, "tuning", &with).map_err(|error| failure(error.into()))?;
     let screen = Screen { interrupt: Some(interrupt), columns: Columns::new(tuning), is_quiet: arguments.json };
-    Some(tuning.announced()).filter(|text| !text.is_empty()).iter().for_each(|text| screen.line(text));
+    Some(tune::announced(tuning)).filter(|text| !text.is_empty()).iter().for_each(|text| screen.line(text));
     screen.line(&screen.columns.head(tuning));
     let tuned = tuning.run(&mut Measured::new(steps, tuning.goal), &screen).map_err(failure)?;
     let filled = sweep.command(&tuned.winner, "0");
@@ -282,7 +281,7 @@ fn replay(arguments: &Arguments, path: &Path) -> Result<(), Failure> {
     let choice = Choice { command: swept.command.clone(), ..Choice::default() };
     let filled = choice.grid(asked.parameters.clone()).map_err(Failure::usage)?.command(&tuned.winner, "0");
     let document = Document { replay: Some(path.display().to_string()), ..Document::new(&tuning, &tuned, &swept.command, filled) };
-    output::result(&if arguments.json { document.json() } else { document.text() })
+    output::result(&if arguments.json { document.json() } else { tune::text(&document) })
 }
 
 /// Prints runs as they come, and hears Ctrl-C.
@@ -323,7 +322,7 @@ impl Watch for Screen {
 fn finish(arguments: &Arguments, document: &Document) -> Result<(), Failure> {
     let path = with_ending(arguments, "json");
     std::fs::write(&path, document.json()).map_err(|e| Failure::failed(format!("{}: {e}", path.display())))?;
-    output::result(&if arguments.json { document.json() } else { document.text() })
+    output::result(&if arguments.json { document.json() } else { tune::text(document) })
 }
 
 /// Whether a log is that of a tuning whose result stands beside it: a new one begins anew, and only one that was ended has to be asked about.

@@ -1,11 +1,11 @@
 //! A layout study as a page of plots: which figures go into which picture.
 
-use super::results::{Picture, promises};
+use super::figures::{promised, rate, ratio, size};
+use crate::plot::{self, Curve, Dot, MIB, Page, Plot, Section};
+use crate::study::bars::promises;
+use crate::study::{Named, Picture, drawn};
 use std::fmt::Write;
-use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_study::layout::{CEILING, Document, Operation, PointResult, SERIES, promised, rate, ratio, size};
-
-const MIB: f64 = (1 << 20) as f64;
+use thalweg_study::layout::{CEILING, Document, Operation, PointResult, SERIES};
 
 /// Which figure of a point a picture shows.
 #[derive(Clone, Copy, PartialEq)]
@@ -14,8 +14,12 @@ enum Figure {
     Alone,
 }
 
-/// All pictures of a study.
-pub(super) fn pictures(document: &Document) -> Vec<Picture> {
+/// All pictures of a study, each as SVG.
+pub fn pictures(document: &Document) -> Vec<Picture> {
+    drawn(plots(document))
+}
+
+fn plots(document: &Document) -> Vec<Named> {
     let mut vias: Vec<&str> =
         document.points.iter().map(|p| p.subject.via.as_str()).filter(|via| *via != "posix" && *via != "command").collect();
     vias.sort_unstable();
@@ -34,7 +38,7 @@ pub(super) fn pictures(document: &Document) -> Vec<Picture> {
                 y_is_log: figure == Figure::Alone,
                 ..frame(document)
             };
-            pictures.push(Picture { name: format!("layout-{via}-{name}"), plot });
+            pictures.push(Named { name: format!("layout-{via}-{name}"), plot });
         }
     }
     for (name, title, operation) in [("write", "Writing", Operation::Write), ("read", "Reading", Operation::Read)] {
@@ -42,7 +46,7 @@ pub(super) fn pictures(document: &Document) -> Vec<Picture> {
         let curves: Vec<Curve> = [of("local-cached"), of(CEILING)].into_iter().flatten().collect();
         if curves.len() == 2 {
             let title = format!("{title} a local file: where caches end");
-            pictures.push(Picture { name: format!("local-{name}"), plot: Plot { title, curves, y_is_log: true, ..frame(document) } });
+            pictures.push(Named { name: format!("local-{name}"), plot: Plot { title, curves, y_is_log: true, ..frame(document) } });
         }
     }
     pictures
@@ -130,11 +134,11 @@ fn hint(p: &PointResult) -> String {
     text
 }
 
-/// The whole study on one page.
-pub(super) fn page(document: &Document) -> Page {
+/// The whole study on one page of HTML.
+pub fn page(document: &Document) -> String {
     let mut sections = promises(&document.bars, ratio, promised);
     sections.push(Section::Heading("Bandwidth against the size of the part".into()));
-    sections.extend(pictures(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
+    sections.extend(plots(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
     sections.push(Section::Heading("Every point".into()));
     let heads = ["series", "through", "pattern", "part", "operation", "MiB/s", "allowed", "of local", "held up by", "where"];
     let rows = document.points.iter().map(|p| {
@@ -153,9 +157,9 @@ pub(super) fn page(document: &Document) -> Page {
         ]
     });
     sections.push(Section::Table(heads.map(String::from).to_vec(), rows.collect()));
-    Page {
+    plot::page(&Page {
         title: "What each layout gives".into(),
         lead: [document.machine.sentence(), document.label.clone()].into_iter().filter(|text| !text.is_empty()).collect(),
         sections,
-    }
+    })
 }

@@ -1,6 +1,4 @@
-//! `thalweg sweep`: a command at every point of a grid. Runs, log and result are `study`'s; here are the flags, the files and the page.
-
-mod page;
+//! `thalweg sweep`: a command at every point of a grid. Runs, log and result are `study`'s, text and page are `report`'s; here are the flags and the files.
 
 use super::super::bench::results::{ProgressLine, put};
 use super::RunFlags;
@@ -8,7 +6,7 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use std::path::{Path, PathBuf};
-use thalweg_report::plot;
+use thalweg_report::study::sweep as shown;
 use thalweg_study::sweep::{Choice, Document, Explain, Surroundings, Sweep, diff};
 use thalweg_trace::numbers;
 
@@ -123,7 +121,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if let Some(Other::Diff { before, after, json }) = &arguments.other {
         let read = |path: &Path| Document::read(path).map_err(Failure::failed);
         let found = diff(&read(before)?, &read(after)?).map_err(Failure::usage)?;
-        return if *json { output::json(&found) } else { output::result(&found.text()) };
+        return if *json { output::json(&found) } else { output::result(&shown::diff(&found)) };
     }
     let sweep = choice(arguments)?.plan().map_err(Failure::usage)?;
     let name = &arguments.output;
@@ -145,7 +143,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let here = Path::new("");
     put(here, &with("json").display().to_string(), &document.json())?;
     document.write_table(&with("parquet")).map_err(Failure::failed)?;
-    put(here, &with("html").display().to_string(), &plot::page(&page::page(&document)))?;
+    put(here, &with("html").display().to_string(), &shown::page(&document))?;
     output::note(&format!(
         "{}: the page; {} and {}: for programs; {}: every run",
         with("html").display(),
@@ -153,7 +151,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         with("parquet").display(),
         around.log.display()
     ));
-    output::result(&if arguments.json { document.json() } else { document.text() })
+    output::result(&if arguments.json { document.json() } else { shown::text(&document) })
 }
 
 fn choice(arguments: &Arguments) -> Result<Choice, Failure> {

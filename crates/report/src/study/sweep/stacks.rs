@@ -1,30 +1,30 @@
 //! The causes of the time, or the classes of a profile, along a parameter as stacked bars: where the limit changes hands is where the colours do.
 
-use super::{Band, fill, fill_unknown, in_order, ink_on, legend};
+use super::band::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE, fitted};
 
 /// Stacked bars.
 #[derive(Clone, Debug)]
-pub struct Stacks<B> {
+pub(crate) struct Stacks<B> {
     /// Above them.
-    pub title: String,
+    pub(crate) title: String,
     /// Below the title, smaller; may be empty.
-    pub subtitle: String,
+    pub(crate) subtitle: String,
     /// What the bars are.
-    pub x_name: String,
+    pub(crate) x_name: String,
     /// From left to right.
-    pub stacks: Vec<Stack<B>>,
+    pub(crate) stacks: Vec<Stack<B>>,
 }
 
 /// A bar.
 #[derive(Clone, Debug)]
-pub struct Stack<B> {
+pub(crate) struct Stack<B> {
     /// Below it.
-    pub label: String,
+    pub(crate) label: String,
     /// The shares of the whole; empty: not known.
-    pub shares: Vec<(B, f64)>,
+    pub(crate) shares: Vec<(B, f64)>,
     /// Where nothing is known: why.
-    pub note: String,
+    pub(crate) note: String,
 }
 
 const WIDTH: f64 = 956.0;
@@ -37,7 +37,7 @@ const SIZE: f64 = 12.0;
 const READABLE: f64 = 0.09;
 
 /// Draws them.
-pub fn stacked<B: Band>(picture: &Stacks<B>) -> String {
+pub(crate) fn stacked<B: Band>(picture: &Stacks<B>) -> String {
     let mut canvas = Canvas::default();
     canvas.head(20.0, &picture.title, &picture.subtitle, WIDTH - 40.0);
     let faint = Lettering::of(SIZE).in_colour(FAINT);
@@ -88,7 +88,7 @@ fn bar<B: Band>(canvas: &mut Canvas, stack: &Stack<B>, bands: &[B], (x, width): 
 
 #[cfg(test)]
 mod tests {
-    use super::super::ProfileClass;
+    use super::super::band::ProfileClass;
     use super::*;
     use thalweg_explain::Cause;
 

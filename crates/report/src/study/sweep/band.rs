@@ -1,11 +1,12 @@
-//! What a bar is divided into, or a cell is coloured by: a cause of wall time, or a class of processors' time.
+//! What a bar is divided into, or a cell is coloured by: a cause of wall time, or a class of processors' time. And how that is drawn.
 
-use crate::picture::palette::{cause_style, is_hatched};
+use crate::picture::canvas::{Canvas, Lettering, RULE, text_width};
+use crate::picture::palette::{cause_style, is_hatched, is_light};
 use crate::profile::colour_of_class;
 use thalweg_explain::Cause;
 
 /// A part of a bar.
-pub trait Band: Clone + PartialEq {
+pub(crate) trait Band: Clone + PartialEq {
     /// In two letters or so, for inside it.
     fn letters(&self) -> String;
     /// In words, for the legend.
@@ -56,13 +57,13 @@ impl Band for Cause {
 
 /// A class of a profile, as `thalweg profile` has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProfileClass {
+pub(crate) struct ProfileClass {
     /// Its name in the rules.
-    pub name: String,
+    pub(crate) name: String,
     /// What people call it.
-    pub title: String,
+    pub(crate) title: String,
     /// Where it stands in the profile's table.
-    pub place: usize,
+    pub(crate) place: usize,
 }
 
 impl Band for ProfileClass {
@@ -81,6 +82,51 @@ impl Band for ProfileClass {
     fn rank(&self) -> (usize, String) {
         (self.place, self.name.clone())
     }
+}
+
+/// A rectangle in a band's colour, hatched where it is the server's.
+pub(super) fn fill(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64), band: &impl Band) {
+    canvas.rectangle(x, y, width, height, band.colour(), 1.0);
+    if band.is_hatched() {
+        canvas.rectangle(x, y, width, height, "url(#server)", 0.5);
+    }
+}
+
+/// A rectangle for what has no figure.
+pub(super) fn fill_unknown(canvas: &mut Canvas, (x, y, width, height): (f64, f64, f64, f64)) {
+    canvas.rectangle(x, y, width, height, RULE, 1.0);
+    canvas.rectangle(x, y, width, height, "url(#server)", 1.0);
+}
+
+/// Each band once, in the order of the legend.
+pub(super) fn in_order<B: Band>(bands: impl Iterator<Item = B>) -> Vec<B> {
+    let mut bands: Vec<B> = bands.collect();
+    bands.sort_by_key(Band::rank);
+    bands.dedup();
+    bands
+}
+
+/// The colour of text on a band's colour.
+pub(super) fn ink_on(band: &impl Band) -> &'static str {
+    if is_light(band.colour()) { "#1B2430" } else { "#ffffff" }
+}
+
+/// The bands that a picture shows, each with its letters; where it ends.
+pub(super) fn legend<B: Band>(canvas: &mut Canvas, bands: &[B], (left, top): (f64, f64), right: f64) -> f64 {
+    const SIZE: f64 = 11.5;
+    let (mut x, mut y) = (left, top);
+    for band in bands {
+        let (letters, words) = (band.letters(), band.words());
+        let text = if letters == words { words } else { format!("{letters} {words}") };
+        let width = 36.0 + text_width(&text, SIZE);
+        if x + width > right && x > left {
+            (x, y) = (left, y + 18.0);
+        }
+        fill(canvas, (x, y - 10.0, 12.0, 12.0), band);
+        canvas.text(x + 17.0, y, &text, Lettering::of(SIZE));
+        x += width;
+    }
+    if bands.is_empty() { top - 18.0 } else { y }
 }
 
 #[cfg(test)]

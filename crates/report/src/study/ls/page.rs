@@ -1,16 +1,22 @@
 //! A study of listings as a page of plots: which figures go into which picture.
 
-use super::results::{Picture, promises};
-use thalweg_client::walk::WalkMode;
+use super::figures::{figure, interval, promised};
+use crate::plot::{self, Curve, Dot, Page, Plot, Section};
+use crate::study::bars::promises;
+use crate::study::{Named, Picture, drawn};
 use thalweg_measure::Estimate;
-use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, count, figure, method_rank, promised};
+use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, WalkMode, method_rank};
+use thalweg_trace::numbers::count;
 
 /// Where "never written" stands on an axis of datafiles that is logarithmic.
 const NEVER: f64 = 0.5;
 
-/// All pictures of a study.
-pub(super) fn pictures(document: &Document) -> Vec<Picture> {
+/// All pictures of a study, each as SVG.
+pub fn pictures(document: &Document) -> Vec<Picture> {
+    drawn(plots(document))
+}
+
+fn plots(document: &Document) -> Vec<Named> {
     let mut pictures = Vec::new();
     let locations: Vec<&str> = document.locations().collect();
     for location in &locations {
@@ -111,7 +117,7 @@ fn curve(how: &str, mut dots: Vec<Dot>) -> Curve {
 }
 
 /// Every mechanism over the number of datafiles, on a logarithmic axis: what each removes.
-fn all_mechanisms(document: &Document, location: &str) -> Option<Picture> {
+fn all_mechanisms(document: &Document, location: &str) -> Option<Named> {
     let at = |datafiles: u32| if datafiles == 0 { NEVER } else { f64::from(datafiles) };
     let curves = by_method(document.grid(location)).into_iter().map(|(how, points)| {
         let shown = points.into_iter().map(|p| dot(at(p.point.fixture.datafiles), &p.per_file_us, None, hint(p)));
@@ -128,11 +134,11 @@ fn all_mechanisms(document: &Document, location: &str) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    Some(Picture { name: format!("ls-mechanisms-{}", file_name(location)), plot })
+    Some(Named { name: format!("ls-mechanisms-{}", file_name(location)), plot })
 }
 
 /// What runs ahead over the number of datafiles, on straight axes: intercept and slope.
-fn straight_lines(document: &Document, location: &str) -> Option<Picture> {
+fn straight_lines(document: &Document, location: &str) -> Option<Named> {
     let ahead = [WalkMode::GlimpseAhead.name(), WalkMode::SizesFromMetadata.name(), COMMAND];
     let curves = ahead.iter().filter_map(|how| {
         let trend = document.trends.iter().find(|t| t.location == location && t.method == *how)?;
@@ -155,11 +161,11 @@ fn straight_lines(document: &Document, location: &str) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    Some(Picture { name: format!("ls-slope-{}", file_name(location)), plot })
+    Some(Named { name: format!("ls-slope-{}", file_name(location)), plot })
 }
 
 /// The most datafiles over the round trip: what no mechanism makes depend on it, and what stays.
-fn round_trips(document: &Document) -> Option<Picture> {
+fn round_trips(document: &Document) -> Option<Named> {
     let most = document.scale.datafiles.iter().copied().max()?;
     // No round trip at all has no place on a logarithmic axis; what a request takes then has.
     let at = |location: &str| document.links.iter().find(|link| link.location == location).map_or(1.0, |link| link.round_trip_us.max(1.0));
@@ -177,11 +183,11 @@ fn round_trips(document: &Document) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    (document.links.len() > 1).then(|| Picture { name: "ls-round-trips".into(), plot })
+    (document.links.len() > 1).then(|| Named { name: "ls-round-trips".into(), plot })
 }
 
 /// Processor time of both sides over the number of datafiles.
-fn processors(document: &Document) -> Option<Picture> {
+fn processors(document: &Document) -> Option<Named> {
     let location = document.nearest()?.location.as_str();
     let mut curves = Vec::new();
     for (how, aside) in [(WalkMode::GlimpseAhead.name(), 0), (WalkMode::SizesFromMetadata.name(), 2)] {
@@ -206,11 +212,11 @@ fn processors(document: &Document) -> Option<Picture> {
         curves,
         ..Plot::default()
     };
-    Some(Picture { name: "ls-processors".into(), plot })
+    Some(Named { name: "ls-processors".into(), plot })
 }
 
 /// Files in a directory, without a link, and other systems beside them.
-fn items(document: &Document) -> Option<Picture> {
+fn items(document: &Document) -> Option<Named> {
     let location = document.nearest()?.location.as_str();
     let is_item = |p: &&PointResult| {
         let fixture = &p.point.fixture;
@@ -233,7 +239,7 @@ fn items(document: &Document) -> Option<Picture> {
         curves: curves.collect(),
         ..Plot::default()
     };
-    Some(Picture { name: "ls-items".into(), plot })
+    Some(Named { name: "ls-items".into(), plot })
 }
 
 fn short_count(files: u64) -> String {
@@ -245,7 +251,7 @@ fn short_count(files: u64) -> String {
 }
 
 /// Targets on each server.
-fn targets(document: &Document) -> Option<Picture> {
+fn targets(document: &Document) -> Option<Named> {
     let files = document.scale.files.min(10_000);
     let on_axis = |p: &&PointResult| {
         p.point.fixture.files == files && document.scale.targets_axis.contains(&p.point.fixture.targets) && method_rank(&p.method) != 0
@@ -276,7 +282,7 @@ fn targets(document: &Document) -> Option<Picture> {
         curves,
         ..Plot::default()
     };
-    Some(Picture { name: "ls-targets".into(), plot })
+    Some(Named { name: "ls-targets".into(), plot })
 }
 
 /// The tests of mdtest that have a picture, by the end of its name, and their titles. Trees are of one directory for each worker.
@@ -289,7 +295,7 @@ const PICTURED: [(Phase, &str, &str); 5] = [
 ];
 
 /// Names each second over the number of workers.
-fn names(document: &Document, shared: bool) -> Vec<Picture> {
+fn names(document: &Document, shared: bool) -> Vec<Named> {
     let directory = if shared { "one directory for all" } else { "a directory for each" };
     let picture = |(phase, end, title): (Phase, &str, &str)| {
         let kind = |n: &NamesResult| (n.point.mounted, n.point.batch, n.point.bytes);
@@ -324,17 +330,16 @@ fn names(document: &Document, shared: bool) -> Vec<Picture> {
             curves: curves.collect(),
             ..Plot::default()
         };
-        Picture { name: format!("ls-names-{}-{end}", if shared { "shared" } else { "own" }), plot }
+        Named { name: format!("ls-names-{}-{end}", if shared { "shared" } else { "own" }), plot }
     };
     PICTURED.into_iter().map(picture).collect()
 }
 
-/// The whole study on one page.
-pub(super) fn page(document: &Document) -> Page {
-    let interval = |e: &Estimate| format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high));
+/// The whole study on one page of HTML.
+pub fn page(document: &Document) -> String {
     let mut sections = promises(&document.bars, interval, promised);
     sections.push(Section::Heading("Pictures".into()));
-    sections.extend(pictures(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
+    sections.extend(plots(document).into_iter().map(|picture| Section::Plot(Box::new(picture.plot))));
     sections.push(Section::Heading("Every point".into()));
     let heads = [
         "how",
@@ -358,7 +363,7 @@ pub(super) fn page(document: &Document) -> Page {
             count(fixture.files),
             fixture.datafiles.to_string(),
             format!("{} × {}", fixture.servers, fixture.targets),
-            format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high)),
+            interval(e),
             middle(p.of_synchronous.as_ref()),
             p.requests_per_file.map_or_else(String::new, figure),
             bound(p).map_or_else(String::new, figure),
@@ -372,9 +377,9 @@ pub(super) fn page(document: &Document) -> Page {
         sections.extend(document.problems.iter().map(|problem| Section::Text(problem.clone())));
     }
     let mount = format!("`{MOUNT}`: the mount is made anew for each run, so the kernel knows nothing of the directory.");
-    Page {
+    plot::page(&Page {
         title: "What a listing costs".into(),
         lead: [document.machine.sentence(), document.label.clone(), mount].into_iter().filter(|text| !text.is_empty()).collect(),
         sections,
-    }
+    })
 }

@@ -1,34 +1,12 @@
 //! The result as Markdown: what was promised, the lines through the grid, and then every point.
 
-use super::document::{Document, NamesResult};
-use super::points::{PointResult, method_rank};
-use crate::bar::{self, Bar};
-use crate::worker::protocol::{NamesPoint, Phase};
+use super::figures::{figure, interval, promised};
+use crate::study::bars;
+use crate::study::markdown::{cell, not_measured};
 use std::fmt::Write;
-use thalweg_client::walk::WalkMode;
-use thalweg_measure::{Estimate, cell, not_measured};
-
-/// A figure with three digits that mean something.
-pub fn figure(value: f64) -> String {
-    match value.abs() {
-        v if v >= 99_950.0 => format!("{:.0} k", value / 1e3),
-        v if v >= 99.95 => format!("{value:.0}"),
-        v if v >= 9.995 => format!("{value:.1}"),
-        v if v >= 0.0995 || v == 0.0 => format!("{value:.2}"),
-        _ => format!("{value:.4}"),
-    }
-}
-
-/// A count with its thousands separated.
-pub fn count(value: u64) -> String {
-    let digits = value.to_string();
-    let from_end = |at: usize| digits.len() - at;
-    digits.char_indices().map(|(at, c)| if at > 0 && from_end(at) % 3 == 0 { format!(",{c}") } else { c.to_string() }).collect()
-}
-
-fn interval(e: &Estimate) -> String {
-    format!("{} ({} – {})", figure(e.median), figure(e.low), figure(e.high))
-}
+use thalweg_measure::Estimate;
+use thalweg_study::ls::{Document, NamesPoint, NamesResult, Phase, PointResult, WalkMode, method_rank};
+use thalweg_trace::numbers::count;
 
 fn optional(e: Option<&Estimate>) -> String {
     e.map_or_else(|| "–".to_owned(), interval)
@@ -42,14 +20,6 @@ fn number(value: Option<f64>) -> String {
     value.map_or_else(|| "–".to_owned(), figure)
 }
 
-/// What a promise asks for, in words.
-pub fn promised(bar: &Bar) -> String {
-    match bar.most {
-        None => format!("≥ {}", figure(bar.least)),
-        Some(most) => format!("≤ {}", figure(most)),
-    }
-}
-
 /// The whole result, from a second-level heading on.
 pub fn markdown(document: &Document) -> String {
     let mut out = String::new();
@@ -61,7 +31,7 @@ pub fn markdown(document: &Document) -> String {
          listings, of all repetitions but the first, which finds servers that know nothing of the directory yet: *first*.\n",
         document.scale.servers, document.scale.targets, document.repeat
     );
-    bar::table(&mut out, &document.bars, interval, promised);
+    bars::table(&mut out, &document.bars, interval, promised);
     links(&mut out, document);
     steps(&mut out, document);
     trends(&mut out, document);
@@ -315,47 +285,4 @@ fn copies(out: &mut String, document: &Document) {
         let _ = writeln!(out, "| {} | {} |", cell(how), interval(rate));
     }
     let _ = writeln!(out, "\nOur command is {} times as fast.\n", interval(&c.ratio));
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::document::tests::document;
-    use super::*;
-
-    #[test]
-    fn figures_keep_three_digits() {
-        let found = [0.0, 0.01234, 0.5, 3.456, 45.67, 456.7, 45_678.0, 456_789.0].map(figure);
-        assert_eq!(found, ["0.00", "0.0123", "0.50", "3.46", "45.7", "457", "45678", "457 k"]);
-        assert_eq!([7, 1_000, 25_000, 1_234_567].map(count), ["7", "1,000", "25,000", "1,234,567"]);
-    }
-
-    #[test]
-    fn every_table_has_as_many_cells_in_each_row() {
-        let text = markdown(&super::super::bars::judged(document()));
-        let mut columns = None;
-        for line in text.lines() {
-            let cells = line.matches('|').count();
-            match (line.starts_with('|'), columns) {
-                (true, None) => columns = Some(cells),
-                (true, Some(expected)) => assert_eq!(cells, expected, "{line}"),
-                (false, _) => columns = None,
-            }
-        }
-        for part in [
-            "What was promised",
-            "From where",
-            "What each mechanism removes: 32",
-            "each of its datafiles",
-            "Datafiles: 25,000",
-            "Names each second",
-            "directory removal | tree creation",
-            "file creation | file stat | file read | file removal",
-            "others' through a second",
-            "A writer beside",
-            "copied in",
-            "Not measured",
-        ] {
-            assert!(text.contains(part), "{part}");
-        }
-    }
 }

@@ -1,42 +1,42 @@
 //! A heat map: a cell for each pair of values, with its figure as a number, its cause as colour and letters. A point without a figure
 //! is hatched and says why; none is left out.
 
-use super::{Band, fill, fill_unknown, in_order, ink_on, legend};
+use super::band::{Band, fill, fill_unknown, in_order, ink_on, legend};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, fitted, text_width};
 use thalweg_explain::Cause;
 
 /// A heat map.
 #[derive(Clone, Debug, Default)]
-pub struct HeatMap {
+pub(crate) struct HeatMap {
     /// Above it.
-    pub title: String,
+    pub(crate) title: String,
     /// Below the title, smaller; may be empty.
-    pub subtitle: String,
+    pub(crate) subtitle: String,
     /// What the columns are.
-    pub x_name: String,
+    pub(crate) x_name: String,
     /// What the rows are; may be empty.
-    pub y_name: String,
+    pub(crate) y_name: String,
     /// The columns' values.
-    pub columns: Vec<String>,
+    pub(crate) columns: Vec<String>,
     /// The rows' values, from above.
-    pub rows: Vec<String>,
+    pub(crate) rows: Vec<String>,
     /// Row by row.
-    pub cells: Vec<Vec<HeatCell>>,
+    pub(crate) cells: Vec<Vec<HeatCell>>,
 }
 
 /// A cell.
 #[derive(Clone, Debug, Default)]
-pub struct HeatCell {
+pub(crate) struct HeatCell {
     /// Its figure, or why it has none.
-    pub text: String,
+    pub(crate) text: String,
     /// Its cause, if it is known.
-    pub cause: Option<Cause>,
+    pub(crate) cause: Option<Cause>,
     /// How its figure stands between the least (0) and the most (1), which is its shade where the cause is not known; `None`: it has none.
-    pub level: Option<f64>,
+    pub(crate) level: Option<f64>,
     /// Whether it is to be marked.
-    pub is_best: bool,
+    pub(crate) is_best: bool,
     /// What is shown when it is pointed at.
-    pub hint: String,
+    pub(crate) hint: String,
 }
 
 const WIDTH: f64 = 956.0;
@@ -47,7 +47,7 @@ const WIDEST: f64 = 130.0;
 const SIZE: f64 = 12.0;
 
 /// Draws it.
-pub fn heat_map(map: &HeatMap) -> String {
+pub(crate) fn heat_map(map: &HeatMap) -> String {
     let mut canvas = Canvas::default();
     canvas.head(20.0, &map.title, &map.subtitle, WIDTH - 40.0);
     let width = ((WIDTH - LEFT - 24.0) / map.columns.len().max(1) as f64).min(WIDEST);

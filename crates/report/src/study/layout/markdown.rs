@@ -1,36 +1,14 @@
 //! The result as Markdown: what was promised, then a table for each way.
 
-use super::document::{Document, PointResult};
-use super::sample::Operation;
-use crate::bar::{self, Bar};
+use super::figures::{promised, rate, ratio, size};
+use crate::study::bars;
+use crate::study::markdown::{cell, not_measured};
 use std::fmt::Write;
-use thalweg_measure::{Estimate, cell, not_measured};
-
-/// MiB per second.
-pub fn rate(bytes_per_s: f64) -> String {
-    let value = bytes_per_s / f64::from(1 << 20);
-    if value >= 100.0 { format!("{value:.0}") } else { format!("{value:.1}") }
-}
-
-/// A size with the largest binary unit that leaves it whole.
-pub fn size(bytes: u64) -> String {
-    let units = [("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let unit = units.iter().find(|(_, shift)| bytes >= 1 << shift && bytes.is_multiple_of(1 << shift));
-    unit.map_or_else(|| format!("{bytes} B"), |(name, shift)| format!("{} {name}", bytes >> shift))
-}
+use thalweg_measure::Estimate;
+use thalweg_study::layout::{Document, Operation, PointResult};
 
 fn interval(e: &Estimate) -> String {
     format!("{} ({} – {})", rate(e.median), rate(e.low), rate(e.high))
-}
-
-/// A ratio with its interval.
-pub fn ratio(e: &Estimate) -> String {
-    format!("{:.3} ({:.3} – {:.3})", e.median, e.low, e.high)
-}
-
-/// What a promise asks for.
-pub fn promised(bar: &Bar) -> String {
-    bar.most.map_or_else(|| format!("≥ {:.2}", bar.least), |most| format!("{:.2} – {most:.2}", bar.least))
 }
 
 /// The whole result, from a second-level heading on.
@@ -46,7 +24,7 @@ pub fn markdown(document: &Document) -> String {
         document.repeat
     );
     bonnie(&mut out, document);
-    bar::table(&mut out, &document.bars, ratio, promised);
+    bars::table(&mut out, &document.bars, ratio, promised);
     peers(&mut out, document);
     for (operation, title) in [(Operation::Write, "Writing, sync included"), (Operation::Read, "Reading, caches emptied")] {
         let _ = writeln!(out, "## {title}\n");
@@ -157,16 +135,5 @@ fn patterns(out: &mut String, document: &Document) {
             );
         }
         out.push('\n');
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn figures_have_their_unit_and_three_digits() {
-        assert_eq!((rate(40.0 * 1048576.0), rate(1234.5 * 1048576.0)), ("40.0".into(), "1234".into()));
-        assert_eq!((size(64 << 20), size(1536), size(3 << 30)), ("64 MiB".into(), "1536 B".into(), "3 GiB".into()));
     }
 }

@@ -1,14 +1,14 @@
-//! What every Markdown page of a measurement has.
+//! What every page of Markdown has.
 
 use std::fmt::Write;
 
 /// A text as one cell of a table: a bar would end it.
-pub fn cell(text: &str) -> String {
+pub(super) fn cell(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
 
 /// What could not be measured, and why; nothing where everything was.
-pub fn not_measured(out: &mut String, problems: &[String]) {
+pub(super) fn not_measured(out: &mut String, problems: &[String]) {
     if problems.is_empty() {
         return;
     }

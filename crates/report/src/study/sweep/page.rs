@@ -1,24 +1,26 @@
 //! A sweep as a page of pictures: which figures go into which one. Of more than two parameters, those that explain most are the axes, and
 //! the others stand as they do at the best point.
 
+use super::band::ProfileClass;
+use super::heat::{HeatCell, HeatMap, heat_map};
+use super::stacks::{Stack, Stacks, stacked};
+use super::text::text;
+use crate::plot::{self, Curve, Dot, MIB, Plot, Section};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use thalweg_explain::Cause;
-use thalweg_report::plot::{Curve, Dot, Page, Plot, Section};
-use thalweg_report::sweep::{HeatCell, HeatMap, ProfileClass, Stack, Stacks, heat_map, stacked};
 use thalweg_study::sweep::{ClassShare, Classes, Document, PointResult, State};
 use thalweg_trace::numbers::{byte_rate, duration, percent};
 
-const MIB: f64 = (1 << 20) as f64;
 /// Curves that can be distinguished in one picture.
 const MOST_CURVES: usize = 8;
 /// Points that are put into the table.
 const MOST_ROWS: usize = 400;
 
-/// The page.
-pub(super) fn page(document: &Document) -> Page {
+/// The whole sweep on one page of HTML.
+pub fn page(document: &Document) -> String {
     let view = View::of(document);
-    let mut sections = vec![Section::Preformatted(document.text())];
+    let mut sections = vec![Section::Preformatted(text(document))];
     sections.push(Section::Heading("Every point".into()));
     sections.push(Section::Picture(heat_map(&view.heat())));
     sections.push(Section::Heading("Along each parameter".into()));
@@ -36,7 +38,8 @@ pub(super) fn page(document: &Document) -> Page {
     let server = document.server.as_ref().map(|server| format!("Server: {server}"));
     let ceiling = document.ceiling_command.as_ref().map(|command| format!("Ceiling: {command}"));
     let lead = [document.command.join(" ")].into_iter().chain(server).chain(ceiling).chain([document.machine.sentence()]);
-    Page { title: format!("Sweep of {}", document.command.first().map_or("", String::as_str)), lead: lead.collect(), sections }
+    let title = format!("Sweep of {}", document.command.first().map_or("", String::as_str));
+    plot::page(&plot::Page { title, lead: lead.collect(), sections })
 }
 
 /// A document with what all pictures ask of it.

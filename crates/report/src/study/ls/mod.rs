@@ -1,0 +1,8 @@
+//! A study of listings: what a file costs with each mechanism, as Markdown ([`markdown()`]) and as a page of plots ([`page()`], [`pictures()`]).
+
+mod figures;
+mod markdown;
+mod page;
+
+pub use markdown::markdown;
+pub use page::{page, pictures};
