@@ -47,6 +47,7 @@ enum wake_context { CONTEXT_NONE, CONTEXT_TASK, CONTEXT_SOFTIRQ, CONTEXT_HARDIRQ
 #define OFF_QUOTA 2048u		/* a processor quota stopped it */
 #define OFF_CONDITION 4096u	/* futex(2): not as a mutex waits */
 #define OFF_SHARED 8192u	/* futex(2): in memory that processes share */
+#define OFF_MUTEX 32768u	/* futex(2): for a mutex that others wait for */
 #define OFF_POLLS_NOTHING 16384u	/* poll(2), select(2): of no descriptor, to sleep */
 #define SAMPLE_USER 256u	/* in the program's own code */
 #define SAMPLE_SOFTIRQ 512u	/* a software interrupt had borrowed the thread */

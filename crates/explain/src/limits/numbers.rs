@@ -24,6 +24,12 @@ pub(crate) const SECOND_SERVER: f64 = 0.2;
 
 // held.rs
 
+/// A server of whose work others have less does not matter to a run. Instead: what each request at the server took, and waited for.
+pub(crate) const FOR_OTHERS: f64 = 0.3;
+/// And of a run. Instead: as above.
+pub(crate) const FOR_OTHERS_OF_RUN: f64 = 0.1;
+/// Computing of which this part was found within fsync(2) or synchronous writes is the syncs'. Instead: nothing; it is wording.
+pub(crate) const MOSTLY_SYNC: f64 = 0.5;
 /// Of two or three threads that wake each other in turn, one may wait for what another brings; with so many that wait there is a queue. Instead: which
 /// futex was waited on.
 pub(crate) const SEVERAL_WAIT: u64 = 3;

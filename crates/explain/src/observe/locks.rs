@@ -3,8 +3,8 @@
 //! Who ends a wait on a lock had it from the end of its own last one, or from when the other began to wait. Of a lock such stretches never overlap,
 //! whatever the holder does in them; who wakes others and goes on beside them (a pool that shares out work) has stretches that do.
 //!
-//! Rejected: the kind of futex operation. Java's monitors and Python's locks are conditions or semaphores to the kernel, and a runtime that moves its
-//! tasks between threads parks idle ones like a mutex. So only a lock on a file is one for certain.
+//! A lock on a file is one for certain, and so is a mutex that the recorder knew by the futex operation and what it expects to find. Java's monitors and
+//! Python's locks are conditions or semaphores to the kernel, and a runtime that moves its tasks between threads parks idle ones on plain futexes.
 
 use crate::limits::observe as limits;
 use crate::observe::index::NONE;
@@ -21,15 +21,39 @@ struct Wait {
     end: i64,
     track: u32,
     waker: u32,
-    /// Whether it was on what the kernel knows as a plain futex.
-    plain: bool,
+    on: On,
 }
 
-/// Whose waits are for each other: those on one file's lock, or of threads of one kind of one process.
+/// What a wait was on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum On {
+    /// A lock on a file.
+    File,
+    /// A mutex, for certain.
+    Mutex,
+    /// A plain futex: a mutex, or a thread that its runtime parks.
+    Futex,
+    /// Anything else: a condition, a semaphore.
+    Other,
+}
+
+impl On {
+    fn of(object: &Object) -> On {
+        match object.name.as_str() {
+            _ if is_on_a_file(object) => On::File,
+            "mutex" => On::Mutex,
+            "futex" => On::Futex,
+            _ => On::Other,
+        }
+    }
+}
+
+/// Whose waits are for each other: those on one file's lock, or of threads of one kind of one process, on mutexes or on anything else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Among {
     File(u32),
     Threads(u32),
+    Mutex(u32),
 }
 
 /// Waits on locks that one of the same ended.
@@ -64,8 +88,10 @@ pub(crate) struct Queue {
     pub holds: u64,
     /// How long of what was asked for lay in them, in nanoseconds.
     pub within_ns: i64,
-    /// Whether most waits were on plain futexes: of a runtime that parks idle threads, or a mutex.
-    pub plain: bool,
+    /// How long all of these stretches were, in nanoseconds.
+    pub held_ns: i64,
+    /// What most waits were on.
+    pub on: On,
     /// The part of it that lay with the one who had it longest.
     pub longest: f64,
 }
@@ -83,12 +109,13 @@ impl LockWaits {
         let among = if is_on_a_file(on) {
             Among::File(span.object)
         } else if own.pid != 0 && (own.machine, own.pid, &own.label) == (waker.machine, waker.pid, &waker.label) {
-            Among::Threads(*self.kinds.entry((own.machine, own.pid, own.label.clone())).or_insert(span.track))
+            let kind = *self.kinds.entry((own.machine, own.pid, own.label.clone())).or_insert(span.track);
+            if On::of(on) == On::Mutex { Among::Mutex(kind) } else { Among::Threads(kind) }
         } else {
             return;
         };
         self.count += 1;
-        let wait = Wait { start: span.start, end: span.end, track: span.track, waker: span.waker, plain: on.name == "futex" };
+        let wait = Wait { start: span.start, end: span.end, track: span.track, waker: span.waker, on: On::of(on) };
         self.of.entry(among).or_default().push(wait);
     }
 
@@ -126,20 +153,22 @@ fn queue(among: Among, waits: &[Wait], asked: &[(i64, i64)], path: &[(u32, i64, 
     }
     let held_asked = Covered::of(held.iter().flat_map(|&(start, end)| asked.clipped(start, end)).collect());
     let waited_ns: i64 = waits.iter().map(|wait| held_asked.within(wait.start, wait.end)).sum();
+    let held_ns = with_asked().map(|hold| hold.end - hold.start).sum();
     let tracks: HashSet<u32> = waits.iter().flat_map(|wait| [wait.track, wait.waker]).collect();
     let waiting = waited_ns as f64 / within_ns.max(1) as f64;
     // Processes come and go: there are those that wait, and the one that they wait for.
     let (file, all) = match among {
         Among::File(object) => (object, waiting.round() as u64 + 1),
-        Among::Threads(_) => (NONE, tracks.len() as u64),
+        Among::Threads(_) | Among::Mutex(_) => (NONE, tracks.len() as u64),
     };
-    let plain = waits.iter().filter(|wait| wait.plain).count() * 2 > waits.len();
+    let on = [On::File, On::Mutex, On::Futex].into_iter().find(|&on| waits.iter().filter(|wait| wait.on == on).count() * 2 > waits.len());
+    let on = on.unwrap_or(On::Other);
     let mut by_holder: HashMap<u32, i64> = HashMap::new();
     for hold in &holds {
         *by_holder.entry(hold.holder).or_default() += asked.within(hold.start, hold.end);
     }
     let longest = by_holder.into_values().max().unwrap_or(0) as f64 / within_ns.max(1) as f64;
-    Some(Queue { file, longest, of: waits[0].track, waiting, all, holds: with_asked().count() as u64, within_ns, plain })
+    Some(Queue { file, longest, of: waits[0].track, waiting, all, holds: with_asked().count() as u64, held_ns, within_ns, on })
 }
 
 /// Those of threads that both waited for one of them, and ended a wait of one.
@@ -252,7 +281,7 @@ mod tests {
     /// Four threads, each of which wakes the next after 10 ns, forty times.
     fn waits() -> Vec<Wait> {
         let wait =
-            |n: i64| Wait { start: (n - 2).max(0) * 10, end: (n + 1) * 10, track: (n as u32 + 1) % 4, waker: n as u32 % 4, plain: false };
+            |n: i64| Wait { start: (n - 2).max(0) * 10, end: (n + 1) * 10, track: (n as u32 + 1) % 4, waker: n as u32 % 4, on: On::Other };
         (0..40).map(wait).collect()
     }
 
@@ -271,7 +300,7 @@ mod tests {
 
     #[test]
     fn who_wakes_others_and_goes_on_beside_them_holds_no_lock() {
-        let shared = |n: i64| Wait { start: (n - 2) * 5, end: n * 5, track: (n as u32 + 1) % 4, waker: (n as u32 + 3) % 4, plain: false };
+        let shared = |n: i64| Wait { start: (n - 2) * 5, end: n * 5, track: (n as u32 + 1) % 4, waker: (n as u32 + 3) % 4, on: On::Other };
         let shared: Vec<Wait> = (0..40).map(shared).collect();
         let asked = [(0, 220)];
         let path: Vec<(u32, i64, i64)> = (0..40).map(|n| (n as u32 % 4, n * 5, n * 5 + 5)).collect();
@@ -280,7 +309,7 @@ mod tests {
 
     #[test]
     fn threads_that_only_wait_or_only_wake_take_no_turns() {
-        let chain = (0..8).map(|n| Wait { start: 0, end: n * 10 + 10, track: n as u32 + 1, waker: n as u32, plain: false }).collect();
+        let chain = (0..8).map(|n| Wait { start: 0, end: n * 10 + 10, track: n as u32 + 1, waker: n as u32, on: On::Other }).collect();
         assert!(mutual(chain).is_empty());
     }
 }

@@ -165,6 +165,7 @@ pub(crate) const OFF_QUOTA: u32 = 2048;
 pub(crate) const OFF_CONDITION: u32 = 4096;
 pub(crate) const OFF_SHARED: u32 = 8192;
 pub(crate) const OFF_POLLS_NOTHING: u32 = 16_384;
+pub(crate) const OFF_MUTEX: u32 = 32_768;
 pub(crate) const SAMPLE_USER: u32 = 256;
 pub(crate) const SAMPLE_SOFTIRQ: u32 = 512;
 

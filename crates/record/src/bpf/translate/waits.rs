@@ -110,6 +110,7 @@ fn lock(off: &Off) -> On {
         libc::SYS_futex if off.flags & raw::OFF_SHARED != 0 && off.flags & raw::OFF_CONDITION != 0 => On::Shared("condition or semaphore"),
         libc::SYS_futex if off.flags & raw::OFF_SHARED != 0 => On::Shared("futex"),
         libc::SYS_futex if off.flags & raw::OFF_CONDITION != 0 => On::Named(ObjectKind::Lock, "condition or semaphore"),
+        libc::SYS_futex if off.flags & raw::OFF_MUTEX != 0 => On::Named(ObjectKind::Lock, "mutex"),
         libc::SYS_futex | libc::SYS_futex_waitv => On::Named(ObjectKind::Lock, "futex"),
         libc::SYS_flock | libc::SYS_fcntl => On::FileLock(0),
         libc::SYS_semop | libc::SYS_semtimedop | libc::SYS_msgrcv | libc::SYS_msgsnd => On::Numbered,

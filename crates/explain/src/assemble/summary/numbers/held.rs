@@ -2,6 +2,8 @@
 //!
 //! What the holder does is charged as what it is, since that is what the time goes to; the lock is why one at a time does it.
 
+use super::super::about::synced;
+use super::super::figures::sampled;
 use super::super::groups::Group;
 use super::super::names::{base, brief, program};
 use super::raise::{Behind, Raise};
@@ -11,7 +13,7 @@ use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::index::NONE;
-use crate::observe::locks::Queue;
+use crate::observe::locks::{On, Queue};
 use crate::waits::place::{Place, What};
 use thalweg_trace::numbers::{count, duration};
 
@@ -20,18 +22,18 @@ const OUTSIDE: &str = "hold the lock for less: do the slow work outside of it, o
 /// How many wait, for whom, and what it does.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {
     let parts = run.of.parts;
-    let (each, all) = across(group)?;
+    let (each, all) = across(run, group)?;
     let path = &parts.ledger.path;
     let mut asked: Vec<(i64, i64)> = path.iter().filter(|on| group.has(on.entry)).map(|on| (on.start, on.end)).collect();
     asked.sort_unstable();
     let tracks: Vec<(u32, i64, i64)> = path.iter().map(|on| (on.track, on.start, on.end)).collect();
     let queue = parts.seen.lock_waits.queue(&asked, &tracks)?;
-    let is_lock = queue.file != NONE || is_held(group);
+    let is_lock = matches!(queue.on, On::File | On::Mutex) || is_held(group);
     let waiting = queue.waiting.round() as u64;
     if waiting == 0 || queue.all <= waiting || !is_lock && !may_be_lock(run, &queue, waiting) {
         return None;
     }
-    let (n, each_s) = done(run, group);
+    let (n, each_s) = done(run, group, &queue);
     let times = if n == 1 { duration(each_s) } else { format!("{} × {}", count(n), duration(each_s)) };
     let (under, or_work) = (lock(run, &queue, is_lock), if is_lock { "" } else { ", or for work" });
     let sentence = format!("{} waited at a time for {under} held across each {each}{or_work}: {times}.", who(run, &queue, waiting));
@@ -55,11 +57,20 @@ fn may_be_lock(run: &Run<'_>, queue: &Queue, waiting: u64) -> bool {
     let serves = parts.tables.actors.get(queue.of as usize).is_some_and(|actor| actor.end == End::Server);
     let asked = || parts.seen.questions.under_way(End::Client, parts.tables).map_or(0, |asked| asked.usual);
     let is_fair = queue.longest * queue.all as f64 <= limits::FAIR_PART;
-    waiting >= limits::SEVERAL_WAIT && !queue.plain && is_fair && (!serves || asked() > waiting)
+    waiting >= limits::SEVERAL_WAIT && queue.on != On::Futex && is_fair && (!serves || asked() > waiting)
 }
 
-/// How often it was done, and how long each took: of one kind of place, where it is charged to several holders.
-fn done(run: &Run<'_>, group: &Group<'_>) -> (u64, f64) {
+/// How often it was done, and how long each took: of one kind of place, where it is charged to several holders. A sync is several waits with computing between
+/// them, and one stretch of computing several runs: of both it counts for how long the lock was held.
+fn done(run: &Run<'_>, group: &Group<'_>, queue: &Queue) -> (u64, f64) {
+    let held_s = queue.held_ns as f64 / 1e9;
+    let (stretches, calls) = (queue.holds.max(1), synced(run.of).calls.max(1));
+    match group.cause {
+        Cause::ClientSync | Cause::ServerSync => return (calls, held_s / calls as f64),
+        Cause::ClientCpu if computes_in_sync(run, group) => return (calls, held_s / calls as f64),
+        Cause::ClientCpu => return (stretches, held_s / stretches as f64),
+        _ => {}
+    }
     let kind = |place: Place| matches!(place, Place::Held { what: What::Blocked(_), .. });
     let alike = |place: Place| place == group.largest.place || is_held(group) && kind(place) == kind(group.largest.place);
     let entries = group.members.iter().map(|&at| &run.of.parts.ledger.entries[at]).filter(|entry| alike(entry.place));
@@ -82,16 +93,22 @@ fn is_held(group: &Group<'_>) -> bool {
     matches!(group.largest.place, Place::Held { .. })
 }
 
+/// Whether what was computed was mostly syncs.
+fn computes_in_sync(run: &Run<'_>, group: &Group<'_>) -> bool {
+    sampled(run.of, group).is_some_and(|(class, part)| part >= limits::MOSTLY_SYNC && class.starts_with("sync"))
+}
+
 /// What is done under the lock: one, and all of them.
-fn across(group: &Group<'_>) -> Option<(&'static str, &'static str)> {
+fn across(run: &Run<'_>, group: &Group<'_>) -> Option<(&'static str, &'static str)> {
     use Cause as C;
-    let (sleep, computing) = (("sleep", "the sleeps"), ("stretch of computing", "the computing"));
+    let (sleep, computing, sync) = (("sleep", "the sleeps"), ("stretch of computing", "the computing"), ("sync", "the syncs"));
     Some(match group.cause {
-        C::ClientSync | C::ServerSync => ("wait for stable storage", "the waits for stable storage"),
+        C::ClientSync | C::ServerSync => sync,
         C::ClientRead | C::ServerRead => ("read", "the reads"),
         C::ClientWrite | C::ServerWrite => ("write", "the writes"),
         C::ClientThink if !group.is_stopped() => sleep,
         C::ServerThink | C::ServerUnknown | C::ServerCpu | C::NetworkLatency => ("request", "the requests"),
+        C::ClientCpu if computes_in_sync(run, group) => sync,
         C::ClientCpu => computing,
         C::ClientLock | C::ServerLock => match group.largest.place {
             Place::Held { what: What::Blocked(_), .. } => sleep,
