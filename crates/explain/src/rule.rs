@@ -70,7 +70,7 @@ rules! {
     MountIdle = "mount.idle", "no thread of a mount had a request", "the waits of all of its threads";
     LockHeld = "lock.held", "a thread slept or computed for itself while another waited for its lock", "the waker, the lock's object";
     LockWork = "lock.work", "the same, but the holder works for those who wait", "what the holder did in all of the recording";
-    LockHanded = "lock.handed-on", "another client had the lock that a server handed on", "the server's waits for each other";
+    LockHanded = "lock.handed-on", "another client had the lock that a server handed on: the path came to that client, or to a server's thread that serves it alone, where it is no part of the command (a database's session)", "the server's waits for each other; whose bytes the thread took, or who woke it at a socket";
     LockHandedUnrecorded = "lock.handed-on.unrecorded", "the same, and nothing was recorded of that client", "the connection it came back by";
     LockGiven = "lock.given", "a program of which nothing was recorded then gave a lock, a semaphore, or opened the other end of a FIFO", "the wait's object, the waker";
     LockFile = "lock.file", "another program had the lock on a file", "the lock's object, the waker";

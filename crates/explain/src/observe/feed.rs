@@ -45,6 +45,22 @@ pub(crate) struct Known {
     pub traces_requests: bool,
     /// It has to do with others: by pipes, sockets or connections.
     pub deals_with_others: bool,
+    /// Whom it serves.
+    pub serves: Serves,
+}
+
+/// Whom a thread serves, as far as what it did says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Serves {
+    /// Nobody.
+    #[default]
+    Nobody,
+    /// The one that called on this connection.
+    Connection(u32),
+    /// The thread of another program that asks it at a socket of this machine.
+    Thread(u32),
+    /// More than one.
+    Several,
 }
 
 impl Known {
@@ -61,6 +77,7 @@ impl Known {
             let kind = tables.objects.get(span.object as usize).map(|object| object.kind);
             self.deals_with_others = matches!(kind, Some(Kind::Pipe | Kind::Socket | Kind::Connection));
         }
+        self.note_served(span, tables);
         match span.kind {
             // A fault that reads a page of the program from its file moves nothing.
             SpanKind::FileRead | SpanKind::FileWrite | SpanKind::NetSend | SpanKind::NetReceive => self.moves_data |= span.bytes() > 0,
@@ -69,6 +86,20 @@ impl Known {
             SpanKind::RpcServe => self.traces_requests = true,
             _ => {}
         }
+    }
+
+    #[inline]
+    fn note_served(&mut self, span: &LiveSpan, tables: &Tables) {
+        let served = match span.kind {
+            SpanKind::NetSend | SpanKind::NetReceive | SpanKind::WaitNetwork if span.connection != NONE && span.side == End::Server => {
+                Serves::Connection(span.connection)
+            }
+            SpanKind::WaitLock if tables.is_asked_at(span.track, span.object, span.waker) => Serves::Thread(span.waker),
+            _ => return,
+        };
+        let process = |serves: Serves| if let Serves::Thread(track) = serves { tables.process(track) } else { None };
+        let is_known = self.serves == served || process(served).is_some() && process(self.serves) == process(served);
+        self.serves = if self.serves == Serves::Nobody || is_known { served } else { Serves::Several };
     }
 }
 

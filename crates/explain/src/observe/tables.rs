@@ -209,6 +209,14 @@ impl Tables {
         self.actors.get(actor as usize).map(|a| (a.machine, a.pid))
     }
 
+    /// Whether a thread waited at a socket of its machine until a thread of another program wrote there.
+    pub(crate) fn is_asked_at(&self, track: u32, object: u32, waker: u32) -> bool {
+        let at_socket = || self.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
+        let (Some(own), Some(other)) = (self.actors.get(track as usize), self.actors.get(waker as usize)) else { return false };
+        let is_another = own.pid != other.pid && other.pid != 0 && own.machine == other.machine && own.program() != other.program();
+        own.end == End::Server && is_another && matches!(other.role, Role::Client | Role::Server) && at_socket()
+    }
+
     /// The recorder's own threads.
     pub(crate) fn recorders(&self) -> impl Iterator<Item = u32> {
         self.actors.iter().enumerate().filter(|(_, a)| a.thread && a.role == Role::Recorder).map(|(i, _)| i as u32)

@@ -5,12 +5,13 @@
 //! - **Handed on**: a program asks a server for a lock, and the server answers when another client gives it back: the thread that serves the one
 //!   waits for the thread that serves the other. From there on the path is with the client that had the lock, as far as it was recorded, until the
 //!   wait began; what that client did for itself meanwhile (slept, computed) is why the lock was held, and is the waiting client's `lock`.
-//!   Whatever the other client itself waited for is charged as what it is.
+//!   Whatever the other client itself waited for is charged as what it is. Where the thread that gave it back serves one client only, of which no process is
+//!   the command's, that client's session had it: what the thread did for that session by itself counts as well.
 //! - **Called**: a caller waits in an accept queue for the thread that was to accept, whatever that does meanwhile, until the wait began.
 
 use crate::cause::{Activity, End};
 use crate::limits::path as limits;
-use crate::observe::feed::Feed;
+use crate::observe::feed::{Feed, Serves};
 use crate::observe::index::NONE;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::Tables;
@@ -43,6 +44,32 @@ struct HandedOn {
     ours: [u32; 2],
     /// Whether the path has come to another client: until then the server's threads may only have handed work to each other.
     elsewhere: bool,
+    /// The client that the holder serves, where that is another program's session.
+    session: Option<Session>,
+}
+
+/// A client that a server's thread serves alone.
+#[derive(Clone, Copy)]
+struct Session {
+    /// Its thread, or [`NONE`] where nothing was recorded of it.
+    client: u32,
+    /// Its connection, or [`NONE`].
+    connection: u32,
+}
+
+impl Session {
+    /// Whom a thread serves: somebody who is no part of the command.
+    fn of((tables, feed): (&Tables, &Feed<'_>), track: u32) -> Option<Session> {
+        let session = match feed.lanes[track as usize].known.serves {
+            Serves::Thread(client) => Session { client, connection: NONE },
+            Serves::Connection(connection) => {
+                let client = feed.parties.get(connection as usize).and_then(|parties| parties[End::Client as usize].first());
+                Session { client: client.copied().unwrap_or(NONE), connection }
+            }
+            Serves::Nobody | Serves::Several => return None,
+        };
+        tables.actors.get(session.client as usize).is_none_or(|client| client.reached).then_some(session)
+    }
 }
 
 /// The clients that the path came through last, newest first.
@@ -59,7 +86,8 @@ pub(super) struct Errands {
     pub held: Option<Held>,
     /// The thread of the same process whose wait led here: it, this thread, and since when it waits.
     through: Option<(u32, u32, i64)>,
-    handed: Option<HandedOn>,
+    /// Locks that were handed on, one within the other: the last one's holder is where the path is.
+    handed: Vec<HandedOn>,
     clients: Clients,
     /// Who called, and since when it waits: innermost last.
     calls: Vec<(u32, i64)>,
@@ -90,13 +118,12 @@ impl Errands {
         // Whether a thread was called by another over a connection: what it does, it may do for that one. (A helper that a server works through is
         // no client of its.)
         let serves = || feed.parties.iter().any(|p| p[End::Server as usize].contains(&from) && p[End::Client as usize].contains(&to));
-        let other = self.handed.is_some_and(|handed| !handed.ours.contains(&pid)) && serves();
-        match &mut self.handed {
-            Some(handed) if other => {
+        match self.handed.last_mut() {
+            Some(handed) if !handed.ours.contains(&pid) && (handed.session.is_some_and(|session| session.client == to) || serves()) => {
                 handed.elsewhere = true;
                 return;
             }
-            _ => self.handed = None,
+            _ => self.handed.clear(),
         }
         // A mount waits for its user's sake.
         self.clients.track = if actor.mount && self.clients.pids[0] != 0 { self.clients.track } else { to };
@@ -118,7 +145,12 @@ impl Errands {
         if servers && span.kind == SpanKind::WaitLock && span.ending_seen() && self.clients.pids[0] != 0 {
             let Clients { track, pids: ours } = self.clients;
             let client = labels.label(track);
-            self.handed = Some(HandedOn { client, waiter, since: span.start, holder, ours, elsewhere: false });
+            // (Where that one waits for a lock itself, the first is held for as long.)
+            if self.handed.last().is_none_or(|handed| !handed.elsewhere || handed.holder != waiter) || self.handed.len() >= limits::MOST_CALLS {
+                self.handed.clear();
+            }
+            let session = Session::of((tables, feed), holder);
+            self.handed.push(HandedOn { client, waiter, since: span.start, holder, ours, elsewhere: session.is_some(), session });
         }
     }
 
@@ -155,20 +187,20 @@ impl Errands {
 
     /// The lock comes back from a client of which nothing was recorded.
     pub(super) fn handed_on(&mut self) {
-        if let Some(handed) = &mut self.handed {
+        if let Some(handed) = self.handed.last_mut() {
             handed.elsewhere = true;
         }
     }
 
     /// If this is a server's thread that gave a lock on: for which client, by label, and since when that waits.
     pub(super) fn handing(&self, track: u32) -> Option<(u32, i64)> {
-        self.handed.filter(|handed| handed.holder == track).map(|handed| (handed.client, handed.since))
+        self.handed.last().filter(|handed| handed.holder == track).map(|handed| (handed.client, handed.since))
     }
 
     /// Since when the waits last because of which the path is with this thread: nothing earlier is charged to it.
     pub(super) fn floor(&self, track: u32, at: i64) -> Option<i64> {
         let held = self.held.filter(|held| held.holder == track).map(|held| held.since);
-        let handed = self.handed.filter(|handed| handed.elsewhere && handed.since < at).map(|handed| handed.since);
+        let handed = self.handed.iter().filter(|handed| handed.elsewhere && handed.since < at).map(|handed| handed.since).max();
         let called = self.calls.last().map(|&(_, since)| since).filter(|&since| since < at);
         held.into_iter().chain(handed).chain(called).max()
     }
@@ -182,8 +214,10 @@ impl Errands {
                 return Some(held.waiter);
             }
         }
-        if let Some(handed) = self.handed.take_if(|handed| handed.elsewhere && at <= handed.since) {
-            return Some(handed.waiter);
+        if let Some(first) = self.handed.iter().position(|handed| handed.elsewhere && at <= handed.since) {
+            let waiter = self.handed[first].waiter;
+            self.handed.truncate(first);
+            return Some(waiter);
         }
         // Of several calls within each other, the outermost that began here.
         let first = self.calls.iter().position(|&(_, since)| at <= since)?;
@@ -210,9 +244,14 @@ impl Errands {
 
     /// The same of a lock that a server handed on.
     pub(super) fn lock_elsewhere(&self, tables: &Tables, track: u32, activity: Activity, what: What, object: u32) -> Option<(Place, i64)> {
-        let handed = self.handed.filter(|handed| handed.elsewhere)?;
+        let handed = self.handed.last().filter(|handed| handed.elsewhere && matches!(activity, Activity::Cpu | Activity::Think))?;
+        let (waiter, since) = (handed.client, handed.since);
+        if let Some(Session { client, connection }) = handed.session.filter(|session| track == handed.holder || track == session.client) {
+            let by_session = track == handed.holder;
+            return Some((Place::HeldElsewhere { waiter, holder: client, connection, what, object, by_session }, since));
+        }
         let actor = &tables.actors[track as usize];
-        let own = matches!(activity, Activity::Cpu | Activity::Think) && actor.role == Role::Client && !handed.ours.contains(&actor.pid);
-        own.then_some((Place::HeldElsewhere { waiter: handed.client, holder: track, connection: NONE, what, object }, handed.since))
+        let own = actor.role == Role::Client && !handed.ours.contains(&actor.pid);
+        own.then_some((Place::HeldElsewhere { waiter, holder: track, connection: NONE, what, object, by_session: false }, since))
     }
 }

@@ -188,8 +188,8 @@ impl<'a, 'o> Path<'a, 'o> {
             }
             Act::Charge(rule, Charge::Own(activity, what, object), from) => self.charge_own(rule, activity, (what, object), from),
             Act::Charge(rule, Charge::As(cause, what, object), from) => self.charge_thread(rule, cause, (what, object), from),
-            Act::Charge(_, Charge::At(_, Place::Unseen { track }, _), from)
-                // What another client did with a lock of which nothing was recorded then.
+            // What another client did with a lock of which nothing was recorded then.
+            Act::Charge(_, Charge::At(_, Place::Unseen { track } | Place::Given { by: track, .. }, _), from)
                 if let Some((place, since)) = self.errands.lock_elsewhere(self.tables, track, Activity::Think, What::Stopped, NONE) =>
             {
                 let from = from.max(since).max(self.start).min(self.at);

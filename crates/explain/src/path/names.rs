@@ -47,15 +47,23 @@ impl Place {
                 let client = tables.ends(connection).map_or("somewhere", |n| n.0);
                 format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
             }
-            Place::HeldElsewhere { waiter, holder, what, .. } | Place::Held { waiter, holder, what, .. } => {
+            Place::HeldElsewhere { waiter, holder, what, by_session, .. } => {
+                let doing = match what {
+                    What::Stopped => "",
+                    What::Blocked(_) if by_session => " while its session sleeps",
+                    What::Blocked(_) => " while it sleeps",
+                    _ if by_session => " while its session works",
+                    _ => " while it works",
+                };
+                format!("{}: a lock that {} holds{doing}", thread_name(tables, waiter), client_name(tables, waiter, holder))
+            }
+            Place::Held { waiter, holder, what, .. } => {
                 let doing = match what {
                     What::Stopped => "",
                     What::Blocked(_) => " while it sleeps",
                     _ => " while it works",
                 };
-                let holder =
-                    if matches!(self, Place::Held { .. }) { thread_name(tables, holder) } else { another_name(tables, waiter, holder) };
-                format!("{}: a lock that {holder} holds{doing}", thread_name(tables, waiter))
+                format!("{}: a lock that {} holds{doing}", thread_name(tables, waiter), thread_name(tables, holder))
             }
         }
     }
@@ -161,6 +169,12 @@ pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
     }
 }
 
+/// A client of the same server as seen from another. One that was reached by way of a server is called one, too, and is a client of it.
+pub(crate) fn client_name(tables: &Tables, one: u32, other: u32) -> String {
+    let name = another_name(tables, one, other);
+    name.strip_prefix("server ").map_or(name.clone(), |program| format!("client {program}"))
+}
+
 /// What another gave, and who: `semaphore from another perl (process 812)`.
 pub(crate) fn given(tables: &Tables, waiter: u32, by: u32, kind: SpanKind, object: u32) -> String {
     format!("{}{}", given_name(tables, kind, object), giver_name(tables, waiter, by))
@@ -193,6 +207,7 @@ pub(crate) fn with_article(name: &str) -> &str {
     match name {
         "condition or semaphore" => "a condition variable or semaphore",
         "futex" => "a futex",
+        "mutex" => "a mutex",
         other => other,
     }
 }

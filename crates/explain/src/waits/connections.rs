@@ -331,7 +331,7 @@ impl View<'_, '_, '_> {
             // It waits for the client that has the lock.
             self.acts.push(Act::HandedOn);
             let (waiter, what) = (client, What::Blocked(span.kind));
-            let place = Place::HeldElsewhere { waiter, holder: NONE, connection, what, object: NONE };
+            let place = Place::HeldElsewhere { waiter, holder: NONE, connection, what, object: NONE, by_session: false };
             let from = self.within_life(from.max(since));
             self.charge_at_own(RuleId::LockHandedUnrecorded, Activity::Lock.at(End::Client), place, from);
             return Ok(());

@@ -141,6 +141,8 @@ pub(crate) enum Place {
         what: What,
         /// On what, or [`NONE`].
         object: u32,
+        /// Whether the server did that in the client's session, and not the client.
+        by_session: bool,
     },
 }
 

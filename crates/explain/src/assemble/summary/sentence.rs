@@ -17,7 +17,7 @@ use crate::document::MAX_SUMMARY_SENTENCE;
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
 use crate::observe::tables::{Actor, parted};
-use crate::path::names::{another_name, given, name_server, silent_peer, with_article};
+use crate::path::names::{client_name, given, name_server, silent_peer, with_article};
 use crate::peer::peer;
 use crate::waits::place::{Place, What};
 use std::collections::HashMap;
@@ -363,8 +363,9 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             let doing = if matches!(what, What::Blocked(_)) { "slept" } else { "worked" };
             format!("a lock that {} held while it {doing}", brief(&program(tables, of.meta, holder)))
         }
-        Place::HeldElsewhere { waiter, holder, .. } if holder != NONE => {
-            format!("a lock that {} held", brief(&another_name(tables, waiter, holder)))
+        Place::HeldElsewhere { waiter, holder, what, by_session, .. } if holder != NONE => {
+            let client = brief(&client_name(tables, waiter, holder));
+            format!("a lock that {client} held{}", held_while(what, by_session))
         }
         Place::HeldElsewhere { connection, .. } => match tables.ends(connection) {
             Some((client, _)) => format!("a lock that the client at {client} held"),
@@ -385,6 +386,17 @@ fn lock(of: &Of<'_>, group: &Group<'_>) -> String {
             None => "a lock".to_owned(),
         },
         _ => "a lock".to_owned(),
+    }
+}
+
+/// What the one that held a lock, or the server for it, did meanwhile.
+fn held_while(what: What, by_session: bool) -> &'static str {
+    match (what, by_session) {
+        (What::Blocked(_), true) => " while its session slept",
+        (What::Blocked(_), false) => " while it slept",
+        (What::Running(_) | What::OwnWork, true) => " while its session worked",
+        (What::Running(_) | What::OwnWork, false) => " while it worked",
+        _ => "",
     }
 }
 
