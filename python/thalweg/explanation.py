@@ -157,7 +157,7 @@ class Summary:
 class Number:
     """A number behind the rate, with the figures that its sentence gives."""
 
-    kind: Literal["in_flight", "one_at_a_time", "round_trips_per_item", "connection_per_item", "syncs_per_item", "times_over", "process_per_item", "call_size", "disk_one_at_a_time", "one_processor", "all_processors", "time_limit", "name_lookups", "lock_held", "in_series"]
+    kind: Literal["in_flight", "one_at_a_time", "round_trips_per_item", "connection_per_item", "syncs_per_item", "times_over", "process_per_item", "call_size", "disk_one_at_a_time", "one_processor", "all_processors", "time_limit", "name_lookups", "lock_held", "other_clients", "in_series"]
     """What kind of number."""
     sentence: str
     """One plain sentence."""

@@ -97,7 +97,10 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     if waits_by_running || !tables.hand_overs.is_empty() {
         walked = Walked::of(source, options, &mut tables, walked.facts, (start, end))?;
     }
-    let Walked { seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
+    let Walked { mut seen, ledger, waits, facts, unrecorded, unrecorded_ranks } = walked;
+    // (Who waits by running is found with all questions: one that computes may answer another's.)
+    seen.leave_out_others(&tables);
+    let seen = seen;
     let mut around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     around.lookups = assemble::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
     around.why_failed = assemble::ending::why(source, &mut tables, &facts.lives, &seen)?;

@@ -61,6 +61,8 @@ pub enum NumberKind {
     NameLookups,
     /// Threads or processes of which one at a time went on: a lock held meanwhile.
     LockHeld,
+    /// The part of what a server did that it did for clients of other programs.
+    OtherClients,
     /// Two stages that take turns and could overlap.
     InSeries,
 }

@@ -65,6 +65,7 @@ impl WhatIf {
                     | "disk.requests.x4"
                     | "overlap.stages"
                     | "lock.outside"
+                    | "no_other_clients"
             )
     }
 

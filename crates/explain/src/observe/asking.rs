@@ -59,6 +59,8 @@ pub(crate) struct Asking {
     /// What the client's threads exchanged over connections, by the side of the connection that they were on: where client and server are of one command,
     /// each message is seen twice.
     exchanged: [Exchanged; 2],
+    /// The same without clients that were reached by way of a server.
+    of_own: [Exchanged; 2],
     /// Requests of all disks.
     pub disk: Overlap,
     /// Entries that the application's requests delivered.
@@ -163,7 +165,15 @@ impl Asking {
         if actor.end != End::Client || connection == NONE {
             return;
         }
+        if !actor.reached {
+            self.of_own[span.side as usize].note(connection, span);
+        }
         self.exchanged[span.side as usize].note(connection, span);
+    }
+
+    /// From here on only what the command's own threads exchanged counts: those that were reached ask for themselves.
+    pub(crate) fn leave_out_others(&mut self) {
+        self.exchanged = std::mem::take(&mut self.of_own);
     }
 
     /// What was exchanged with those who were called; where nobody was, with those who called.

@@ -4,6 +4,7 @@
 pub(crate) mod answered;
 pub(crate) mod asking;
 pub(crate) mod attempts;
+pub(crate) mod besides;
 pub(crate) mod channels;
 pub(crate) mod children;
 pub(crate) mod curve;

@@ -6,6 +6,7 @@ use crate::document::MAX_BINS;
 use crate::limits::observe as limits;
 use crate::observe::asking::Asking;
 use crate::observe::attempts::Attempts;
+use crate::observe::besides::Besides;
 use crate::observe::channels::Gatherer;
 use crate::observe::children::Children;
 use crate::observe::curve::Curve;
@@ -208,6 +209,8 @@ pub(crate) struct Observation {
     pub asked: HashMap<u32, Asked>,
     /// Questions to servers and disks.
     pub asking: Asking,
+    /// Other programs' clients of the command's servers.
+    pub besides: Besides,
     /// What connections had unanswered.
     pub exchanges: Exchanges,
     /// Questions that the command and servers asked, and when.
@@ -251,6 +254,7 @@ impl Observation {
             devices: HashMap::new(),
             asked: HashMap::new(),
             asking: Asking::default(),
+            besides: Besides::default(),
             exchanges: Exchanges::new(round_trips),
             questions: Questions::default(),
             pipes: Pipes::default(),
@@ -406,6 +410,16 @@ impl Observation {
         asked.end = asked.end.max(span.end);
     }
 
+    /// Leaves out what other programs' clients asked of the command's servers, once all of the recording was seen.
+    pub(crate) fn leave_out_others(&mut self, tables: &Tables) {
+        let others = self.besides.connections(tables);
+        if !others.is_empty() {
+            self.exchanges.of.retain(|connection, _| !others.contains(connection));
+            self.questions.leave_out(&others);
+            self.asking.leave_out_others();
+        }
+    }
+
     /// The device of a machine that was at work in most of these waits (earliest first), and in half of them at least: its track, for which part of them,
     /// and how many bytes it moved.
     pub(crate) fn busiest(&self, tables: &Tables, machine: u32, waits: &[(i64, i64)]) -> Option<(u32, f64, u64)> {
@@ -467,6 +481,7 @@ impl Observer for Observation {
             self.holds.note(span);
         }
         self.attempts.note(span);
+        self.besides.note(tables, span);
         self.turns.note(tables, span);
         self.asking.note(tables, span);
         if span.bytes() > 0 && matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive | SpanKind::FileWrite) {

@@ -143,6 +143,11 @@ impl Questions {
         }
     }
 
+    /// Leaves out those of other programs.
+    pub(crate) fn leave_out(&mut self, others: &std::collections::HashSet<u32>) {
+        self.asked[End::Client as usize].retain(|question| !others.contains(&question.connection));
+    }
+
     /// The command's threads that asked by datagrams.
     pub(crate) fn ask_by_datagram(&self) -> HashSet<u32> {
         self.asked[End::Client as usize].iter().filter(|question| question.connection == NONE).map(|question| question.track).collect()

@@ -1,6 +1,7 @@
 //! Locks that are held across something else: how many wait at a time, and what the holder does meanwhile.
 
 use crate::numbers::fixture;
+use thalweg_explain::Cause;
 use thalweg_explain::document::NumberKind;
 
 /// Asserts what is said of the lock behind a fixture.
@@ -46,4 +47,21 @@ fn threads_that_wake_each_other_one_at_a_time_are_counted_and_not_said_to_have_a
 #[test]
 fn no_lock_is_to_be_held_for_less_where_a_pool_hands_on_tasks() {
     assert!(fixture("work-handed-on").what_if.iter().all(|w| w.id != "lock.outside"));
+}
+
+/// A backend of PostgreSQL sleeps for another client, and wakes the one that waits for its row when it commits.
+#[test]
+fn a_row_that_another_session_holds_across_a_sleep_of_the_server_is_that_client_s_lock() {
+    let e = fixture("row-held-by-a-sleeper");
+    assert_eq!(e.verdict.cause, Cause::ClientLock, "{}", e.summary.sentence);
+    assert!(e.summary.sentence.contains("psql held while its session slept"), "{}", e.summary.sentence);
+}
+
+/// Of 110 requests at one Redis, 70 are the command's.
+#[test]
+fn what_another_client_asks_of_the_same_server_is_not_counted_and_is_named_where_the_server_works_for_it() {
+    let e = fixture("two-clients-of-one-server");
+    assert!(e.summary.about.starts_with("70 requests"), "{}", e.summary.about);
+    let others = e.summary.numbers.iter().find(|n| n.kind == NumberKind::OtherClients).expect("another client");
+    assert!(others.sentence.contains("another client, redis-cli"), "{}", others.sentence);
 }

@@ -5,6 +5,7 @@
 //! item before what limits all of them, and what one processor can do last.
 
 mod amount;
+mod besides;
 mod calls;
 mod disks;
 mod held;
@@ -37,9 +38,10 @@ use run::Run;
 type Find = fn(&Run<'_>, &Group<'_>) -> Option<Behind>;
 
 /// Every kind, the most particular first.
-const KINDS: [Find; 18] = [
+const KINDS: [Find; 19] = [
     lookups::find,
     time_limits::find,
+    besides::find,
     held::find,
     amount::find,
     items::processes,
