@@ -19,6 +19,7 @@
 #include "asks.bpf.h"
 #include "questions.bpf.h"
 #include "net.bpf.h"
+#include "futex.bpf.h"
 #include "sched.bpf.h"
 #include "walks.bpf.h"
 #include "names.bpf.h"

@@ -146,7 +146,9 @@ impl Errands {
             let Clients { track, pids: ours } = self.clients;
             let client = labels.label(track);
             // (Where that one waits for a lock itself, the first is held for as long.)
-            if self.handed.last().is_none_or(|handed| !handed.elsewhere || handed.holder != waiter) || self.handed.len() >= limits::MOST_CALLS {
+            if self.handed.last().is_none_or(|handed| !handed.elsewhere || handed.holder != waiter)
+                || self.handed.len() >= limits::MOST_CALLS
+            {
                 self.handed.clear();
             }
             let session = Session::of((tables, feed), holder);

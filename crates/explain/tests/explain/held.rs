@@ -49,6 +49,14 @@ fn no_lock_is_to_be_held_for_less_where_a_pool_hands_on_tasks() {
     assert!(fixture("work-handed-on").what_if.iter().all(|w| w.id != "lock.outside"));
 }
 
+/// Four threads of a C program, each of which computes for 12 ms under a mutex, twenty times.
+#[test]
+fn threads_that_wait_for_a_mutex_held_across_computing_are_counted_for_certain() {
+    let e = fixture("mutex-across-computing");
+    let said = "3 of 4 threads of mutexc waited at a time for a lock held across each stretch of computing: ";
+    assert!(e.summary.numbers.iter().any(|n| n.kind == NumberKind::LockHeld && n.sentence.starts_with(said)), "{:#?}", e.summary.numbers);
+}
+
 /// A backend of PostgreSQL sleeps for another client, and wakes the one that waits for its row when it commits.
 #[test]
 fn a_row_that_another_session_holds_across_a_sleep_of_the_server_is_that_client_s_lock() {

@@ -97,7 +97,9 @@ pub(crate) const fn aimed_at(cause: Cause) -> &'static [&'static str] {
             "no_poll",
             "requests.x4",
         ],
-        C::ServerUnknown => &["names_at_once", "no_other_clients", "fetch_once", "connect_once", "lock.outside", "server.x2", "requests.x4"],
+        C::ServerUnknown => {
+            &["names_at_once", "no_other_clients", "fetch_once", "connect_once", "lock.outside", "server.x2", "requests.x4"]
+        }
         C::NetworkLoss => &["no_loss", "streams.x4"],
         C::NetworkSndbuf | C::NetworkRwnd => &["window.x4", "streams.x4"],
         C::NetworkCwnd => &["no_slow_start", "rtt.half", "streams.x4"],
