@@ -5,17 +5,27 @@
 //! | room | what is in it |
 //! |---|---|
 //! | [`durable`] | files that are there whole or not at all |
+//! | [`glob`] | patterns of names |
+//! | [`machine`] | what this machine, its boot and its user are called |
+//! | [`numbers`] | sizes, rates and times as people read and write them |
 //! | [`private`] | modes of what servers make |
 //! | [`random`] | random bytes |
+//! | [`shell`] | commands as a shell takes them |
 //! | [`sparse`] | holes of local files, and blocks of zeros |
 //! | [`sync`] | locks, and what panics leave to do |
+//! | [`text`] | text in columns: wrapped, cut, filled |
 //! | [`utc`] | moments as people read them |
 
 #![warn(unreachable_pub)]
 
 pub mod durable;
+pub mod glob;
+pub mod machine;
+pub mod numbers;
 pub mod private;
 pub mod random;
+pub mod shell;
 pub mod sparse;
 pub mod sync;
+pub mod text;
 pub mod utc;

@@ -7,7 +7,7 @@ use crate::cause::Cause;
 use crate::diff::{different_amount, wall_s as wall_of};
 use crate::document::Explanation;
 use crate::limits::summary as limits;
-use thalweg_trace::numbers::{byte_rate, duration, parse_duration, parse_rate, percent};
+use thalweg_base::numbers::{byte_rate, duration, parse_duration, parse_rate, percent};
 
 /// A condition; a run for which it holds is to be failed.
 #[derive(Clone, Debug, PartialEq)]

@@ -5,8 +5,8 @@
 //! the RPCs alone. A program that thinks for an hour with its connection open is one run.
 
 use crate::limits::rpcstat as limits;
+use thalweg_base::numbers::duration;
 use thalweg_trace::TrackKind;
-use thalweg_trace::numbers::duration;
 use thalweg_trace::{
     Clock, Counter, CounterName, Host, Mark, Meta, Object, Sample, Source, SourceError, SpanBatch, SpanKind, Stack, Time, Track,
 };

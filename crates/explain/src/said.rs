@@ -4,7 +4,7 @@
 //! No program's options are known here. A figure that is there by chance costs a few columns, and says nothing false.
 
 use crate::limits::summary as limits;
-use thalweg_trace::numbers::{parse_duration, parse_rate, parse_size};
+use thalweg_base::numbers::{parse_duration, parse_rate, parse_size};
 
 /// The words and figures of an answer.
 pub(crate) struct Said {

@@ -9,8 +9,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::net::TcpListener;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::sync::Arc;
+use thalweg_base::machine::device_of;
 use thalweg_bulk::{crc32c, resize};
-use thalweg_trace::machine::device_of;
 use thalweg_trace::{ObjectId, ObjectKind, SpanFields, SpanKind, Time};
 use thalweg_wire::emulate::Work;
 use thalweg_wire::limits;
@@ -55,7 +55,7 @@ impl IoServer {
         let serve_options = options.serve.clone();
         let server = IoServer {
             options,
-            boot_id: thalweg_trace::machine::boot_id(),
+            boot_id: thalweg_base::machine::boot_id(),
             verifier: BootVerifier::random(),
             targets: Arc::new(by_number),
             follower,

@@ -14,12 +14,12 @@ use std::io::Write;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_base::machine;
 use thalweg_base::private;
 use thalweg_store::config::{METADATA_NAME, MetadataConfig, ServerConfig, StoreConfig};
 use thalweg_store::wire::protocol::common::random_u64;
 use thalweg_store::wire::protocol::metadata::TargetId;
 use thalweg_store::wire::trust::{Credential, state_directory};
-use thalweg_trace::machine;
 
 const STORE: &str = "store.toml";
 const CREDENTIAL: &str = "store.credential";

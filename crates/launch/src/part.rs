@@ -11,11 +11,11 @@ use std::io::{BufReader, Write};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
+use thalweg_base::machine;
 use thalweg_base::private;
 use thalweg_store::config::{METADATA_NAME, StoreConfig};
 use thalweg_store::start::{RunningStore, StartOptions, serve_listening};
 use thalweg_store::wire::raise_descriptors;
-use thalweg_trace::machine;
 
 enum Event {
     Said(ToPart),

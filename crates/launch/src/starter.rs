@@ -8,6 +8,7 @@ use crate::error::{LaunchError, Result};
 use crate::hosts::{Host, Source};
 use std::path::Path;
 use std::process::Command;
+use thalweg_base::shell;
 
 /// What starts programs on hosts. Words behind the first are its own flags.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -71,7 +72,10 @@ impl Starter {
             Starter::Local => {}
             Starter::Ssh(_) => {
                 // Nobody is there to answer a question. A shell takes the words apart at the other end.
-                command.args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", host]).arg(quoted(program)).args(arguments);
+                command
+                    .args(["-T", "-o", "BatchMode=yes", "-o", "ServerAliveInterval=15", host])
+                    .arg(shell::word(&program.to_string_lossy()))
+                    .args(arguments);
             }
             Starter::Srun(_) => {
                 command.args(SRUN).arg(format!("--nodelist={host}")).arg(program).args(arguments);
@@ -104,10 +108,6 @@ fn is_of_a_job(variable: &str) -> bool {
         "MPI_LOCAL",
     ];
     OF_A_JOB.iter().any(|prefix| variable.starts_with(prefix))
-}
-
-fn quoted(program: &Path) -> String {
-    format!("'{}'", program.to_string_lossy().replace('\'', r"'\''"))
 }
 
 /// The starter for each host.

@@ -64,7 +64,7 @@ impl Options {
             allow_other: rustix::process::geteuid().is_root(),
             honours: Honours::default(),
             lifetime: LIFETIME,
-            node: thalweg_trace::machine::node(),
+            node: thalweg_base::machine::node(),
             credentials: Credentials::default(),
             timeout: thalweg_client::wire::limits::CLIENT_SILENCE,
             inode_limit: INODE_LIMIT,

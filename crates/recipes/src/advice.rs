@@ -7,7 +7,7 @@ use crate::recipe::{Advice, Recipe};
 use crate::shell_loop::ShellLoop;
 use crate::sizes::number_of;
 use crate::template::Filling;
-use thalweg_trace::shell;
+use thalweg_base::shell;
 
 /// So much of a piece may be read besides: libraries, a configuration.
 const BESIDE: f64 = 0.1;

@@ -4,7 +4,7 @@
 
 use crate::command::{SHELLS, at_program, is_bundle, is_letter, program};
 use crate::recipe::Recipe;
-use thalweg_trace::shell;
+use thalweg_base::shell;
 
 /// What of a word stands for itself, also between double quotes and in what xargs reads.
 const PLAIN: &str = "_-./=:,+@";

@@ -1,6 +1,6 @@
 //! Numbers as programs take them.
 
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// How many bytes a program's unit has: `k`, `K`, `M`, `G`, or none.
 pub fn unit_bytes(unit: &str) -> f64 {

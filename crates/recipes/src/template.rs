@@ -5,7 +5,7 @@ use crate::recipe::Recipe;
 use crate::shell_loop::ShellLoop;
 use crate::spelling::Spelling;
 use std::collections::BTreeSet;
-use thalweg_trace::shell;
+use thalweg_base::shell;
 
 /// How many times each processor gets some of the operands: so many that they come out even, so few that starting a program is nothing.
 const TURNS: usize = 4;

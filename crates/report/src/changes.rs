@@ -1,14 +1,14 @@
 //! What to change, in the lines of the short text: first what was replayed, by what it gives; then what can only be bounded; then what has no number.
 //! Below a change stands the command that makes it, and what that gives up.
 
-use crate::columns::{clean, cut_end, left, width};
 use crate::page::{Ink, Line};
 use crate::repeated::interval;
 use crate::words::cause_name;
+use thalweg_base::numbers::{duration, whole_percent};
+use thalweg_base::shell;
+use thalweg_base::text::{clean, cut_end, left, width};
 use thalweg_explain::document::{Explanation, Grounds, Number, NumberKind, Status, WhatIf};
 use thalweg_explain::{Cause, title_of};
-use thalweg_trace::numbers::{duration, whole_percent};
-use thalweg_trace::shell;
 
 /// Rows below this share of the wall time are put together.
 pub(crate) const SMALL_SHARE: f64 = 0.05;

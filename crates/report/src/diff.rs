@@ -1,6 +1,5 @@
 //! Two runs held against each other: in at most [`MAX_LINES`] lines of 80 columns, and as a page.
 
-use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use crate::picture::canvas::escape;
 use crate::picture::palette::cause_style;
@@ -9,9 +8,10 @@ use crate::predicted::{Prediction, predicted_against_achieved};
 use crate::short::{COLUMNS, MAX_LINES};
 use crate::words::name_beside;
 use std::fmt::Write;
+use thalweg_base::numbers::{byte_rate, duration};
+use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::diff::{Diff, DiffRow, OfRun};
 use thalweg_explain::title;
-use thalweg_trace::numbers::{byte_rate, duration};
 
 /// A row is worth its line from this part of the longer run on.
 const SMALL_CHANGE: f64 = 0.005;

@@ -1,7 +1,6 @@
 //! The picture and the text on one page that needs nothing else: no script, no style sheet, no network.
 
 use crate::Result;
-use crate::columns::rounded_to_sum;
 use crate::page::TextOptions;
 use crate::picture::canvas::escape;
 use crate::picture::{PictureOptions, svg};
@@ -11,9 +10,11 @@ use crate::text::text;
 use crate::waits;
 use crate::words::{cause_name, place_name};
 use std::fmt::Write;
+use thalweg_base::numbers::rounded_to_sum;
+use thalweg_base::{numbers, shell};
 use thalweg_explain::document::Explanation;
 use thalweg_explain::rpcstat::RpcStat;
-use thalweg_trace::{Source, numbers, shell};
+use thalweg_trace::Source;
 
 /// How long the line of a stack may be on a page.
 const WAIT_COLUMNS: usize = 160;

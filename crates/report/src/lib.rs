@@ -7,7 +7,6 @@
 #![warn(unreachable_pub)]
 
 mod changes;
-mod columns;
 mod diff;
 mod error;
 mod html;

@@ -1,8 +1,8 @@
 //! A page of text for a terminal: lines, headings, paragraphs, in as many columns as there are, with or without colour.
 
-use crate::columns::{clean, wrap};
 use std::fmt::Write;
 use std::io::IsTerminal;
+use thalweg_base::text::{clean, wrap};
 use thalweg_explain::Cause;
 
 /// How text is set.

@@ -1,10 +1,10 @@
 //! *Predicted against achieved*, wherever a change was made.
 
-use crate::columns::clean;
 use crate::repeated::interval;
+use thalweg_base::numbers::{duration, percent};
+use thalweg_base::text::clean;
 use thalweg_explain::diff::Diff;
 use thalweg_explain::document::Grounds;
-use thalweg_trace::numbers::{duration, percent};
 
 /// What a change was predicted to give, and what it gave.
 #[derive(Clone, Copy, Debug, PartialEq)]

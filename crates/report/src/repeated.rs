@@ -1,9 +1,9 @@
 //! Several runs of one command: their times, and whether they had the same cause.
 
-use crate::columns::width;
 use crate::words::cause_name;
+use thalweg_base::numbers::duration;
+use thalweg_base::text::width;
 use thalweg_explain::document::Explanation;
-use thalweg_trace::numbers::duration;
 
 /// The runs in one line, and in a second one the largest causes where they differ from run to run. Each time stands on its own where there is room.
 pub(crate) fn lines(e: &Explanation, columns: usize) -> Vec<String> {

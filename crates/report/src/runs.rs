@@ -1,8 +1,8 @@
 //! Several runs of one capture, each in a few lines.
 
-use crate::columns::{clean, cut_end, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use crate::short::{COLUMNS, MAX_LINES};
+use thalweg_base::text::{clean, cut_end, wrap};
 
 /// What is said of one run.
 #[derive(Clone, Debug)]

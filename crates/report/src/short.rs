@@ -4,13 +4,13 @@
 //! Each part knows its lines in order of weight; where all together are too many, the least of them go first. What was left out is in the full text.
 
 use crate::changes::{SMALL_SHARE, changes, lines};
-use crate::columns::{clean, cut, cut_end, left, right, width, wrap};
 use crate::page::{Ink, Line, Page, TextOptions};
 use crate::repeated;
 use crate::words::cause_name;
+use thalweg_base::numbers::{duration, whole_percent};
+use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::document::{Explanation, Summary, SummaryRow};
 use thalweg_explain::title_of;
-use thalweg_trace::numbers::{duration, whole_percent};
 
 /// At most so many lines.
 pub const MAX_LINES: usize = 15;

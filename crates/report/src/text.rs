@@ -2,16 +2,17 @@
 //! what a change would give and how good the model is. It fits 80 columns and any width from 60, and
 //! says everything without colour too.
 
-use crate::columns::{clean, cut, cut_end, left, right, rounded_to_sum, width, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use crate::repeated;
 use crate::short;
 use crate::waits;
 use crate::words::{cause_name, place_name};
 use std::fmt::Write;
+use thalweg_base::numbers::rounded_to_sum;
+use thalweg_base::numbers::{bit_rate, count, duration, percent, size};
+use thalweg_base::shell;
+use thalweg_base::text::{clean, cut, cut_end, left, right, width, wrap};
 use thalweg_explain::document::{Channel, ChannelBasis, Charge, Explanation, GapPart, Gaps, Status};
-use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
-use thalweg_trace::shell;
 
 /// Entries smaller than this share of the wall time are put together.
 const SMALL_SHARE: f64 = 0.01;

@@ -1,8 +1,9 @@
 //! Lines for a terminal: one for each run as it comes, and at the end what to use, what it gives, what cannot be said, and what limits now.
 
+use thalweg_base::numbers::{percent, whole_percent};
+use thalweg_base::shell;
+use thalweg_base::text::wrap_hanging;
 use thalweg_study::sweep::{Parameter, State};
-use thalweg_trace::numbers::{percent, whole_percent};
-use thalweg_trace::shell;
 use thalweg_tune::search::{LEAST_RUNS, Reason};
 use thalweg_tune::{AT_CEILING, Document, Goal, Ran, Setting, Tuning};
 
@@ -98,7 +99,7 @@ pub fn text(document: &Document) -> String {
     }
     lines.extend(limit_line(document));
     lines.extend(document.gives_up.iter().map(|text| format!("Gives up: {text}")));
-    let lines = lines.iter().flat_map(|line| wrapped(line));
+    let lines = lines.iter().flat_map(|line| wrap_hanging(line, WIDTH, 2));
     let text = lines.chain(["Use:".to_owned(), format!("  {}", shell::line(&document.winner.command))]).collect::<Vec<_>>().join("\n");
     text + "\n"
 }
@@ -145,21 +146,4 @@ fn limit_line(document: &Document) -> Option<String> {
 }
 fn words(setting: &Setting) -> String {
     setting.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
-}
-
-/// A sentence in lines of at most [`WIDTH`] columns.
-fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is one");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(format!("  {word}"));
-        } else {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(word);
-        }
-    }
-    lines
 }

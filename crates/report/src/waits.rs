@@ -1,8 +1,8 @@
 //! Where the longest waits of a charge waited: one line for each stack.
 
-use crate::columns::{clean, cut, cut_end, width};
+use thalweg_base::numbers::{count, duration};
+use thalweg_base::text::{clean, cut, cut_end, width};
 use thalweg_explain::document::WaitStack;
-use thalweg_trace::numbers::{count, duration};
 
 /// Between a function and its caller.
 const CALLED_BY: &str = " < ";

@@ -2,8 +2,8 @@
 
 use crate::page::{Ink, Page};
 use crate::words::{cause_name, place_name};
+use thalweg_base::numbers::{duration, percent};
 use thalweg_explain::document::{Charge, Explanation};
-use thalweg_trace::numbers::{duration, percent};
 
 /// Charges smaller than this share of the wall time go without their grounds.
 const SMALL_SHARE: f64 = 0.01;

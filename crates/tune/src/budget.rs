@@ -3,7 +3,7 @@
 use crate::search::LEAST_RUNS;
 use crate::{Error, Result};
 use std::time::Duration;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// Runs of a search where nothing else is asked for: so many, or a fifth of the grid where that is more.
 const RUNS: usize = 12;

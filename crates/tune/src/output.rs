@@ -3,6 +3,7 @@
 
 use crate::{Error, Result};
 use std::path::PathBuf;
+use thalweg_base::shell;
 
 /// A path that runs make.
 #[derive(Debug)]
@@ -40,7 +41,7 @@ impl Output {
     /// The command that removes it, for a shell.
     pub fn removal(&self) -> String {
         // Places of templates are doubled braces, and the path has none.
-        format!("rm -rf -- '{}'", self.path.display().to_string().replace('\'', r"'\''"))
+        format!("rm -rf -- {}", shell::word(&self.path.display().to_string()))
     }
 }
 

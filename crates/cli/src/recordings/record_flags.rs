@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_record::{Implementation, Method, Mpi, Options, Profile, Tier, UserStacks};
-use thalweg_trace::numbers;
 
 /// The group of all flags that say how to record.
 pub(crate) const RECORDING_FLAGS: &str = "recording-flags";

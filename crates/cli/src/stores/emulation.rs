@@ -1,7 +1,7 @@
 //! What is said of devices that a store, or a copy, pretends to have.
 
 use crate::session::Session;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_wire::emulate::Emulation;
 
 /// Of a store, in a line for a person.

@@ -1,8 +1,8 @@
 //! The flags that choose a new file's layout: distribution and parameters, number of datafiles, placement.
 
 use crate::failure::Failure;
+use thalweg_base::numbers;
 use thalweg_layout::{Kind, ParameterInfo, Spec, kinds};
-use thalweg_trace::numbers;
 use thalweg_wire::protocol::metadata::{LayoutChoice, Placement};
 
 /// How the bytes of new files are laid out.

@@ -9,8 +9,8 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_store::config::{StoreAddress, StoreConfig};
-use thalweg_trace::numbers;
 use thalweg_wire::trust::{CREDENTIAL_VARIABLE, Credentials};
 
 /// The flags of every verb that talks to a store.
@@ -27,7 +27,7 @@ pub(crate) struct StoreFlags {
     #[arg(long, env = CREDENTIAL_VARIABLE, value_name = "FILE")]
     credential: Option<PathBuf>,
     /// The label of this machine, for --place local (default: the host name)
-    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
+    #[arg(long, env = thalweg_base::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
 }
 
@@ -146,7 +146,7 @@ impl StoreFlags {
 
     /// The label of this machine.
     pub(crate) fn node(&self) -> String {
-        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_trace::machine::node)
+        self.node.clone().filter(|n| !n.is_empty()).unwrap_or_else(thalweg_base::machine::node)
     }
 
     /// One side of a copy: what has no `thal:` is local.

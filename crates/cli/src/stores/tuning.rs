@@ -7,9 +7,9 @@ use serde::Serialize;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
+use thalweg_base::numbers;
 use thalweg_client::Controller;
 use thalweg_client::DataClient;
-use thalweg_trace::numbers;
 use thalweg_tune::online::{self, Options, Outcome, Step, Tuning};
 use thalweg_tune::{History, Setting};
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// Between plain lines.
 const LINE_EVERY: Duration = Duration::from_secs(2);

@@ -5,7 +5,8 @@ use super::job::Recording;
 use crate::files::{SessionOf, Store};
 use std::path::PathBuf;
 use std::sync::Arc;
-use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, Tracer, machine, secrets};
+use thalweg_base::machine;
+use thalweg_trace::{Ending, Event, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, TraceHandle, Tracer, secrets};
 use thalweg_wire::Connection;
 use thalweg_wire::{Error, ErrorKind, Result};
 

@@ -12,7 +12,7 @@ use crate::files::Store;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_trace::{Knob, PLACE, Time, TraceHandle, Tracer};
 use thalweg_wire::{Error, ErrorKind, Result};
 

@@ -5,7 +5,7 @@ use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::waits::place::{Place, What};
 use std::collections::{HashMap, HashSet};
-use thalweg_trace::numbers::{size, whole_percent};
+use thalweg_base::numbers::{size, whole_percent};
 
 /// A device, and what it did while it was waited for.
 #[derive(Clone, Debug, PartialEq)]

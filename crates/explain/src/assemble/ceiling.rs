@@ -5,8 +5,8 @@ use crate::assemble::parts::Parts;
 use crate::cause::Cause;
 use crate::limits::assemble as limits;
 use std::collections::HashMap;
+use thalweg_base::numbers::{bit_rate, byte_rate, whole_percent};
 use thalweg_trace::Meta;
-use thalweg_trace::numbers::{bit_rate, byte_rate, whole_percent};
 
 /// Something that ran near what it can.
 #[derive(Clone, Debug, PartialEq)]

@@ -11,10 +11,10 @@ use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
 use crate::observe::tables::{Actor, Tables};
 use crate::observe::words::word;
+use thalweg_base::numbers::{duration, size};
 use thalweg_trace::linux::{
     EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
 };
-use thalweg_trace::numbers::{duration, size};
 use thalweg_trace::{MarkKind, Meta, Source};
 
 /// Words of lines that are about a connection: of others, one that was refused is not the reason.

@@ -15,7 +15,7 @@ use crate::observe::stalls::Stall;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Place, What};
 use foldhash::{HashMap, HashMapExt, HashSet};
-use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
+use thalweg_base::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::{ObjectKind, SpanKind};
 
 /// What a charge rests on, made of these entries (by their numbers in the ledger). `idle`: which part of it lay in gaps of the channel.

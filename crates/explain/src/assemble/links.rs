@@ -11,7 +11,7 @@ use crate::observe::observation::Observation;
 use crate::observe::tables::Tables;
 use crate::waits::place::Place;
 use std::collections::BTreeMap;
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{CounterName, CounterOf, Role, Source, TrackKind};
 
 /// What one process moved over one link one way.

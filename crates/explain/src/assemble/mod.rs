@@ -45,7 +45,7 @@ use neighbours::Neighbours;
 pub(crate) use parts::Parts;
 use sharing::Sharing;
 use std::collections::{HashMap, HashSet};
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
 
 /// Charges as they stand in the document, and which one each entry of the ledger became.

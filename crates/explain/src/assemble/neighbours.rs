@@ -6,7 +6,7 @@ use crate::limits::assemble as limits;
 use crate::observe::tables::Tables;
 use crate::path::ledger::{Entry, Ledger};
 use std::collections::BTreeMap;
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 
 /// Programs that had it, with their parts.
 #[derive(Clone, Debug, PartialEq)]

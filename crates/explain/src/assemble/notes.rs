@@ -4,8 +4,8 @@ use crate::assemble::parts::Parts;
 use crate::cause::End;
 use crate::observe::tables::Tables;
 use std::collections::BTreeMap;
+use thalweg_base::numbers::{count, duration};
 use thalweg_trace::Meta;
-use thalweg_trace::numbers::{count, duration};
 
 /// What a reader must know of what was recorded.
 pub(crate) fn notes(parts: &Parts<'_>, meta: &Meta, unrecorded: Option<(End, u32)>) -> Vec<String> {

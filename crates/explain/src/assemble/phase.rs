@@ -10,8 +10,8 @@ use super::{notes, verdict};
 use crate::ExplainError;
 use crate::cause::End;
 use crate::document::{Explanation, Model, PhaseName, SCHEMA};
+use thalweg_base::numbers::duration;
 use thalweg_trace::Meta;
-use thalweg_trace::numbers::duration;
 
 /// Explains the phase of this name.
 ///

@@ -5,7 +5,7 @@ use crate::ExplainError;
 use crate::limits::assemble as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashMap;
-use thalweg_trace::numbers::{byte_rate, size};
+use thalweg_base::numbers::{byte_rate, size};
 use thalweg_trace::{CounterName, CounterOf, Role, Source};
 
 /// A disk's limit for a control group, with how much of it was used.

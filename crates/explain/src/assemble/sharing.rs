@@ -13,7 +13,7 @@ use crate::observe::tables::{Actor, Tables};
 use crate::path::ledger::{Entry, Ledger};
 use crate::waits::place::{Place, What};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 use thalweg_trace::{ObjectKind, Role};
 
 /// What recorders call the track that stands for writing back the page cache.

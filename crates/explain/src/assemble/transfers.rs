@@ -11,7 +11,7 @@ use crate::document::{MAX_TRANSFERS, Transfer, Unlisted};
 use crate::limits::assemble as limits;
 use crate::observe::observation::Moved;
 use std::collections::HashMap;
-use thalweg_trace::numbers::count;
+use thalweg_base::numbers::count;
 use thalweg_trace::{Meta, ObjectKind};
 
 /// A file, or a far end with all connections to it.

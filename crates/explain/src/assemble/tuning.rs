@@ -2,7 +2,8 @@
 
 use crate::limits::assemble as limits;
 use std::collections::BTreeMap;
-use thalweg_trace::{MarkKind, Object, ObjectId, Source, SourceError, numbers};
+use thalweg_base::numbers;
+use thalweg_trace::{MarkKind, Object, ObjectId, Source, SourceError};
 
 /// One try, as its mark and object say it.
 struct Step<'a> {

@@ -4,7 +4,7 @@ use crate::assemble::ceiling::Reached;
 use crate::cause::Cause;
 use crate::document::{Charge, Second, Status, Verdict};
 use crate::limits::assemble as limits;
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 
 /// A cause, all places together.
 struct Sum<'a> {

@@ -11,8 +11,8 @@ use crate::cause::Cause;
 use crate::document::*;
 use crate::observe::curve::phases;
 use crate::rule::{Applied, RuleId};
+use thalweg_base::numbers::{count, duration, size};
 use thalweg_trace::Source;
-use thalweg_trace::numbers::{count, duration, size};
 
 pub(super) fn explained(source: &dyn Source, connections: &Connections, gathered: &Gathered, why: bool) -> Explanation {
     let meta = source.meta();

@@ -4,7 +4,7 @@ use super::document::Connections;
 use super::gather::Gathered;
 use super::part::{PARTS, Part};
 use crate::limits::connections as limits;
-use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
+use thalweg_base::numbers::{bit_rate, count, duration, size, whole_percent};
 
 /// `3 HTTP connections, 2.00 MiB received in 1.20 s, 13.9 Mb/s`.
 pub(super) fn about(c: &Connections, wall_s: f64, rate_bytes_per_s: Option<f64>) -> String {

@@ -3,8 +3,8 @@
 use crate::document::Explanation;
 use crate::limits::diff as limits;
 use crate::title::base;
+use thalweg_base::numbers::{count, size};
 use thalweg_recipes::{program, words_of_program};
-use thalweg_trace::numbers::{count, size};
 
 /// One of the commands failed: in words.
 pub(super) fn failed(before: &Explanation, after: &Explanation) -> Option<String> {

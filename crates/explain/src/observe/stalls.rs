@@ -4,7 +4,7 @@
 use crate::cause::End;
 use foldhash::{HashSet, HashSetExt};
 use std::collections::BTreeMap;
-use thalweg_trace::numbers::{count, duration};
+use thalweg_base::numbers::{count, duration};
 use thalweg_trace::{Mark, MarkKind};
 
 /// Which stall.

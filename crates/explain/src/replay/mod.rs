@@ -55,8 +55,8 @@ use simulate::{simulate, simulate_edit};
 use stages::Stages;
 use std::collections::{HashMap, HashSet};
 use support::Support;
+use thalweg_base::numbers::duration;
 use thalweg_recipes::Asked;
-use thalweg_trace::numbers::duration;
 use thalweg_trace::{Meta, Source};
 
 /// What the model has to say.

@@ -16,7 +16,7 @@ use crate::error::ExplainError;
 use crate::limits::rpcstat as limits;
 use crate::observe::curve::phases;
 use crate::rule::{Applied, RuleId};
-use thalweg_trace::numbers::{bit_rate, count, duration};
+use thalweg_base::numbers::{bit_rate, count, duration};
 use thalweg_trace::{Source, TrackKind};
 
 /// Who a bin's time goes to, in the order of the parts.

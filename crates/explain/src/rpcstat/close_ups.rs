@@ -4,7 +4,7 @@ use super::calls_within::{Part, Within, calls_within};
 use super::document::{CloseUp, CloseUpKind, EndedBy, Queue, RpcStat, Stall, WaitedFor, Who};
 use super::drains::TwoParts;
 use crate::limits::rpcstat as limits;
-use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
+use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 use thalweg_trace::{Source, SourceError};
 
 /// What is to be shown.

@@ -2,7 +2,7 @@
 
 use super::document::{Procedure, RpcStat, Who};
 use crate::limits::rpcstat as limits;
-use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
+use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 
 /// What it comes to: how fast, of what, and what stood in the way.
 pub(super) fn sentence(d: &RpcStat) -> String {

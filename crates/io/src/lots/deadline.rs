@@ -34,7 +34,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Machine {
-        Machine { boot: thalweg_trace::machine::boot_id() }
+        Machine { boot: thalweg_base::machine::boot_id() }
     }
 }
 

@@ -7,7 +7,7 @@ use super::keeper::Keeper;
 use super::rows::Row;
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
-use thalweg_trace::numbers::{age, size};
+use thalweg_base::numbers::{age, size};
 use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::{Lot, LotState};
 use thalweg_wire::protocol::metadata::LotId;

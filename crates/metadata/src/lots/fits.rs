@@ -1,8 +1,8 @@
 //! Why a lot does not fit, and when it would. Pure.
 
 use std::fmt::Write;
+use thalweg_base::numbers::size;
 use thalweg_base::utc::utc_minute;
-use thalweg_trace::numbers::size;
 use thalweg_wire::protocol::metadata::TargetId;
 
 /// A promise of another lot.

@@ -5,8 +5,8 @@
 
 use super::keeper::{Keeper, share_at, used_blocks};
 use super::terms::{BLOCK_BYTES, rest_bytes};
+use thalweg_base::numbers::size;
 use thalweg_base::utc::utc_minute;
-use thalweg_trace::numbers::size;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::{Lot, LotReport, LotUse};
 use thalweg_wire::protocol::metadata::{LotId, TargetId};

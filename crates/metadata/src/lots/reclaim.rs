@@ -4,8 +4,8 @@
 
 use super::keeper::Keeper;
 use std::time::Instant;
+use thalweg_base::numbers::size;
 use thalweg_base::utc::utc_minute;
-use thalweg_trace::numbers::size;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::{Lot, LotReport, LotState, LotUse};
 use thalweg_wire::protocol::metadata::{FileId, TargetId};

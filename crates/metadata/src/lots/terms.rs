@@ -1,7 +1,7 @@
 //! What a lot can be: its name, its size, its time, and its shares at so many targets. Pure, and all arithmetic on what a client asks for
 //! is checked.
 
-use thalweg_trace::numbers::size;
+use thalweg_base::numbers::size;
 use thalweg_wire::limits;
 use thalweg_wire::protocol::lots::Lot;
 use thalweg_wire::protocol::metadata::TargetId;

@@ -34,7 +34,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use table::Table;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 use thalweg_trace::{Host, Sink, Time};
 
 /// What a capture says when it has been read.

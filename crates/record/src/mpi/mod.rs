@@ -136,7 +136,7 @@ impl MpiRecording {
 
     /// The ranks' files of this machine, by job and rank.
     fn ranks(&self, notes: &mut Vec<String>) -> std::io::Result<Vec<Rank>> {
-        let here = thalweg_trace::machine::host_name();
+        let here = thalweg_base::machine::host_name();
         let mut ranks = Vec::new();
         let mut elsewhere: BTreeMap<String, usize> = BTreeMap::new();
         for entry in fs::read_dir(&self.directory)? {

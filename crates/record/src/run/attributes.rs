@@ -7,7 +7,7 @@ use crate::{RecordError, Tier};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
-use thalweg_trace::machine;
+use thalweg_base::machine;
 
 /// Reads a file of measured ceilings as attributes `ceiling.NAME`.
 pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {

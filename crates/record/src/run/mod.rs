@@ -37,7 +37,8 @@ use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, machine, secrets};
+use thalweg_base::machine;
+use thalweg_trace::{Ending, Event, FORMAT_VERSION, Host, HostId, IdSpace, Meta, RecordingWriter, Role, Sink, Time, secrets};
 
 /// Identifiers of what ranks recorded themselves.
 const MPI_SPACE: IdSpace = IdSpace(9);

@@ -7,18 +7,18 @@ const CHARACTER_WIDTH: f64 = 0.6;
 
 /// About how wide a text is.
 pub(crate) fn text_width(text: &str, size: f64) -> f64 {
-    crate::columns::width(text) as f64 * size * CHARACTER_WIDTH
+    thalweg_base::text::width(text) as f64 * size * CHARACTER_WIDTH
 }
 
 /// The text cut in its middle to about this many pixels.
 pub(crate) fn fitted(text: &str, size: f64, width: f64) -> String {
-    crate::columns::cut(&crate::columns::clean(text), (width / size / CHARACTER_WIDTH) as usize)
+    thalweg_base::text::cut(&thalweg_base::text::clean(text), (width / size / CHARACTER_WIDTH) as usize)
 }
 
 /// The text with what XML reserves replaced; what XML 1.0 cannot hold at all is replaced too.
 pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in crate::columns::clean(text).chars() {
+    for c in thalweg_base::text::clean(text).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),

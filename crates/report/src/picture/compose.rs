@@ -7,12 +7,12 @@ use super::main_channel;
 use super::palette::{CLASSES, cause_style, is_hatched, is_light};
 use super::panel::{LaneStrips, Panel};
 use super::strip::Fill;
-use crate::columns::wrap;
 use crate::words::cause_name;
 use std::collections::{BTreeMap, HashMap};
+use thalweg_base::numbers::{self, BIT_RATES, TIMES};
+use thalweg_base::text::wrap;
 use thalweg_explain::Cause;
 use thalweg_explain::document::{Explanation, MAX_SEGMENTS, PhaseName, Throughput};
-use thalweg_trace::numbers::{self, BIT_RATES, TIMES};
 
 /// Room at the left for labels.
 const LABELS: f64 = 230.0;
@@ -74,7 +74,7 @@ impl<'a> Composer<'a> {
 
     fn paragraph(&mut self, text: &str, lettering: Lettering, line_height: f64) {
         let columns = ((self.width - 2.0 * MARGIN) / text_width("x", lettering.size)) as usize;
-        for line in wrap(&crate::columns::clean(text), columns) {
+        for line in wrap(&thalweg_base::text::clean(text), columns) {
             self.y += line_height;
             self.canvas.text(MARGIN, self.y, &line, lettering);
         }
@@ -88,7 +88,7 @@ impl<'a> Composer<'a> {
         let (size, line_height) = if long { (17.0, 22.0) } else { (20.0, 25.0) };
         self.paragraph(sentence, Lettering { size, ..TITLE }, line_height);
         self.y += 4.0;
-        let mut said = vec![crate::columns::cut(&e.command.join(" "), 110)];
+        let mut said = vec![thalweg_base::text::cut(&e.command.join(" "), 110)];
         said.push(e.summary.about.clone());
         said.push(format!("recorder: {}", e.recorder));
         if e.dropped_events > 0 {

@@ -7,10 +7,11 @@ use super::palette::{CLASS_COUNT, Mostly, SpanClass, class_of};
 use super::strip::{Strip, StripShape};
 use crate::waits;
 use std::collections::HashMap;
+use thalweg_base::numbers;
 use thalweg_explain::Cause;
 use thalweg_explain::document::Explanation;
 use thalweg_trace::{ABSENT, SpanBatch, Stack};
-use thalweg_trace::{Mark, SpanKind, numbers};
+use thalweg_trace::{Mark, SpanKind};
 
 /// What one lane holds: for threads, what encloses above and what it consists of below; for
 /// connections, one direction each.

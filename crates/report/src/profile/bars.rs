@@ -5,7 +5,7 @@ use super::classes::Row;
 use super::colours::OF_COLUMNS;
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted, text_width};
-use thalweg_trace::numbers::percent;
+use thalweg_base::numbers::percent;
 
 const WIDTH: f64 = 956.0;
 const LEFT: f64 = 190.0;

@@ -1,11 +1,11 @@
 //! What the table says where nothing was sampled: programs by what /proc counted of them, and what that rests on.
 
 use super::{FIGURE, LEAST_SHARE, ProfileColumn, Table};
-use crate::columns::clean;
 use crate::page::Ink;
 use std::collections::{BTreeMap, BTreeSet};
+use thalweg_base::numbers::{duration, percent};
+use thalweg_base::text::clean;
 use thalweg_explain::profile::document::{CountedFrom, HostProfile, ProgramShare};
-use thalweg_trace::numbers::{duration, percent};
 
 /// Programs that have a row.
 const PROGRAMS: usize = 3;

@@ -1,8 +1,8 @@
 //! Counts of events by class, where the processors have counters for them.
 
 use super::{FIGURE, NAMES, ProfileColumn, Table};
-use crate::columns::{clean, cut, left, right};
 use crate::page::Ink;
+use thalweg_base::text::{clean, cut, left, right};
 use thalweg_explain::profile::document::{EventCounts, HostProfile};
 
 /// Classes that have a row.

@@ -9,8 +9,8 @@ use super::colours;
 use crate::picture::canvas::{FAINT, INK, escape, fitted, text_width};
 use crate::picture::palette::is_light;
 use std::fmt::Write;
+use thalweg_base::numbers::{count, percent};
 use thalweg_explain::profile::{FlameFunction, FlameStack, HostStacks};
-use thalweg_trace::numbers::{count, percent};
 
 const SCRIPT: &str = include_str!("flame.js");
 

@@ -18,12 +18,13 @@ pub use page::profile_page;
 
 pub(crate) use colours::of as colour_of_class;
 
-use crate::columns::{clean, cut, left, right, rounded_to_sum};
 use crate::page::{Ink, Page, TextOptions};
 use classes::Row;
 use std::collections::BTreeMap;
+use thalweg_base::numbers::rounded_to_sum;
+use thalweg_base::numbers::{byte_rate, count, duration, percent};
+use thalweg_base::text::{clean, cut, left, right};
 use thalweg_explain::profile::document::{FunctionShare, Rate};
-use thalweg_trace::numbers::{byte_rate, count, duration, percent};
 
 /// Lines of the table, heads included.
 const TABLE_LINES: usize = 20;

@@ -5,7 +5,7 @@ use super::classes::Row;
 use super::colours;
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, Path, RULE, fitted};
-use thalweg_trace::numbers::percent;
+use thalweg_base::numbers::percent;
 
 const WIDTH: f64 = 956.0;
 const HEIGHT: f64 = 330.0;

@@ -4,9 +4,9 @@ use super::classes::{Row, rows};
 use super::{ProfileColumn, bars, flame, over_time, profile};
 use crate::page::TextOptions;
 use crate::plot::{Page, Section, page};
+use thalweg_base::numbers::{count, percent};
 use thalweg_explain::profile::HostStacks;
 use thalweg_explain::profile::document::{ClassShare, HostProfile};
-use thalweg_trace::numbers::{count, percent};
 
 /// Functions in the table.
 const FUNCTIONS: usize = 25;

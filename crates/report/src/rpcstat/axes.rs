@@ -2,7 +2,7 @@
 
 use crate::picture::axis::{label, ticks};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE};
-use thalweg_trace::numbers::{BIT_RATES, TIMES, count, size};
+use thalweg_base::numbers::{BIT_RATES, TIMES, count, size};
 
 /// The size of an axis's text.
 pub(super) const SMALL: f64 = 11.0;

@@ -2,10 +2,10 @@
 
 use super::axes::{SMALL, TimeAxis};
 use super::rows::RED;
-use crate::columns::{clean, width, wrap};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, text_width};
+use thalweg_base::numbers::{count, duration, size};
+use thalweg_base::text::{clean, width, wrap};
 use thalweg_explain::rpcstat::document::{CallBar, CloseUp, CloseUpKind, Outcome};
-use thalweg_trace::numbers::{count, duration, size};
 
 /// At most so many bars.
 const MAX_BARS: usize = 60;

@@ -2,8 +2,8 @@
 
 use super::axes::{Quantity, SMALL, Scale, TimeAxis};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, RULE};
+use thalweg_base::numbers::{count, duration};
 use thalweg_explain::rpcstat::document::DrainCycles;
-use thalweg_trace::numbers::{count, duration};
 
 const WIDTH: f64 = 420.0;
 const PLOT: f64 = 70.0;

@@ -22,8 +22,8 @@ pub(crate) use section::rpcstat_sections;
 pub use short::{rpcstat_about, rpcstat_short};
 pub use text::{live_heads, live_line, rpcstat};
 
+use thalweg_base::numbers::{count, duration};
 use thalweg_explain::rpcstat::RpcStat;
-use thalweg_trace::numbers::{count, duration};
 
 /// `1 call`, `2,002 calls`.
 fn calls(many: u64) -> String {

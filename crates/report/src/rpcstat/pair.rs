@@ -1,9 +1,9 @@
 //! Two recordings side by side: the figures that are compared.
 
-use crate::columns::{clean, cut, left, right, width};
 use crate::page::{Ink, Page, TextOptions};
+use thalweg_base::numbers::{bit_rate, count, duration};
+use thalweg_base::text::{clean, cut, left, right, width};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
-use thalweg_trace::numbers::{bit_rate, count, duration};
 
 /// One figure of both.
 pub(super) struct Row {

@@ -4,8 +4,8 @@ use super::axes::{SMALL, Scale, TimeAxis};
 use super::bins::{Fold, bins_within, folded};
 use super::scales::{Scales, tcp_curves};
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path, RULE, Step, text_width};
+use thalweg_base::numbers::{bit_rate, count, duration, size};
 use thalweg_explain::rpcstat::document::RpcStat;
-use thalweg_trace::numbers::{bit_rate, count, duration, size};
 
 /// What is sent.
 const SENT: &str = "#00805C";

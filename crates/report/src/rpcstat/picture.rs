@@ -9,12 +9,12 @@ use super::lengths::{self, Lengths};
 use super::rows::{self, Rows};
 use super::scales::Scales;
 use super::{panels, shades};
-use crate::columns::{clean, wrap};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, fitted};
+use thalweg_base::numbers::{bit_rate, duration, size};
+use thalweg_base::text::{clean, wrap};
 use thalweg_explain::ExplainError;
 use thalweg_explain::rpcstat::{RpcStat, rpcstat_in_bins};
 use thalweg_trace::Source;
-use thalweg_trace::numbers::{bit_rate, duration, size};
 
 /// A document that is to be drawn has at most so many bins: one for each pixel or two.
 const MOST_BINS: u64 = 512;

@@ -3,8 +3,8 @@
 use super::axes::{SMALL, TimeAxis};
 use super::bins::bins_within;
 use crate::picture::canvas::{Canvas, FAINT, INK, Lettering, Path};
+use thalweg_base::numbers::{bit_rate, count, duration, whole_percent};
 use thalweg_explain::rpcstat::document::{Drain, RpcStat, SlowStart};
-use thalweg_trace::numbers::{bit_rate, count, duration, whole_percent};
 
 /// What is bad.
 pub(super) const RED: &str = "#C1121F";

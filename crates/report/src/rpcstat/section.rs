@@ -2,8 +2,8 @@
 
 use super::picture::rpcstat_picture;
 use crate::plot::Section;
+use thalweg_base::numbers::{count, duration, size};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
-use thalweg_trace::numbers::{count, duration, size};
 
 /// So many procedures have a row.
 const MAX_PROCEDURES: usize = 40;

@@ -2,8 +2,8 @@
 
 use super::axes::{SMALL, TimeAxis};
 use crate::picture::canvas::{Canvas, FAINT, Lettering, Path, text_width};
+use thalweg_base::numbers::{duration, percent, whole_percent};
 use thalweg_explain::rpcstat::document::{Quiet, RpcStat, WaitInterval, WaitedFor};
-use thalweg_trace::numbers::{duration, percent, whole_percent};
 
 /// How one kind of waiting is drawn.
 pub(super) struct Look {

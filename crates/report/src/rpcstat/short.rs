@@ -3,12 +3,12 @@
 
 use super::calls;
 use crate::changes::SMALL_SHARE;
-use crate::columns::{clean, cut_end, left, right, width, wrap};
 use crate::page::Line;
 use crate::page::{Ink, Page, TextOptions};
 use crate::short::{COLUMNS, MAX_LINES, not_the_limit, remark_lines};
+use thalweg_base::numbers::{bit_rate, count, duration, size, whole_percent};
+use thalweg_base::text::{clean, cut_end, left, right, width, wrap};
 use thalweg_explain::rpcstat::document::{RpcStat, Who};
-use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
 
 /// What takes less than this part of the time has no row.
 const LEAST_SHARE: f64 = 0.005;

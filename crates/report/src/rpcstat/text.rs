@@ -3,12 +3,12 @@
 
 use super::bins::{Fold, bins_within, folded};
 use super::calls;
-use crate::columns::{clean, cut_end, left, right, wrap};
 use crate::page::{Ink, Page, TextOptions};
 use std::fmt::Write;
+use thalweg_base::numbers::{bit_rate, count, duration, percent, size};
+use thalweg_base::text::{clean, cut_end, left, right, wrap};
 use thalweg_explain::rpcstat::Interval;
 use thalweg_explain::rpcstat::document::{Procedure, RpcStat, Stall, Who};
-use thalweg_trace::numbers::{bit_rate, count, duration, percent, size};
 
 /// So many procedures have a line.
 const MAX_PROCEDURES: usize = 20;

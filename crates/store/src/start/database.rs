@@ -3,10 +3,10 @@
 use crate::config::{METADATA_NAME, StoreConfig};
 use std::path::PathBuf;
 use std::sync::Arc;
+use thalweg_base::machine;
 use thalweg_metadata::database::Database;
 use thalweg_metadata::database::embedded::{self, Embedded};
 use thalweg_metadata::database::postgresql::{self, Options, Postgresql, Server};
-use thalweg_trace::machine;
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Whether there can be one, before anything is made or anybody else is asked about it.

@@ -12,7 +12,7 @@ use crate::{Error, RAW, Result};
 use std::path::{Path, PathBuf};
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap, TargetEntry};
 use thalweg_measure::{CacheState, Failure, Header, Host, Machine, Observer, Subjects, check_log, measure, median};
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// Where in the directory of results nodes mount the store.
 const MOUNTS: &str = "mounts";

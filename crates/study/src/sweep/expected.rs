@@ -6,8 +6,8 @@ use super::run::{Runner, Surroundings};
 use super::sample::{Point, Sample, State, Subject, Swept};
 use crate::{Error, Result};
 use std::path::Path;
+use thalweg_base::numbers::{count, duration};
 use thalweg_measure::{Case, Header, Runs, Subjects, median, read_log};
-use thalweg_trace::numbers::{count, duration};
 
 /// How long it will take.
 #[derive(Clone, Debug, PartialEq)]

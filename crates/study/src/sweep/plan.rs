@@ -9,8 +9,8 @@ use super::values::{Parameter, Value};
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use thalweg_base::numbers::count;
 use thalweg_measure::{Batch, Case, Header, Limits, OnFailure, Order, Plan, SplitMix};
-use thalweg_trace::numbers::count;
 
 /// The ceiling's flag, as problems name it.
 pub(super) const CEILING: &str = "--ceiling";

@@ -15,9 +15,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
+use thalweg_base::numbers;
 use thalweg_explain::Explanation;
 use thalweg_measure::{Case, Failure, Observer, Process, Runs, Server, Subjects, evict, header_of, measure, warm};
-use thalweg_trace::numbers;
 
 /// Runs of a point that count, at least, before its interval may end it.
 const LEAST: usize = 5;

@@ -4,7 +4,7 @@
 //! quotes. Names may not have a `-` here: it is a minus.
 
 use super::values::{Value, plain_number};
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// A value in an expression.
 #[derive(Clone, Debug, PartialEq)]

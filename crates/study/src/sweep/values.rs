@@ -5,7 +5,7 @@
 
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// One parameter may have so many values.
 const MOST_VALUES: usize = 10_000;

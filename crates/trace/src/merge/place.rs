@@ -2,11 +2,11 @@
 
 use super::part::{ClockFrom, Part, last_instant};
 use crate::align::{Alignment, align, connections, largest_error_ns, seen_by_both};
-use crate::numbers::duration;
-use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, machine};
+use crate::{Axis, Clock, Host, HostId, Role, Source, TraceError, clock};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::path::Path;
+use thalweg_base::numbers::duration;
 
 /// Wall clocks that NTP keeps agree to within milliseconds; those that nothing keeps do not. This is what is said of them.
 const WALL_CLOCK_ERROR_NS: u64 = 1_000_000_000;
@@ -146,7 +146,7 @@ fn is_of_another_run(found: &Alignment, one_boot: bool, wall_clocks_off_ns: Opti
 /// The reference's host that was up in the same boot as the source's own, and how far the source's clock is ahead of that host's.
 fn same_boot<'a>(reference: &'a dyn Source, source: &dyn Source) -> Option<(&'a Host, i64)> {
     let own = source.hosts().iter().find(|host| host.host == HostId(0)).or(source.hosts().first())?;
-    reference.hosts().iter().find_map(|host| Some((host, machine::between(&host.clock, &own.clock)?)))
+    reference.hosts().iter().find_map(|host| Some((host, clock::between(&host.clock, &own.clock)?)))
 }
 
 /// Whether two clocks that ought to be one are.

@@ -2,7 +2,7 @@
 
 use super::names::{AT_LOGIN, Has, MARK, PROGRAMS, WITH_SLASH, is_secret};
 use super::text;
-use crate::shell;
+use thalweg_base::shell;
 
 /// A command's words, one after the other: what an option's value is depends on the words before it.
 #[derive(Default)]

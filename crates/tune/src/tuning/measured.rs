@@ -45,8 +45,8 @@ impl<'a> Measured<'a> {
             Some(second) => match (bytes(first), bytes(second).unwrap_or(0)) {
                 (Some(was), is) if is.saturating_mul(2) < was => Err(Error::Unfit(format!(
                     "the command cannot be repeated: its first run moved {}, and the second, at the same setting, {}; {again}",
-                    thalweg_trace::numbers::size(was),
-                    thalweg_trace::numbers::size(is)
+                    thalweg_base::numbers::size(was),
+                    thalweg_base::numbers::size(is)
                 ))),
                 _ => Ok(()),
             },

@@ -17,9 +17,9 @@ use crate::search::{Kind, Knob, Outcome, Place, Reason, Search, Step};
 use crate::{Error, Result};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use thalweg_base::numbers::{duration, size};
 use thalweg_measure::{Estimate, Observer, estimate};
 use thalweg_study::sweep::{Parameter, Point, State};
-use thalweg_trace::numbers::{duration, size};
 
 /// A device or link at this part of its measured ceiling leaves nothing to tune.
 pub const AT_CEILING: f64 = 0.95;

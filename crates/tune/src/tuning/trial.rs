@@ -2,9 +2,9 @@
 
 use crate::Result;
 use serde::{Deserialize, Serialize};
+use thalweg_base::numbers::{byte_rate, duration};
 use thalweg_measure::Observer;
 use thalweg_study::sweep::{Digest, Point, State};
-use thalweg_trace::numbers::{byte_rate, duration};
 
 /// What a run took.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]

@@ -23,7 +23,7 @@ pub(crate) use self::link::{Line, Link, round_trip};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::time::Duration;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 
 /// What devices a store pretends to have. `None`: the machine's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

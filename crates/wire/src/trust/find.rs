@@ -11,9 +11,9 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use thalweg_base::machine;
 use thalweg_base::private;
 use thalweg_base::sync::Mutex;
-use thalweg_trace::machine;
 
 /// Names a file with a credential.
 pub const CREDENTIAL_VARIABLE: &str = "THALWEG_CREDENTIAL";

@@ -9,10 +9,10 @@ use crate::interrupt::Interrupt;
 use crate::operand::StoreFlags;
 use serde::Deserialize;
 use std::path::PathBuf;
+use thalweg_base::numbers;
 use thalweg_report::study::{self, Picture};
 use thalweg_store::config::{StoreAddress, StoreConfig};
 use thalweg_study::layout::{self, Choice, Document, Mpi, PATTERNS, Peer, Via};
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench layout`.
 #[derive(clap::Args)]

@@ -8,9 +8,9 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_report::study::{self, Picture};
 use thalweg_study::ls::{self, Choice, Document, Part, Scale, Stage};
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg bench ls`.
 #[derive(clap::Args)]

@@ -5,8 +5,8 @@ use crate::output;
 use crate::recordings::explained::merged;
 use serde::Serialize;
 use std::path::PathBuf;
+use thalweg_base::numbers::duration;
 use thalweg_trace::merge::{ClockFrom, MergedPart};
-use thalweg_trace::numbers::duration;
 
 /// Arguments of `thalweg merge`.
 #[derive(clap::Args)]

@@ -15,10 +15,11 @@ use crate::terminal::exit;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_explain::profile::{HostStacks, Profiled, Rules, profile, profile_with_stacks};
 use thalweg_record::{Exit, Options};
 use thalweg_report::{MAX_COLUMNS, ProfileColumn, TextOptions};
-use thalweg_trace::{Recording, Source, numbers};
+use thalweg_trace::{Recording, Source};
 
 /// Arguments of `thalweg profile`.
 #[derive(clap::Args)]

@@ -6,8 +6,8 @@ use crate::output;
 use crate::recordings::record_flags::{RecordFlags, default_name};
 use std::ffi::OsString;
 use std::path::PathBuf;
+use thalweg_base::numbers;
 use thalweg_record::{Exit, Options};
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg record`.
 #[derive(clap::Args)]

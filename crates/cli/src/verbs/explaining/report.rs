@@ -5,8 +5,9 @@ use crate::failure::Failure;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_report::PictureOptions;
-use thalweg_trace::{Source, numbers};
+use thalweg_trace::Source;
 
 /// Arguments of `thalweg report`.
 #[derive(clap::Args)]

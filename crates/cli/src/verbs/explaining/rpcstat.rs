@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_base::numbers::parse_duration;
 use thalweg_explain::rpcstat::{Interval, RpcStat};
 use thalweg_explain::{ExplainError, Explanation};
 use thalweg_record::capture::{Live, LiveOptions, Options};
@@ -35,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     port: Vec<u16>,
     /// How long to capture, like 30s or 5m (default: until Ctrl-C)
-    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = duration)]
+    #[arg(long = "for", value_name = "TIME", requires = "interface", value_parser = parse_duration)]
     duration: Option<Duration>,
     /// Bytes to capture of each packet (default: of large ones their heads, for speed; 262144 is all of all)
     #[arg(long, value_name = "BYTES", requires = "interface")]
@@ -95,18 +96,6 @@ struct Pair<'a> {
     schema: &'static str,
     a: &'a RpcStat,
     b: &'a RpcStat,
-}
-
-/// Seconds, or a number with s, m or h.
-fn duration(text: &str) -> Result<Duration, String> {
-    let (number, unit_s) = match text.as_bytes().last() {
-        Some(b's') => (text.strip_suffix("ms").map_or(&text[..text.len() - 1], |_| ""), 1.0),
-        Some(b'm') => (&text[..text.len() - 1], 60.0),
-        Some(b'h') => (&text[..text.len() - 1], 3600.0),
-        _ => (text, 1.0),
-    };
-    let seconds = number.parse::<f64>().ok().map(|n| n * unit_s).filter(|s| s.is_finite() && *s > 0.0 && *s <= 3.2e7);
-    seconds.map(Duration::from_secs_f64).ok_or_else(|| "expected a time like 30s, 5m or 1h".to_owned())
 }
 
 /// Reads, or captures; prints and draws.

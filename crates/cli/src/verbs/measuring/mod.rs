@@ -4,8 +4,8 @@ pub(super) mod sweep;
 pub(super) mod tune;
 
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_study::sweep::Choice;
-use thalweg_trace::numbers;
 
 /// What is around a run, as sweeps and tunings take it.
 #[derive(clap::Args)]

@@ -6,9 +6,9 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use std::path::{Path, PathBuf};
+use thalweg_base::numbers;
 use thalweg_report::study::sweep as shown;
 use thalweg_study::sweep::{Choice, Document, Explain, Surroundings, Sweep, diff};
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg sweep`.
 #[derive(clap::Args)]

@@ -5,11 +5,11 @@ use crate::failure::Failure;
 use crate::interrupt::Interrupt;
 use crate::output;
 use std::path::{Path, PathBuf};
+use thalweg_base::numbers;
 use thalweg_measure::{Observer, Progress};
 use thalweg_recipes::Recipe;
 use thalweg_report::tune::{self, Columns};
 use thalweg_study::sweep::{self, Choice, Parameter, Point, Steps, Surroundings, Sweep};
-use thalweg_trace::numbers;
 use thalweg_tune::search::Kind;
 use thalweg_tune::{Applied, Budget, Document, Error, Goal, History, Measured, Output, Ran, Replay, Setting, Tuned, Tuning, Watch};
 

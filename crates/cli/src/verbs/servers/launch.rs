@@ -6,9 +6,9 @@ use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_launch::{Job, Kept, LaunchError, Starter, hosts};
 use thalweg_record::Exit;
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg launch`.
 #[derive(clap::Args)]

@@ -7,8 +7,8 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use thalweg_base::numbers;
 use thalweg_mount::{MountState, Mounted, busy_text, mount_state, mounts, namespace_holder, unmount};
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg umount`.
 #[derive(clap::Args)]

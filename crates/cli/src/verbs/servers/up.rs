@@ -6,8 +6,8 @@ use super::starting::{self, StartFlags, until_stopped};
 use crate::emulation;
 use crate::{failure::Failure, interrupt::Interrupt, output};
 use std::path::PathBuf;
+use thalweg_base::numbers;
 use thalweg_store::start::{self, StartOptions, UpOptions};
-use thalweg_trace::numbers;
 use thalweg_wire::emulate::Emulation;
 
 /// Arguments of `thalweg up`.
@@ -40,7 +40,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "disk=RATE,disk.TARGET=RATE,seek=TIME,link=RATE,rtt=TIME", value_parser = Emulation::parse, conflicts_with = "beyond_loopback")]
     emulate: Option<Emulation>,
     /// The label of this machine, for --place local (default: the host name)
-    #[arg(long, env = thalweg_trace::machine::NODE_VARIABLE, value_name = "LABEL")]
+    #[arg(long, env = thalweg_base::machine::NODE_VARIABLE, value_name = "LABEL")]
     node: Option<String>,
     /// Print the address and nothing else
     #[arg(long)]

@@ -8,9 +8,10 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_base::numbers;
 use thalweg_store::config::StoreConfig;
 use thalweg_store::start::init_credential;
-use thalweg_trace::{Tracer, numbers};
+use thalweg_trace::Tracer;
 use thalweg_wire::protocol::credentials::{CredentialBook, CredentialEntry, CredentialOperation};
 use thalweg_wire::trust::{Credential, CredentialId, LotBounds, Rights};
 

@@ -6,9 +6,9 @@ use crate::operand::StoreFlags;
 use crate::session::{IN_CLEAR, Session};
 use crate::{emulation, failure::Failure, honoured, output};
 use serde::Serialize;
+use thalweg_base::numbers;
 use thalweg_client::partials::Partial;
 use thalweg_trace::Tracer;
-use thalweg_trace::numbers;
 use thalweg_wire::protocol::lots::LotOperation;
 use thalweg_wire::protocol::metadata::TargetEntry;
 

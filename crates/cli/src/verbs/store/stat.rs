@@ -4,7 +4,7 @@ use crate::operand::StoreFlags;
 use crate::{failure::Failure, listing, lots, names, output, session::Session};
 use serde::Serialize;
 use std::ffi::OsString;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_wire::protocol::metadata::FileKind;
 
 /// Arguments of `thalweg stat`.

@@ -10,8 +10,8 @@ use crate::{failure::Failure, names, output};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_base::numbers;
 use thalweg_client::walk::{Detail, WalkCounters, WalkMode, WalkOptions, Walker};
-use thalweg_trace::numbers;
 use thalweg_trace::{Knob, PLACE, TraceHandle};
 use thalweg_wire::Error;
 

@@ -2,7 +2,7 @@
 
 use crate::document::{Part, RoundTrips, Trip};
 use crate::limits::assemble as limits;
-use thalweg_trace::numbers::{self, duration};
+use thalweg_base::numbers::{self, duration};
 
 /// One or two plain sentences.
 pub(super) fn sentence(trips: &RoundTrips) -> String {

@@ -10,9 +10,9 @@ use crate::limits::{numbers, summary as limits};
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;
 use std::collections::HashMap;
+use thalweg_base::numbers::{bit_rate, byte_rate, count, duration, size};
 use thalweg_trace::Meta;
 use thalweg_trace::linux::signal_name;
-use thalweg_trace::numbers::{bit_rate, byte_rate, count, duration, size};
 
 /// How it ended, where not with exit code 0; and why, where that is known.
 pub(super) fn ended(meta: &Meta, why: Option<&Why>) -> Option<String> {

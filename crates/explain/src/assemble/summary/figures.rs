@@ -14,7 +14,7 @@ use crate::observe::index::NONE;
 use crate::observe::observation::{DeviceDid, Way};
 use crate::observe::wire::UnderWay;
 use crate::waits::place::{Place, What};
-use thalweg_trace::numbers::{bit_rate, count, duration, size, whole_percent};
+use thalweg_base::numbers::{bit_rate, count, duration, size, whole_percent};
 
 /// Who or what a group is about, and its figures.
 pub(super) fn figures(of: &Of<'_>, group: &Group<'_>) -> (String, String) {

@@ -3,7 +3,7 @@
 
 use crate::assemble::file_counts::FileCounts;
 use crate::limits::summary as limits;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 /// What was done with how many files or names.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -4,7 +4,7 @@ use super::of::Of;
 use crate::document::GapGroup;
 use crate::limits::summary as limits;
 use crate::observe::observation::Way;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 /// `A gap of 17.0 ms every 10.0 MiB, 9 times.`: of the way over the network that moved most. What the network makes (round trips, windows, a queue that
 /// drains) is no pause of anybody's, and small requests are counted as such.

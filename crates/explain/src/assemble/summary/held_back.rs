@@ -7,7 +7,7 @@ use crate::cause::{Cause, End};
 use crate::limits::numbers as limits;
 use crate::observe::stalls::HeldBack;
 use crate::waits::place::Place;
-use thalweg_trace::numbers::{count, duration, whole_percent};
+use thalweg_base::numbers::{count, duration, whole_percent};
 
 /// What was held back in a group's time, where that is half of it or more: in transit, or at a server of which nothing was recorded.
 pub(super) fn most_of(of: &Of<'_>, group: &Group<'_>) -> Option<HeldBack> {

@@ -6,7 +6,7 @@ use super::of::Of;
 use crate::cause::{Cause, End};
 use crate::document::Innocent;
 use crate::limits::summary as limits;
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 
 /// Everybody who did not limit.
 pub(super) fn innocent(of: &Of<'_>, groups: &[Group<'_>]) -> Vec<Innocent> {

@@ -9,7 +9,7 @@ use crate::cause::{Cause, End};
 use crate::document::Status;
 use crate::limits::summary as limits;
 use crate::observe::spins::Spins;
-use thalweg_trace::numbers::{count, whole_percent};
+use thalweg_base::numbers::{count, whole_percent};
 
 /// The remarks on a run. `standing`: how sure the verdict is, as it is to be said.
 pub(super) fn remarks(of: &Of<'_>, groups: &[Group<'_>], standing: Option<String>) -> Vec<String> {

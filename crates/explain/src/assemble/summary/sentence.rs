@@ -21,7 +21,7 @@ use crate::path::names::{client_name, given, name_server, silent_peer, with_arti
 use crate::peer::peer;
 use crate::waits::place::{Place, What};
 use std::collections::HashMap;
-use thalweg_trace::numbers::{bit_rate, byte_rate, count, size, whole_percent};
+use thalweg_base::numbers::{bit_rate, byte_rate, count, size, whole_percent};
 use thalweg_trace::{Role, SpanKind};
 
 /// What is said of computing meanwhile.

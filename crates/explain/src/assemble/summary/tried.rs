@@ -8,8 +8,8 @@ use crate::observe::attempts::{Failed, error_name};
 use crate::observe::index::NONE;
 use crate::peer::peer;
 use crate::waits::place::{Missing, Place, What};
+use thalweg_base::numbers::{count, duration};
 use thalweg_trace::ObjectKind;
-use thalweg_trace::numbers::{count, duration};
 
 /// The pauses of a group that lay between attempts.
 struct Row {

@@ -59,7 +59,7 @@ impl NewSpan {
 /// How far the clock of this process' time namespace is ahead of the one that the kernel stamps events with.
 fn ahead_ns() -> i64 {
     static AHEAD: OnceLock<i64> = OnceLock::new();
-    *AHEAD.get_or_init(thalweg_trace::machine::ahead_ns)
+    *AHEAD.get_or_init(thalweg_base::machine::ahead_ns)
 }
 
 /// An instant, from the kernel's clock.

@@ -4,7 +4,7 @@ use parking_lot::Mutex;
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use thalweg_trace::numbers::size;
+use thalweg_base::numbers::size;
 
 /// Up to here nothing is asked of the ratio.
 const ANY_RATIO_BYTES: u64 = 64 << 20;

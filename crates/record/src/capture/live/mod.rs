@@ -20,7 +20,8 @@ use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_trace::{Host, Sink, Time, machine};
+use thalweg_base::machine;
+use thalweg_trace::{Host, Sink, Time};
 
 /// The ring: 32 blocks of 2 MiB. A block holds some thirty of the largest packets there are, and the ring a tenth of a second
 /// of 5 Gb/s.

@@ -6,7 +6,7 @@ use crate::study::markdown::{cell, not_measured};
 use std::fmt::Write;
 use thalweg_measure::Estimate;
 use thalweg_study::ls::{Document, NamesPoint, NamesResult, Phase, PointResult, WalkMode, method_rank};
-use thalweg_trace::numbers::count;
+use thalweg_base::numbers::count;
 
 fn optional(e: Option<&Estimate>) -> String {
     e.map_or_else(|| "–".to_owned(), interval)

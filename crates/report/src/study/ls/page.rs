@@ -6,7 +6,7 @@ use crate::study::bars::promises;
 use crate::study::{Named, Picture, drawn};
 use thalweg_measure::Estimate;
 use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, WalkMode, method_rank};
-use thalweg_trace::numbers::count;
+use thalweg_base::numbers::count;
 
 /// Where "never written" stands on an axis of datafiles that is logarithmic.
 const NEVER: f64 = 0.5;

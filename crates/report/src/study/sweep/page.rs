@@ -8,9 +8,9 @@ use super::text::text;
 use crate::plot::{self, Curve, Dot, MIB, Plot, Section};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use thalweg_base::numbers::{byte_rate, duration, percent};
 use thalweg_explain::Cause;
 use thalweg_study::sweep::{ClassShare, Classes, Document, PointResult, State};
-use thalweg_trace::numbers::{byte_rate, duration, percent};
 
 /// Curves that can be distinguished in one picture.
 const MOST_CURVES: usize = 8;

@@ -1,9 +1,10 @@
 //! The result for a terminal: at most 25 lines. What was found comes first, then every point, or of many the best and the worst along each
 //! parameter.
 
+use thalweg_base::text::wrap;
 use thalweg_measure::Estimate;
 use thalweg_study::sweep::{Document, PointResult, State};
-use thalweg_trace::numbers::{byte_rate, duration, whole_percent};
+use thalweg_base::numbers::{byte_rate, duration, whole_percent};
 
 /// At most so many lines.
 const MOST_LINES: usize = 25;
@@ -136,18 +137,10 @@ fn of_ceiling(document: &Document, point: &PointResult) -> String {
 
 /// A sentence in lines of at most [`WIDTH`] columns, at most so many; what does not fit is cut.
 fn wrapped(text: &str, most: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is one");
-        if !last.is_empty() && last.chars().count() + 1 + word.chars().count() > WIDTH {
-            lines.push(word.to_owned());
-        } else {
-            *last = if last.is_empty() { word.to_owned() } else { format!("{last} {word}") };
-        }
-    }
+    let mut lines = wrap(text, WIDTH);
     if lines.len() > most {
         lines.truncate(most);
-        lines.last_mut().expect("there is one").push_str(" …");
+        lines[most - 1].push_str(" …");
     }
     lines
 }

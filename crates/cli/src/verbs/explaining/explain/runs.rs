@@ -8,9 +8,9 @@ use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use thalweg_base::numbers;
 use thalweg_explain::{Explanation, Options};
 use thalweg_record::Exit;
-use thalweg_trace::numbers;
 
 /// How often a command is run, and what is done around it.
 #[derive(clap::Args)]

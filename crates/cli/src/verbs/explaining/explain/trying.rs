@@ -11,14 +11,15 @@ use crate::recordings::temporary::Temporary;
 use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
+use thalweg_base::numbers::duration;
+use thalweg_base::shell;
 use thalweg_explain::Explanation;
 use thalweg_explain::document::{Grounds, WhatIf};
 use thalweg_measure::{Observer, Progress};
 use thalweg_recipes::Recipe;
 use thalweg_record::Exit;
 use thalweg_report::Prediction;
-use thalweg_trace::numbers::duration;
-use thalweg_trace::{secrets, shell};
+use thalweg_trace::secrets;
 use thalweg_tune::{Output, Trying, choose, consumes};
 
 /// How a proposed change is tried.

@@ -20,11 +20,11 @@ use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::sync::Arc;
+use thalweg_base::numbers;
 use thalweg_client::Controller;
 use thalweg_client::copy::{
     self, CopyJob, CopyObserver, CopyOutcome, DataPath, Recording, Sink, Source, Sparse, TreeEnd, TreeJob, TreeOutcome, Tuning,
 };
-use thalweg_trace::numbers;
 use thalweg_wire::ErrorKind;
 use thalweg_wire::emulate;
 use thalweg_wire::protocol::metadata::FileKind;

@@ -10,9 +10,9 @@ use crate::{failure::Failure, names, output};
 use serde::Serialize;
 use std::path::PathBuf;
 use std::time::Instant;
+use thalweg_base::numbers;
 use thalweg_client::copy::{LeftOut, TreeJob, TreeObserver, TreeOutcome, copy_tree};
 use thalweg_trace::TraceHandle;
-use thalweg_trace::numbers;
 use thalweg_wire::{Error, ErrorKind};
 
 /// What a copy of a tree shows, and how.

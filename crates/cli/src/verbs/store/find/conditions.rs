@@ -1,8 +1,8 @@
 //! What must hold of a name for `find` to find it: no I/O.
 
-use super::glob;
 use crate::names;
 use std::str::FromStr;
+use thalweg_base::glob::{self, Reading};
 use thalweg_client::walk::WalkEntry;
 use thalweg_wire::Error;
 use thalweg_wire::protocol::metadata::FileKind;
@@ -56,9 +56,10 @@ impl Conditions {
     pub(super) fn hold<'a>(&self, candidate: &Candidate<'a>) -> Answer<'a> {
         let entry = candidate.entry;
         let modified_ns = entry.attributes.as_ref().map_or(0, |a| a.modified_ns);
-        let holds = self.names.iter().all(|pattern| glob::matches(pattern, &entry.name, false))
-            && self.names_any_case.iter().all(|pattern| glob::matches(pattern, &entry.name, true))
-            && self.paths.iter().all(|pattern| glob::matches(pattern, candidate.path, false))
+        let any_case = Reading { ignore_case: true, ..Reading::default() };
+        let holds = self.names.iter().all(|pattern| glob::matches(pattern, &entry.name, Reading::default()))
+            && self.names_any_case.iter().all(|pattern| glob::matches(pattern, &entry.name, any_case))
+            && self.paths.iter().all(|pattern| glob::matches(pattern, candidate.path, Reading::default()))
             && (self.kinds.is_empty() || self.kinds.contains(&entry.kind))
             && self.ages.iter().all(|age| age.is(self.now_ns, modified_ns))
             && self.newer_ns.iter().all(|than_ns| modified_ns > *than_ns);

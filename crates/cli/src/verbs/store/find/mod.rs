@@ -4,7 +4,6 @@
 //! `-name` and `-type`, attributes with them for `-mtime`, sizes for `-size`. Removing goes through the same batches as `thalweg rm -r`.
 
 mod conditions;
-mod glob;
 
 use super::walking::{Troubles, WalkFlags, Walking};
 use crate::names::{self, Style};

@@ -7,8 +7,8 @@ use crate::layout_flags::LayoutFlags;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output, session::Session};
 use serde::Serialize;
+use thalweg_base::numbers;
 use thalweg_layout::Layout;
-use thalweg_trace::numbers;
 use thalweg_wire::protocol::metadata::{FileLayout, StoreMap};
 
 /// Arguments of `thalweg layout`.

@@ -3,9 +3,9 @@
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, output, session::Session};
 use std::path::PathBuf;
+use thalweg_base::numbers;
 use thalweg_study::locality::{LaidOut, Plan, TargetsOfNode, Written};
 use thalweg_trace::Recording;
-use thalweg_trace::numbers;
 
 /// Arguments of `thalweg layout plan`.
 #[derive(clap::Args)]

@@ -3,7 +3,7 @@
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output};
 use std::time::Duration;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_wire::protocol::lots::LotOperation;
 
 /// Arguments of `thalweg lot renew`.

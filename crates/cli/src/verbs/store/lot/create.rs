@@ -5,7 +5,7 @@ use super::report;
 use crate::operand::StoreFlags;
 use crate::{failure::Failure, lots, output};
 use std::time::Duration;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_wire::protocol::io::TargetId;
 use thalweg_wire::protocol::lots::{Level, LotOperation};
 

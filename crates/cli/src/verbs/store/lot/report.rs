@@ -5,7 +5,7 @@ use crate::operand::StoreFlags;
 use crate::session::Session;
 use crate::{failure::Failure, names, output};
 use serde::Serialize;
-use thalweg_trace::numbers;
+use thalweg_base::numbers;
 use thalweg_wire::protocol::lots::{LotOperation, LotReport};
 use thalweg_wire::protocol::metadata::StoreMap;
 

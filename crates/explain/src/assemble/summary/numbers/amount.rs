@@ -12,7 +12,7 @@ use crate::assemble::again::{Again, Copied, Fetched, Replaced};
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 /// What was moved again most: a file, or what was asked of a server.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {

@@ -9,7 +9,7 @@ use crate::cause::End;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::waits::place::Place;
-use thalweg_trace::numbers::whole_percent;
+use thalweg_base::numbers::whole_percent;
 
 const NO_OTHERS: &str = "run them at other times, or give each a server of its own";
 

@@ -8,7 +8,7 @@ use super::words::number;
 use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 /// Small calls that a client's computing went into.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {

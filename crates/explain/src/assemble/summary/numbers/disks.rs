@@ -11,7 +11,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::observation::DeviceDid;
 use crate::observe::overlap::together_ns;
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 /// Small requests of the device that was waited for, one after the other.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {

@@ -15,7 +15,7 @@ use crate::limits::numbers as limits;
 use crate::observe::index::NONE;
 use crate::observe::locks::{On, Queue};
 use crate::waits::place::{Place, What};
-use thalweg_trace::numbers::{count, duration};
+use thalweg_base::numbers::{count, duration};
 
 const OUTSIDE: &str = "hold the lock for less: do the slow work outside of it, or split what it guards";
 

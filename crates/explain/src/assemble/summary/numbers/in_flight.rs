@@ -10,7 +10,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::wire::InFlight;
-use thalweg_trace::numbers::{byte_rate, count, duration, size};
+use thalweg_base::numbers::{byte_rate, count, duration, size};
 
 /// What the connection that moved most had in flight, as its sender's TCP counted it or else as it arrived.
 pub(super) fn of_busiest(of: &Of<'_>) -> Option<InFlight> {

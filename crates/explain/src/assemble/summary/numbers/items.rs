@@ -12,7 +12,7 @@ use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
 use crate::observe::overlap::together_ns;
 use std::collections::{BTreeMap, HashMap};
-use thalweg_trace::numbers::{count, duration, size};
+use thalweg_base::numbers::{count, duration, size};
 
 const ONE_SYNC: &str = "one sync for all of them";
 const SYNC_ONCE: &str = "sync once for many: one transaction for all, or syncfs(2) when the last file is written";

@@ -10,8 +10,8 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::tables::Tables;
 use std::collections::HashSet;
+use thalweg_base::numbers::{count, duration};
 use thalweg_trace::lookup::{CUT, NO_RECORD, NO_SUCH_NAME, NOBODY_LISTENS, POINTER, REFUSED, SERVER_FAILED};
-use thalweg_trace::numbers::{count, duration};
 
 /// The port at which all of a link are asked.
 const MDNS: &str = ":5353";

@@ -10,7 +10,7 @@ use super::words::{capital, number};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::observation::Way;
-use thalweg_trace::numbers::duration;
+use thalweg_base::numbers::duration;
 
 /// The two of which the shorter took longest.
 pub(super) fn find(run: &Run<'_>) -> Option<Behind> {

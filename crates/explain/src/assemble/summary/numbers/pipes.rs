@@ -6,8 +6,8 @@ use super::run::Run;
 use super::words::number;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
+use thalweg_base::numbers::{count, duration};
 use thalweg_trace::ObjectKind;
-use thalweg_trace::numbers::{count, duration};
 
 /// Who they are, and how often.
 pub(super) fn find(run: &Run<'_>) -> Option<Behind> {

@@ -14,8 +14,8 @@ use crate::limits::numbers as limits;
 use crate::observe::questions::{Slow, UnderWay};
 use crate::waits::place::{Place, What};
 use std::collections::HashSet;
+use thalweg_base::numbers::{count, duration, size};
 use thalweg_trace::SpanKind;
-use thalweg_trace::numbers::{count, duration, size};
 
 const MORE_SERVED: &str = "let the server work on several requests at a time: a thread or process for each, or more of them";
 

@@ -10,8 +10,8 @@ use crate::cause::{Cause, End};
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::waits::place::{Place, What};
+use thalweg_base::numbers::{byte_rate, count, duration, whole_percent};
 use thalweg_trace::Role;
-use thalweg_trace::numbers::{byte_rate, count, duration, whole_percent};
 
 /// All processors of the command's machine, where its own programs keep them busy: computing or queueing, no single one is what limits.
 pub(super) fn all(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {

@@ -12,7 +12,7 @@ use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::observe::exchanges::Exchange;
 use crate::observe::overlap::together_ns;
-use thalweg_trace::numbers::{byte_rate, count, duration, size};
+use thalweg_base::numbers::{byte_rate, count, duration, size};
 
 const ONE_CONNECTION: &str = "one connection for all of them";
 const KEEP_IT: &str = "keep the connection for the next: keep-alive, a session or a pool of connections, one command for all";

@@ -11,7 +11,7 @@ use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::path::ledger;
-use thalweg_trace::numbers::{count, duration};
+use thalweg_base::numbers::{count, duration};
 
 /// What a stage does, where it is one: what moves data, or works on it.
 fn stage(cause: Cause) -> Option<&'static str> {

@@ -8,7 +8,7 @@ use crate::document::{Number, NumberKind};
 use crate::observe::index::NONE;
 use crate::path::names::{name_server, silent_peer};
 use crate::waits::place::Place;
-use thalweg_trace::numbers::{count, duration};
+use thalweg_base::numbers::{count, duration};
 
 /// How many, and how long they were.
 pub(super) fn find(run: &Run<'_>, group: &Group<'_>) -> Option<Behind> {

@@ -3,7 +3,7 @@
 use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
-use thalweg_trace::numbers::count;
+use thalweg_base::numbers::count;
 
 /// A number of which only its kind and sentence are known.
 pub(super) fn number(kind: NumberKind, sentence: String) -> Number {

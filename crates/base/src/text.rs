@@ -3,30 +3,25 @@
 //! Names come from recordings, and so from anywhere: control characters are replaced, so that a file's
 //! name cannot reach the terminal as an escape code.
 
-/// How many columns a character takes: wide East Asian ones and most pictographs take two, joining
-/// marks none.
+use unicode_width::UnicodeWidthChar;
+
 fn columns_of(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036f | 0x200b..=0x200f | 0xfe00..=0xfe0f => 0,
-        0x1100..=0x115f | 0x2e80..=0xa4cf | 0xac00..=0xd7a3 | 0xf900..=0xfaff | 0xfe30..=0xfe6f | 0xff00..=0xff60 => 2,
-        0x1f300..=0x1faff | 0x20000..=0x3fffd => 2,
-        _ => 1,
-    }
+    c.width().unwrap_or(1)
 }
 
 /// How many columns the text takes.
-pub(crate) fn width(text: &str) -> usize {
+pub fn width(text: &str) -> usize {
     text.chars().map(columns_of).sum()
 }
 
 /// The text with control characters (and with them escape codes and line breaks) replaced.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || ('\u{202a}'..='\u{202e}').contains(&c) { '\u{fffd}' } else { c }).collect()
 }
 
 /// The text in at most `columns`, with an ellipsis in its middle if it had to be cut: the ends of paths
 /// and addresses say more than their middle.
-pub(crate) fn cut(text: &str, columns: usize) -> String {
+pub fn cut(text: &str, columns: usize) -> String {
     if width(text) <= columns {
         return text.to_owned();
     }
@@ -37,7 +32,7 @@ pub(crate) fn cut(text: &str, columns: usize) -> String {
 }
 
 /// The text in at most `columns`, with an ellipsis at its end if it had to be cut.
-pub(crate) fn cut_end(text: &str, columns: usize) -> String {
+pub fn cut_end(text: &str, columns: usize) -> String {
     if width(text) <= columns { text.to_owned() } else { take(text.chars(), columns.saturating_sub(1)) + "…" }
 }
 
@@ -52,14 +47,14 @@ fn take(characters: impl Iterator<Item = char>, columns: usize) -> String {
 }
 
 /// The text in exactly `columns`: cut, or filled with spaces on its right.
-pub(crate) fn left(text: &str, columns: usize) -> String {
+pub fn left(text: &str, columns: usize) -> String {
     let text = cut(text, columns);
     let fill = columns.saturating_sub(width(&text));
     text + &" ".repeat(fill)
 }
 
 /// The text in at least `columns`, filled with spaces on its left.
-pub(crate) fn right(text: &str, columns: usize) -> String {
+pub fn right(text: &str, columns: usize) -> String {
     " ".repeat(columns.saturating_sub(width(text))) + text
 }
 
@@ -83,48 +78,38 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
-/// The text as lines of at most `columns`, broken between words, but not between a number and its unit; a
-/// word that is longer is broken.
-pub(crate) fn wrap(text: &str, columns: usize) -> Vec<String> {
-    let columns = columns.max(1);
-    let mut lines = Vec::new();
+/// The text as lines of at most `columns`, broken between words, but not between a number and its unit; a word that is longer is broken.
+pub fn wrap(text: &str, columns: usize) -> Vec<String> {
+    wrap_hanging(text, columns, 0)
+}
+
+/// The same, with every line but the first indented by `hang`.
+pub fn wrap_hanging(text: &str, columns: usize, hang: usize) -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
     let mut line = String::new();
+    let room = |lines: &[String]| columns.saturating_sub(if lines.is_empty() { 0 } else { hang }).max(1);
+    let indented = |lines: &[String], line: String| if lines.is_empty() { line } else { " ".repeat(hang) + &line };
     for mut word in words(text) {
         if !line.is_empty() {
-            if width(&line) + 1 + width(&word) <= columns {
+            if width(&line) + 1 + width(&word) <= room(&lines) {
                 line.push(' ');
                 line.push_str(&word);
                 continue;
             }
-            lines.push(std::mem::take(&mut line));
+            lines.push(indented(&lines, std::mem::take(&mut line)));
         }
-        while width(&word) > columns {
-            let head = take(word.chars(), columns);
+        while width(&word) > room(&lines) {
+            let head = take(word.chars(), room(&lines));
             let head = if head.is_empty() { word.chars().take(1).collect() } else { head };
             word = word[head.len()..].to_owned();
-            lines.push(head);
+            lines.push(indented(&lines, head));
         }
         line = word;
     }
     if !line.is_empty() {
-        lines.push(line);
+        lines.push(indented(&lines, line));
     }
     lines
-}
-
-/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum: what a table shows then
-/// adds up. The largest remainders are rounded up.
-pub(crate) fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
-    let scaled: Vec<f64> = values.iter().map(|v| v / unit).collect();
-    let wanted = scaled.iter().sum::<f64>().round();
-    let mut whole: Vec<f64> = scaled.iter().map(|v| v.floor()).collect();
-    let mut order: Vec<usize> = (0..values.len()).collect();
-    order.sort_by(|&a, &b| (scaled[b] - whole[b]).total_cmp(&(scaled[a] - whole[a])));
-    let missing = (wanted - whole.iter().sum::<f64>()).max(0.0) as usize;
-    for &i in order.iter().take(missing) {
-        whole[i] += 1.0;
-    }
-    whole.iter().map(|v| v * unit).collect()
 }
 
 #[cfg(test)]
@@ -143,6 +128,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_hang_and_fit() {
+        assert_eq!(wrap_hanging("one two three four", 7, 2), ["one two", "  three", "  four"]);
+        assert_eq!(wrap_hanging("", 7, 2), Vec::<String>::new());
+    }
+
+    #[test]
+    fn characters_take_the_columns_that_a_terminal_gives_them() {
+        assert_eq!(["é", "e\u{301}", "日本", "🦀", "\u{200b}", "…", "µs"].map(width), [1, 1, 4, 2, 0, 1, 2]);
+    }
+
+    #[test]
     fn a_number_keeps_its_unit() {
         assert_eq!(wrap("gaps, median 17.5 ms, (3 %) of", 17), ["gaps, median", "17.5 ms, (3 %) of"]);
     }
@@ -158,13 +154,5 @@ mod tests {
     #[test]
     fn a_name_cannot_bring_escape_codes() {
         assert_eq!(clean("a\x1b[31mb\n"), "a\u{fffd}[31mb\u{fffd}");
-    }
-
-    #[test]
-    fn a_rounded_column_adds_up() {
-        let thirds = rounded_to_sum(&[1.0 / 3.0; 3], 0.001);
-        assert!((thirds.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{thirds:?}");
-        assert!(thirds.iter().all(|v| (v - 1.0 / 3.0).abs() < 0.001));
-        assert!(rounded_to_sum(&[], 0.1).is_empty());
     }
 }

@@ -3,8 +3,17 @@
 //! Names are bytes; `?` and sets are of characters where the name is UTF-8 there, of bytes where it is not. Nothing is compiled and nothing
 //! recurses: a star remembers where it stood, and a mismatch goes back to the last one, so a match costs at most pattern times name.
 
-/// Whether all of a name matches. `ignore_case`: ASCII letters of either case are one.
-pub(super) fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
+/// How a pattern is read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Reading {
+    /// ASCII letters of either case are one.
+    pub ignore_case: bool,
+    /// Only `*` and `?` are special: brackets and backslashes stand for themselves, as in the names of functions.
+    pub only_wildcards: bool,
+}
+
+/// Whether all of a name matches.
+pub fn matches(pattern: &[u8], name: &[u8], reading: Reading) -> bool {
     let (mut p, mut n) = (0, 0);
     // After the last star: where the pattern goes on, and up to where of the name the star stands for.
     let mut star: Option<(usize, usize)> = None;
@@ -14,7 +23,7 @@ pub(super) fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
             star = Some((p, n));
             continue;
         }
-        let step = if n < name.len() { one(&pattern[p..], &name[n..], ignore_case) } else { None };
+        let step = if n < name.len() { one(&pattern[p..], &name[n..], reading) } else { None };
         match (step, star) {
             _ if n == name.len() && p == pattern.len() => return true,
             (Some((of_pattern, of_name)), _) => {
@@ -32,8 +41,8 @@ pub(super) fn matches(pattern: &[u8], name: &[u8], ignore_case: bool) -> bool {
 }
 
 /// Whether the pattern's first element matches the name's first character: how long both are.
-fn one(pattern: &[u8], name: &[u8], ignore_case: bool) -> Option<(usize, usize)> {
-    let fold = |c: u32| if ignore_case { char::from_u32(c).map_or(c, |c| c.to_ascii_lowercase().into()) } else { c };
+fn one(pattern: &[u8], name: &[u8], reading: Reading) -> Option<(usize, usize)> {
+    let fold = |c: u32| if reading.ignore_case { char::from_u32(c).map_or(c, |c| c.to_ascii_lowercase().into()) } else { c };
     let (found, of_name) = character(name);
     let literal = |pattern: &[u8], skipped: usize| {
         let (wanted, of_pattern) = character(pattern);
@@ -42,6 +51,7 @@ fn one(pattern: &[u8], name: &[u8], ignore_case: bool) -> Option<(usize, usize)>
     match pattern {
         [] => None,
         [b'?', ..] => Some((1, of_name)),
+        _ if reading.only_wildcards => literal(pattern, 0),
         [b'\\', rest @ ..] if !rest.is_empty() => literal(rest, 1),
         [b'[', rest @ ..] => match set(rest, fold(found), fold) {
             Some((is_in, length)) => is_in.then_some((1 + length, of_name)),
@@ -97,7 +107,12 @@ fn character(bytes: &[u8]) -> (u32, usize) {
 
 #[cfg(test)]
 mod tests {
-    use super::matches;
+    use super::{Reading, matches};
+    use proptest::prelude::*;
+
+    const PLAIN: Reading = Reading { ignore_case: false, only_wildcards: false };
+    const ANY_CASE: Reading = Reading { ignore_case: true, only_wildcards: false };
+    const WILDCARDS: Reading = Reading { ignore_case: false, only_wildcards: true };
 
     #[test]
     fn patterns_match_as_in_a_shell() {
@@ -127,31 +142,57 @@ mod tests {
             ("[\\]]", "]", true),
             ("file-00[0-4]?", "file-0031", true),
         ] {
-            assert_eq!(matches(pattern.as_bytes(), name.as_bytes(), false), expected, "{pattern} against {name}");
+            assert_eq!(matches(pattern.as_bytes(), name.as_bytes(), PLAIN), expected, "{pattern} against {name}");
         }
-        assert!(matches(b"*.RS", b"main.rs", true) && !matches(b"*.RS", b"main.rs", false));
-        assert!(matches(b"[A-C]", b"b", true) && matches(b"[a-c]", b"B", true));
+        assert!(matches(b"*.RS", b"main.rs", ANY_CASE) && !matches(b"*.RS", b"main.rs", PLAIN));
+        assert!(matches(b"[A-C]", b"b", ANY_CASE) && matches(b"[a-c]", b"B", ANY_CASE));
     }
 
     #[test]
     fn bytes_that_are_no_text_match_themselves_and_a_question_mark() {
-        assert!(matches(b"a?c", b"a\xffc", false));
-        assert!(matches(b"\xff*", b"\xffx", false));
-        assert!(!matches(b"\xfe", b"\xff", false));
-        assert!(matches(b"??", b"\xc3\xff", false));
+        assert!(matches(b"a?c", b"a\xffc", PLAIN));
+        assert!(matches(b"\xff*", b"\xffx", PLAIN));
+        assert!(!matches(b"\xfe", b"\xff", PLAIN));
+        assert!(matches(b"??", b"\xc3\xff", PLAIN));
     }
 
     #[test]
     fn many_stars_do_not_take_forever() {
         let name = vec![b'a'; 255];
-        assert!(!matches(&b"*a".repeat(100).iter().chain(b"b").copied().collect::<Vec<u8>>(), &name, false));
-        assert!(matches(&b"*a".repeat(100), &name, false));
+        assert!(!matches(&b"*a".repeat(100).iter().chain(b"b").copied().collect::<Vec<u8>>(), &name, PLAIN));
+        assert!(matches(&b"*a".repeat(100), &name, PLAIN));
     }
 
     #[test]
     fn every_name_matches_itself_escaped() {
         let every: Vec<u8> = (1..=255).filter(|b| *b != b'/').collect();
         let escaped: Vec<u8> = every.iter().flat_map(|b| if b.is_ascii() { vec![b'\\', *b] } else { vec![*b] }).collect();
-        assert!(matches(&escaped, &every, false));
+        assert!(matches(&escaped, &every, PLAIN));
+    }
+
+    #[test]
+    fn brackets_and_backslashes_can_stand_for_themselves() {
+        assert!(matches(b"operator[]*", b"operator[](int)", WILDCARDS) && !matches(b"[jit]*", b"jitter", WILDCARDS));
+        assert!(matches(b"a\\?", b"a\\b", WILDCARDS) && !matches(b"a\\?", b"a?", WILDCARDS));
+    }
+
+    /// What a pattern of wildcards means, as simply as can be said.
+    fn means(pattern: &[u8], name: &[u8]) -> bool {
+        match (pattern.first(), name.first()) {
+            (None, None) => true,
+            (Some(b'*'), _) => means(&pattern[1..], name) || (!name.is_empty() && means(pattern, &name[1..])),
+            (Some(b'?'), Some(_)) => means(&pattern[1..], &name[1..]),
+            (Some(a), Some(b)) => a == b && means(&pattern[1..], &name[1..]),
+            _ => false,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_pattern_is_what_it_means(pattern in "[ab*?]{0,7}", name in "[ab]{0,9}") {
+            for reading in [PLAIN, WILDCARDS] {
+                prop_assert_eq!(matches(pattern.as_bytes(), name.as_bytes(), reading), means(pattern.as_bytes(), name.as_bytes()));
+            }
+        }
     }
 }

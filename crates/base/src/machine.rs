@@ -1,17 +1,14 @@
-//! This machine, as recordings name it: its host name, its label as a node, and which clock this process' times are on.
-//!
-//! A clock is that of one boot of one machine, and of a time namespace. `monotonic:BOOT_ID` is the machine's own clock. In a time namespace it is `monotonic:BOOT_ID@+5000000000000`, so many nanoseconds
-//! ahead; where the kernel does not say how far, `monotonic:BOOT_ID@time:[NUMBER]`, which is like no other clock.
+//! This machine: its host name, its label as a node, who uses it, and which boot of it this is.
 
-use crate::{Host, HostId, Time};
+use rustix::time::{ClockId, clock_gettime};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 /// The environment variable that labels this machine as a node.
 pub const NODE_VARIABLE: &str = "THALWEG_NODE";
 
-const PREFIX: &str = "monotonic:";
-const UNKNOWN: &str = "unknown";
+/// What [`boot_id`] is where the kernel does not say.
+pub const UNKNOWN: &str = "unknown";
 
 /// The host name.
 pub fn host_name() -> String {
@@ -46,8 +43,9 @@ fn name_of(number: u32, passwd: &str) -> Option<String> {
 
 /// What the wall clock is ahead of the monotonic clock, in nanoseconds.
 pub fn realtime_ns() -> i64 {
-    let wall = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    wall.tv_sec.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec).saturating_sub(Time::now().ns())
+    let [wall, monotonic] = [ClockId::Realtime, ClockId::Monotonic].map(clock_gettime);
+    let seconds = wall.tv_sec.saturating_sub(monotonic.tv_sec);
+    seconds.saturating_mul(1_000_000_000).saturating_add(wall.tv_nsec - monotonic.tv_nsec)
 }
 
 /// What the kernel calls the block device that a file is on, like `nvme0n1p2`: the attribute `device` of its row; of a file that is not there yet, the one
@@ -60,31 +58,13 @@ pub fn device_of(path: &Path) -> Option<String> {
     Some(link.file_name()?.to_string_lossy().into_owned())
 }
 
-impl Host {
-    /// This machine, as a row of a recording.
-    pub fn here(host: HostId, node: &str) -> Host {
-        Host {
-            host,
-            name: host_name(),
-            node: node.to_owned(),
-            clock: clock(),
-            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
-            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
-        }
-    }
-}
-
-/// What identifies this boot of this machine, and its monotonic clock: in a time namespace also how far that is ahead. `unknown` where the
-/// kernel does not say. [`Host::clock`] has it after `monotonic:`.
+/// What identifies this boot of this machine, and its monotonic clock: `BOOT_ID` is the machine's own. In a time namespace it is
+/// `BOOT_ID@+5000000000000`, so many nanoseconds ahead; where the kernel does not say how far, `BOOT_ID@time:[NUMBER]`, which is like no other
+/// clock.
 pub fn boot_id() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };
     format!("{}{}", boot.trim(), suffix(namespace_here()))
-}
-
-/// The monotonic clock here, for [`Host::clock`].
-fn clock() -> String {
-    format!("{PREFIX}{}", boot_id())
 }
 
 /// What a time namespace adds to the machine's monotonic clock.
@@ -132,43 +112,9 @@ fn offset_ns(text: &str) -> Option<i64> {
     seconds.checked_mul(1_000_000_000)?.checked_add(ns)
 }
 
-/// How far `other` is ahead of `reference`, in nanoseconds, where both are clocks of one boot of one machine.
-pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
-    let ((boot, reference_ns), (other_boot, other_ns)) = (parts(reference)?, parts(other)?);
-    if boot != other_boot || boot.len() < 8 || boot == UNKNOWN {
-        return None;
-    }
-    if reference == other { Some(0) } else { other_ns?.checked_sub(reference_ns?) }
-}
-
-/// The boot, and what its time namespace adds where that is known.
-fn parts(clock: &str) -> Option<(&str, Option<i64>)> {
-    let name = clock.strip_prefix(PREFIX)?;
-    Some(match name.split_once('@') {
-        None => (name, Some(0)),
-        Some((boot, ahead)) => (boot, ahead.parse().ok()),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    const BOOT: &str = "monotonic:d2f1a9b0-0000-4000-8000-000000000001";
-
-    #[test]
-    fn clocks_of_one_boot_differ_by_what_their_namespaces_add() {
-        let ahead = |ns: i64| format!("{BOOT}{}", suffix(Namespace::Ahead(ns)));
-        assert_eq!(between(BOOT, BOOT), Some(0));
-        assert_eq!(between(BOOT, &ahead(5_000)), Some(5_000));
-        assert_eq!(between(&ahead(5_000), &ahead(-2_000)), Some(-7_000));
-        let unknown = format!("{BOOT}{}", suffix(Namespace::Unknown("time:[4026532277]".into())));
-        assert_eq!((between(BOOT, &unknown), between(&unknown, &unknown)), (None, Some(0)));
-        assert_eq!(between(BOOT, "monotonic:d2f1a9b0-0000-4000-8000-000000000002"), None);
-        for nobodys in ["monotonic:unknown", "monotonic:", "capture:a.pcapng", "monotonic:boot"] {
-            assert_eq!(between(nobodys, nobodys), None, "{nobodys}");
-        }
-    }
 
     #[test]
     fn a_file_in_memory_is_on_no_device_whatever_is_above_its_file_system() {
@@ -192,6 +138,9 @@ mod tests {
         assert_eq!(offset_ns("monotonic        5000       250\nboottime            0         0\n"), Some(5_000_000_000_250));
         assert_eq!(offset_ns("monotonic   -1   500000000\n"), Some(-500_000_000));
         assert_eq!((offset_ns(""), offset_ns("monotonic x y")), (None, None));
-        assert!(clock().starts_with("monotonic:"));
+        assert!(!boot_id().is_empty());
+        let suffixes =
+            [Namespace::Ahead(0), Namespace::Ahead(5_000), Namespace::Ahead(-7), Namespace::Unknown("time:[4]".into())].map(suffix);
+        assert_eq!(suffixes, ["", "@+5000", "@-7", "@time:[4]"]);
     }
 }

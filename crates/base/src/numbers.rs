@@ -148,6 +148,21 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// Rounds `values` to multiples of `unit` so that their sum is the rounded sum: what a table shows then
+/// adds up. The largest remainders are rounded up.
+pub fn rounded_to_sum(values: &[f64], unit: f64) -> Vec<f64> {
+    let scaled: Vec<f64> = values.iter().map(|v| v / unit).collect();
+    let wanted = scaled.iter().sum::<f64>().round();
+    let mut whole: Vec<f64> = scaled.iter().map(|v| v.floor()).collect();
+    let mut order: Vec<usize> = (0..values.len()).collect();
+    order.sort_by(|&a, &b| (scaled[b] - whole[b]).total_cmp(&(scaled[a] - whole[a])));
+    let missing = (wanted - whole.iter().sum::<f64>()).max(0.0) as usize;
+    for &i in order.iter().take(missing) {
+        whole[i] += 1.0;
+    }
+    whole.iter().map(|v| v * unit).collect()
+}
+
 /// The largest size anything may have: offsets are 63 bits.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
@@ -384,6 +399,14 @@ mod tests {
             (parse_term("0"), parse_term("90min"), parse_term("36500d")),
             (Ok(Duration::ZERO), Ok(Duration::from_secs(5400)), Ok(Duration::from_secs(3_153_600_000)),)
         );
+    }
+
+    #[test]
+    fn a_rounded_column_adds_up() {
+        let thirds = rounded_to_sum(&[1.0 / 3.0; 3], 0.001);
+        assert!((thirds.iter().sum::<f64>() - 1.0).abs() < 1e-9, "{thirds:?}");
+        assert!(thirds.iter().all(|v| (v - 1.0 / 3.0).abs() < 0.001));
+        assert!(rounded_to_sum(&[], 0.1).is_empty());
     }
 
     /// Two figures that differ by no more than the third digit's rounding, or half of the smallest unit.

@@ -1,0 +1,67 @@
+//! Which clock the times of a host are on.
+//!
+//! A clock is that of one boot of one machine, and of a time namespace: `monotonic:`, and then what [`machine::boot_id`] says.
+
+use crate::{Host, HostId};
+use thalweg_base::machine::{self, UNKNOWN};
+
+const PREFIX: &str = "monotonic:";
+
+impl Host {
+    /// This machine, as a row of a recording.
+    pub fn here(host: HostId, node: &str) -> Host {
+        Host {
+            host,
+            name: machine::host_name(),
+            node: node.to_owned(),
+            clock: clock(),
+            kernel: rustix::system::uname().release().to_string_lossy().into_owned(),
+            cpus: std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX)),
+        }
+    }
+}
+
+/// The monotonic clock here, for [`Host::clock`].
+fn clock() -> String {
+    format!("{PREFIX}{}", machine::boot_id())
+}
+
+/// How far `other` is ahead of `reference`, in nanoseconds, where both are clocks of one boot of one machine.
+pub(crate) fn between(reference: &str, other: &str) -> Option<i64> {
+    let ((boot, reference_ns), (other_boot, other_ns)) = (parts(reference)?, parts(other)?);
+    if boot != other_boot || boot.len() < 8 || boot == UNKNOWN {
+        return None;
+    }
+    if reference == other { Some(0) } else { other_ns?.checked_sub(reference_ns?) }
+}
+
+/// The boot, and what its time namespace adds where that is known.
+fn parts(clock: &str) -> Option<(&str, Option<i64>)> {
+    let name = clock.strip_prefix(PREFIX)?;
+    Some(match name.split_once('@') {
+        None => (name, Some(0)),
+        Some((boot, ahead)) => (boot, ahead.parse().ok()),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOOT: &str = "monotonic:d2f1a9b0-0000-4000-8000-000000000001";
+
+    #[test]
+    fn clocks_of_one_boot_differ_by_what_their_namespaces_add() {
+        let ahead = |ns: i64| format!("{BOOT}@{ns:+}");
+        assert_eq!(between(BOOT, BOOT), Some(0));
+        assert_eq!(between(BOOT, &ahead(5_000)), Some(5_000));
+        assert_eq!(between(&ahead(5_000), &ahead(-2_000)), Some(-7_000));
+        let unknown = format!("{BOOT}@time:[4026532277]");
+        assert_eq!((between(BOOT, &unknown), between(&unknown, &unknown)), (None, Some(0)));
+        assert_eq!(between(BOOT, "monotonic:d2f1a9b0-0000-4000-8000-000000000002"), None);
+        for nobodys in ["monotonic:unknown", "monotonic:", "capture:a.pcapng", "monotonic:boot"] {
+            assert_eq!(between(nobodys, nobodys), None, "{nobodys}");
+        }
+        assert!(clock().starts_with("monotonic:"));
+    }
+}
