@@ -9,6 +9,7 @@
 //! | [`machine`] | what this machine, its boot and its user are called |
 //! | [`numbers`] | sizes, rates and times as people read and write them |
 //! | [`private`] | modes of what servers make |
+//! | [`proc`] | what the kernel says of processes, mounts and control groups |
 //! | [`random`] | random bytes |
 //! | [`shell`] | commands as a shell takes them |
 //! | [`sparse`] | holes of local files, and blocks of zeros |
@@ -23,6 +24,7 @@ pub mod glob;
 pub mod machine;
 pub mod numbers;
 pub mod private;
+pub mod proc;
 pub mod random;
 pub mod shell;
 pub mod sparse;

@@ -41,7 +41,5 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 /// The process's largest resident set so far.
 fn peak_mib() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+    thalweg_base::proc::status::here().number::<u64>("VmHWM").unwrap_or(0) / 1024
 }

@@ -22,6 +22,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use thalweg_base::proc::status;
 use thalweg_store::config::{STORE_VARIABLE, StoreConfig};
 use thalweg_store::wire::address::without_pin;
 use thalweg_store::wire::trust::{CREDENTIAL_VARIABLE, Credential, Credentials, Published};
@@ -106,8 +107,7 @@ pub fn run(job: &Job) -> Result<ExitStatus> {
 
 /// Signals, as events. One that was ignored when this began (`nohup`) stays so.
 fn listen(parts: &Parts) -> Result<()> {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("SigIgn:")?.trim(), 16).ok()).unwrap_or(0);
+    let ignored = status::here().bits("SigIgn").unwrap_or(0);
     let heeded = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
     let mut signals = signal_hook::iterator::Signals::new(heeded).map_err(|e| LaunchError::failed(format!("signals: {e}")))?;
     let send = parts.sender();

@@ -263,6 +263,7 @@ fn tail(file: &mut File) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use thalweg_base::proc::stat::Stat;
 
     fn shell(script: &str) -> Process {
         let mut command = Command::new("sh");
@@ -320,10 +321,10 @@ mod tests {
             let pid = std::fs::read_to_string(&note).unwrap_or_default();
             let _ = std::fs::remove_file(&note);
             // Killed is not yet gone: whoever adopts it has to wait for it, and its state may say so for a while.
-            let path = format!("/proc/{}/stat", pid.trim());
-            let runs = || std::fs::read_to_string(&path).is_ok_and(|stat| !stat.rsplit(')').next().unwrap_or("").starts_with(" Z"));
+            let pid = pid.trim().parse().ok();
+            let runs = || pid.and_then(Stat::of).is_some_and(|stat| stat.state != 'Z');
             let begun = Instant::now();
-            while !pid.is_empty() && runs() {
+            while runs() {
                 assert!(begun.elapsed() < Duration::from_secs(60), "{script}: its child is still there");
             }
             ran

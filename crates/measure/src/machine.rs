@@ -4,6 +4,7 @@
 use crate::{Error, Result};
 use serde::{Deserialize, Serialize};
 use std::path::Path;
+use thalweg_base::proc::mounts;
 
 /// What is said of the machine beside every result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -83,34 +84,16 @@ impl FileSystem {
     /// The file system `path` is on.
     pub fn of(path: &Path) -> Result<FileSystem> {
         let real = path.canonicalize().map_err(Error::file(path, "finding it"))?;
-        let table = Path::new("/proc/self/mountinfo");
-        let mounts = std::fs::read_to_string(table).map_err(Error::file(table, "reading it"))?;
-        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no mount in /proc/self/mountinfo holds it");
-        let (mount_point, kind, source) = mount_of(&real, &mounts).ok_or_else(missing).map_err(Error::file(path, "finding its mount"))?;
-        Ok(FileSystem { path: path.display().to_string(), kind, source, mount_point })
+        let mounts = mounts::here().map_err(Error::file(path, "reading the table of mounts"))?;
+        let missing = || std::io::Error::new(std::io::ErrorKind::NotFound, "no mount holds it");
+        let mount = mounts::holding(&mounts, &real).ok_or_else(missing).map_err(Error::file(path, "finding its mount"))?;
+        Ok(FileSystem {
+            path: path.display().to_string(),
+            kind: mount.kind.clone(),
+            source: mount.source.clone(),
+            mount_point: mount.point.to_string_lossy().into_owned(),
+        })
     }
-}
-
-/// Mount point, kind and source of the mount that holds `path`: the longest mount point that is a
-/// prefix of it, and of equal ones the last, which covers the others.
-fn mount_of(path: &Path, mountinfo: &str) -> Option<(String, String, String)> {
-    let mut best: Option<(String, String, String)> = None;
-    for line in mountinfo.lines() {
-        let Some((before, after)) = line.split_once(" - ") else { continue };
-        let Some(mount_point) = before.split(' ').nth(4).map(unescape) else { continue };
-        let mut after = after.split(' ');
-        let (Some(kind), Some(source)) = (after.next(), after.next()) else { continue };
-        let longer = best.as_ref().is_none_or(|(known, ..)| mount_point.len() >= known.len());
-        if longer && path.starts_with(&mount_point) {
-            best = Some((mount_point, kind.into(), unescape(source)));
-        }
-    }
-    best
-}
-
-/// mountinfo writes space, tab, newline and backslash as three octal digits.
-fn unescape(text: &str) -> String {
-    ["\\040", "\\011", "\\012", "\\134"].iter().zip([" ", "\t", "\n", "\\"]).fold(text.to_owned(), |t, (from, to)| t.replace(from, to))
 }
 
 fn field(text: &str, name: &str) -> Option<String> {
@@ -132,20 +115,6 @@ fn pretty_name(os_release: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_mount_that_covers_a_path_is_found() {
-        let mounts = "22 1 254:0 / / rw shared:1 - ext4 /dev/vda rw\n\
-                      30 22 0:25 / /data rw - xfs /dev/vdb rw\n\
-                      31 22 0:26 / /data/with\\040space rw - tmpfs tmpfs rw\n\
-                      32 22 0:27 / /data rw master:3 - nfs4 server:/x rw\n";
-        let kind = |path: &str| mount_of(Path::new(path), mounts).unwrap().1;
-        assert_eq!(kind("/etc/passwd"), "ext4");
-        assert_eq!(kind("/data/file"), "nfs4");
-        assert_eq!(kind("/database"), "ext4");
-        assert_eq!(kind("/data/with space/f"), "tmpfs");
-        assert_eq!(mount_of(Path::new("/x"), "garbage\n"), None);
-    }
 
     #[test]
     fn this_machine_can_be_described() {

@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use thalweg_base::proc::stat::Stat;
 
 /// Between two questions whether it is up.
 const ASKS_EVERY: Duration = Duration::from_millis(5);
@@ -63,9 +64,8 @@ impl Server {
         let Ok(entries) = std::fs::read_dir("/proc") else { return Duration::ZERO };
         let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
         pids.filter_map(|pid| {
-            let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-            let (group, waited_for) = group_and_children(&stat)?;
-            (group == self.child.id()).then(|| cpu_time_of(pid).unwrap_or_default() + waited_for)
+            let stat = Stat::of(pid).filter(|stat| stat.group == self.child.id())?;
+            Some(cpu_time_of(pid).unwrap_or_default() + stat.children_used.duration())
         })
         .sum()
     }
@@ -83,15 +83,6 @@ fn answers(at: SocketAddr) -> bool {
     TcpStream::connect_timeout(&at, ANSWERS_WITHIN).is_ok()
 }
 
-/// The process group of a line of /proc/PID/stat, and the processor time of the children that were waited for.
-fn group_and_children(stat: &str) -> Option<(u32, Duration)> {
-    // The name may have spaces and brackets in it.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-    let ticks = fields.get(13)?.parse::<u64>().ok()? + fields.get(14)?.parse::<u64>().ok()?;
-    let per_s = rustix::param::clock_ticks_per_second().max(1);
-    Some((fields.get(2)?.parse().ok()?, Duration::from_secs_f64(ticks as f64 / per_s as f64)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,15 +90,6 @@ mod tests {
 
     fn words(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(String::from).to_vec()
-    }
-
-    #[test]
-    fn the_group_and_the_time_of_its_children_are_read_whatever_the_name() {
-        let stat = "7 (a ) b) S 1 42 42 0 -1 4194560 1 2 3 4 5 6 100 50 20 0 1 0 9";
-        let (group, children) = group_and_children(stat).unwrap();
-        assert_eq!(group, 42);
-        assert!((children.as_secs_f64() * rustix::param::clock_ticks_per_second() as f64 - 150.0).abs() < 1e-6);
-        assert_eq!(group_and_children("7 (a) S"), None);
     }
 
     #[test]

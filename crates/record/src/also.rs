@@ -2,11 +2,12 @@
 
 use crate::mounted::{self, Found};
 use crate::proc::listeners::Listeners;
-use crate::proc::processes::{Process, all, with_descendants};
+use crate::proc::processes::{all, names, with_descendants};
 use crate::proc::serving::serves_files;
 use crate::{RecordError, WatchedProcess};
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use thalweg_base::proc::stat::Stat;
 use thalweg_trace::Role;
 
 /// Kernel threads that serve NFS where the kernel does.
@@ -90,7 +91,7 @@ pub(crate) fn resolve_ports(ports: &[u16]) -> Result<Vec<WatchedProcess>, Record
 }
 
 struct Machine {
-    table: BTreeMap<u32, Process>,
+    table: BTreeMap<u32, Stat>,
     listeners: Listeners,
 }
 
@@ -137,7 +138,7 @@ impl Machine {
         }
         let kernel_name = KERNEL_SERVERS.iter().find(|(known, _)| *known == port).map(|(_, name)| *name);
         let threads: Vec<u32> =
-            self.table.values().filter(|p| p.is_kernel && kernel_name == Some(p.name.as_str())).map(|p| p.pid).collect();
+            self.table.values().filter(|p| p.is_kernel() && kernel_name == Some(p.name.as_str())).map(|p| p.pid).collect();
         if threads.is_empty() {
             let text =
                 format!("something listens on TCP port {port}, but whose process it is may not be seen: record as root, or as its user");
@@ -149,7 +150,7 @@ impl Machine {
     fn named(&self, name: &str) -> Result<Vec<u32>, RecordError> {
         let ours = std::process::id();
         let candidates = self.table.values().filter(|process| process.pid != ours);
-        let found: BTreeSet<u32> = candidates.filter(|process| process.names().contains(name)).map(|process| process.pid).collect();
+        let found: BTreeSet<u32> = candidates.filter(|process| names(process).contains(name)).map(|process| process.pid).collect();
         if found.is_empty() {
             return Err(usage(format!("no process is called `{name}`; give its number, or the port it listens on")));
         }
@@ -161,7 +162,7 @@ impl Machine {
     fn role(&self, pid: u32) -> Role {
         let Some(mut process) = self.table.get(&pid) else { return Role::Client };
         let session = process.session;
-        if process.is_kernel {
+        if process.is_kernel() {
             return Role::Server;
         }
         for _ in 0..self.table.len() {
@@ -178,8 +179,8 @@ impl Machine {
 }
 
 /// Whether a process is called as who started it is.
-fn is_of_its_kind(process: &Process, parent: &Process) -> bool {
-    process.names().iter().any(|name| parent.names().contains(name))
+fn is_of_its_kind(process: &Stat, parent: &Stat) -> bool {
+    names(process).iter().any(|name| names(parent).contains(name))
 }
 
 fn usage(text: String) -> RecordError {

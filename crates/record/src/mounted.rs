@@ -8,7 +8,6 @@
 //! Asking a mount can take for ever when its process hangs, so all of this is done on a thread that is given up after [`PATIENCE`].
 
 use crate::proc::listeners::{Listeners, namespace};
-use crate::proc::mountinfo::{self, Mount};
 use crate::proc::processes;
 use crate::proc::serving::serves_files;
 use crate::{RecordError, WatchedProcess};
@@ -19,6 +18,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
+use thalweg_base::proc::mounts::{self, Mount};
 use thalweg_trace::{MountDescription, MountedServer, Role};
 
 /// What /proc/self/mountinfo says of a mounted store.
@@ -81,7 +81,7 @@ pub(crate) fn of_command(command: &[OsString]) -> Found {
     let command = command.to_vec();
     let here = std::env::current_dir().unwrap_or_default();
     patiently(move || {
-        let points = points(mountinfo::here());
+        let points = points(mounts::here().unwrap_or_default());
         let chosen: Vec<&Point> = points.iter().filter(|point| works_in(&point.at, &command, &here)).collect();
         look(&chosen)
     })
@@ -94,7 +94,7 @@ pub(crate) fn of_command(command: &[OsString]) -> Found {
 pub(crate) fn of_path(path: &Path) -> Result<Found, RecordError> {
     let looked = path.to_owned();
     let found = patiently(move || {
-        let points = points(mountinfo::here());
+        let points = points(mounts::here().unwrap_or_default());
         // Of mounts within mounts it is in the innermost.
         let chosen = points.iter().filter(|point| looked.starts_with(&point.at)).max_by_key(|point| point.at.as_os_str().len());
         chosen.map_or_else(Found::default, |point| look(&[point]))
@@ -271,7 +271,7 @@ mod tests {
             91 21 0:56 / /mnt/photos rw - fuse.sshfs host:/ rw\n\
             92 21 0:57 / /mnt/my\\040store rw - fuse.thalweg thal://10.0.0.1:7000/jobs rw\n";
         let expected = Point { at: PathBuf::from("/mnt/my store"), source: "thal://10.0.0.1:7000/jobs".to_owned() };
-        assert_eq!(points(mountinfo::parse(text)), vec![expected]);
+        assert_eq!(points(mounts::parse(text)), vec![expected]);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde::Serialize;
 use std::borrow::Cow;
 use std::fs;
 use std::path::Path;
+use thalweg_base::proc::status;
 
 /// How a thing stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -145,9 +146,7 @@ const CAPABILITIES: [(u32, &str); 5] =
 
 fn capabilities() -> Finding {
     const NAME: &str = "capabilities";
-    let status = read("/proc/self/status").unwrap_or_default();
-    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:")).map(str::trim);
-    let Some(effective) = effective.and_then(|text| u64::from_str_radix(text, 16).ok()) else {
+    let Some(effective) = status::here().bits("CapEff") else {
         return less(NAME, State::Limited, "not reported by the kernel", "which recorders are allowed shows only when they are tried", "");
     };
     let (have, lack): (Vec<_>, Vec<_>) = CAPABILITIES.into_iter().partition(|(bit, _)| effective & (1 << bit) != 0);

@@ -3,9 +3,10 @@
 //! A group is bound by its own quota and by those of all groups above it, so each group on the way up is looked at: the least quota is
 //! what the process may use, and the group that stopped it longest says for how long.
 
-use crate::proc::mountinfo::{self, Mount};
 use std::fs;
 use std::path::{Path, PathBuf};
+use thalweg_base::proc::cgroups::{self, Place};
+use thalweg_base::proc::mounts;
 
 /// The quotas that bind a process.
 #[derive(Debug, Default)]
@@ -31,8 +32,9 @@ pub(crate) fn processors(pid: u32) -> Option<f64> {
 impl Quota {
     /// Those of the groups that hold this process.
     pub(crate) fn of(pid: u32) -> Quota {
-        let groups = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
-        let groups = places(&groups, &mountinfo::here()).into_iter().flat_map(|(mount, group)| on_the_way_up(&mount, &group)).collect();
+        let groups = cgroups::of(pid).unwrap_or_default();
+        let places = cgroups::places(&groups, &mounts::here().unwrap_or_default(), &["cpu"]);
+        let groups = places.iter().flat_map(on_the_way_up).collect();
         Quota { groups, last: u64::MAX }
     }
 
@@ -73,37 +75,16 @@ impl Quota {
     /// That of one group.
     #[cfg(test)]
     pub(crate) fn at(group: &Path) -> Quota {
-        Quota { groups: on_the_way_up(group, group), last: u64::MAX }
+        Quota { groups: on_the_way_up(&Place { mount: group.to_owned(), directory: group.to_owned() }), last: u64::MAX }
     }
-}
-
-/// Where the hierarchies that have processor quotas are mounted, each with the process' group in it: from `/proc/PID/cgroup`.
-fn places(groups: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
-    let mut found = Vec::new();
-    for line in groups.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let unified = controllers.is_empty();
-        if !unified && !controllers.split(',').any(|controller| controller == "cpu") {
-            continue;
-        }
-        for Mount { kind, options, point, .. } in mounts {
-            let fits = if unified { kind == "cgroup2" } else { kind == "cgroup" && options.split(',').any(|option| option == "cpu") };
-            if fits {
-                found.push((point.clone(), point.join(path.trim_start_matches('/'))));
-            }
-        }
-    }
-    found
 }
 
 /// The groups with a quota, from this one up to where its hierarchy is mounted.
-fn on_the_way_up(mount: &Path, group: &Path) -> Vec<Group> {
-    let way = group.ancestors().take_while(|directory| directory.starts_with(mount));
-    let with_quota = way.filter_map(|directory| Some((directory, processors_of(directory)?)));
+fn on_the_way_up(place: &Place) -> Vec<Group> {
+    let with_quota = place.on_the_way_up().filter_map(|directory| Some((directory, processors_of(directory)?)));
     let group = |(directory, processors): (&Path, f64)| {
-        let (name, stat) = (directory.strip_prefix(mount).unwrap_or(directory), directory.join("cpu.stat"));
-        Group { name: format!("/{}", name.display()), before_ns: stopped_ns(&stat), stat, processors }
+        let stat = directory.join("cpu.stat");
+        Group { name: place.name(directory), before_ns: stopped_ns(&stat), stat, processors }
     };
     with_quota.map(group).collect()
 }
@@ -172,7 +153,8 @@ mod tests {
         write(&top, "cpu.stat", "throttled_usec 10\n");
         write(&job, "cpu.max", "200000 100000\n");
         write(&job, "cpu.stat", "throttled_usec 100\n");
-        let mut quota = Quota { groups: on_the_way_up(directory.path(), &job), last: u64::MAX };
+        let mut quota =
+            Quota { groups: on_the_way_up(&Place { mount: directory.path().to_owned(), directory: job.clone() }), last: u64::MAX };
         assert_eq!((quota.groups.len(), quota.processors()), (2, Some(1.0)));
         assert_eq!(quota.group().as_deref(), Some("/site"));
         assert_eq!(quota.changed(), Some(0));
@@ -180,19 +162,5 @@ mod tests {
         write(&top, "cpu.stat", "throttled_usec 40\n");
         write(&job, "cpu.stat", "throttled_usec 105\n");
         assert_eq!(quota.changed(), Some(30_000));
-    }
-
-    #[test]
-    fn a_group_is_looked_for_where_its_own_hierarchy_is_mounted() {
-        let mounts = "30 1 0:26 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,cpu,cpuacct\n\
-                      31 1 0:27 / /sys/fs/cgroup/blkio rw - cgroup cgroup rw,blkio\n\
-                      32 1 0:28 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n";
-        let found = places("4:blkio:/disks\n3:cpu,cpuacct:/job\n0::/user\n", &mountinfo::parse(mounts.as_bytes()));
-        let at = |mount: &str, group: &str| (PathBuf::from(mount), PathBuf::from(group));
-        let expected = vec![
-            at("/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup/cpu,cpuacct/job"),
-            at("/sys/fs/cgroup/unified", "/sys/fs/cgroup/unified/user"),
-        ];
-        assert_eq!(found, expected);
     }
 }

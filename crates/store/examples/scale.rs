@@ -24,6 +24,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Barrier};
 use std::time::{Duration, Instant};
+use thalweg_base::proc::stat::Stat;
+use thalweg_base::proc::status;
 use thalweg_client::locks::{LockClient, Wait};
 use thalweg_client::metadata::MetadataClient;
 use thalweg_client::walk::{WalkMode, WalkOptions, Walker};
@@ -272,9 +274,8 @@ impl Setting {
 fn switches(id: u32) -> Result<u64, Anything> {
     let mut all = 0;
     for task in std::fs::read_dir(format!("/proc/{id}/task"))? {
-        let status = std::fs::read_to_string(task?.path().join("status"))?;
-        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).ok_or("status")?;
-        all += count.trim().parse::<u64>()?;
+        let tid = task?.file_name().to_string_lossy().parse()?;
+        all += status::of(tid)?.number::<u64>("voluntary_ctxt_switches").ok_or("status")?;
     }
     Ok(all)
 }
@@ -301,19 +302,12 @@ impl Process {
     }
 
     fn now(id: u32) -> Result<Process, Anything> {
-        let text = std::fs::read_to_string(format!("/proc/{id}/stat"))?;
-        // After the program's name, which is in parentheses: user and system time are the 12th and 13th, in ticks of 10 ms.
-        let rest = text.rsplit_once(')').ok_or("stat")?.1;
-        let ticks = rest.split_ascii_whitespace().skip(11).take(2).map(str::parse::<u64>).sum::<Result<u64, _>>()?;
-        let status = std::fs::read_to_string(format!("/proc/{id}/status"))?;
-        let of = |key: &str| -> Result<i64, Anything> {
-            let line = status.lines().find_map(|line| line.strip_prefix(key)).ok_or("status")?;
-            Ok(line.split_ascii_whitespace().next().ok_or("status")?.parse()?)
-        };
+        let used = Stat::of(id).ok_or("stat")?.used.duration();
+        let status = status::of(id)?;
         Ok(Process {
-            processor_s: ticks as f64 / 100.0,
-            resident_kib: of("VmRSS:")?,
-            threads: of("Threads:")?,
+            processor_s: used.as_secs_f64(),
+            resident_kib: status.number("VmRSS").ok_or("status")?,
+            threads: status.number("Threads").ok_or("status")?,
             descriptors: std::fs::read_dir(format!("/proc/{id}/fd"))?.count() as i64,
         })
     }

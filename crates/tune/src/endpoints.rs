@@ -33,8 +33,7 @@ fn endpoint(word: &str, mounts: &[PathBuf]) -> Option<String> {
 
 /// Where file systems are mounted on this machine.
 pub fn mounts() -> Vec<PathBuf> {
-    let text = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    text.lines().filter_map(|line| line.split(' ').nth(1)).map(|path| PathBuf::from(path.replace("\\040", " "))).collect()
+    thalweg_base::proc::mounts::here().unwrap_or_default().into_iter().map(|mount| mount.point).collect()
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ mod tests {
         let mounted = |source: &str, suid, dev| Mounted {
             at: PathBuf::from("/m"),
             source: source.into(),
-            device: "0:52".into(),
+            device: (0, 52),
             honours: Honours { suid, dev },
         };
         assert_eq!(line(&mounted("thal://h:1/", false, false)), None);

@@ -12,6 +12,7 @@ use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, X
 use rustix::io::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::OnceLock;
+use thalweg_base::proc::status;
 use thalweg_wire::protocol::common::random_u64;
 use thalweg_wire::{Error, ErrorKind, Result};
 
@@ -180,7 +181,5 @@ pub fn umask() -> u32 {
 }
 
 fn read_umask() -> u32 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("Umask:"));
-    line.and_then(|text| u32::from_str_radix(text.trim(), 8).ok()).unwrap_or(0o022)
+    status::here().field("Umask").and_then(|text| u32::from_str_radix(text, 8).ok()).unwrap_or(0o022)
 }

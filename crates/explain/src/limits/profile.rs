@@ -22,5 +22,5 @@ pub(crate) const MOST_FUNCTIONS: usize = 50;
 pub(crate) const MOST_PROGRAMS: usize = 50;
 /// Bound: modules without names that are listed.
 pub(crate) const MOST_MODULES: usize = 20;
-/// The tick of /proc, where a recording does not say: USER_HZ is 100 on all machines. Instead: the attribute.
-pub(crate) const TICK_NS: i64 = 10_000_000;
+/// The tick of /proc on the machine that was recorded, where the recording does not say: USER_HZ is 100 everywhere. Instead: the attribute.
+pub(crate) const UNSTATED_TICK_NS: i64 = 10_000_000;

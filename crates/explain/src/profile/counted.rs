@@ -102,7 +102,7 @@ impl Of<'_> {
             .filter_map(|(.., counted)| counted.ends())
             .fold((i64::MAX, i64::MIN), |all, one| (all.0.min(one.0), all.1.max(one.1)));
         let (start, end) = if start < end { (start, end) } else { (0, 0) };
-        let tick_ns = number("profile.tick_ns").unwrap_or(limits::TICK_NS);
+        let tick_ns = number("profile.tick_ns").unwrap_or(limits::UNSTATED_TICK_NS);
         let enough = total >= limits::FEWEST_TICKS * tick_ns as f64;
         let share = |ns: f64| (enough && total > 0.0).then(|| ns / total);
         let reader_s = number("profile.reader_ns").map(|ns| ns as f64 / 1e9);

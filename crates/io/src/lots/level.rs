@@ -3,6 +3,7 @@
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use thalweg_base::proc::mounts::{self, Mount};
 use thalweg_wire::protocol::lots::Level;
 
 /// ext4 (and 2, 3), and XFS: where a preallocated block is a block that nobody else gets. btrfs, ZFS and overlays copy on write, tmpfs goes
@@ -16,41 +17,12 @@ const SMALL_BYTES: u64 = 64 << 10;
 /// What the directory of the metadata has in it.
 const METADATA: &str = "metadata.redb";
 
-/// A mounted file system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Mount {
-    /// Which directory of it is mounted.
-    root: String,
-    point: PathBuf,
-    pub kind: String,
-    pub source: PathBuf,
-}
-
-/// That which `directory` is on, as this process sees it.
+/// The mount that `directory` is on, as this process sees it.
 pub(super) fn mount_of(directory: &Path, device: u64) -> Option<Mount> {
     let directory = directory.canonicalize().ok()?;
-    let table = std::fs::read_to_string("/proc/thread-self/mountinfo").ok()?;
-    let device = format!("{}:{}", libc::major(device), libc::minor(device));
-    let of_device = table.lines().filter_map(|line| mount(line, &device)).filter(|mount| directory.starts_with(&mount.point));
-    of_device.max_by_key(|mount| mount.point.as_os_str().len())
-}
-
-/// A line of the table, if it is this device's: `36 35 98:0 /root /point options fields - ext4 /dev/root options`.
-fn mount(line: &str, device: &str) -> Option<Mount> {
-    let (before, after) = line.split_once(" - ")?;
-    let mut before = before.split(' ').skip(2);
-    let mut after = after.split(' ');
-    let (found, root, point) = (before.next()?, before.next()?, before.next()?);
-    let (kind, source) = (after.next()?, after.next()?);
-    let [point, source] = [point, source].map(|path| PathBuf::from(plain(path)));
-    (found == device).then(|| Mount { root: root.to_owned(), point, kind: kind.to_owned(), source })
-}
-
-/// Spaces and the like stand in the table as `\040`.
-fn plain(path: &str) -> String {
-    [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")]
-        .iter()
-        .fold(path.to_owned(), |path, (from, to)| path.replace(from, to))
+    let mut mounts = mounts::here().ok()?;
+    mounts.retain(|mount| mount.device == (libc::major(device), libc::minor(device)));
+    mounts::holding(&mounts, &directory).cloned()
 }
 
 /// The most that can be had in `directory` without changing the file system; `targets`: those of this process on it.
@@ -76,7 +48,7 @@ pub(super) fn is_ext4(directory: &Path, device: u64) -> bool {
 /// Whether nobody but this store has anything on the file system, from its root down to the targets.
 fn is_own(directory: &Path, device: u64, targets: &[&Path]) -> bool {
     // One of which only a part is seen here may have anything elsewhere.
-    let Some(mount) = mount_of(directory, device).filter(|mount| mount.root == "/") else { return false };
+    let Some(mount) = mount_of(directory, device).filter(|mount| mount.root == Path::new("/")) else { return false };
     let targets: Vec<PathBuf> = targets.iter().filter_map(|target| target.canonicalize().ok()).collect();
     is_all_ours(&mount.point, device, &targets).unwrap_or(false)
 }
@@ -137,14 +109,5 @@ mod tests {
         assert!(is_own(&targets), "small files beside store.toml are the store's");
         std::fs::create_dir(root.join("home")).unwrap();
         assert!(!is_own(&targets));
-    }
-
-    #[test]
-    fn a_line_of_the_table_of_mounts_says_what_is_mounted_where() {
-        let line = "36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 - ext4 /dev/root rw,errors=continue";
-        let found = mount(line, "98:0").unwrap();
-        assert_eq!((found.root.as_str(), found.point.to_str(), found.kind.as_str()), ("/mnt1", Some("/mnt 2"), "ext4"));
-        assert_eq!(found.source, PathBuf::from("/dev/root"));
-        assert!(mount(line, "98:1").is_none() && mount("nonsense", "98:0").is_none());
     }
 }

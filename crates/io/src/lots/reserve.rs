@@ -103,7 +103,7 @@ fn parse(said: &str) -> Option<Reserved> {
 /// Runs tune2fs on what the directory is on.
 fn tune(directory: &Path, device: u64, arguments: &[&str]) -> Result<String> {
     let mount = level::mount_of(directory, device).ok_or_else(|| Error::new(ErrorKind::Unsupported, "its device is not known"))?;
-    let source: PathBuf = mount.source;
+    let source = PathBuf::from(mount.source);
     let run = |program: &&str| Command::new(program).args(arguments).arg(&source).env("LC_ALL", "C").stdin(Stdio::null()).output();
     let absent = |e: &std::io::Error| e.kind() == std::io::ErrorKind::NotFound;
     let done = PROGRAMS.iter().map(run).find(|done| !done.as_ref().is_err_and(absent));

@@ -472,7 +472,7 @@ fn smaller_than_used(lot: &Lot, share: &LotShare) -> Error {
 fn no_room(lots: &Lots, wanted: u64, free: u64, others: u64) -> Error {
     let [wanted, free, others] = [wanted, free, others].map(numbers::size);
     let mount = level::mount_of(&lots.directory, lots.volume.device());
-    let on = mount.map_or(String::new(), |mount| format!(" ({} on {})", mount.kind, mount.source.display()));
+    let on = mount.map_or(String::new(), |mount| format!(" ({} on {})", mount.kind, mount.source));
     let problem = format!(
         "{wanted} more would have to be promised, and of {free} that are free on the file system of {}{on} {others} are promised to others",
         lots.directory.display()

@@ -20,6 +20,8 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use thalweg_base::proc::stat::Stat;
+use thalweg_base::proc::status;
 
 /// How often a request that was interrupted is looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -255,27 +257,22 @@ fn is_ending(tid: u32) -> bool {
     if tid == 0 {
         return false;
     }
-    match std::fs::read_to_string(format!("/proc/{tid}/status")) {
+    match status::of(tid) {
         Ok(status) => {
-            let pending = |line: &str| line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:")).is_some_and(has_kill);
-            status.lines().any(pending) || std::fs::read_to_string(format!("/proc/{tid}/stat")).is_ok_and(|stat| is_killed(&stat))
+            let pending = |name: &str| status.bits(name).is_some_and(has_kill);
+            pending("SigPnd") || pending("ShdPnd") || Stat::of(tid).is_some_and(|stat| is_killed(&stat))
         }
         Err(error) => error.kind() == std::io::ErrorKind::NotFound,
     }
 }
 
-/// Whether the thread of a line of /proc ends, and by a signal. (One that ends by itself is waited for: the thread that waits for it may
-/// look at what it wrote.)
-fn is_killed(stat: &str) -> bool {
-    const PF_EXITING: u64 = 0x4;
-    // What comes after the name, which may have anything in it: the state is field 3, flags 9, the exit code 52.
-    let fields: Vec<&str> = stat.rsplit_once(')').map_or("", |(_, rest)| rest).split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3).and_then(|text| text.parse::<u64>().ok()).unwrap_or(0);
-    field(9) & PF_EXITING != 0 && field(52) & 0x7f != 0
+/// Whether a thread ends, and by a signal. (One that ends by itself is waited for: the thread that waits for it may look at what it wrote.)
+fn is_killed(stat: &Stat) -> bool {
+    stat.is_exiting() && stat.exit_code & 0x7f != 0
 }
 
-fn has_kill(mask: &str) -> bool {
-    u64::from_str_radix(mask.trim(), 16).is_ok_and(|mask| mask & (1 << (libc::SIGKILL - 1)) != 0)
+fn has_kill(signals: u64) -> bool {
+    signals & (1 << (libc::SIGKILL - 1)) != 0
 }
 
 #[cfg(test)]
@@ -306,9 +303,9 @@ mod tests {
         let mut child = std::process::Command::new("true").spawn().unwrap();
         child.wait().unwrap();
         assert!(is_ending(child.id()));
-        let stat = |flags: u32, code: u32| format!("7 (a ) b) D 1 7 7 0 -1 {flags} {} {code}", ["0"; 42].join(" "));
+        let stat = |flags: u64, exit_code: u64| Stat { flags, exit_code, ..Stat::default() };
         assert!(is_killed(&stat(0x0040_0004, 9)) && is_killed(&stat(4, 15 | 0x80)));
-        assert!(!is_killed(&stat(0x0040_0000, 9)) && !is_killed(&stat(4, 0x100)) && !is_killed("nonsense"));
-        assert!(has_kill("\t0000000000000100") && !has_kill("\t0000000000004002"));
+        assert!(!is_killed(&stat(0x0040_0000, 9)) && !is_killed(&stat(4, 0x100)));
+        assert!(has_kill(0x100) && !has_kill(0x4002));
     }
 }

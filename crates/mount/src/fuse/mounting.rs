@@ -1,7 +1,7 @@
 //! How a descriptor comes to be a mount, and how that ends: by the system call where that is allowed, else by `fusermount3`,
 //! which lets a person mount on a directory of their own.
 
-use std::ffi::{CString, OsStr};
+use std::ffi::CString;
 use std::io::{Error, ErrorKind, Read, Result};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -10,6 +10,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use thalweg_base::proc::mounts::{self, Mount};
 
 /// The type of file system that `/proc/mounts` shows.
 pub(crate) const TYPE: &str = "fuse.thalweg";
@@ -41,9 +42,9 @@ pub struct Honours {
 
 impl Honours {
     /// Of a mount's options, as the kernel lists them.
-    fn listed(options: &[u8]) -> Honours {
-        let has = |name: &[u8]| options.split(|b| *b == b',').any(|option| option == name);
-        Honours { suid: !has(b"nosuid"), dev: !has(b"nodev") }
+    fn listed(options: &str) -> Honours {
+        let has = |name: &str| options.split(',').any(|option| option == name);
+        Honours { suid: !has("nosuid"), dev: !has("nodev") }
     }
 
     /// Whether there are any.
@@ -199,8 +200,8 @@ pub fn unmount(at: &Path, lazily: bool) -> Result<()> {
 pub struct Mounted {
     pub at: PathBuf,
     pub source: String,
-    /// `MAJOR:MINOR`: its name among the kernel's devices.
-    pub device: String,
+    /// Its number among the kernel's devices.
+    pub device: (u32, u32),
     pub honours: Honours,
 }
 
@@ -209,46 +210,17 @@ pub struct Mounted {
 /// # Errors
 /// The system's.
 pub fn mounts() -> Result<Vec<Mounted>> {
-    Ok(std::fs::read("/proc/self/mountinfo")?.split(|b| *b == b'\n').filter_map(mounted).collect())
+    Ok(mounts::here()?.into_iter().filter_map(mounted).collect())
 }
 
-fn mounted(line: &[u8]) -> Option<Mounted> {
-    let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
-    let dash = fields.iter().position(|f| *f == b"-")?;
-    if *fields.get(dash + 1)? != TYPE.as_bytes() {
-        return None;
-    }
-    Some(Mounted {
-        device: String::from_utf8_lossy(fields.get(2)?).into_owned(),
-        at: PathBuf::from(OsStr::from_bytes(&unescaped(fields.get(4)?))),
-        source: String::from_utf8_lossy(&unescaped(fields.get(dash + 2)?)).into_owned(),
-        honours: Honours::listed(fields.get(5)?),
-    })
-}
-
-/// Blanks and the like are written as three octal digits.
-fn unescaped(field: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let [first, more @ ..] = rest {
-        let digits = more.get(..3).filter(|_| *first == b'\\').and_then(|d| std::str::from_utf8(d).ok());
-        match digits.and_then(|d| u8::from_str_radix(d, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &more[3..];
-            }
-            None => {
-                bytes.push(*first);
-                rest = more;
-            }
-        }
-    }
-    bytes
+fn mounted(mount: Mount) -> Option<Mounted> {
+    let honours = Honours::listed(&mount.mount_options);
+    (mount.kind == TYPE).then_some(Mounted { at: mount.point, source: mount.source, device: mount.device, honours })
 }
 
 /// Lets the kernel read this far ahead in a mount, where that is permitted.
-pub(crate) fn set_readahead(device: &str, bytes: u64) {
-    let _ = std::fs::write(format!("/sys/class/bdi/{device}/read_ahead_kb"), (bytes >> 10).to_string());
+pub(crate) fn set_readahead((major, minor): (u32, u32), bytes: u64) {
+    let _ = std::fs::write(format!("/sys/class/bdi/{major}:{minor}/read_ahead_kb"), (bytes >> 10).to_string());
 }
 
 #[cfg(test)]
@@ -257,15 +229,15 @@ mod tests {
 
     #[test]
     fn mounts_are_known_from_their_type_and_their_names_read_back() {
-        let line = b"36 35 0:52 / /mnt/a\\040b rw,nosuid shared:1 - fuse.thalweg thal://127.0.0.1:7400/d rw,user_id=0";
+        let one = |line: &str| mounts::parse(line.as_bytes()).into_iter().find_map(mounted);
+        let line = "36 35 0:52 / /mnt/a\\040b rw,nosuid shared:1 - fuse.thalweg thal://127.0.0.1:7400/d rw,user_id=0";
         let expected = Mounted {
             at: PathBuf::from("/mnt/a b"),
             source: "thal://127.0.0.1:7400/d".into(),
-            device: "0:52".into(),
+            device: (0, 52),
             honours: Honours { suid: false, dev: true },
         };
-        assert_eq!(mounted(line), Some(expected));
-        assert_eq!(mounted(b"36 35 0:52 / /mnt rw - ext4 /dev/sda rw"), None);
-        assert_eq!(mounted(b""), None);
+        assert_eq!(one(line), Some(expected));
+        assert_eq!(one("36 35 0:52 / /mnt rw - ext4 /dev/sda rw"), None);
     }
 }

@@ -1,9 +1,9 @@
 //! Who is in a mount: which processes keep it from being taken away. Only links in /proc are read, whose text the kernel knows:
 //! the mount itself is asked nothing, since it may be dead.
 
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
+use thalweg_base::proc::{maps, mounts};
 use thalweg_trace::MountDescription;
 
 /// A process in a mount.
@@ -36,9 +36,8 @@ fn process(pid: u32, mountpoint: &Path) -> Option<Process> {
         Some(format!("has {} open", to.display()))
     };
     let mapped = || {
-        let maps = std::fs::read(base.join("maps")).ok()?;
-        let path = |line: &[u8]| line.iter().position(|b| *b == b'/').map(|at| PathBuf::from(std::ffi::OsStr::from_bytes(&line[at..])));
-        let to = maps.split(|b| *b == b'\n').filter_map(path).find(|to| is_under(to, mountpoint))?;
+        let maps = maps::of(pid).ok()?;
+        let to = maps.iter().map(|mapping| mapping.path).find(|to| is_under(to, mountpoint))?;
         Some(format!("has {} mapped", to.display()))
     };
     let what = place("cwd", "works in").or_else(|| place("root", "has its root at")).or_else(open).or_else(mapped)?;
@@ -83,13 +82,10 @@ pub fn mount_state(mountpoint: &Path) -> MountState {
     answer.recv_timeout(PATIENCE).unwrap_or(MountState::Unknown)
 }
 
-/// A process in whose mount namespace a mount is, by its number among the kernel's devices (`MAJOR:MINOR`).
-pub fn namespace_holder(device: &str) -> Option<u32> {
+/// A process in whose mount namespace a mount is, by its number among the kernel's devices.
+pub fn namespace_holder(device: (u32, u32)) -> Option<u32> {
     let pids = std::fs::read_dir("/proc").ok()?.flatten().filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
-    let is_there = |pid: &u32| {
-        let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo")).unwrap_or_default();
-        mounts.lines().any(|line| line.split(' ').nth(2) == Some(device))
-    };
+    let is_there = |pid: &u32| mounts::of(*pid).is_ok_and(|mounts| mounts.iter().any(|mount| mount.device == device));
     pids.into_iter().find(is_there)
 }
 

@@ -150,7 +150,7 @@ fn mount(mountpoint: &Path, options: &Options) -> std::io::Result<(Arc<Device>, 
     let device = Arc::new(Device::new(mounting::mount(mountpoint, &how)?));
     let write_bytes = shake_hands(&device, options.strict).inspect_err(|_| drop(mounting::unmount(mountpoint, true)))?;
     if let Some(mounted) = mounting::mounts().ok().and_then(|all| all.into_iter().rfind(|m| m.at == mountpoint)) {
-        mounting::set_readahead(&mounted.device, READAHEAD_BYTES);
+        mounting::set_readahead(mounted.device, READAHEAD_BYTES);
     }
     Ok((device, write_bytes))
 }

@@ -4,10 +4,11 @@
 //! A process can join a group after it began, and be gone before the recording ends; so each process is looked at when it is new, and all
 //! now and then. A group is looked at for itself: those above it bind as well, and each has its own lines.
 
-use crate::proc::mountinfo::{self, Mount};
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use thalweg_base::proc::cgroups;
+use thalweg_base::proc::mounts::{self, Mount};
 
 /// Groups that are looked at, and different memberships.
 const MOST_GROUPS: usize = 64;
@@ -123,20 +124,20 @@ fn used(directory: &Path) -> Used {
 impl Groups {
     /// A recorded process: the groups that it is in, and those above them up to the root (which version 1 lets limit disks).
     pub(crate) fn watch(&mut self, pid: u32) {
-        let Ok(membership) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return };
+        let Some(membership) = cgroups::of(pid) else { return };
         if self.memberships.len() >= MOST_MEMBERSHIPS || self.memberships.contains(&membership) {
             return;
         }
         if self.mounts.is_empty() {
-            self.mounts = mountinfo::here().into_iter().filter(|mount| mount.kind.starts_with("cgroup")).collect();
+            self.mounts = mounts::here().unwrap_or_default().into_iter().filter(|mount| mount.kind.starts_with("cgroup")).collect();
         }
-        for (mount, directory) in places(&membership, &self.mounts) {
-            for directory in directory.ancestors().take_while(|directory| directory.starts_with(&mount)) {
-                let name = format!("/{}", directory.strip_prefix(&mount).unwrap_or(directory).display());
+        for place in cgroups::places(&membership, &self.mounts, &["memory", "blkio"]) {
+            for directory in place.on_the_way_up() {
+                let name = place.name(directory);
                 // (Version 1 has a hierarchy for each kind; one that limits nothing here is not of interest.)
                 let is_new = self.known.len() < MOST_GROUPS && !self.known.values().any(|group| group.directory == directory);
                 if is_new && is_limited(directory) {
-                    let key = if self.known.contains_key(&name) { format!("{name} ({})", mount.display()) } else { name };
+                    let key = if self.known.contains_key(&name) { format!("{name} ({})", place.mount.display()) } else { name };
                     let group = Group { directory: directory.to_owned(), memory: memory(directory), before: used(directory) };
                     self.known.insert(key, group);
                 }
@@ -201,28 +202,6 @@ pub(crate) fn killed_of_machine() -> u64 {
 fn is_limited(directory: &Path) -> bool {
     ["memory.max", "memory.high", "memory.limit_in_bytes"].iter().any(|name| number(directory, name).is_some())
         || !throttles(directory).is_empty()
-}
-
-/// Where each hierarchy of memory or disks is mounted, with a process' group in it: from `/proc/PID/cgroup`.
-fn places(membership: &str, mounts: &[Mount]) -> Vec<(PathBuf, PathBuf)> {
-    let mut found = Vec::new();
-    for line in membership.lines() {
-        let mut parts = line.splitn(3, ':').skip(1);
-        let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else { continue };
-        let of_interest = |names: &str| names.split(',').any(|name| matches!(name, "memory" | "blkio"));
-        for mount in mounts {
-            let fits = match controllers {
-                "" => mount.kind == "cgroup2",
-                names => {
-                    mount.kind == "cgroup" && of_interest(names) && names.split(',').all(|name| mount.options.split(',').any(|o| o == name))
-                }
-            };
-            if fits {
-                found.push((mount.point.clone(), mount.point.join(path.trim_start_matches('/'))));
-            }
-        }
-    }
-    found
 }
 
 #[cfg(test)]

@@ -10,11 +10,12 @@ use super::raw::{self, Control};
 use super::translate::{Reached, Translator};
 use super::unanswered::Unaccepted;
 use crate::RecordError;
-use crate::proc::processes::{Process, children};
+use crate::proc::processes::children;
 use crate::proc::serving::called_by;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::time::{Duration, Instant};
+use thalweg_base::proc::stat::Stat;
 
 /// Between two walks over all open files lies so many times as long as the last one took.
 const WALK_PART: u32 = 50;
@@ -116,14 +117,14 @@ fn serves(pid: u32) -> bool {
 
 /// Whether a process was forked by one that listens, and is the same program: the listener's sockets are closed in it.
 fn is_made_by_a_server(process: &Reached) -> bool {
-    let name = |pid: u32| Process::read(pid).map(|process| process.name);
+    let name = |pid: u32| Stat::of(pid).map(|process| process.name);
     process.parent > 1 && name(process.pid).is_some_and(|own| name(process.parent) == Some(own)) && serves(process.parent)
 }
 
 /// A server's processes: the one that listens, and those of the same program that it made.
 fn kin(listener: u32) -> Vec<u32> {
     const MOST: usize = 64;
-    let name = |pid: u32| Process::read(pid).map(|process| process.name);
+    let name = |pid: u32| Stat::of(pid).map(|process| process.name);
     let own = name(listener);
     let made = children(listener).into_iter().filter(|child| own.is_some() && name(*child) == own);
     std::iter::once(listener).chain(made).take(MOST).collect()

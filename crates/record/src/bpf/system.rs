@@ -5,13 +5,14 @@ use super::symbols::Symbols;
 use super::translate::facts::{Facts, FileSystem, Leaf};
 use crate::proc::disks::whole_disk;
 use crate::proc::listeners::{listening, namespace};
-use crate::proc::mountinfo::{self, Mount};
 use crate::profile::Leaves;
 use crate::quota::Quota;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use thalweg_base::proc::maps::{self, Maps};
+use thalweg_base::proc::mounts::{self, Mount};
 
 /// The answers of this machine.
 #[derive(Debug, Default)]
@@ -61,23 +62,16 @@ fn named_by(inode: u64) -> Option<String> {
     found.map(|path| path.to_string_lossy().into_owned())
 }
 
-/// The file at an address, from the text of /proc/PID/maps.
-fn mapped_file(maps: &str, address: u64) -> Option<String> {
-    let line = maps.lines().find(|line| {
-        let range = line.split(' ').next().and_then(|range| range.split_once('-'));
-        let number = |text| u64::from_str_radix(text, 16).unwrap_or(0);
-        range.is_some_and(|(from, to)| (number(from)..number(to)).contains(&address))
-    })?;
-    let path = &line[line.find('/')?..];
-    let path = match path.strip_suffix(" (deleted)") {
-        // The maker of a semaphore maps it under a name that it gives up for the real one.
-        Some(old) if old.starts_with(SEMAPHORES) => {
-            return Some(named_by(line.split_ascii_whitespace().nth(4)?.parse().ok()?).unwrap_or_else(|| old.to_owned()));
-        }
-        deleted => deleted.unwrap_or(path),
-    };
+/// The file at an address.
+fn mapped_file(maps: &Maps, address: u64) -> Option<String> {
+    let mapping = maps.iter().find(|mapping| (mapping.start..mapping.end).contains(&address))?;
+    let path = mapping.path.to_string_lossy().into_owned();
+    // The maker of a semaphore maps it under a name that it gives up for the real one.
+    if mapping.is_deleted && path.starts_with(SEMAPHORES) {
+        return Some(named_by(mapping.inode).unwrap_or(path));
+    }
     // (What has no file shows as one of /dev/zero or SYSV.)
-    (!path.starts_with("/dev/zero") && !path.starts_with("/SYSV")).then(|| path.to_owned())
+    (path.starts_with('/') && !path.starts_with("/dev/zero") && !path.starts_with("/SYSV")).then_some(path)
 }
 
 /// The key of a semaphore set or message queue, from the text of its file in /proc/sysvipc.
@@ -112,10 +106,10 @@ impl Facts for System {
         }
         let mut found = FileSystem::default();
         let mut source_disk = None;
-        let here = mountinfo::here();
+        let here = mounts::here().unwrap_or_default();
         let mounted_here = mounted(device, &here).cloned().or_else(|| {
             // Another mount namespace: any watched process may have it.
-            self.namespaces.values().find_map(|pid| mounted(device, &mountinfo::of(*pid)).cloned())
+            self.namespaces.values().find_map(|pid| mounted(device, &mounts::of(*pid).unwrap_or_default()).cloned())
         });
         if let Some(mount) = mounted_here {
             found.kind = mount.kind;
@@ -162,7 +156,7 @@ impl Facts for System {
         if self.mapped.len() >= MOST_MAPPED {
             self.mapped.clear();
         }
-        let look = || mapped_file(&fs::read_to_string(format!("/proc/{pid}/maps")).ok()?, address);
+        let look = || mapped_file(&maps::of(pid).ok()?, address);
         self.mapped.entry(key).or_insert_with(look).clone()
     }
 
@@ -211,7 +205,7 @@ mod tests {
     #[test]
     fn mounts_are_found_by_their_device_number() {
         let mounts =
-            mountinfo::parse(b"36 35 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n40 36 0:35 /sub /srv rw - nfs4 host:/srv rw\n");
+            mounts::parse(b"36 35 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n40 36 0:35 /sub /srv rw - nfs4 host:/srv rw\n");
         assert_eq!(mounted(254 << 20, &mounts), Some(&mounts[0]));
         assert_eq!(mounted(35, &mounts), Some(&mounts[1]));
         assert_eq!(mounted(36, &mounts), None);
@@ -219,9 +213,9 @@ mod tests {
 
     #[test]
     fn what_is_mapped_and_what_has_a_key_is_found_in_the_kernels_tables() {
-        let maps = "7f00-8000 rw-s 00000000 00:17 42 /dev/shm/sem.jobs (deleted)\n8000-9000 rw-p 00000000 00:00 0 \n9000-a000 rw-s 0 0:1 1 /dev/zero (deleted)\n";
-        assert_eq!(mapped_file(maps, 0x7f10).as_deref(), Some("/dev/shm/sem.jobs"));
-        assert_eq!((mapped_file(maps, 0x8010), mapped_file(maps, 0x9010), mapped_file(maps, 0xb000)), (None, None, None));
+        let maps = Maps::parse(b"7f00-8000 rw-s 00000000 00:17 42 /dev/shm/sem.jobs (deleted)\n8000-9000 rw-p 00000000 00:00 0 \n9000-a000 rw-s 0 0:1 1 /dev/zero (deleted)\n");
+        assert_eq!(mapped_file(&maps, 0x7f10).as_deref(), Some("/dev/shm/sem.jobs"));
+        assert_eq!((mapped_file(&maps, 0x8010), mapped_file(&maps, 0x9010), mapped_file(&maps, 0xb000)), (None, None, None));
         let table =
             "       key      semid perms      nsems\n      4711          3   600          1\n         0          4   600          1\n";
         assert_eq!((key_of(table, 3), key_of(table, 4), key_of(table, 5)), (Some(4_711), Some(0), None));

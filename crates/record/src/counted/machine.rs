@@ -1,8 +1,9 @@
 //! What each processor was in, as /proc/stat counts it: at each tick of the clock a processor is charged to what it was in just then; idle
 //! time is measured.
 
-use crate::proc::system::{TICK_NS, cpu_ticks};
 use std::collections::HashMap;
+use thalweg_base::proc::processors::{self, Processor};
+use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
 
 /// Of one processor since it was started, in ticks.
@@ -21,8 +22,8 @@ const NAMES: [CounterName; 6] = [
 
 impl Ticks {
     /// A processor without work is idle, also where somebody waits for a disk.
-    fn of([user, nice, system, idle, waiting, hard, soft, steal]: [u64; 8]) -> Ticks {
-        Ticks([idle + waiting, user + nice, system, hard, soft, steal])
+    fn of(cpu: &Processor) -> Ticks {
+        Ticks([cpu.idle + cpu.waiting, cpu.user + cpu.nice, cpu.system, cpu.hard_interrupts, cpu.soft_interrupts, cpu.stolen])
     }
 }
 
@@ -35,11 +36,11 @@ pub(super) struct Processors {
 impl Processors {
     /// Reads how they stand.
     pub(super) fn look(&mut self, at: Time, host: HostId, new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
-        self.enter(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), at, host, new, into);
+        self.enter(processors::here(), at, host, new, into);
     }
 
-    fn enter(&mut self, stat: &str, at: Time, host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
-        for (cpu, ticks) in cpu_ticks(stat).map(|(cpu, ticks)| (cpu, Ticks::of(ticks))) {
+    fn enter(&mut self, all: Vec<Processor>, at: Time, host: HostId, mut new: impl FnMut() -> TrackId, into: &mut Vec<Event>) {
+        for (cpu, ticks) in all.iter().map(|cpu| (cpu.number, Ticks::of(cpu))) {
             let (track, first) = *self.known.entry(cpu).or_insert_with(|| {
                 let track = new();
                 let (kind, role, name) = (TrackKind::Cpu, Role::None, format!("cpu{cpu}"));
@@ -47,7 +48,7 @@ impl Processors {
                 (track, ticks)
             });
             for ((name, now), first) in NAMES.into_iter().zip(ticks.0).zip(first.0) {
-                let value = i64::try_from(now.saturating_sub(first).saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+                let value = i64::try_from(now.saturating_sub(first).saturating_mul(tick_ns())).unwrap_or(i64::MAX);
                 into.push(Event::Counter(Counter { of: CounterOf::Track(track), name, at, value }));
             }
         }
@@ -67,12 +68,11 @@ mod tests {
             TrackId::new(next).expect("not 0")
         };
         let at = Time::from_monotonic_ns(1);
-        processors.enter("cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 10 1 20 100 5 0 2 3 0 0\nintr 5\n", at, HostId(0), &mut new, &mut events);
+        processors.enter(processors::parse("cpu1 10 1 20 100 5 0 2 3 0 0\n").collect(), at, HostId(0), &mut new, &mut events);
         events.clear();
-        processors.enter("cpu1 15 2 21 110 7 0 2 4 0 0\n", at, HostId(0), &mut new, &mut events);
+        processors.enter(processors::parse("cpu1 15 2 21 110 7 0 2 4 0 0\n").collect(), at, HostId(0), &mut new, &mut events);
         let values: Vec<_> = events.iter().filter_map(|e| if let Event::Counter(c) = e { Some((c.name, c.value)) } else { None }).collect();
-        let ticks = [12, 6, 1, 0, 0, 1].map(|ticks: i64| ticks * 10_000_000);
+        let ticks = [12, 6, 1, 0, 0, 1].map(|ticks: i64| ticks * tick_ns() as i64);
         assert_eq!(values, NAMES.into_iter().zip(ticks).collect::<Vec<_>>());
-        assert_eq!(cpu_ticks("cpu0 1 2 3").next(), None);
     }
 }

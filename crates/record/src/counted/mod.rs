@@ -12,13 +12,13 @@ mod machine;
 mod processes;
 pub(crate) mod why;
 
-use crate::proc::system::TICK_NS;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 use crate::worker::{Stop, Worker};
 use machine::Processors;
 use processes::{Ledger, Processes};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Event, IdSpace, Time};
 
 /// How often the processes are looked at, at best.
@@ -134,7 +134,7 @@ impl Work {
         let attributes = [
             ("profile.counted", "proc".to_owned()),
             ("profile.no_samples", self.why),
-            ("profile.tick_ns", TICK_NS.to_string()),
+            ("profile.tick_ns", tick_ns().to_string()),
             ("profile.look_ns", (wall_ns / u64::from(self.looks.saturating_sub(1).max(1))).to_string()),
             ("profile.start_ns", self.started.ns().to_string()),
             ("profile.end_ns", ended.ns().to_string()),

@@ -4,63 +4,14 @@
 //! child's time when it waits for it. What of that was not seen at a look before is the time of children that ended between two looks, theirs
 //! together: `children of PARENT`. Of the command itself the parent is this program, so its last ticks are its own.
 
-use crate::proc::processes::{numbers_in, split_stat};
-use crate::proc::system::TICK_NS;
+use crate::proc::processes::numbers_in;
 use std::collections::{BTreeMap, HashMap};
-use std::io::Read;
+use thalweg_base::proc::stat::{Stat, Ticks, tick_ns};
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Time, Track, TrackId, TrackKind};
-
-/// Time in a program's own code and in the kernel, in ticks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Ticks {
-    pub user: u64,
-    pub system: u64,
-}
-
-impl Ticks {
-    fn plus(self, more: Ticks) -> Ticks {
-        Ticks { user: self.user + more.user, system: self.system + more.system }
-    }
-
-    fn less(self, other: Ticks) -> Ticks {
-        Ticks { user: self.user.saturating_sub(other.user), system: self.system.saturating_sub(other.system) }
-    }
-}
-
-/// A process at one look.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Stat {
-    pub parent: u32,
-    /// When it was started: with its number, a name for good.
-    pub started: u64,
-    pub name: String,
-    pub own: Ticks,
-    /// Of children that it has waited for, and of theirs.
-    pub children: Ticks,
-}
-
-impl Stat {
-    fn parse(text: &str) -> Option<Stat> {
-        let (_, name, fields) = split_stat(text)?;
-        let number = |index: usize| fields.get(index).and_then(|field| field.parse::<u64>().ok());
-        Some(Stat {
-            parent: u32::try_from(number(1)?).ok()?,
-            started: number(19)?,
-            name: name.to_owned(),
-            own: Ticks { user: number(11)?, system: number(12)? },
-            children: Ticks { user: number(13)?, system: number(14)? },
-        })
-    }
-}
 
 /// All processes that may be seen.
 pub(super) fn read() -> BTreeMap<u32, Stat> {
-    let mut line = [0; 1024];
-    let mut one = |pid: u32| {
-        let length = std::fs::File::open(format!("/proc/{pid}/stat")).ok()?.read(&mut line).ok()?;
-        Some((pid, Stat::parse(&String::from_utf8_lossy(line.get(..length)?))?))
-    };
-    numbers_in("/proc").into_iter().filter_map(&mut one).collect()
+    numbers_in("/proc").into_iter().filter_map(|pid| Some((pid, Stat::of(pid)?))).collect()
 }
 
 /// Who is charged.
@@ -98,19 +49,19 @@ impl Processes {
             return Vec::new();
         };
         self.inherit(&now);
-        let before = |pid: &u32, stat: &Stat| last.get(pid).filter(|before| before.started == stat.started);
+        let before = |pid: &u32, stat: &Stat| last.get(pid).filter(|before| before.started_ticks == stat.started_ticks);
         let mut charges = Vec::new();
         let mut waited: BTreeMap<u32, Ticks> = BTreeMap::new();
         for (pid, stat) in &now {
-            let (own, children) = before(pid, stat).map_or_else(Default::default, |before| (before.own, before.children));
-            charges.push((self.account(*pid, stat, &stat.name), stat.own.less(own)));
-            waited.insert(*pid, stat.children.less(children));
+            let (own, children) = before(pid, stat).map_or_else(Default::default, |before| (before.used, before.children_used));
+            charges.push((self.account(*pid, stat, &stat.name), stat.used.less(own)));
+            waited.insert(*pid, stat.children_used.less(children));
         }
         // What was seen of those that have ended is a part of what their parents were charged for them.
-        let is_gone = |pid: &u32, stat: &Stat| now.get(pid).is_none_or(|now| now.started != stat.started);
+        let is_gone = |pid: &u32, stat: &Stat| now.get(pid).is_none_or(|now| now.started_ticks != stat.started_ticks);
         for (pid, stat) in last.iter().filter(|(pid, stat)| is_gone(pid, stat)) {
             if let Some(waited) = nearest(*pid, &last, &is_gone).and_then(|ancestor| waited.get_mut(&ancestor)) {
-                *waited = waited.less(stat.own.plus(stat.children));
+                *waited = waited.less(stat.used.plus(stat.children_used));
             }
         }
         for (pid, rest) in waited {
@@ -134,7 +85,7 @@ impl Processes {
     /// A child works on whose behalf its parent does.
     fn inherit(&mut self, now: &BTreeMap<u32, Stat>) {
         let mut new: Vec<(&u32, &Stat)> = now.iter().filter(|(pid, _)| !self.roles.contains_key(pid)).collect();
-        new.sort_by_key(|(pid, stat)| (stat.started, **pid));
+        new.sort_by_key(|(pid, stat)| (stat.started_ticks, **pid));
         for (pid, stat) in new {
             let inherited = self.roles.get(&stat.parent).copied().filter(|role| matches!(role, Role::Client | Role::Server));
             self.roles.insert(*pid, inherited.unwrap_or(Role::None));
@@ -143,7 +94,7 @@ impl Processes {
 
     fn account(&self, pid: u32, stat: &Stat, name: &str) -> Account {
         let role = self.roles.get(&pid).copied().unwrap_or(Role::None);
-        Account { pid, started: stat.started, name: name.to_owned(), role }
+        Account { pid, started: stat.started_ticks, name: name.to_owned(), role }
     }
 }
 
@@ -194,7 +145,7 @@ impl Ledger {
 
 fn counters(track: TrackId, ticks: Ticks, at: Time) -> [Event; 2] {
     [(CounterName::CpuUserNs, ticks.user), (CounterName::CpuSystemNs, ticks.system)].map(|(name, ticks)| {
-        let value = i64::try_from(ticks.saturating_mul(TICK_NS)).unwrap_or(i64::MAX);
+        let value = i64::try_from(ticks.saturating_mul(tick_ns())).unwrap_or(i64::MAX);
         Event::Counter(Counter { of: CounterOf::Track(track), name, at, value })
     })
 }
@@ -205,7 +156,7 @@ mod tests {
 
     fn stat(parent: u32, name: &str, own: (u64, u64), children: (u64, u64)) -> Stat {
         let ticks = |(user, system)| Ticks { user, system };
-        Stat { parent, started: 1, name: name.to_owned(), own: ticks(own), children: ticks(children) }
+        Stat { parent, started_ticks: 1, name: name.to_owned(), used: ticks(own), children_used: ticks(children), ..Stat::default() }
     }
 
     /// The recorder, the command (100) and somebody else (7), with these besides.
@@ -224,7 +175,7 @@ mod tests {
         let mut processes = Processes::new([(100, Role::Client)].into_iter(), Some((100, "sh".to_owned())));
         let (shell, other) = (stat(own, "sh", (5, 1), (0, 0)), stat(1, "cron", (900, 90), (10, 0)));
         assert!(processes.look(table((3, 3), (0, 0), &[(100, shell.clone()), (7, other.clone())])).is_empty());
-        let child = Stat { started: 2, ..stat(100, "spin", (40, 2), (0, 0)) };
+        let child = Stat { started_ticks: 2, ..stat(100, "spin", (40, 2), (0, 0)) };
         let charges = processes.look(table((4, 3), (0, 0), &[(100, stat(own, "sh", (6, 1), (0, 0))), (101, child), (7, other)]));
         assert_eq!(charged(&charges, "sh"), Some((1, 0, Role::Client)));
         assert_eq!(charged(&charges, "spin"), Some((40, 2, Role::Client)), "a child is the command's");
@@ -264,14 +215,7 @@ mod tests {
     fn a_number_that_is_used_again_is_another_process() {
         let mut processes = Processes::new(std::iter::empty(), None);
         processes.look(table((0, 0), (0, 0), &[(9, stat(1, "old", (500, 0), (0, 0)))]));
-        let new = Stat { started: 2, ..stat(1, "new", (3, 0), (0, 0)) };
+        let new = Stat { started_ticks: 2, ..stat(1, "new", (3, 0), (0, 0)) };
         assert_eq!(charged(&processes.look(table((0, 0), (0, 0), &[(9, new)])), "new"), Some((3, 0, Role::None)));
-    }
-
-    #[test]
-    fn this_process_is_read() {
-        let all = read();
-        let own = &all[&std::process::id()];
-        assert!(own.parent != 0 && own.started > 0, "{own:?}");
     }
 }

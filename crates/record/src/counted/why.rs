@@ -1,6 +1,8 @@
 //! Why there are no samples: which right or setting of this machine is in the way, and what would help.
 
 use std::fs;
+use thalweg_base::proc::stat::Stat;
+use thalweg_base::proc::status;
 
 /// Numbers of capabilities.
 const SYS_ADMIN: u32 = 21;
@@ -26,12 +28,10 @@ struct Settings {
 impl Settings {
     fn read() -> Settings {
         let number = |path: &str| fs::read_to_string(path).ok()?.trim().parse().ok();
-        let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
-        let rights = status.lines().find_map(|line| u64::from_str_radix(line.strip_prefix("CapEff:")?.trim(), 16).ok());
         let users = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
         let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
         Settings {
-            rights: rights.unwrap_or(0),
+            rights: status::here().bits("CapEff").unwrap_or(0),
             in_own_users: !users.is_empty() && users.split_ascii_whitespace().ne(["0", "0", "4294967295"]),
             paranoid: number("/proc/sys/kernel/perf_event_paranoid"),
             bpf_disabled: number("/proc/sys/kernel/unprivileged_bpf_disabled"),
@@ -72,7 +72,7 @@ pub(super) fn hidden_processes() -> Vec<String> {
     let in_container = fs::read_link("/proc/self/ns/pid").is_ok_and(|space| space.to_string_lossy() != FIRST_PID_SPACE);
     if in_container {
         notes.push("Processes outside of this container cannot be seen: their time is in no program's row.".to_owned());
-    } else if fs::read_to_string("/proc/1/stat").is_err() {
+    } else if Stat::of(1).is_none() {
         notes.push("/proc shows only your own processes (hidepid): the time of others is in no program's row.".to_owned());
     }
     notes

@@ -29,6 +29,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use thalweg_base::proc::status;
 use thalweg_trace::{Event, IdSpace, Role, Sink, Time, TraceHandle, Track, TrackId, TrackKind};
 use translate::Translator;
 
@@ -113,8 +114,7 @@ fn library_with_settings(place: &Place) -> Result<Vec<u8>, String> {
 
 /// How many filters of system calls (seccomp) this process is under; `None`: the kernel does not say.
 fn filters_here() -> Option<u32> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    status.lines().find_map(|line| line.strip_prefix("Seccomp_filters:"))?.trim().parse().ok()
+    status::here().number("Seccomp_filters")
 }
 
 fn environment(library: &Path) -> Vec<(OsString, OsString)> {

@@ -11,8 +11,9 @@
 use super::waits::Reason;
 use thalweg_trace::Time;
 
-/// How far behind the sums of a thread that runs may be: the kernel's slowest tick.
-const TICK_NS: u64 = 10_000_000;
+/// How far behind the sums of a thread that runs may be: the kernel brings them up to date with its own tick, of which the slowest is this long
+/// (`CONFIG_HZ` 100; the tick of /proc is another).
+const SLOWEST_UPDATE_NS: u64 = 10_000_000;
 
 /// A shorter piece is left out.
 const WORTH_RECORDING_NS: u64 = 20_000;
@@ -77,7 +78,7 @@ impl Window {
         };
         let worth = |ns: u64| if ns >= WORTH_RECORDING_NS { ns } else { 0 };
         // A running thread's sums are behind; what they lack it ran.
-        let unseen = |ns: u64| worth(if to.reason.is_none() { ns.saturating_sub(TICK_NS) } else { ns });
+        let unseen = |ns: u64| worth(if to.reason.is_none() { ns.saturating_sub(SLOWEST_UPDATE_NS) } else { ns });
         let runqueue_ns = worth(runqueue_ns);
         match (from.reason.is_some(), to.reason.is_some()) {
             (true, true) if slept == Some(0) => Division { first_ns: length_ns - cpu_ns, ..Division::default() },

@@ -2,11 +2,11 @@
 
 use super::diagnostics::Socket;
 use super::disks::whole_disk;
-use super::mountinfo;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fs;
 use std::net::SocketAddr;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use thalweg_base::proc::mounts;
 use thalweg_trace::{Event, HostId, Object, ObjectId, ObjectKind, TraceHandle};
 
 /// What a descriptor leads to.
@@ -110,7 +110,7 @@ pub(crate) struct Mounts {
 impl Mounts {
     /// Those of this process' namespace.
     pub(crate) fn read() -> Mounts {
-        let named = mountinfo::here().into_iter().map(|mount| {
+        let named = mounts::here().unwrap_or_default().into_iter().map(|mount| {
             let device = whole_disk(mount.device).map(|disk| disk.name);
             let device = device.unwrap_or_else(|| mount.source.rsplit('/').next().unwrap_or(&mount.source).to_owned());
             (libc::makedev(mount.device.0, mount.device.1), (device, mount.kind))

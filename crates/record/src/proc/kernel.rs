@@ -1,8 +1,7 @@
 //! What a thread works on in the kernel, as far as it shows from outside: of its time there, what neither bytes nor page faults nor
 //! turns account for was for calls on names and attributes, most likely. It is recorded as that, and marked as inferred.
 
-/// The clock tick in which the kernel counts it.
-const TICK_NS: f64 = 10_000_000.0;
+use thalweg_base::proc::stat::tick_ns;
 
 /// So many ticks are enough to judge by.
 const ENOUGH_TICKS: u64 = 4;
@@ -59,7 +58,7 @@ impl InKernel {
             + since(work.faults, work_before.faults) * FAULT_NS
             + since(sleeps, sleeps_before) * TURN_NS;
         let part = system as f64 / (user + system) as f64;
-        self.on_names = if known_ns * 2.0 < system as f64 * TICK_NS { part } else { 0.0 };
+        self.on_names = if known_ns * 2.0 < system as f64 * tick_ns() as f64 { part } else { 0.0 };
         self.before = Some((work, calls, sleeps));
     }
 }

@@ -1,10 +1,11 @@
 //! Who listens on which port, in each network namespace.
 
-use super::processes::{self, Process, numbers_in};
+use super::processes::{self, numbers_in};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
+use thalweg_base::proc::stat::Stat;
 
 /// A TCP socket that listens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +48,7 @@ pub(crate) struct Listeners {
 }
 
 /// Every network namespace that may be read.
-fn spaces(table: &BTreeMap<u32, Process>) -> Vec<Space> {
+fn spaces(table: &BTreeMap<u32, Stat>) -> Vec<Space> {
     let mut spaces: Vec<Space> = Vec::new();
     for pid in [std::process::id()].into_iter().chain(table.keys().copied()) {
         let Some(name) = namespace(pid) else { continue };
@@ -59,9 +60,9 @@ fn spaces(table: &BTreeMap<u32, Process>) -> Vec<Space> {
 }
 
 /// The processes that have each of these sockets open, of those whose descriptors may be read.
-fn owners(table: &BTreeMap<u32, Process>, inodes: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<u32>> {
+fn owners(table: &BTreeMap<u32, Stat>, inodes: &BTreeSet<u64>) -> BTreeMap<u64, BTreeSet<u32>> {
     let mut owners: BTreeMap<u64, BTreeSet<u32>> = BTreeMap::new();
-    for process in table.values().filter(|process| !process.is_kernel) {
+    for process in table.values().filter(|process| !process.is_kernel()) {
         for inode in sockets_of(process.pid).filter(|inode| inodes.contains(inode)) {
             owners.entry(inode).or_default().insert(process.pid);
         }
@@ -136,7 +137,7 @@ struct Space {
 
 impl Listeners {
     /// Reads the namespaces of these processes.
-    pub(crate) fn read(table: &BTreeMap<u32, Process>) -> Listeners {
+    pub(crate) fn read(table: &BTreeMap<u32, Stat>) -> Listeners {
         let spaces = spaces(table);
         let inodes =
             spaces.iter().flat_map(|space| space.listening.iter().map(|listener| listener.inode).chain(space.called.iter().copied()));

@@ -3,6 +3,8 @@
 use super::files::{Objects, Opened};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+use std::path::Path;
+use thalweg_base::proc::maps::{self, Mapping};
 use thalweg_trace::{ObjectId, Time};
 
 /// Most of what a poll is given.
@@ -99,21 +101,14 @@ fn in_set(pid: u32, set: u64) -> Option<Vec<u32>> {
 /// The file whose pages a process reads by touching them, where only one can be meant: mapped, no code, and a megabyte or more.
 pub(super) fn mapped_file(pid: u32, objects: &mut Objects) -> Option<ObjectId> {
     const LEAST_BYTES: u64 = 1 << 20;
-    let text = fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
-    let mapped = |line: &str| -> Option<(String, u64, bool)> {
-        let mut words = line.split_ascii_whitespace();
-        let (from, to) = words.next()?.split_once('-')?;
-        let runs = words.next()?.contains('x');
-        let path = words.nth(3)?;
-        let length = u64::from_str_radix(to, 16).ok()?.checked_sub(u64::from_str_radix(from, 16).ok()?)?;
-        path.starts_with('/').then(|| (path.to_owned(), length, runs))
-    };
-    let all: Vec<_> = text.lines().filter_map(mapped).collect();
-    let has_code = |path: &str| all.iter().any(|(other, _, runs)| *runs && other == path);
-    let mut paths: Vec<&String> = all.iter().filter(|(path, length, _)| *length >= LEAST_BYTES && !has_code(path)).map(|m| &m.0).collect();
+    let maps = maps::of(pid).ok()?;
+    let all: Vec<_> = maps.iter().filter(|mapping| mapping.path.has_root()).collect();
+    let has_code = |path: &Path| all.iter().any(|other| other.is_executable && other.path == path);
+    let large = |mapping: &&Mapping<'_>| mapping.end - mapping.start >= LEAST_BYTES && !has_code(mapping.path);
+    let mut paths: Vec<&Path> = all.iter().filter(large).map(|mapping| mapping.path).collect();
     paths.dedup();
     match paths.as_slice() {
-        [path] => objects.file(path, None, Opened::Read, false),
+        [path] => objects.file(&path.to_string_lossy(), None, Opened::Read, false),
         _ => None,
     }
 }

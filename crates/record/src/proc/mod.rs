@@ -1,6 +1,6 @@
 //! What /proc and the kernel's socket diagnostics say of processes, without touching them.
 //!
-//! [`processes`] reads the table of processes, [`listeners`] who listens where, [`serving`] by what one can be called, [`mountinfo`] the table of mounts. [`recorder`] watches threads by looking at them every few
+//! [`processes`] reads the table of processes, [`listeners`] who listens where, [`serving`] by what one can be called. [`recorder`] watches threads by looking at them every few
 //! milliseconds: for static and set-user-ID programs, and for processes that were there before. [`system`] counts what
 //! belongs to the machine (devices), [`quotas`] what control groups took, for every recorder without privilege.
 
@@ -13,7 +13,6 @@ mod kernel;
 pub(crate) mod listeners;
 mod locks;
 mod memory;
-pub(crate) mod mountinfo;
 mod moved;
 pub(crate) mod processes;
 pub(crate) mod quotas;

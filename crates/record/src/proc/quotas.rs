@@ -7,7 +7,7 @@
 use super::files::Objects;
 use crate::quota::Quota;
 use std::collections::{BTreeMap, VecDeque};
-use std::fs;
+use thalweg_base::proc::cgroups;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, ObjectId, ObjectKind, Time, TrackId};
 
 /// Readings of one group that are kept.
@@ -59,7 +59,7 @@ pub(crate) struct Quotas {
 impl Quotas {
     /// Finds which group a process is in: it may have joined another.
     pub(crate) fn poll(&mut self, pid: u32, track: TrackId, objects: &mut Objects) {
-        let Ok(text) = fs::read_to_string(format!("/proc/{pid}/cgroup")) else { return };
+        let Some(text) = cgroups::of(pid) else { return };
         let group = match self.known.get(&text) {
             Some(known) => *known,
             None => {
@@ -109,6 +109,7 @@ impl Quotas {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
     use std::sync::Arc;
     use thalweg_trace::{HostId, IdSpace, Memory, Role, TraceHandle};
 

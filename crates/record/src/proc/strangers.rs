@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
+use thalweg_base::proc::maps;
 use thalweg_trace::TrackId;
 
 /// The tracks of strangers' threads, by number: the other recorder names them as wakers.
@@ -24,13 +25,12 @@ impl Strangers {
 
     /// Whether the process has no library of ours. One that may not be read is another user's by now, and has none.
     pub(super) fn is_one(&self, pid: u32) -> bool {
-        let Some(library) = self.library.to_str() else { return false };
         // A command that has not begun yet is a copy of us.
         let program = |pid: &str| fs::read_link(format!("/proc/{pid}/exe")).ok();
         if program("self").is_some_and(|ours| program(&pid.to_string()) == Some(ours)) {
             return false;
         }
-        fs::read_to_string(format!("/proc/{pid}/maps")).map_or(true, |maps| !maps.is_empty() && !maps.contains(library))
+        maps::of(pid).map_or(true, |maps| !maps.is_empty() && !maps.iter().any(|mapping| mapping.path == self.library))
     }
 
     /// Makes a thread's track known to the other recorder.

@@ -4,6 +4,8 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use thalweg_base::proc::processors;
+use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{
     Counter, CounterName, CounterOf, Event, HostId, ObjectId, ObjectKind, Role, Span, SpanId, SpanKind, Time, TraceHandle,
 };
@@ -150,34 +152,16 @@ impl System {
     }
 
     fn poll_softirqs(&mut self, now: Time, out: &mut Vec<Event>) {
-        let text = fs::read_to_string("/proc/stat").unwrap_or_default();
-        for (index, (cpu, [.., softirq, _])) in cpu_ticks(&text).enumerate() {
+        for (index, cpu) in processors::here().into_iter().enumerate() {
             if self.cpus.len() <= index {
-                let Some(track) = self.track(TrackKind::Cpu, &format!("cpu{cpu}"), out) else { return };
+                let Some(track) = self.track(TrackKind::Cpu, &format!("cpu{}", cpu.number), out) else { return };
                 self.cpus.push(track);
             }
             let of = CounterOf::Track(self.cpus[index]);
-            out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value: (softirq * TICK_NS) as i64 }));
+            let value = (cpu.soft_interrupts * tick_ns()) as i64;
+            out.push(Event::Counter(Counter { of, name: CounterName::CpuSoftirqNs, at: now, value }));
         }
     }
-}
-
-/// A tick of the clock that /proc/stat counts in.
-pub(crate) const TICK_NS: u64 = 10_000_000;
-
-/// What each processor in /proc/stat has been in since it was started, in ticks: user, nice, system, idle, idle while a disk was waited for, hard
-/// interrupts, software interrupts, stolen. Guests' time is a part of `user`.
-pub(crate) fn cpu_ticks(stat: &str) -> impl Iterator<Item = (u32, [u64; 8])> + '_ {
-    stat.lines().filter_map(|line| {
-        // `cpu` alone is the sum of all: two blanks follow it.
-        let mut fields = line.strip_prefix("cpu")?.split_ascii_whitespace();
-        let cpu = fields.next().filter(|_| !line.starts_with("cpu "))?.parse().ok()?;
-        let mut ticks = [0; 8];
-        for tick in &mut ticks {
-            *tick = fields.next()?.parse().ok()?;
-        }
-        Some((cpu, ticks))
-    })
 }
 
 #[cfg(test)]

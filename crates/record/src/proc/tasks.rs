@@ -1,9 +1,10 @@
 //! One thread, as /proc shows it.
 
 use super::kernel::Work;
-use super::processes::split_stat;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use thalweg_base::proc::stat::ThreadStat;
+use thalweg_base::proc::status::ThreadStatus;
 
 /// Accumulated since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,8 +72,8 @@ pub(crate) struct State {
 #[derive(Debug)]
 pub(crate) struct TaskFiles {
     schedstat: File,
-    stat: File,
-    status: File,
+    stat: ThreadStat,
+    status: ThreadStatus,
     /// Absent where only the thread's owner, or nobody, may read it.
     syscall: Option<File>,
     /// Absent where the kernel has no names of its functions.
@@ -90,8 +91,8 @@ impl TaskFiles {
         let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
         Some(TaskFiles {
             schedstat: open("schedstat").ok()?,
-            stat: open("stat").ok()?,
-            status: open("status").ok()?,
+            stat: ThreadStat::open(pid, tid).ok()?,
+            status: ThreadStatus::open(pid, tid).ok()?,
             syscall: open("syscall").ok(),
             wchan: open("wchan").ok(),
         })
@@ -104,10 +105,8 @@ impl TaskFiles {
 
     /// Its state; `None` where it is gone.
     pub(crate) fn state(&self) -> Option<State> {
-        let mut buffer = [0; 512];
-        let (_, name, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
-        let letter = fields.first()?.chars().next()?;
-        Some(State { letter, name: name.to_owned(), disk_faults: fields.get(9)?.parse().ok()? })
+        let stat = self.stat.read()?;
+        Some(State { letter: stat.state, name: stat.name, disk_faults: stat.major_faults })
     }
 
     /// The kernel's function that it sleeps in; `None` where that is not known.
@@ -119,24 +118,18 @@ impl TaskFiles {
 
     /// When it began, in clock ticks since boot.
     pub(crate) fn started_ticks(&self) -> Option<u64> {
-        let mut buffer = [0; 512];
-        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
-        fields.get(19)?.parse().ok()
+        Some(self.stat.read()?.started_ticks)
     }
 
     /// What it has worked: in the program, in the kernel, and page faults.
     pub(super) fn work(&self) -> Option<Work> {
-        let mut buffer = [0; 512];
-        let (_, _, fields) = split_stat(read(&self.stat, &mut buffer)?)?;
-        let number = |index: usize| fields.get(index).and_then(|field| field.parse().ok());
-        Some(Work { faults: number(7)?, user_ticks: number(11)?, system_ticks: number(12)? })
+        let stat = self.stat.read()?;
+        Some(Work { faults: stat.minor_faults, user_ticks: stat.used.user, system_ticks: stat.used.system })
     }
 
     /// How often it went to sleep.
     pub(crate) fn sleeps(&self) -> Option<u64> {
-        let mut buffer = [0; 4096];
-        let line = read(&self.status, &mut buffer)?.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"))?;
-        line.trim().parse().ok()
+        self.status.sleeps()
     }
 
     /// What it does; `None` where it is gone or may not be asked.

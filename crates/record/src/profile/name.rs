@@ -8,6 +8,7 @@ use std::fs::File;
 use std::io::{Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+use thalweg_base::proc::maps;
 use thalweg_trace::frame::{JIT, KERNEL, TRUNCATED, UNKNOWN, VDSO};
 use thalweg_trace::{Event, Frame as Text, Stack};
 
@@ -47,12 +48,11 @@ impl Made {
 
 /// The vDSO as a file, of which it has the form: our own, which is everybody's of this word size.
 pub(super) fn vdso() -> Option<(File, PathBuf)> {
-    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
-    let line = maps.lines().find(|line| line.ends_with("[vdso]"))?;
-    let (start, end) = line.split(' ').next()?.split_once('-')?;
-    let (start, end) = (usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?);
-    let mut bytes = vec![0; end.checked_sub(start).filter(|length| *length <= MOST_VDSO_BYTES)?];
-    std::os::unix::fs::FileExt::read_exact_at(&File::open("/proc/self/mem").ok()?, &mut bytes, start as u64).ok()?;
+    let maps = maps::of(std::process::id()).ok()?;
+    let vdso = maps.iter().find(|mapping| mapping.path == Path::new("[vdso]"))?;
+    let length = usize::try_from(vdso.end.checked_sub(vdso.start)?).ok()?;
+    let mut bytes = vec![0; Some(length).filter(|length| *length <= MOST_VDSO_BYTES)?];
+    std::os::unix::fs::FileExt::read_exact_at(&File::open("/proc/self/mem").ok()?, &mut bytes, vdso.start).ok()?;
     let fd = rustix::fs::memfd_create("thalweg-vdso", rustix::fs::MemfdFlags::CLOEXEC).ok()?;
     let mut file = File::from(fd);
     file.write_all(&bytes).ok()?;

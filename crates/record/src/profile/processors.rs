@@ -2,8 +2,9 @@
 
 use super::raw::Times;
 use crate::bpf::time;
-use crate::proc::system::{TICK_NS, cpu_ticks};
 use std::collections::HashMap;
+use thalweg_base::proc::processors;
+use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::{Counter, CounterName, CounterOf, Event, HostId, Role, Track, TrackId, TrackKind};
 
 /// The processors, as they were at the beginning.
@@ -14,11 +15,7 @@ pub(crate) struct Processors {
 
 /// What a hypervisor took of each processor so far.
 fn steal() -> HashMap<u32, u64> {
-    parse_steal(&std::fs::read_to_string("/proc/stat").unwrap_or_default())
-}
-
-fn parse_steal(stat: &str) -> HashMap<u32, u64> {
-    cpu_ticks(stat).map(|(cpu, [.., steal])| (cpu, steal.saturating_mul(TICK_NS))).collect()
+    processors::here().into_iter().map(|cpu| (cpu.number, cpu.stolen.saturating_mul(tick_ns()))).collect()
 }
 
 impl Processors {
@@ -47,16 +44,5 @@ impl Processors {
             let counter = |(name, value)| Event::Counter(Counter { of, name, at, value: i64::try_from(value).unwrap_or(i64::MAX) });
             into.extend(values.map(counter));
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn steal_is_read_for_each_processor_and_not_for_their_sum() {
-        let stat = "cpu  1 2 3 4 5 6 7 80 9 10\ncpu0 1 2 3 4 5 6 7 3 9 10\ncpu12 1 2 3 4 5 6 7 5 9 10\nintr 3\n";
-        assert_eq!(parse_steal(stat), HashMap::from([(0, 3 * TICK_NS), (12, 5 * TICK_NS)]));
     }
 }

@@ -11,6 +11,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::hash::BuildHasherDefault;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
+use thalweg_base::proc::maps::{self, Maps};
 use thalweg_trace::Role;
 
 /// Mappings of a process that are known at most.
@@ -73,21 +74,14 @@ fn place_of(path: &str, build_id: Option<String>, modules: &mut Modules) -> Opti
     })
 }
 
-/// The executable lines of `/proc/PID/maps`.
-fn parse_maps(text: &str, modules: &mut Modules) -> BTreeMap<u64, Mapping> {
-    let number = |text: &str| u64::from_str_radix(text, 16).ok();
-    let mut line_of = |line: &str| {
-        let mut fields = line.splitn(6, ' ');
-        let (range, rights, offset) = (fields.next()?, fields.next()?, fields.next()?);
-        let path = fields.nth(2).unwrap_or_default().trim_start();
-        if !rights.contains('x') {
-            return None;
-        }
-        let (start, end) = range.split_once('-')?;
-        let place = place_of(path, None, modules)?;
-        Some(Mapping { start: number(start)?, end: number(end)?, file_offset: number(offset)?, place })
+/// The executable ones.
+fn executable(maps: &Maps, modules: &mut Modules) -> BTreeMap<u64, Mapping> {
+    let placed = |mapped: maps::Mapping<'_>| {
+        let place = place_of(&mapped.path.to_string_lossy(), None, modules)?;
+        Some(Mapping { start: mapped.start, end: mapped.end, file_offset: mapped.offset, place })
     };
-    text.lines().filter_map(&mut line_of).take(MOST_MAPPINGS).map(|mapping| (mapping.start, mapping)).collect()
+    let all = maps.iter().filter(|mapped| mapped.is_executable).filter_map(placed);
+    all.take(MOST_MAPPINGS).map(|mapping| (mapping.start, mapping)).collect()
 }
 
 fn insert(maps: &mut BTreeMap<u64, Mapping>, new: Mapping) {
@@ -112,8 +106,11 @@ fn insert(maps: &mut BTreeMap<u64, Mapping>, new: Mapping) {
 impl Spaces {
     /// Reads what is mapped in the processes that are there, so that their children are known from the first on.
     pub(crate) fn begin(&mut self, modules: &mut Modules) {
-        for pid in
-            crate::proc::processes::all().into_values().filter(|process| !process.is_kernel).take(MOST_AT_FIRST).map(|process| process.pid)
+        for pid in crate::proc::processes::all()
+            .into_values()
+            .filter(|process| !process.is_kernel())
+            .take(MOST_AT_FIRST)
+            .map(|process| process.pid)
         {
             self.find(pid, 0, modules);
             self.processes.entry(pid).or_default().reads = 0;
@@ -177,8 +174,7 @@ impl Spaces {
             return None;
         }
         (space.read_at, space.reads) = (Some(now), space.reads + 1);
-        let text = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
-        let maps = parse_maps(&String::from_utf8_lossy(&text), modules);
+        let maps = executable(&maps::of(pid).ok()?, modules);
         if !maps.is_empty() {
             space.maps = Rc::new(maps);
         }
@@ -225,11 +221,11 @@ mod tests {
 
     #[test]
     fn maps_have_what_is_executable_by_what_it_is() {
-        let text = "55d000-55e000 r-xp 00001000 fe:00 12 /usr/bin/a b (deleted)\n55e000-55f000 rw-p 00002000 fe:00 12 /usr/bin/a b\n\
+        let text = b"55d000-55e000 r-xp 00001000 fe:00 12 /usr/bin/a b (deleted)\n55e000-55f000 rw-p 00002000 fe:00 12 /usr/bin/a b\n\
                     7f0000-7f1000 r-xp 00000000 00:00 0 \n7ff000-7ff200 r-xp 00000000 00:00 0                          [vdso]\n\
                     ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
         let mut modules = Modules::default();
-        let maps: Vec<Mapping> = parse_maps(text, &mut modules).into_values().collect();
+        let maps: Vec<Mapping> = executable(&Maps::parse(text), &mut modules).into_values().collect();
         let file = modules.number("/usr/bin/a b", None).expect("known");
         assert_eq!(maps.iter().map(|m| m.place).collect::<Vec<_>>(), [Place::File(file), Place::Made, Place::Vdso]);
         assert_eq!((maps[0].start, maps[0].end, maps[0].file_offset), (0x55d000, 0x55e000, 0x1000));

@@ -2,12 +2,13 @@
 
 use super::Options;
 use crate::command::Exit;
-use crate::proc::processes::{self, Process};
+use crate::proc::processes;
 use crate::{RecordError, Tier};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use thalweg_base::machine;
+use thalweg_base::proc::stat::Stat;
 
 /// Reads a file of measured ceilings as attributes `ceiling.NAME`.
 pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError> {
@@ -25,19 +26,19 @@ pub(super) fn ceilings(path: &Path) -> Result<Vec<(String, String)>, RecordError
 /// A note of processes that the command, which has ended, has left: those of its process group and session, younger than it.
 /// It may leave others that made a session of their own; nothing in /proc says whose they were.
 pub(super) fn left_behind(command: u32) -> Option<String> {
-    let ours = Process::read(std::process::id())?;
+    let ours = Stat::of(std::process::id())?;
     // Which group a process is of costs a system call; what /proc says of all of them takes longer than a short command.
     let of_group = |pid: &u32| {
         // SAFETY: a number in, a number out. (rustix takes no group of number 0, which threads of the kernel are of.)
         let group = unsafe { libc::getpgid(pid.cast_signed()) };
         u32::try_from(group).map_or(true, |group| group == command || group == ours.group)
     };
-    let command_is_ours = |p: &Process| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
-    let started_by_us = |p: &Process| p.parent == ours.pid;
+    let command_is_ours = |p: &Stat| p.group == ours.group && p.session == ours.session && p.pid != ours.pid;
+    let started_by_us = |p: &Stat| p.parent == ours.pid;
     let left: Vec<_> = processes::numbers_in("/proc")
         .into_iter()
         .filter(of_group)
-        .filter_map(Process::read)
+        .filter_map(Stat::of)
         .filter(|p| p.state != 'Z' && p.pid != command && p.started_ticks >= ours.started_ticks)
         .filter(|p| p.group == command || (command_is_ours(p) && !started_by_us(p) && !is_ancestor(p.pid, &ours)))
         .filter(|p| p.group == command || is_orphan(p))
@@ -52,8 +53,8 @@ pub(super) fn left_behind(command: u32) -> Option<String> {
 
 /// Whether a process has lost its parent: it was given to init, or to a subreaper (a service manager, a container's first process), which
 /// is of another session than what it adopts.
-fn is_orphan(process: &Process) -> bool {
-    process.parent == 1 || Process::read(process.parent).is_none_or(|parent| parent.session != process.session)
+fn is_orphan(process: &Stat) -> bool {
+    process.parent == 1 || Stat::of(process.parent).is_none_or(|parent| parent.session != process.session)
 }
 
 fn first_few(names: &[String]) -> String {
@@ -64,8 +65,8 @@ fn first_few(names: &[String]) -> String {
 /// More generations than any process has above it.
 const MOST_GENERATIONS: usize = 1_000;
 
-fn is_ancestor(candidate: u32, of: &Process) -> bool {
-    let parents = std::iter::successors(Some(of.parent), |parent| Process::read(*parent).map(|process| process.parent));
+fn is_ancestor(candidate: u32, of: &Stat) -> bool {
+    let parents = std::iter::successors(Some(of.parent), |parent| Stat::of(*parent).map(|process| process.parent));
     parents.take(MOST_GENERATIONS).take_while(|parent| *parent > 0).any(|parent| parent == candidate)
 }
 

@@ -1,12 +1,13 @@
 //! How many of the machine's processors were busy during a recording, and how many of those the command had: what is neither its own nor a
 //! recorded server's is other programs'.
 
-use crate::proc::system::{TICK_NS, cpu_ticks};
 use std::mem::MaybeUninit;
+use thalweg_base::proc::processors::{self, Processor};
+use thalweg_base::proc::stat::tick_ns;
 use thalweg_trace::Time;
 
-/// Ticks are too coarse to say anything of a shorter time.
-const SHORTEST_NS: u64 = 10 * TICK_NS;
+/// Ticks are too coarse to say anything of a shorter time than so many.
+const FEWEST_TICKS: u64 = 10;
 
 /// What processors had been used for at an instant.
 #[derive(Clone, Copy, Debug)]
@@ -32,19 +33,19 @@ impl Used {
     /// Now.
     pub(super) fn now() -> Used {
         let own_ns = used_ns(libc::RUSAGE_SELF) + used_ns(libc::RUSAGE_CHILDREN);
-        Used::of(&std::fs::read_to_string("/proc/stat").unwrap_or_default(), own_ns, Time::now())
+        Used::of(&processors::here(), own_ns, Time::now())
     }
 
-    fn of(stat: &str, own_ns: u64, at: Time) -> Used {
-        let each: Vec<u64> = cpu_ticks(stat).map(|(_, [_, _, _, idle, waiting, ..])| (idle + waiting) * TICK_NS).collect();
-        Used { at, idle_ns: each.iter().sum(), own_ns, processors: each.len() }
+    fn of(all: &[Processor], own_ns: u64, at: Time) -> Used {
+        let idle_ns = all.iter().map(|cpu| (cpu.idle + cpu.waiting) * tick_ns()).sum();
+        Used { at, idle_ns, own_ns, processors: all.len() }
     }
 
     /// What was in use from then until `later`; `None` where that was too short to say, or nothing is known.
     pub(super) fn until(&self, later: &Used) -> Option<InUse> {
         let ns = later.at.since(self.at);
         let part = |since: u64, until: u64| until.saturating_sub(since) as f64 / ns as f64;
-        let is_known = ns >= SHORTEST_NS && self.processors > 0 && self.processors == later.processors;
+        let is_known = ns >= FEWEST_TICKS * tick_ns() && self.processors > 0 && self.processors == later.processors;
         is_known.then(|| InUse {
             busy: (self.processors as f64 - part(self.idle_ns, later.idle_ns)).max(0.0),
             own: part(self.own_ns, later.own_ns),
@@ -69,8 +70,9 @@ mod tests {
     use super::*;
 
     fn at(ms: i64, idle: [u64; 2], own_ms: u64) -> Used {
-        let stat = format!("cpu  0 0 0 0 0 0 0 0\ncpu0 5 0 5 {} 0 0 0 0 0 0\ncpu1 9 0 9 {} 3 0 0 0 0 0\n", idle[0], idle[1]);
-        Used::of(&stat, own_ms * 1_000_000, Time::from_monotonic_ns(ms * 1_000_000))
+        let [first, second] = idle.map(|ticks| Processor { user: 5, system: 5, idle: ticks, ..Processor::default() });
+        let second = Processor { number: 1, waiting: 3, ..second };
+        Used::of(&[first, second], own_ms * 1_000_000, Time::from_monotonic_ns(ms * 1_000_000))
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
+use thalweg_base::proc::status;
 
 /// The most that is read of a map.
 const MOST_BYTES: u64 = 64 << 20;
@@ -20,9 +21,14 @@ pub(crate) struct MadeCode {
 impl MadeCode {
     /// Of a process that is there, or was.
     pub(crate) fn of(pid: u32) -> MadeCode {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-        let line = status.lines().find_map(|line| line.strip_prefix("NSpid:")).unwrap_or_default();
-        let own = line.split_ascii_whitespace().last().and_then(|number| number.parse::<u32>().ok()).unwrap_or(pid);
+        let status = status::of(pid).unwrap_or_default();
+        let own = status
+            .field("NSpid")
+            .unwrap_or_default()
+            .split_ascii_whitespace()
+            .last()
+            .and_then(|number| number.parse::<u32>().ok())
+            .unwrap_or(pid);
         let paths = vec![format!("/proc/{pid}/root/tmp/perf-{own}.map").into(), format!("/tmp/perf-{pid}.map").into()];
         let mut made = MadeCode { paths, file: None };
         made.open();

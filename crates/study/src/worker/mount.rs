@@ -5,6 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
+use thalweg_base::proc::mounts;
 
 /// How long a mount may take to come up.
 const MOUNT_WITHIN: Duration = Duration::from_secs(30);
@@ -80,6 +81,5 @@ impl Drop for Mount {
 /// Whether something is mounted there; asks nobody who may be dead.
 fn is_mounted(point: &Path) -> bool {
     let point = std::path::absolute(point).unwrap_or_else(|_| point.to_owned());
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    mounts.lines().any(|line| line.split(' ').nth(1).is_some_and(|at| Path::new(at) == point))
+    mounts::here().unwrap_or_default().iter().any(|mount| mount.point == point)
 }

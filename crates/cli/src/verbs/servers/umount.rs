@@ -74,7 +74,7 @@ fn wait_for(process: &OwnedFd, timeout: Duration, mounted: &Mounted) -> Result<(
         if ready > 0 {
             return Ok(());
         }
-        if let Some(pid) = namespace_holder(&mounted.device) {
+        if let Some(pid) = namespace_holder(mounted.device) {
             let at = mounted.at.display();
             output::note(&format!("{at}: unmounted here, and still mounted in the mount namespace of process {pid}"));
             return Ok(());

@@ -3,16 +3,17 @@
 use super::{Sampler, Watch};
 use crate::proc::files::shared_inode;
 use crate::proc::moved::Files;
-use crate::proc::processes::{self, Process};
+use crate::proc::processes;
 use crate::proc::waits::Ender;
 use crate::proc::wakers::Ends;
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use thalweg_base::proc::stat::Stat;
 use thalweg_trace::Role;
 
 impl Sampler {
     pub(super) fn adopt(&mut self, pid: u32, role: Role, ours: bool) {
-        let Some(process) = Process::read(pid) else { return };
+        let Some(process) = Stat::of(pid) else { return };
         // (It is there for as long as its parent does not ask for its status.)
         if self.zombies.get(&pid) == Some(&process.started_ticks) {
             return;
@@ -142,7 +143,7 @@ impl Sampler {
     /// The role of who started a process, directly or not, where that is one of the command's.
     fn ancestor(&self, pid: u32) -> Option<Role> {
         const MOST: usize = 16;
-        let parents = std::iter::successors(Process::read(pid), |process| Process::read(process.parent));
+        let parents = std::iter::successors(Stat::of(pid), |process| Stat::of(process.parent));
         let watched = parents.take(MOST).filter_map(|process| self.watched.get(&process.parent));
         watched.filter(|watch| watch.ours).map(|watch| watch.role).next()
     }

@@ -16,7 +16,7 @@ use super::divide::{Seen, Window};
 use super::files::Objects;
 use super::kernel::InKernel;
 use super::moved::{self, Files, Moved, Unfinished};
-use super::processes::{self, Process};
+use super::processes;
 use super::quotas::Quotas;
 use super::strangers::Strangers;
 use super::system::System;
@@ -30,6 +30,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
+use thalweg_base::proc::stat::Stat;
 use thalweg_trace::{Event, HostId, Mark, MarkKind, Role, Sink, SpanKind, Time, TraceHandle, Track, TrackId, TrackKind};
 
 /// The part of one processor that sampling may take: one in this many.
@@ -316,7 +317,7 @@ impl Sampler {
     fn sample_process(&mut self, pid: u32, now: Time, slow: bool) {
         let Some(mut watch) = self.watched.remove(&pid) else { return };
         if slow || watch.threads.is_empty() {
-            let alive = Process::read(pid).filter(|process| process.started_ticks == watch.started_ticks);
+            let alive = Stat::of(pid).filter(|process| process.started_ticks == watch.started_ticks);
             let Some(process) = alive else { return self.close(pid, watch) };
             // A held command becomes another program.
             let renamed = watch.name != process.name;

@@ -1,0 +1,92 @@
+//! What `/proc/PID/status` says of a process: lines of a name, a colon and a value.
+
+use std::fs::File;
+use std::io::Result;
+use std::os::unix::fs::FileExt;
+use std::str::FromStr;
+
+/// More than a text has.
+const MOST_BYTES: usize = 4096;
+
+/// The text.
+#[derive(Clone, Debug, Default)]
+pub struct Status(String);
+
+/// Of this process; empty where /proc is not mounted.
+pub fn here() -> Status {
+    Status(std::fs::read_to_string("/proc/self/status").unwrap_or_default())
+}
+
+/// Of a process, or of a thread by its number.
+///
+/// # Errors
+/// It is gone, or may not be read.
+pub fn of(pid: u32) -> Result<Status> {
+    Ok(Status(std::fs::read_to_string(format!("/proc/{pid}/status"))?))
+}
+
+impl Status {
+    /// The value of a line.
+    pub fn field(&self, name: &str) -> Option<&str> {
+        field(&self.0, name)
+    }
+
+    /// The number that a line's value begins with.
+    pub fn number<T: FromStr>(&self, name: &str) -> Option<T> {
+        self.field(name)?.split_ascii_whitespace().next()?.parse().ok()
+    }
+
+    /// A line's set of bits: signals, capabilities.
+    pub fn bits(&self, name: &str) -> Option<u64> {
+        u64::from_str_radix(self.field(name)?, 16).ok()
+    }
+}
+
+/// The file of one thread, kept open: a reading is one system call.
+#[derive(Debug)]
+pub struct ThreadStatus {
+    file: File,
+}
+
+impl ThreadStatus {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// The thread is gone.
+    pub fn open(pid: u32, tid: u32) -> Result<ThreadStatus> {
+        Ok(ThreadStatus { file: File::open(format!("/proc/{pid}/task/{tid}/status"))? })
+    }
+
+    /// How often it went to sleep; `None` where it is gone.
+    pub fn sleeps(&self) -> Option<u64> {
+        let mut text = [0; MOST_BYTES];
+        let length = self.file.read_at(&mut text, 0).ok()?;
+        field(std::str::from_utf8(&text[..length]).ok()?, "voluntary_ctxt_switches")?.parse().ok()
+    }
+}
+
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_found_by_its_whole_name() {
+        let status = Status("Name:\ta b\nVmHWM:\t  2048 kB\nSigPnd:\t0000000000000100\nNSpid:\t7\t1\n".to_owned());
+        assert_eq!((status.field("Name"), status.field("NSpid"), status.field("Nam")), (Some("a b"), Some("7\t1"), None));
+        assert_eq!((status.number::<u64>("VmHWM"), status.number::<u64>("Name")), (Some(2048), None));
+        assert_eq!((status.bits("SigPnd"), status.bits("Name")), (Some(0x100), None));
+    }
+
+    #[test]
+    fn our_own_is_read() {
+        assert_eq!(here().number("Pid"), Some(std::process::id()));
+        assert_eq!(of(std::process::id()).expect("it is there").number("Pid"), Some(std::process::id()));
+        assert!(of(u32::MAX).is_err());
+        let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+        assert!(ThreadStatus::open(std::process::id(), tid).expect("it is there").sleeps().is_some());
+    }
+}
