@@ -11,6 +11,7 @@
 //! | [`private`] | modes of what servers make |
 //! | [`proc`] | what the kernel says of processes, mounts and control groups |
 //! | [`random`] | random bytes |
+//! | [`ranges`] | ranges put together |
 //! | [`shell`] | commands as a shell takes them |
 //! | [`sparse`] | holes of local files, and blocks of zeros |
 //! | [`sync`] | locks, and what panics leave to do |
@@ -26,6 +27,7 @@ pub mod numbers;
 pub mod private;
 pub mod proc;
 pub mod random;
+pub mod ranges;
 pub mod shell;
 pub mod sparse;
 pub mod sync;

@@ -3,6 +3,7 @@
 //! A file system answers for its own files (`SEEK_DATA`, `SEEK_HOLE`). One that does not know holes says that everything is data, and so
 //! does this module where it is not answered at all: a hole that is not known costs time and space, never bytes.
 
+use crate::ranges;
 use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -54,11 +55,7 @@ pub fn without_zeros(bytes: &[u8], base: u64) -> Vec<Range<u64>> {
         if is_zero(block) {
             continue;
         }
-        let end = start + block.len() as u64;
-        match data.last_mut() {
-            Some(last) if last.end == start => last.end = end,
-            _ => data.push(start..end),
-        }
+        ranges::append(&mut data, start..start + block.len() as u64);
     }
     data
 }
@@ -66,11 +63,6 @@ pub fn without_zeros(bytes: &[u8], base: u64) -> Vec<Range<u64>> {
 /// Whether one of the file's blocks in `bytes` is all zeros: without one there is no hole.
 pub fn has_zero_block(bytes: &[u8], base: u64) -> bool {
     blocks(bytes, base).any(|(_, block)| is_zero(block))
-}
-
-/// Bytes of the parts.
-pub fn bytes_of(data: &[Range<u64>]) -> u64 {
-    data.iter().map(|part| part.end - part.start).sum()
 }
 
 /// Blocks of a file, the first and the last of which may be partly in `bytes`.
@@ -102,7 +94,7 @@ mod tests {
                 bytes[at] = 1;
             }
             let data = without_zeros(&bytes, base);
-            let kept: u64 = bytes_of(&data);
+            let kept: u64 = ranges::length(&data);
             assert!(kept <= 3 * BLOCK_BYTES as u64, "{base}: {data:?}");
             for (at, byte) in (base..).zip(&bytes) {
                 assert!(*byte == 0 || data.iter().any(|part| part.contains(&at)), "{base}: byte {at} is lost: {data:?}");
@@ -123,7 +115,7 @@ mod tests {
         }
         let (all, known_to) = data_of(&file, 0..64 << 20, 100).unwrap();
         assert_eq!(known_to, 64 << 20);
-        assert!(bytes_of(&all) < 1 << 20, "{all:?}");
+        assert!(ranges::length(&all) < 1 << 20, "{all:?}");
         let (mut steps, mut at) = (Vec::new(), 0);
         while at < 64 << 20 {
             let (found, known_to) = data_of(&file, at..64 << 20, 1).unwrap();

@@ -9,7 +9,9 @@
 
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::ops::Range;
 use std::path::Path;
+use thalweg_base::ranges::{append, length};
 use thalweg_layout::plan::{Options, Part, Refused, from_parts};
 use thalweg_layout::{Layout, Spec};
 use thalweg_trace::{MountDescription, Object, ObjectKind, Source, SpanKind, Track};
@@ -99,7 +101,7 @@ pub struct Written {
 /// A file's writers: by name and node, the ranges each wrote.
 #[derive(Default)]
 struct Writes {
-    of_writer: BTreeMap<(String, String), Vec<(u64, u64)>>,
+    of_writer: BTreeMap<(String, String), Vec<Range<u64>>>,
     bytes: u64,
     ranges: usize,
     /// Bytes of which it was not recorded where they went.
@@ -222,7 +224,7 @@ impl View {
     }
 
     /// The ranges of the next `size` bytes that can be seen from `offset` on.
-    fn ranges(&self, offset: u64, size: u64, found: &mut Vec<(u64, u64)>) {
+    fn ranges(&self, offset: u64, size: u64, found: &mut Vec<Range<u64>>) {
         let Some(within) = offset.checked_sub(self.displacement).and_then(|within| within.checked_sub(self.before())) else { return };
         let (mut tile, mut left) = (within / self.extent, size);
         while left > 0 && found.len() < MOST_RANGES {
@@ -232,20 +234,12 @@ impl View {
                 let end = base.saturating_add(at).saturating_add(length);
                 let take = end.saturating_sub(start).min(left);
                 if take > 0 {
-                    push(found, (start, start + take));
+                    append(found, start..start + take);
                     left -= take;
                 }
             }
             tile += 1;
         }
-    }
-}
-
-/// Adds a range, joined with the last one where it goes on from there.
-fn push(ranges: &mut Vec<(u64, u64)>, range: (u64, u64)) {
-    match ranges.last_mut() {
-        Some(last) if last.1 == range.0 => last.1 = range.1,
-        _ => ranges.push(range),
     }
 }
 
@@ -292,7 +286,7 @@ fn written(source: &dyn Source, mounts: &[(String, MountDescription)]) -> Result
             let before = ranges.len();
             match view.and_then(Option::as_ref) {
                 Some(view) => view.ranges(offset, size, ranges),
-                None => push(ranges, (offset, offset.saturating_add(size))),
+                None => append(ranges, offset..offset.saturating_add(size)),
             }
             file.ranges += ranges.len() - before;
         }
@@ -350,8 +344,8 @@ fn placed(file: &Writes, targets: &TargetsOfNode) -> Result<Placed, Refused> {
         let nth = turn.entry(node).or_default();
         let target = of_node[*nth % of_node.len()];
         *nth += 1;
-        parts.extend(ranges.iter().map(|&(start, end)| Part { start, end, writer: index as u32 }));
-        let bytes = ranges.iter().map(|(start, end)| end - start).sum();
+        parts.extend(ranges.iter().map(|range| Part { start: range.start, end: range.end, writer: index as u32 }));
+        let bytes = length(ranges);
         writers.push(Writer { name: name.clone(), node: node.clone(), target, bytes });
         target_of.push(target);
     }
@@ -385,18 +379,18 @@ mod tests {
         let tiled = View::read("100,40:0+10,20+10").unwrap();
         let mut found = Vec::new();
         tiled.ranges(100, 25, &mut found);
-        assert_eq!(found, [(100, 110), (120, 130), (140, 145)]);
+        assert_eq!(found, [100..110, 120..130, 140..145]);
         found.clear();
         tiled.ranges(145, 10, &mut found);
-        assert_eq!(found, [(145, 150), (160, 165)], "it goes on where the last one ended");
+        assert_eq!(found, [145..150, 160..165], "it goes on where the last one ended");
         let late = View::read("0,40:30+10,60+10").unwrap();
         found.clear();
         late.ranges(30, 40, &mut found);
-        assert_eq!(found, [(30, 40), (60, 80), (100, 110)], "a type that begins late goes over its extent");
+        assert_eq!(found, [30..40, 60..80, 100..110], "a type that begins late goes over its extent");
         let dense = View::read("0,1:0+1").unwrap();
         found.clear();
         dense.ranges(7, 5, &mut found);
-        assert_eq!(found, [(7, 12)]);
+        assert_eq!(found, std::slice::from_ref(&(7..12)));
         assert!(View::read("0,0:0+1").is_none() && View::read("0,8:").is_none() && View::read("x").is_none());
     }
 
@@ -404,13 +398,13 @@ mod tests {
     fn ranks_are_in_the_order_of_their_numbers() {
         let mut file = Writes::default();
         for rank in [10, 2, 1] {
-            file.of_writer.insert((format!("rank {rank}"), "n".into()), vec![(rank * 8, rank * 8 + 8)]);
+            file.of_writer.insert((format!("rank {rank}"), "n".into()), std::iter::once(rank * 8..rank * 8 + 8).collect());
         }
         let targets = BTreeMap::from([("n".to_owned(), vec![4, 5])]);
         let Ok((writers, target_of, _)) = placed(&file, &targets) else { panic!("refused") };
         assert_eq!(writers.iter().map(|w| w.name.as_str()).collect::<Vec<_>>(), ["rank 1", "rank 2", "rank 10"]);
         assert_eq!(target_of, [4, 5, 4]);
-        file.of_writer.insert(("rank 3".into(), "elsewhere".into()), vec![(0, 8)]);
+        file.of_writer.insert(("rank 3".into(), "elsewhere".into()), std::iter::once(0..8).collect());
         assert!(placed(&file, &targets).is_err(), "a node without a target");
     }
 }

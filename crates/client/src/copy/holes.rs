@@ -9,7 +9,7 @@ use super::job::Sparse;
 use crate::files::engine::flow::Source;
 use std::collections::{VecDeque, vec_deque};
 use std::ops::Range;
-use thalweg_base::sparse;
+use thalweg_base::{ranges, sparse};
 use thalweg_trace::Tracer;
 use thalweg_wire::Result;
 
@@ -74,11 +74,8 @@ impl DataMap {
                 break;
             }
             left -= end - range.start;
-            match part.last_mut() {
-                // One that was cut where a reply ended.
-                Some(last) if last.end == range.start => last.end = end,
-                _ => part.push(range.start..end),
-            }
+            // One that was cut where a reply ended is one again.
+            ranges::append(&mut part, range.start..end);
         }
         Ok(part)
     }

@@ -9,6 +9,7 @@ use crate::files::engine::flow::{Endpoint, Sink, Source};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use thalweg_base::ranges;
 use thalweg_base::sparse;
 use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_trace::{Maker, SpanFields, SpanId, SpanKind, TraceHandle, Tracer, TrackId};
@@ -68,7 +69,7 @@ impl Part {
     }
 
     fn data_bytes(&self) -> u64 {
-        sparse::bytes_of(&self.ranges)
+        ranges::length(&self.ranges)
     }
 }
 
@@ -263,7 +264,7 @@ impl<'a> Requests<'a> {
                 let ranges = reading.data.next(self.source, size, limits, tracer)?;
                 reading.offset = ranges.last().map_or(size, |range| range.end);
                 reading.at_end = reading.offset >= size;
-                let holes = reading.offset - offset - sparse::bytes_of(&ranges);
+                let holes = reading.offset - offset - ranges::length(&ranges);
                 self.control.hole_bytes.fetch_add(holes, Ordering::Relaxed);
                 ranges
             }
@@ -353,14 +354,14 @@ impl<'a> Requests<'a> {
             sparse::without_zeros(&bytes[from..to], range.start)
         };
         let ranges: Vec<Range<u64>> = part.ranges.iter().flat_map(within).collect();
-        self.control.hole_bytes.fetch_add(part.data_bytes() - sparse::bytes_of(&ranges), Ordering::Relaxed);
+        self.control.hole_bytes.fetch_add(part.data_bytes() - ranges::length(&ranges), Ordering::Relaxed);
         ranges
     }
 
     /// A part in memory to where it belongs.
     fn buffered_write(&self, tracer: &mut Tracer, memory: &Arc<RequestMemory>, part: Part, span: Option<SpanId>) -> Result<()> {
         let (base, ranges) = (part.offset(), self.written(memory, &part));
-        let size_bytes = Some(sparse::bytes_of(&ranges));
+        let size_bytes = Some(ranges::length(&ranges));
         let about = SpanFields { parent: span, offset_bytes: Some(base), size_bytes, ..SpanFields::default() };
         // SAFETY: the flow that filled it has ended, and the next one has not begun: the memory is this thread's.
         let bytes = |range: &Range<u64>| unsafe { memory.part((range.start - base) as usize..(range.end - base) as usize) };

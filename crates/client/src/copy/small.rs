@@ -7,7 +7,7 @@ use super::job::Sparse;
 use crate::files::StoreFile;
 use crate::files::engine::flow::{Sink, Source};
 use std::ops::Range;
-use thalweg_base::sparse;
+use thalweg_base::ranges;
 use thalweg_trace::{SpanFields, SpanKind, Tracer};
 use thalweg_wire::Result;
 
@@ -34,7 +34,7 @@ pub(super) fn copy(source: &OpenSource, sink: &To, (sparse, sync): (Sparse, bool
         file.read_within(tracer, &mut memory, 0)?;
     }
     let data = holes::of_small(source, &memory, sparse, tracer)?;
-    let data_bytes = sparse::bytes_of(&data);
+    let data_bytes = ranges::length(&data);
     let bytes = |range: &Range<u64>| &memory[range.start as usize..range.end as usize];
     match sink {
         To::Store(end) => {

@@ -9,6 +9,7 @@
 use super::data::DataClient;
 use super::handle::FileHandle;
 use std::ops::Range;
+use thalweg_base::ranges;
 use thalweg_base::sparse::BLOCK_BYTES;
 use thalweg_layout::{Distribution, Layout};
 use thalweg_trace::Tracer;
@@ -101,18 +102,10 @@ fn logical_data(layout: &Layout, index: u32, map: &DataMap, to: u64, most: usize
 }
 
 /// Ranges in order and apart, as far as they are in `within`.
-fn merged(mut data: Vec<Range<u64>>, within: Range<u64>) -> Vec<Range<u64>> {
-    data.sort_unstable_by_key(|part| part.start);
-    let mut merged: Vec<Range<u64>> = Vec::new();
-    for part in data {
-        let (start, end) = (part.start.max(within.start), part.end.min(within.end));
-        match merged.last_mut() {
-            _ if start >= end => {}
-            Some(last) if last.end >= start => last.end = last.end.max(end),
-            _ => merged.push(start..end),
-        }
-    }
-    merged
+fn merged(data: Vec<Range<u64>>, within: Range<u64>) -> Vec<Range<u64>> {
+    let mut data: Vec<Range<u64>> = data.iter().map(|part| ranges::overlap(part, &within)).collect();
+    ranges::merge(&mut data);
+    data
 }
 
 #[cfg(test)]

@@ -8,9 +8,9 @@ use super::handle::FileHandle;
 use super::names::Names;
 use super::request;
 use super::verifiers::Verifiers;
-use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+use thalweg_base::ranges;
 use thalweg_base::sync::Mutex;
 use thalweg_layout::Distribution;
 use thalweg_trace::Tracer;
@@ -44,8 +44,8 @@ struct Changes {
     synced_arrivals: u64,
     /// Where the last byte ends that was written, or made room for.
     end_bytes: u64,
-    /// What was written, or made room for: where each part begins, and where it ends. Parts that touch are one.
-    parts: BTreeMap<u64, u64>,
+    /// What was written, or made room for, in order. Parts that touch are one.
+    parts: Vec<Range<u64>>,
     /// Of a change that failed nobody knows how much has happened, or still will.
     failed: bool,
 }
@@ -59,17 +59,10 @@ impl Changes {
             return;
         }
         self.end_bytes = self.end_bytes.max(range.end);
-        let (mut from, mut to) = (range.start, range.end);
-        while let Some((start, end)) =
-            self.parts.range(..=to).next_back().map(|(start, end)| (*start, *end)).filter(|(_, end)| *end >= from)
-        {
-            self.parts.remove(&start);
-            (from, to) = (from.min(start), to.max(end));
-        }
-        self.parts.insert(from, to);
+        ranges::add(&mut self.parts, range.clone());
         if self.parts.len() > Changes::PARTS {
             // The last one is what a file that grows is about.
-            self.parts.pop_first();
+            self.parts.remove(0);
         }
     }
 }
@@ -121,7 +114,7 @@ impl StoreFile {
             Changes { in_flight: 1.., .. } => End::Unknown,
             Changes { arrived: true, end_bytes, parts, arrivals, synced_arrivals, .. } => End::Written {
                 end_bytes,
-                whole_from_bytes: parts.last_key_value().filter(|(_, to)| **to == end_bytes).map_or(end_bytes, |(from, _)| *from),
+                whole_from_bytes: parts.last().filter(|part| part.end == end_bytes).map_or(end_bytes, |part| part.start),
                 is_synced: synced_arrivals == arrivals,
             },
             _ => End::Read,

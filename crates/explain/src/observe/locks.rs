@@ -12,6 +12,8 @@ use crate::observe::overlap::together_ns;
 use crate::observe::span::LiveSpan;
 use crate::observe::tables::{Object, Tables};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use thalweg_base::ranges;
 use thalweg_trace::{ObjectKind, SpanKind};
 
 /// A wait that another thread ended.
@@ -241,18 +243,16 @@ struct Covered {
 }
 
 impl Covered {
-    fn of(mut intervals: Vec<(i64, i64)>) -> Covered {
-        intervals.sort_unstable();
-        let mut of: Vec<(i64, i64, i64)> = Vec::with_capacity(intervals.len());
-        let mut before = 0;
-        for (start, end) in intervals {
-            let start = of.last().map_or(start, |last| start.max(last.1));
-            if start < end {
-                of.push((start, end, before));
-                before += end - start;
-            }
-        }
-        Covered { of }
+    fn of(intervals: Vec<(i64, i64)>) -> Covered {
+        let mut ranges: Vec<Range<i64>> = intervals.into_iter().map(|(start, end)| start..end).collect();
+        ranges::merge(&mut ranges);
+        let mut covered = 0;
+        let with_those_before = |Range { start, end }| {
+            let before = covered;
+            covered += end - start;
+            (start, end, before)
+        };
+        Covered { of: ranges.into_iter().map(with_those_before).collect() }
     }
 
     fn until(&self, at: i64) -> i64 {

@@ -3,16 +3,14 @@
 use crate::limits::observe as limits;
 use crate::observe::quantile::Lengths;
 use std::collections::BinaryHeap;
+use std::ops::Range;
+use thalweg_base::ranges;
 
 /// For how long any of these intervals (from, to) was, in nanoseconds.
-pub(crate) fn together_ns(mut intervals: Vec<(i64, i64)>) -> i64 {
-    intervals.sort_unstable();
-    let (mut together, mut until) = (0, i64::MIN);
-    for (first, last) in intervals {
-        together += (last - first.max(until)).max(0);
-        until = until.max(last);
-    }
-    together
+pub(crate) fn together_ns(intervals: Vec<(i64, i64)>) -> i64 {
+    let mut ranges: Vec<Range<i64>> = intervals.into_iter().map(|(from, to)| from..to).collect();
+    ranges::merge(&mut ranges);
+    ranges::length(&ranges)
 }
 
 /// Intervals (questions from asking to answer), taken in order of descending end.

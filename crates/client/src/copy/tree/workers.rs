@@ -8,7 +8,7 @@ use crate::stages::Stage;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
-use thalweg_base::sparse;
+use thalweg_base::ranges;
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_trace::{Maker, ObjectId, ObjectKind, SpanFields, SpanId, SpanKind, Tracer, TrackId};
 use thalweg_wire::{Error, ErrorKind, Result};
@@ -305,7 +305,7 @@ impl Shared<'_> {
             let size_bytes = bytes.len() as u64;
             match holes::small(bytes, self.context.job.sparse, || self.source.data_map(tracer, &entry.item, size_bytes)) {
                 Ok(data) => {
-                    entry.hole_bytes = size_bytes.saturating_sub(sparse::bytes_of(&data));
+                    entry.hole_bytes = size_bytes.saturating_sub(ranges::length(&data));
                     entry.data = (entry.hole_bytes > 0).then_some(data);
                 }
                 Err(error) => entry.state = State::Failed(of_entry(error, &entry.item.path)),

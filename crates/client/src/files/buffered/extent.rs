@@ -1,11 +1,11 @@
 //! Pieces of a file that are written behind: while they are being filled, and when they have left.
 
-use super::window::overlap;
 use crate::files::budget::Lent;
 use crate::files::engine::memory::RequestMemory;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use thalweg_base::ranges::{self, overlap};
 
 /// Separate pieces in an extent; with more it is sent.
 const PIECES: usize = 128;
@@ -40,7 +40,7 @@ impl Extent {
         let at = (offset - self.start) as usize;
         // SAFETY: an extent that is being filled is known to the holder of the state's lock alone.
         unsafe { self.memory.part_mut(at..at + bytes.len()) }.copy_from_slice(bytes);
-        add(&mut self.pieces, offset..offset + bytes.len() as u64);
+        ranges::add(&mut self.pieces, offset..offset + bytes.len() as u64);
     }
 
     pub(super) fn is_full(&self) -> bool {
@@ -51,35 +51,5 @@ impl Extent {
 impl SentExtent {
     pub(super) fn overlaps(&self, range: &Range<u64>) -> bool {
         self.pieces.iter().any(|piece| !overlap(piece, range).is_empty())
-    }
-}
-
-/// Adds a range to a list of ranges in order, merging those that touch.
-fn add(pieces: &mut Vec<Range<u64>>, range: Range<u64>) {
-    let from = pieces.partition_point(|piece| piece.end < range.start);
-    let to = pieces.partition_point(|piece| piece.start <= range.end);
-    let merged = match pieces[from..to] {
-        [] => range,
-        ref touched => range.start.min(touched[0].start)..range.end.max(touched[touched.len() - 1].end),
-    };
-    pieces.splice(from..to, [merged]);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn ranges_that_touch_become_one() {
-        let mut pieces = Vec::new();
-        for range in [10..20, 30..40, 0..5, 20..25, 26..27, 24..31, 5..10] {
-            add(&mut pieces, range);
-        }
-        assert_eq!(pieces, std::slice::from_ref(&(0..40)));
-        add(&mut pieces, 50..60);
-        add(&mut pieces, 45..48);
-        assert_eq!(pieces, [0..40, 45..48, 50..60]);
-        add(&mut pieces, 47..52);
-        assert_eq!(pieces, [0..40, 45..60]);
     }
 }

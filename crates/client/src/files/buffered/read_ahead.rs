@@ -18,7 +18,7 @@
 //! Memory is of the budget that all windows share ([`crate::files::budget`]); when there is none, nothing is fetched ahead.
 
 use super::streams::{Streams, Wish};
-use super::window::{Sent, ask, chunk_bytes, overlap, spread};
+use super::window::{Sent, ask, chunk_bytes, spread};
 use super::write_behind::WriteBehind;
 use crate::files::budget::{Share, Window};
 use crate::files::engine::flow::{Endpoint, Flow, Moving};
@@ -29,6 +29,7 @@ use std::ops::{Deref, Range};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use thalweg_base::ranges::overlap;
 use thalweg_base::sync::Mutex;
 use thalweg_trace::{CounterName, SpanFields, SpanKind, Tracer};
 use thalweg_wire::Result;

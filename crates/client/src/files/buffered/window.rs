@@ -44,9 +44,3 @@ pub(in crate::files) fn chunk_bytes(data: &DataClient, file: &FileHandle) -> u64
     let servers = file.targets().len().min(data.links().len()).clamp(1, 8) as u64;
     (servers * limits::CONNECTION_MEMORY_BYTES).next_power_of_two()
 }
-
-/// What both ends of the range have in common.
-pub(in crate::files) fn overlap(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
-    let start = one.start.max(other.start);
-    start..one.end.min(other.end).max(start)
-}

@@ -16,7 +16,7 @@
 //! **Memory** is of the budget that all windows share ([`crate::files::budget`]); when there is none, a write is written through.
 
 use super::extent::{Extent, SentExtent};
-use super::window::{Sent, ask, chunk_bytes, overlap, spread};
+use super::window::{Sent, ask, chunk_bytes, spread};
 use crate::files::budget::{Lent, Share, Window};
 use crate::files::engine::flow::{Endpoint, Flow, Moving};
 use crate::files::engine::memory::RequestMemory;
@@ -25,6 +25,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
+use thalweg_base::ranges::overlap;
 use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_trace::{SpanFields, SpanKind, Tracer, TrackId};
 use thalweg_wire::limits;
