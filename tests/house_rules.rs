@@ -1,9 +1,12 @@
 //! The rules of the house that a machine can check: who may know whom, how long files and functions may be, and that the pages that
-//! describe the house name what is there. Circles between files ([`circles`]), what nothing refers to ([`unused`]) and worn words ([`words`])
+//! describe the house name what is there. Circles between files ([`circles`]), what stands once ([`once`]), what nothing refers to
+//! ([`unused`]) and worn words ([`words`])
 //! have a file each.
 
 #[path = "house_rules/circles.rs"]
 mod circles;
+#[path = "house_rules/once.rs"]
+mod once;
 #[path = "house_rules/unused.rs"]
 mod unused;
 #[path = "house_rules/words.rs"]
