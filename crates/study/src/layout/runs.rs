@@ -10,9 +10,9 @@ use crate::worker::protocol::{Answer, At, Digest, Order, Work, strange};
 use crate::worker::{self, Nodes};
 use crate::{Error, RAW, Result};
 use std::path::{Path, PathBuf};
+use thalweg_base::numbers;
 use thalweg_client::wire::protocol::metadata::{LayoutChoice, Placement, StoreMap, TargetEntry};
 use thalweg_measure::{CacheState, Failure, Header, Host, Machine, Observer, Subjects, check_log, measure, median};
-use thalweg_base::numbers;
 
 /// Where in the directory of results nodes mount the store.
 const MOUNTS: &str = "mounts";

@@ -56,7 +56,15 @@ impl Files {
                 kept % 2 == 0
             });
         }
-        self.known.entry((device, inode)).or_insert(File { object: None, path: None, mode, access: 0, size_bytes: None, direct: None, emitted: None })
+        self.known.entry((device, inode)).or_insert(File {
+            object: None,
+            path: None,
+            mode,
+            access: 0,
+            size_bytes: None,
+            direct: None,
+            emitted: None,
+        })
     }
 
     /// The kernel said where a file is.

@@ -4,9 +4,9 @@ use super::figures::{figure, interval, promised};
 use crate::study::bars;
 use crate::study::markdown::{cell, not_measured};
 use std::fmt::Write;
+use thalweg_base::numbers::count;
 use thalweg_measure::Estimate;
 use thalweg_study::ls::{Document, NamesPoint, NamesResult, Phase, PointResult, WalkMode, method_rank};
-use thalweg_base::numbers::count;
 
 fn optional(e: Option<&Estimate>) -> String {
     e.map_or_else(|| "–".to_owned(), interval)

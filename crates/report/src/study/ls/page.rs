@@ -4,9 +4,9 @@ use super::figures::{figure, interval, promised};
 use crate::plot::{self, Curve, Dot, Page, Plot, Section};
 use crate::study::bars::promises;
 use crate::study::{Named, Picture, drawn};
+use thalweg_base::numbers::count;
 use thalweg_measure::Estimate;
 use thalweg_study::ls::{COMMAND, Document, MOUNT, NamesResult, Phase, PointResult, WalkMode, method_rank};
-use thalweg_base::numbers::count;
 
 /// Where "never written" stands on an axis of datafiles that is logarithmic.
 const NEVER: f64 = 0.5;

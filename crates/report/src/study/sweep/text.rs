@@ -1,10 +1,10 @@
 //! The result for a terminal: at most 25 lines. What was found comes first, then every point, or of many the best and the worst along each
 //! parameter.
 
+use thalweg_base::numbers::{byte_rate, duration, whole_percent};
 use thalweg_base::text::wrap;
 use thalweg_measure::Estimate;
 use thalweg_study::sweep::{Document, PointResult, State};
-use thalweg_base::numbers::{byte_rate, duration, whole_percent};
 
 /// At most so many lines.
 const MOST_LINES: usize = 25;
