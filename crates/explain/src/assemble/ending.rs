@@ -180,7 +180,7 @@ fn out_of_memory(meta: &Meta) -> Option<String> {
     };
     let machine = attribute(meta, "memory.killed").is_some();
     match of("killed").or_else(|| of("gone").filter(|_| machine)) {
-        Some((group, Some(bytes))) => Some(format!("out of memory: the limit of cgroup {group} is {} (memory.max)", size(bytes))),
+        Some((group, Some(bytes))) => Some(format!("out of memory: the limit of cgroup {group} is {}", size(bytes))),
         Some((group, None)) => Some(format!("out of memory in cgroup {group}")),
         None => machine.then(|| "out of memory: the machine had none left".to_owned()),
     }

@@ -51,7 +51,7 @@ fn a_kill_for_want_of_memory_names_the_group_and_its_limit_and_none_other_does()
     };
     let limit = ("cgroup.memory.limit./job", "67108864");
     let said = of_kernel(&[limit, ("cgroup.memory.killed./job", "1"), ("memory.killed", "1")]);
-    assert_eq!(said, "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB (memory.max)");
+    assert_eq!(said, "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB");
     assert_eq!(of_kernel(&[limit, ("memory.killed", "1")]), "killed by SIGKILL: out of memory: the machine had none left");
     assert!(of_kernel(&[limit]).ends_with("of CPU time; no memory ran out"), "{}", of_kernel(&[limit]));
 }
@@ -95,6 +95,6 @@ fn who_refused_the_last_connection_is_named_where_none_came_about_afterwards() {
 fn recorded_commands_that_were_ended_say_by_what() {
     let said = |name: &str| fixture(name).summary.ended.expect("it failed");
     assert_eq!(said("crashes-in-a-pipeline"), "failed with exit code 139: gridgen was killed by SIGSEGV");
-    assert_eq!(said("killed-for-memory"), "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB (memory.max)");
+    assert_eq!(said("killed-for-memory"), "killed by SIGKILL: out of memory: the limit of cgroup /job is 64 MiB");
     assert_eq!(said("killed-by-a-time-limit"), "killed by SIGKILL: timeout sent sleep SIGKILL after 1.00 s");
 }
