@@ -1,7 +1,7 @@
 # The two commands to know: `make demo` shows what Thalweg is for, `make test` says whether it works.
 # Everything is done by the scripts in tools/; this file only names them.
 
-.PHONY: help demo test test-long fuzz lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
+.PHONY: help demo test test-long fuzz shuttle lint bench bench-quick bench-recording bench-layout bench-ls bench-metadata bench-explain bench-profile bench-study scale studies lab corpus corpus-record fleet gates build release mpi setup clean
 
 help:           ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' Makefile
@@ -17,6 +17,9 @@ test-long:      ## the same with property tests and hostile messages many times 
 
 fuzz:           ## readers of captures, RPCs and recordings on bytes that are nearly right; minutes (SECONDS_EACH=60)
 	@tools/cargo run --quiet -p thalweg-fuzz -- --seconds $${SECONDS_EACH:-60}
+
+shuttle:        ## group commit, locks and write-behind under a model checker, each test with SCHEDULES of both kinds (20,000; half an hour; SEED=N for others)
+	@THALWEG_SCHEDULES=$(or $(SCHEDULES),20000) THALWEG_SCHEDULE_SEED=$(or $(SEED),1) tools/schedules
 
 lint:           ## formatting and clippy, warnings are errors
 	@tools/lint

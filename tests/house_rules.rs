@@ -117,6 +117,16 @@ fn databases_are_the_metadata_services_alone() {
     assert_eq!(with, [WITH_DATABASES]);
 }
 
+/// A model checker stands in for the locks of one module: the store and the mount have theirs from there.
+#[test]
+fn locks_of_the_store_come_from_one_module() {
+    let checked = ["thalweg-wire", "thalweg-io", "thalweg-metadata", "thalweg-client", "thalweg-store", "thalweg-mount"];
+    let has_own = |p: &Value| p["dependencies"].as_array().expect("dependencies").iter().any(|d| d["name"] == "parking_lot");
+    let packages = packages();
+    let names = packages.iter().filter(|p| has_own(p)).filter_map(|p| p["name"].as_str());
+    assert_eq!(names.filter(|name| checked.contains(name)).collect::<Vec<_>>(), Vec::<&str>::new(), "use thalweg_base::sync");
+}
+
 #[test]
 fn every_crate_is_linted_alike() {
     let lacking: Vec<String> = packages()

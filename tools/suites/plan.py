@@ -22,6 +22,7 @@ BUDGETS = {
     "others": 60,
     "doc": 20,
     "rooms": 30,
+    "schedules": 60,
     "corpus": 60,
     "lab": 45,
     "mpi": 120,
@@ -97,6 +98,7 @@ def scripts(target, counts):
     relay = os.path.join(target, "debug", "thalweg-relay")
     short = ["--short", "--program", thalweg, "--counts", counts]
     return [
+        Suite("schedules", ["tools/schedules", "--show-output"], "schedules", "libtest"),
         Suite("rooms", ["testbed/test", "--counts", counts], "rooms", "counts"),
         Suite("corpus", ["lab/corpus/score", "--program", thalweg, "--counts", counts], "corpus", "counts"),
         Suite("python", ["python/tests/run", "--program", thalweg, "--counts", counts], "python", "counts", in_memory=True),

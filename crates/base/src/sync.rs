@@ -1,9 +1,22 @@
-//! The one place that names the primitives of synchronisation, so that a model checker can stand in for them.
+//! The one place that names the primitives of synchronisation, so that a model checker can stand in for them: with the
+//! feature `shuttle` locks and threads are this checker's, and tests run under many schedules ([`explore`]). Atomics stay the processor's, since no
+//! thread waits for one.
 //!
 //! Locks outlive a thread that panicked: what they guard is changed in whole steps only, so the next holder finds it consistent, and
 //! one connection's failure does not become every connection's. And what else panics leave to do.
 
+#[cfg(feature = "shuttle")]
+mod checked;
+
+#[cfg(feature = "shuttle")]
+pub use checked::thread;
+#[cfg(feature = "shuttle")]
+pub use checked::{Condvar, Mutex, MutexGuard, RwLock, WaitTimeoutResult, explore};
+#[cfg(not(feature = "shuttle"))]
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock};
+#[cfg(not(feature = "shuttle"))]
+pub use std::thread;
+
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
 

@@ -7,10 +7,10 @@
 //! One system call can be several requests of the kernel: a read that fails is retried page by page. So a request of a thread just after
 //! one that has timed out is part of the same call, and does not wait for that server again ([`TimedOutCalls`]).
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_base::sync::Mutex;
 use thalweg_client::walk::WalkEntry;
 use thalweg_client::wire::Operation;
 use thalweg_client::wire::{Error, ErrorKind};

@@ -1,11 +1,11 @@
 //! The mount's log: what an errno does not say.
 
 use crate::errors::{MountError, Result};
-use parking_lot::Mutex;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use thalweg_base::sync::Mutex;
 
 /// Lines in the log within [`LOG_WINDOW`] at most; the rest are counted.
 const LOG_LINES: u32 = 20;

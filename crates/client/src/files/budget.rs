@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
-use thalweg_base::sync::Mutex;
+use thalweg_base::sync::{Mutex, thread};
 use thalweg_wire::limits;
 
 /// Bytes that came back and are kept to be lent again.
@@ -115,9 +115,9 @@ impl Budget {
         state.holders.insert(number, Holder { lent_bytes: 0, window });
         if !state.is_kept {
             let budget = Arc::downgrade(self);
-            let thread = std::thread::Builder::new().name("windows".to_owned());
+            let keeper = thread::Builder::new().name("windows".to_owned());
             // Without it windows keep what they hold until they are asked for it, which is no error.
-            state.is_kept = thread.spawn(move || keep(&budget)).is_ok();
+            state.is_kept = keeper.spawn(move || keep(&budget)).is_ok();
         }
         Share { budget: Arc::clone(self), number }
     }
@@ -150,7 +150,7 @@ impl State {
 
 fn keep(budget: &Weak<Budget>) {
     loop {
-        std::thread::sleep(LOOKS_EVERY);
+        thread::sleep(LOOKS_EVERY);
         let Some(windows) = budget.upgrade().and_then(|budget| budget.windows()) else { return };
         let now = Instant::now();
         windows.iter().for_each(|window| window.look(now));

@@ -3,6 +3,9 @@
 //!
 //! Who writes, and what it takes, is here; what is written, and where, is the database's ([`Writer`]).
 
+#[cfg(all(test, feature = "shuttle"))]
+mod checked;
+
 use super::{Batch, DatabaseError, Stage, Watch};
 use thalweg_base::sync::{Condvar, Finally, Mutex};
 use thalweg_trace::TrackId;

@@ -6,4 +6,6 @@
 //! in its database only who has any: after a restart those clients have a moment (the grace) in which they, and nobody
 //! else, get locks, namely those they had.
 
+#[cfg(all(test, feature = "shuttle"))]
+mod checked;
 pub(super) mod keeper;

@@ -15,13 +15,13 @@
 //! have meant to change under a lock: so no lock of a program that ends is freed before such requests have ended ([`AbandonedChanges`]).
 
 use crate::fuse::device::Device;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use thalweg_base::proc::stat::Stat;
 use thalweg_base::proc::status;
+use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 
 /// How often a request that was interrupted is looked at.
 const LOOK: Duration = Duration::from_millis(50);

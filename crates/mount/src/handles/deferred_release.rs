@@ -4,8 +4,8 @@
 //! while it was open would stay, and the size of a file that was written would not be known: so a thread notifies it, [`AFTER`] the first
 //! close that it was not notified of. The thread sleeps as long as nothing is closed.
 
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
+use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 
 /// How long a close waits for a request that takes it along.
 const AFTER: Duration = Duration::from_millis(100);

@@ -2,11 +2,11 @@
 
 use crate::errors::{Answered, Refusal};
 use crate::handles::readdir_cursor::ReaddirCursor;
-use parking_lot::Mutex;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+use thalweg_base::sync::Mutex;
 use thalweg_client::walk::{Walk, WalkEntry};
 
 /// All open directories.

@@ -3,10 +3,10 @@
 use crate::errors::{Answered, Refusal};
 use crate::inodes::inode::Inode;
 use crate::inodes::shared_file::SharedFile;
-use parking_lot::{Mutex, RwLock};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use thalweg_base::sync::{Mutex, RwLock};
 use thalweg_client::Reader;
 
 /// A file as one program has it open.

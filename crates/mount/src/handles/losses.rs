@@ -3,9 +3,9 @@
 //! The metadata service is notified of a loss before the program that flushes or syncs is answered. Where it cannot be, what it is to be notified of
 //! stays here, the file cannot be opened through this mount, and a thread tries again every [`AGAIN`], until the mount ends.
 
-use parking_lot::{Condvar, Mutex};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
+use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_client::Unreported;
 use thalweg_client::wire::protocol::metadata::FileId;
 

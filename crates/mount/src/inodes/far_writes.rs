@@ -6,8 +6,8 @@
 //! bounds of file systems lie just below a power of two, so that one write counts for all up to there. (Asking for the bound would be one more
 //! message, and the answer another for each target.)
 
-use parking_lot::Mutex;
 use std::collections::HashMap;
+use thalweg_base::sync::Mutex;
 use thalweg_layout::Layout;
 
 /// A file of this size fits on every file system that a target can be on.

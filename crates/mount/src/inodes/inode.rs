@@ -5,9 +5,9 @@ use crate::inodes::absence::AbsentNames;
 use crate::inodes::dentries::{Dentries, SLACK};
 use crate::inodes::lock_owners::LockOwners;
 use crate::inodes::shared_file::SharedFile;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::{Arc, Weak};
 use std::time::Instant;
+use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::{Attributes, FileId, FileKind};
 use thalweg_trace::ObjectId;
 

@@ -6,10 +6,10 @@
 //! the kernel. What is older than a lifetime is not given anyway, so no change is remembered for longer.
 
 use crate::fuse::request::{Header, Operation, RangeCopied};
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
 use std::time::{Duration, Instant};
+use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::FileId;
 
 /// Changes that are remembered one by one; past them, everything counts as changed.

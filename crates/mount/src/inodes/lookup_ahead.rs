@@ -7,11 +7,11 @@
 //!
 //! It never says that a name does not exist, nor anything that is older than a lifetime or than a change here.
 
-use parking_lot::Mutex;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
+use thalweg_base::sync::Mutex;
 use thalweg_client::walk::{Walk, WalkEntry, Walker};
 use thalweg_client::wire::Operation;
 use thalweg_client::wire::protocol::metadata::{FileId, Place};

@@ -8,10 +8,10 @@
 //! the file itself.
 
 use super::dentries::SLACK;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
+use thalweg_base::sync::Mutex;
 use thalweg_client::wire::protocol::metadata::{FileId, Place};
 
 /// What a thread means that retries after it got that a file is stale.

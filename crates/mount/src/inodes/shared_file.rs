@@ -14,9 +14,9 @@
 
 use super::far_writes::FarWrites;
 use super::unreported_writes::UnreportedWrites;
-use parking_lot::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering};
+use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::metadata::OpenFile;
 use thalweg_client::wire::protocol::metadata::{Attributes, End};
 use thalweg_client::wire::{Error, ErrorKind, Result};

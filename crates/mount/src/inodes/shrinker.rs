@@ -5,9 +5,9 @@
 //! has opened (pages of opened files are worth more), and if that is not enough, all that nobody uses.
 
 use crate::inodes::inode::Inode;
-use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::collections::VecDeque;
 use std::sync::Arc;
+use thalweg_base::sync::{Condvar, Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::FileId;
 
 /// Files in one request to the kernel.

@@ -2,10 +2,10 @@
 
 use crate::errors::Answered;
 use crate::fuse::reply;
-use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::time::{Duration, Instant};
+use thalweg_base::sync::Mutex;
 use thalweg_client::wire::protocol::metadata::{FileId, LotId};
 
 /// Answers that are remembered of a kind.

@@ -5,11 +5,11 @@
 use crate::fuse::abi::ROOT;
 use crate::inodes::inode::{Inode, InodeState};
 use crate::inodes::shrinker::Shrinker;
-use parking_lot::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use thalweg_base::sync::{Mutex, MutexGuard};
 use thalweg_client::wire::protocol::metadata::{Attributes, FileId, Place};
 
 /// Parts of the table, each with a lock of its own.

@@ -7,7 +7,7 @@
 //! A write-back therefore settles which writes it reports before it flushes. A write that comes later may not be part of the flush, and is left
 //! to the next write-back.
 
-use parking_lot::Mutex;
+use thalweg_base::sync::Mutex;
 use thalweg_trace::Tracer;
 
 /// See the module's page.

@@ -13,9 +13,9 @@ use crate::fuse::interrupts::{Abandon, Interrupts};
 use crate::fuse::request::{Header, Operation, decode};
 use crate::handlers::Grants;
 use crate::inodes::local_changes::Touched;
-use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use thalweg_base::sync::{Condvar, Mutex};
 use thalweg_client::RequestMemory;
 
 /// Threads at most: past it, requests wait for one.

@@ -7,6 +7,8 @@
 //!
 //! An *unbuffered* file keeps nothing: every read and write takes its round trip.
 
+#[cfg(all(test, feature = "shuttle"))]
+mod checked;
 mod extent;
 mod read_ahead;
 mod streams;

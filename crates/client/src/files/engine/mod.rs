@@ -145,6 +145,32 @@ impl Engine {
     }
 }
 
+/// What connections' threads do, done by threads of a model checker: they have no connection, and take what they are asked for by hand.
+#[cfg(all(test, feature = "shuttle"))]
+impl Engine {
+    /// So many threads take work, and none is started.
+    pub(in crate::files) fn by_hand(&self, threads: u32) {
+        self.shared.options.streams.store(threads, Ordering::Relaxed);
+        self.lanes.values().for_each(|lane| lane.queue.lock().threads = threads);
+    }
+
+    /// The next task for this server, when there is one; `None`: there will be no more.
+    pub(in crate::files) fn next(&self, server: usize) -> Option<Work> {
+        match self.lanes[&server].wait(&mut thalweg_trace::Tracer::off(), &self.shared.options) {
+            lanes::Turn::Do(work) => Some(work),
+            _ => None,
+        }
+    }
+
+    /// There will be no more.
+    pub(in crate::files) fn close(&self) {
+        for lane in self.lanes.values() {
+            lane.queue.lock().closed = true;
+            lane.ready.notify_all();
+        }
+    }
+}
+
 impl Drop for Engine {
     fn drop(&mut self) {
         self.finish();
