@@ -94,7 +94,8 @@ fn what_every_room_needs_stands_once() {
 fn what_every_room_stands_on_is_light() {
     let packages = super::packages();
     let base = packages.iter().find(|p| p["name"] == super::GROUND_FLOOR).expect("base is a package");
-    let dependencies = base["dependencies"].as_array().expect("dependencies").iter().filter(|d| d["kind"].is_null() && d["optional"] == false);
+    let dependencies =
+        base["dependencies"].as_array().expect("dependencies").iter().filter(|d| d["kind"].is_null() && d["optional"] == false);
     let heavy: Vec<&str> = dependencies.filter_map(|d| d["name"].as_str()).filter(|name| !MAY_STAND_ON.contains(name)).collect();
     assert_eq!(heavy, Vec::<&str>::new());
 }

@@ -42,7 +42,7 @@ pub use title::{title, title_of};
 
 use assemble::{Parts, ceiling, notes, round_trips, summary, transfers, verdict};
 use interval::interval;
-use observe::{feed, holes, index, lives, observation, on_wire, roles, spins, tables, try_locks, wire};
+use observe::{asked_names, ended, feed, holes, index, lives, observation, on_wire, roles, spins, tables, try_locks, wire};
 use thalweg_trace::Source;
 
 /// What can be chosen about an explanation.
@@ -88,7 +88,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let (lives, holes) = (lives::read(source, &mut tables)?, holes::Holes::of(&samples, source.meta(), &mut tables));
     roles::read(source, &lives, &mut tables)?;
     let recorders = tables.recorders().collect();
-    let facts = waits::view::Facts { wire, lives, holes, recorders, spins: None };
+    let asked = asked_names::AskedNames::read(source, &mut tables)?;
+    let ended = ended::ended_by_signals(source, &mut tables, &lives)?;
+    let facts = waits::view::Facts { wire, lives, holes, asked, ended, recorders, spins: None };
     let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
     let tried = try_locks::read(source, &samples, &mut tables, &walked.facts.lives)?;
     walked.facts.spins = spins::Spins::of(&walked.seen, &tables, &walked.facts.lives, &tried, (start, end));

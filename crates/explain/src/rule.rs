@@ -36,6 +36,7 @@ macro_rules! rules {
 rules! {
     Running = "running", "a thread ran, in a call or between calls", "no wait covers the instant, or the span's processor time";
     RunningBetweenWaits = "running.between-waits", "a call ran between waits that are spans of their own", "`parent` of the waits";
+    RunningTunnel = "running.tunnel", "bytes were on their way, and a program that carries their connection computed for nearly all of that", "who ended waits for the connection, the program's own spans";
     RunningContainer = "running.container", "what the spans within a request or an MPI call leave over", "the spans within it";
     RunningAfterWait = "running.after-wait", "a thread ran at the end of its wait", "the wait's processor time";
     RunningStarted = "running.started", "a thread ran since the one that started it waits for it", "the starter's wait";
@@ -66,6 +67,7 @@ rules! {
     TriedAgain = "tried-again", "a thread paused between runs of a program that failed, or between equal answers to one question (or none), until the last", "`thread.exit` with its status, the bytes of questions and answers";
     PollUnknown = "poll.unknown", "a thread slept between polls for something that is not known", "earlier pauses";
     TimeLimit = "time-limit", "a wait was ended by its time limit", "context `timer`, and what came next";
+    StoppedWaiting = "time-limit.stopped", "a program was stopped by the one that ran it for a time, and had waited for a peer", "the signal, the stopped program's last wait";
     TimeLimitUnknown = "time-limit.unknown", "the same, in a thread that deals with others by descriptors", "the thread's other spans";
     MountIdle = "mount.idle", "no thread of a mount had a request", "the waits of all of its threads";
     LockHeld = "lock.held", "a thread slept or computed for itself while another waited for its lock", "the waker, the lock's object";
@@ -75,6 +77,7 @@ rules! {
     LockGiven = "lock.given", "a program of which nothing was recorded then gave a lock, a semaphore, or opened the other end of a FIFO", "the wait's object, the waker";
     LockFile = "lock.file", "another program had the lock on a file", "the lock's object, the waker";
     LockFileUnknown = "lock.file.unknown-holder", "a lock on a file, of which the holder is not known", "the lock's object";
+    UnseenAsleep = "unseen.asleep", "a thread that was not recorded then took as long as it slept each time afterwards", "its later sleeps";
     Unseen = "unseen", "a thread that was not recorded then ended the wait", "`thread.seen`, the waker's role";
     NoWakerTerminal = "no-waker.terminal", "a thread waited at a terminal", "the wait's object";
     NoWakerSocket = "no-waker.socket", "a thread waited at a socket without a connection", "the wait's object";

@@ -6,6 +6,7 @@
 use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::assemble as limits;
+use crate::observe::ended::{Ended, ended_by_signals, is_by};
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
@@ -15,24 +16,13 @@ use thalweg_base::numbers::{duration, size};
 use thalweg_trace::linux::{
     EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
 };
-use thalweg_trace::{MarkKind, Meta, Source};
+use thalweg_trace::{Meta, Source};
 
 /// Words of lines that are about a connection: of others, one that was refused is not the reason.
 const OF_CONNECTIONS: [&str; 6] = ["refused", "connect", "timed out", "unreachable", "route", "reset"];
 
 /// Where SIGPIPE comes from.
 const WROTE: &str = "wrote to a pipe or connection";
-
-/// A signal that ended one of the command's processes.
-#[derive(Clone, Copy, Debug)]
-struct Ended {
-    /// The process' first thread.
-    leader: u32,
-    signal: i64,
-    at: i64,
-    /// The object that names who sent it; [`NONE`]: the kernel.
-    sender: u32,
-}
 
 /// Why a command failed.
 #[derive(Clone, Debug)]
@@ -87,32 +77,6 @@ fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {
     meta.attributes.iter().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
 }
 
-/// The command's processes that a signal ended, earliest first: the last that each was sent of that kind before its end.
-fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) -> Result<Vec<Ended>, ExplainError> {
-    let mut found: Vec<Ended> = Vec::new();
-    let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::Signal).collect();
-    marks.sort_by_key(|mark| mark.at);
-    for mark in marks {
-        let track = tables.tracks.get(mark.track.number());
-        let Some(actor) = tables.actors.get(track as usize).filter(|actor| actor.end == End::Client && !actor.reached) else { continue };
-        let process = (actor.machine, actor.pid);
-        let leads = |(_, other): &(usize, &Actor)| (other.machine, other.pid) == process && other.leads();
-        let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
-        let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
-        let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
-        // (Whom the recording does not know may have sent it.)
-        if mark.object.is_some() && sender == NONE {
-            continue;
-        }
-        // (What is killed ends, and may do so after the recording.)
-        if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
-            found.retain(|other| other.leader != leader as u32);
-            found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
-        }
-    }
-    Ok(found)
-}
-
 /// Who sent the signal that ended it: nobody is named for a fault of its own.
 fn killed_by(meta: &Meta, tables: &Tables, seen: &Observation, ended: &Ended) -> Option<String> {
     let by = tables.objects.get(ended.sender as usize).map(|object| object.name.as_str());
@@ -135,11 +99,6 @@ fn by_kernel(tables: &Tables, seen: &Observation, ended: &Ended) -> Option<Strin
     let threads = tables.actors.iter().zip(&seen.did).filter(|(actor, _)| actor.thread && Some((actor.machine, actor.pid)) == process);
     let ran_ns: u64 = threads.map(|(_, did)| did.cpu_ns + did.uncovered_ns).sum();
     Some(format!("the kernel sent it, after {} of CPU time; no memory ran out", duration(ran_ns as f64 / 1e9)))
-}
-
-/// Whether a process' name says that it is this one.
-fn is_by(name: &str, pid: u32) -> bool {
-    name.ends_with(&format!("(process {pid})"))
 }
 
 /// A process of the command that another one of it ended (a time limit that was set for it), or the kernel for want of memory.

@@ -28,6 +28,8 @@ pub(super) fn of(parts: &Parts<'_>, cause: Cause, members: &[usize], idle: f64) 
     let time = |ns: u64| duration(ns as f64 / 1e9);
     let what = noun(cause, largest.place);
     let mut said = match times {
+        // (Pauses that have most of their time elsewhere.)
+        0 => format!("parts of {}, {} together", plural(what), time(largest.runs.total_ns)),
         1 => format!("one {what} of {}", time(longest)),
         _ => format!("{} {}, median {}", count(times), plural(what), time(median)),
     };

@@ -72,7 +72,7 @@ impl Parts<'_> {
         let names: Vec<String> = self.ledger.entries.iter().map(name).collect();
         // Entries that read the same are one charge.
         let mut groups: HashMap<(Cause, &str), Vec<usize>> = HashMap::new();
-        for (i, entry) in self.ledger.entries.iter().enumerate().filter(|(_, entry)| entry.runs.count > 0) {
+        for (i, entry) in self.ledger.entries.iter().enumerate().filter(|(_, entry)| entry.runs.total_ns > 0) {
             groups.entry((entry.cause, &names[i])).or_default().push(i);
         }
         let mut groups: Vec<((Cause, &str), Vec<usize>)> = groups.into_iter().collect();

@@ -30,6 +30,14 @@ pub(crate) const PERIOD_TENTHS: usize = 7;
 /// Fewer gaps have no period. Instead: the program's buffer size.
 pub(crate) const FEWEST_GAPS: usize = 4;
 
+// quantile.rs
+
+/// Sleeps of less than an eighth of the longest are of another kind: the end of a timer, a wait for a thread to end. Instead: why a thread sleeps (the
+/// timer's call).
+pub(crate) const SHORT_PART: u64 = 8;
+/// They are left out of what is said of the others where they have a fiftieth of the time or less. Instead: nothing; a mean is of what is alike.
+pub(crate) const NEXT_TO_NONE_PART: u64 = 50;
+
 // curve.rs
 
 /// A rate is steady over a sixteenth of the transfer. Instead: nothing; phases are for the eye.

@@ -110,6 +110,8 @@ pub(crate) const LONG_FUNCTION: usize = 48;
 
 /// A share below which a group goes without mention. Instead: nothing; it is wording.
 pub(crate) const WORTH_SAYING: f64 = 0.06;
+/// A tunnel is busy that had half a processor or more. Instead: nothing; it is wording.
+pub(crate) const TUNNEL_BUSY: f64 = 0.5;
 /// A share from which on a program of the same name at the other end is one to be told apart from. Instead: nothing; it is wording.
 pub(crate) const NAMED_TWICE: f64 = 0.005;
 /// When this much of the time is accounted for, the sentence is done. Instead: nothing; it is wording.

@@ -130,3 +130,30 @@ pub(crate) const ANSWERED_PART: i64 = 4;
 
 /// Stretches of a wait at full speed that are no further apart are one wait: the way back from a preemption, and what a sample left over. Instead: every call.
 pub(crate) const BETWEEN_STRETCHES_NS: i64 = 100_000;
+
+// unanswered.rs
+
+/// What is sent last over a connection and is shorter says good-bye (a protocol's QUIT, TLS's close_notify with its record). Instead: what the bytes say.
+pub(crate) const FAREWELL_BYTES: u64 = 40;
+/// What is sent within this is one request in pieces. Instead: requests and replies of the protocol.
+pub(crate) const SAME_REQUEST_NS: i64 = 20_000_000;
+
+// lives.rs
+
+/// A stretch of which nothing is recorded was a sleep where it is as long, to within a tenth, as what the thread's process slept each time afterwards.
+/// Instead: waits that were under way when a thread was met.
+pub(crate) const SLEPT_ALIKE_PART: i64 = 10;
+
+// stopped.rs
+
+/// Who stops another program when its time limit has ended does so within this. Instead: why a program sends a signal.
+pub(crate) const STOPPED_SOON_NS: i64 = 50_000_000;
+/// Bound: programs that wait for each other's end, from a shell to what it runs.
+pub(crate) const NESTED_PROGRAMS: usize = 8;
+
+// tunnels.rs
+
+/// A program that carries a connection had all to do with its packets where it was idle for a quarter of their way or less. Instead: which packet a program works on.
+pub(crate) const CARRIER_IDLE_PART: i64 = 4;
+/// Bound: programs that carry a connection one after the other.
+pub(crate) const CARRIERS: usize = 4;

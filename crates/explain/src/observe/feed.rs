@@ -124,6 +124,8 @@ pub(crate) struct NextActions {
     pub next_pause: i64,
     /// When it next did anything to a file or a connection.
     pub acted: i64,
+    /// When it next did something for its program.
+    pub deed: i64,
     /// When the last thing it ever did ended.
     pub last_end: i64,
 }
@@ -140,6 +142,7 @@ impl Default for NextActions {
             next_waited: (0, false),
             next_pause: i64::MAX,
             acted: i64::MAX,
+            deed: i64::MAX,
             last_end: i64::MIN,
         }
     }
@@ -157,6 +160,9 @@ impl NextActions {
             }
             SpanKind::NetSend if carried && span.start <= self.send.0 => self.send = (span.start, span.connection),
             _ => {}
+        }
+        if span.is_deed() {
+            self.deed = self.deed.min(span.start);
         }
         let waited = span.cpu_ns == 0 && (span.end > span.start || span.waker != NONE) && span.kind != SpanKind::WaitRunqueue;
         if !waited && span.cpu_ns != 0 && !span.is_container() {
@@ -273,12 +279,22 @@ impl Carried {
 }
 
 /// What one end of a connection sent and received, latest end first, as far as the walk may still want it.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct Traffic {
     /// By [`SpanKind::NetSend`].
     pub sends: VecDeque<Carried>,
     /// By [`SpanKind::NetReceive`].
     pub receives: VecDeque<Carried>,
+    /// When the last send of all began; `i64::MIN` before any was read.
+    pub last_send: i64,
+    /// When the last receive of all that took bytes ended.
+    pub last_receive: i64,
+}
+
+impl Default for Traffic {
+    fn default() -> Traffic {
+        Traffic { sends: VecDeque::new(), receives: VecDeque::new(), last_send: i64::MIN, last_receive: i64::MIN }
+    }
 }
 
 impl Traffic {
@@ -459,6 +475,11 @@ impl<'a> Feed<'a> {
         }
         let end = span.side as usize;
         let traffic = &mut self.traffic[span.connection as usize][end];
+        match span.kind {
+            SpanKind::NetSend => traffic.last_send = traffic.last_send.max(span.start),
+            _ if span.bytes() > 0 => traffic.last_receive = traffic.last_receive.max(span.end),
+            _ => {}
+        }
         let list = if span.kind == SpanKind::NetSend { &mut traffic.sends } else { &mut traffic.receives };
         list.push_back(Carried {
             start: span.start,

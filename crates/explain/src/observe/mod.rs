@@ -2,12 +2,14 @@
 //! gathered of all of them.
 
 pub(crate) mod answered;
+pub(crate) mod asked_names;
 pub(crate) mod asking;
 pub(crate) mod attempts;
 pub(crate) mod besides;
 pub(crate) mod channels;
 pub(crate) mod children;
 pub(crate) mod curve;
+pub(crate) mod ended;
 pub(crate) mod exchanges;
 pub(crate) mod feed;
 pub(crate) mod holds;

@@ -38,6 +38,21 @@ impl Lengths {
         self.longest_ns = self.longest_ns.max(ns);
     }
 
+    /// Adds one of which only a part is counted here: it lies in several places, and this has most of it.
+    pub(crate) fn add_part(&mut self, part_ns: u64, whole_ns: u64) {
+        self.add(whole_ns);
+        self.total_ns -= whole_ns - part_ns;
+    }
+
+    /// How many there are without those that are short beside the longest and have next to no part of the time; and how long they are together.
+    pub(crate) fn without_short(&self) -> (u64, u64) {
+        let short = bucket(self.longest_ns / limits::SHORT_PART);
+        let few = self.counts.iter().enumerate().take(short);
+        let (count, ns) = few.fold((0, 0), |(count, ns), (b, &n)| (count + u64::from(n), ns + u64::from(n) * middle_ns(b)));
+        let is_next_to_none = ns <= self.total_ns / limits::NEXT_TO_NONE_PART && count < self.count;
+        if is_next_to_none { (self.count - count, self.total_ns - ns) } else { (self.count, self.total_ns) }
+    }
+
     /// Adds all of another.
     pub(crate) fn add_all(&mut self, other: &Lengths) {
         self.counts.resize(self.counts.len().max(other.counts.len()), 0);

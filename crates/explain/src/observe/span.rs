@@ -107,6 +107,19 @@ impl LiveSpan {
         self.kind == SpanKind::NetReceive && self.result == -EAGAIN
     }
 
+    /// Whether its thread does something for its program in it: it moves bytes, or makes a call on a file or a connection. (A fault on a page of a file is
+    /// none, and has no bytes.)
+    pub(crate) fn is_deed(&self) -> bool {
+        use SpanKind as K;
+        match self.kind {
+            K::NetSend | K::NetReceive | K::FileRead | K::FileWrite => self.bytes() > 0 && !self.is_fruitless(),
+            K::WaitLock => self.start == self.end && self.object != NONE,
+            K::NetConnect | K::FileOpen | K::FileSync | K::FileStat | K::FileList | K::FileClose | K::FileOther => true,
+            K::FileTruncate | K::FileRemove | K::FileRename | K::FileCreate => true,
+            _ => false,
+        }
+    }
+
     /// Whether it carries payload, and how many bytes.
     pub(crate) fn bytes(&self) -> u64 {
         if self.size_bytes == ABSENT { 0 } else { self.size_bytes }

@@ -34,6 +34,11 @@ pub(crate) struct Actor {
 }
 
 impl Actor {
+    /// Whether its runtime sleeps for half a second at most, and then goes on: Tcl.
+    pub(crate) fn sleeps_in_slices(&self) -> bool {
+        ["tclsh", "wish", "expect"].iter().any(|tcl| self.program().starts_with(tcl))
+    }
+
     /// Whether it is its process's first thread.
     pub(crate) fn leads(&self) -> bool {
         self.tid != 0 && self.tid == self.pid

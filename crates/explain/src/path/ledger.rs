@@ -7,6 +7,7 @@ use crate::limits::path as limits;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
+use crate::path::pauses::{Paused, Pauses, Timer};
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
 use crate::waits::place::{Labels, Place, SleptFor, What};
@@ -90,6 +91,9 @@ pub(crate) struct Ledger {
     pub away: Away,
     /// Whether the stretch away from the client that the walk is on has been counted.
     counted: bool,
+    pauses: Pauses,
+    /// Whether the run under way is a pause.
+    paused: Option<Paused>,
     servers: Vec<bool>,
     has_servers: bool,
     current: Option<Run>,
@@ -110,6 +114,8 @@ impl Ledger {
             path: Vec::new(),
             away: Away::default(),
             counted: false,
+            pauses: Pauses::default(),
+            paused: None,
             servers: tables.actors.iter().map(|a| a.end == End::Server).collect(),
             has_servers: tables.has_servers,
             current: None,
@@ -170,6 +176,13 @@ impl Ledger {
         add(&mut entry.slept, what_for, ns);
     }
 
+    /// Remembers that what was charged last was a pause of a process, which next did something at an instant.
+    pub(crate) fn note_pause(&mut self, process: Option<(u32, u32)>, deed: i64, by: Timer) {
+        if self.current.is_some() {
+            self.paused.get_or_insert(Paused { process, deed, by });
+        }
+    }
+
     /// Whether it is known of half of all sleeps, by their time, what they were for.
     pub(crate) fn knows_why_it_slept(&self) -> bool {
         let (mut known, mut unknown) = (0, 0);
@@ -177,6 +190,15 @@ impl Ledger {
             *(if matches!(what_for, SleptFor::Unknown | SleptFor::Listen(_)) { &mut unknown } else { &mut known }) += ns;
         }
         known >= unknown
+    }
+
+    /// Whether what was slept by choice is at least as long as what time limits for a peer's answer took.
+    pub(crate) fn slept_by_choice(&self) -> bool {
+        let (mut limits_ns, mut slept_ns) = (0, 0);
+        for entry in self.entries.iter().filter(|entry| matches!(entry.cause, Cause::ClientThink | Cause::ServerThink)) {
+            *(if matches!(entry.place, Place::TimeLimit { .. }) { &mut limits_ns } else { &mut slept_ns }) += entry.runs.total_ns;
+        }
+        slept_ns >= limits_ns
     }
 
     /// Decides, when all is known of all threads, which of the time under [`Place::Held`] was a lock's. Where `is_lock`
@@ -198,10 +220,16 @@ impl Ledger {
         }
     }
 
-    /// Closes the run under way; called once more at the end of the walk.
-    pub(crate) fn finish_run(&mut self) {
+    /// Closes the run under way, and all that goes on: the walk is at its end.
+    pub(crate) fn finish(&mut self) {
+        self.finish_run();
+        self.pauses.finish(&mut self.entries);
+    }
+
+    /// Closes the run under way.
+    fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
-        self.entries[run.entry as usize].runs.add((run.end - run.start) as u64);
+        self.pauses.run(&run, self.paused.take(), &mut self.entries);
         match self.whereabouts(self.entries[run.entry as usize].place) {
             Whereabouts::Client => self.counted = false,
             Whereabouts::Disk => (self.counted, self.away.from_disk) = (false, self.away.from_disk + 1),
@@ -259,6 +287,8 @@ impl Ledger {
             path,
             away,
             counted: false,
+            pauses: Pauses::default(),
+            paused: None,
             servers: self.servers.clone(),
             has_servers: self.has_servers,
             current: None,

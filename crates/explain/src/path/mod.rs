@@ -8,6 +8,7 @@
 mod errands;
 pub(crate) mod ledger;
 pub(crate) mod names;
+mod pauses;
 pub(crate) mod why;
 
 use crate::ExplainError;
@@ -27,6 +28,7 @@ use crate::waits::view::{Facts, View};
 
 use errands::Errands;
 use ledger::Ledger;
+use pauses::Timer;
 use thalweg_trace::{Role, SpanKind};
 use why::StandsIn;
 
@@ -100,7 +102,7 @@ impl<'a, 'o> Path<'a, 'o> {
             NONE,
         );
         self.at = self.start;
-        self.ledger.finish_run();
+        self.ledger.finish();
         while !self.feed.exhausted() {
             self.feed.read(self.tables, self.start, self.observer)?;
         }
@@ -200,6 +202,14 @@ impl<'a, 'o> Path<'a, 'o> {
                 self.charge(rule, cause, place, from, if own { self.track } else { NONE });
             }
             Act::Slept(what_for, ns) => self.ledger.note_sleep(what_for, ns),
+            Act::Paused(deed) => {
+                let by = match self.ledger.within.kind {
+                    SpanKind::WaitTimer if self.tables.actors[self.track as usize].sleeps_in_slices() => Timer::Slices,
+                    SpanKind::WaitTimer => Timer::Sleep,
+                    _ => Timer::Limit,
+                };
+                self.ledger.note_pause(self.tables.process(self.track), deed, by);
+            }
             Act::Holder(holder, ns) => self.ledger.note(self.ledger.labels.holder(holder), ns, |entry| &mut entry.holders),
             Act::Unrecorded(end, connection) => {
                 self.unrecorded.get_or_insert((end, connection));

@@ -17,6 +17,7 @@ impl Place {
                     What::Running(SpanKind::FileWrite) if is_mount(tables, label) => format!("{who}: answering the kernel"),
                     What::Running(kind) => format!("{who}: {}", work_name(tables, kind, object, named(object), true)),
                     What::OwnWork => format!("{who}: its own work"),
+                    What::Carrying => format!("{who}: carrying packets"),
                     What::Runnable => queue_name(tables, label, object),
                     What::Blocked(SpanKind::WaitTimer) if is_mount(tables, label) => format!("{who}: waiting for requests"),
                     What::Blocked(_) if let Some(on) = tables.objects.get(object as usize).and_then(waited_on) => format!("{who}: {on}"),
@@ -33,7 +34,7 @@ impl Place {
             Place::FarEnd { seen_by, connection, side } => far_end_name(tables, seen_by, connection, side),
             Place::TimeLimit { waiter, connection, object } => {
                 format!(
-                    "{}: {} had sent nothing when its own time limit ended",
+                    "{}: {} had sent nothing when its time limit ended",
                     thread_name(tables, waiter),
                     silent_peer(tables, connection, object)
                 )

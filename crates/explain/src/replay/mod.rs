@@ -176,7 +176,7 @@ fn predict_from(
         foreign: &parts.sharing.foreign,
         support,
         others_busy: others_busy(parts, meta),
-        reasons_known: parts.ledger.knows_why_it_slept() && parts.tables.mostly_failed().next().is_none(),
+        reasons_known: parts.ledger.knows_why_it_slept() && parts.ledger.slept_by_choice() && parts.tables.mostly_failed().next().is_none(),
         limits: &parts.around.limits,
         tables: parts.tables,
         spinning: parts.waiting_by_running(),

@@ -82,6 +82,8 @@ pub(crate) enum Act {
     Holder(u32, i64),
     /// What the sleep that was charged last was for, and how long it was, in nanoseconds.
     Slept(SleptFor, i64),
+    /// What was charged last was a pause, and its process next did something for its work at this instant.
+    Paused(i64),
     /// A far end of which nothing was recorded: the waiting end, the connection.
     Unrecorded(End, u32),
     /// The wait began with a call that nobody had accepted yet.

@@ -19,6 +19,20 @@ impl View<'_, '_, '_> {
         Ok(Act::Slept(self.run_to_sleep(span).map_or_else(between, SleptFor::Run), ns))
     }
 
+    /// When this thread's process next does something for its work: asks for a name, moves bytes, makes a call on a file or a connection.
+    pub(super) fn next_deed(&mut self) -> Answer<i64> {
+        self.ensure(self.at)?;
+        let mut next = self.lane().passed.deed;
+        let Some(process) = self.tables.process(self.track) else { return Ok(next) };
+        for track in 0..self.tables.actors.len() as u32 {
+            if self.tables.process(track) == Some(process) {
+                self.settle(track);
+                next = next.min(self.feed.lanes[track as usize].passed.deed);
+            }
+        }
+        Ok(next.min(self.facts.asked.next(process, self.at)))
+    }
+
     /// Who ran a program that does nothing but sleep, once.
     fn run_to_sleep(&self, span: &LiveSpan) -> Option<u32> {
         let (_, by) = self.made_to_pause(span)?;

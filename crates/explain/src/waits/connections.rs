@@ -57,7 +57,7 @@ impl View<'_, '_, '_> {
         } else if self.stood_still(&blocked, sender, &way) {
             self.charge_still(blocked.span.kind, from);
         } else {
-            self.charge_transit(&way, sender, false);
+            self.charge_transit(&way, sender, false)?;
         }
         let edge = Edge::Bytes { sent: send, connection, by };
         if send.end >= since {
@@ -207,7 +207,7 @@ impl View<'_, '_, '_> {
                 if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
                     return self.far_end_unknown(&blocked);
                 }
-                self.charge_transit(&way, peer, true);
+                self.charge_transit(&way, peer, true)?;
                 return Ok(());
             }
             return self.meet_elsewhere(blocked, peer, self.at);
@@ -245,7 +245,7 @@ impl View<'_, '_, '_> {
         } else if self.at - from > self.longest_transit_ns(&blocked, &way, peer) {
             return self.meet_idle(blocked, peer, from);
         } else {
-            self.charge_transit(&way, peer, blocked.for_room);
+            self.charge_transit(&way, peer, blocked.for_room)?;
         }
         // The thread that came to the connection later is who was waited for.
         let track = if theirs.start > blocked.span.start { peer } else { blocked.span.track };
@@ -258,9 +258,16 @@ impl View<'_, '_, '_> {
     }
 
     /// Charges the wire with bytes' way, by what TCP says of it.
-    fn charge_transit(&mut self, way: &Transit, peer: u32, sending: bool) {
+    fn charge_transit(&mut self, way: &Transit, peer: u32, sending: bool) -> Answer<()> {
         let (cause, rule) = self.facts.wire.decided(way);
+        if let Some(carrier) = self.busy_carrier(way.connection, way.start)? {
+            let cause = Activity::Cpu.at(self.tables.actors[carrier as usize].end);
+            let place = self.labels.thread_place(carrier, What::Carrying, NONE);
+            self.charge_at(RuleId::RunningTunnel, (cause, place), false, way.start);
+            return Ok(());
+        }
         self.charge_wire(rule, cause, (way.connection, peer), sending, way.start);
+        Ok(())
     }
 
     /// Both wait for each other's bytes for longer than any can be under way: somebody else of the peer's process has taken what was sent, and works on it;
@@ -307,7 +314,7 @@ impl View<'_, '_, '_> {
             let sender = if blocked.for_room { blocked.span.side } else { blocked.span.side.other() };
             let (connection, bytes) = (blocked.span.connection, blocked.span.bytes());
             let way = Transit { connection, sender, start: from, end: self.at, bytes, sent: None };
-            self.charge_transit(&way, peer, blocked.for_room);
+            self.charge_transit(&way, peer, blocked.for_room)?;
             return Ok(());
         }
         if acted_at < self.at {

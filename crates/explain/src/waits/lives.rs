@@ -1,8 +1,10 @@
 //! Nothing is charged to a thread outside of its life. Before it, the walk goes to who made the thread; of one that was there before it was
 //! recorded, what it did earlier is not known.
 
+use super::place::SleptFor;
 use super::view::Facts;
 use super::*;
+use crate::limits::waits as limits;
 use crate::observe::lives::Life;
 use crate::observe::tables::Tables;
 
@@ -55,10 +57,37 @@ impl View<'_, '_, '_> {
         let waits = waits.filter(|s| s.waker == unseen || s.waker == waiter || !self.is_walkable(s.waker)).map(|s| s.start);
         let from = if self.circling { Some(self.feed.position) } else { waits };
         if let Some(from) = from {
-            self.charge_at_own(RuleId::Unseen, self.unknown_of(unseen), Place::Unseen { track: unseen }, from);
+            self.charge_unseen(unseen, from)?;
         }
         self.jump(waiter);
         Ok(())
+    }
+
+    /// Charges what a thread did before anything was recorded of it. Where it took as long as its process slept each time afterwards, it slept.
+    fn charge_unseen(&mut self, unseen: u32, from: i64) -> Answer<()> {
+        let length = self.at.saturating_sub(from);
+        let slept = self.tables.process(unseen).and_then(|process| self.memory.slept.get(&process)).copied();
+        let alike = slept.is_some_and(|(count, least, most)| {
+            let part = least / limits::SLEPT_ALIKE_PART;
+            count > 1 && most - least <= part && (length - most).abs() <= part
+        });
+        if !alike || self.circling || from < self.start {
+            self.charge_at_own(RuleId::Unseen, self.unknown_of(unseen), Place::Unseen { track: unseen }, from);
+            return Ok(());
+        }
+        let deed = self.next_deed()?;
+        self.infer(from);
+        let place = self.labels.thread_place(unseen, What::Blocked(SpanKind::WaitTimer), NONE);
+        self.charge_at_own(RuleId::UnseenAsleep, Activity::Think.at(self.tables.actors[unseen as usize].end), place, from);
+        self.acts.extend([Act::Slept(SleptFor::Answer, length), Act::Paused(deed)]);
+        Ok(())
+    }
+
+    /// Remembers how long a process slept.
+    pub(super) fn note_sleep(&mut self, span: &LiveSpan) {
+        let (Some(process), ns) = (self.tables.process(self.track), span.end - span.start) else { return };
+        let (count, least, most) = self.memory.slept.get(&process).copied().unwrap_or((0, i64::MAX, 0));
+        self.memory.slept.insert(process, (count + 1, least.min(ns), most.max(ns)));
     }
 
     /// The cause of what a thread did that was not recorded then.

@@ -7,6 +7,7 @@
 use super::memory::{Look, Looking};
 use super::place::Missing;
 use super::*;
+use crate::limits::path as slices;
 use crate::limits::waits as limits;
 use crate::observe::tables::Tables;
 use std::ops::RangeInclusive;
@@ -63,6 +64,7 @@ impl Looks<'_> {
 impl View<'_, '_, '_> {
     /// Stands in a pause: whether something was looked for before it in vain, and it is charged to that.
     pub(super) fn pauses_between_looks(&mut self, pause: &LiveSpan) -> Answer<bool> {
+        let pause = &self.with_earlier_slices(pause)?;
         let length = self.at - pause.start;
         if length < limits::SHORTEST_PAUSE_NS || self.held.is_some() || self.circling {
             return Ok(false);
@@ -113,7 +115,30 @@ impl View<'_, '_, '_> {
         if before.is_empty() && !matches!(look.missing, Missing::Answer | Missing::Reply | Missing::Success) {
             self.infer(pause.start);
         }
-        self.charge_look(pause, &look, pauser)
+        let deed = self.next_deed()?;
+        let looked = self.charge_look(pause, &look, pauser)?;
+        if self.actor().sleeps_in_slices() {
+            // (Of others, attempts that were not recorded may lie between two pauses.)
+            self.acts.push(Act::Paused(deed));
+        }
+        Ok(looked)
+    }
+
+    /// A pause from where it began: Tcl, which sleeps half a second at a time, goes on at once.
+    fn with_earlier_slices(&self, pause: &LiveSpan) -> Answer<LiveSpan> {
+        if !self.actor().sleeps_in_slices() {
+            return Ok(*pause);
+        }
+        self.ensure(pause.start - slices::SLICE_NS.end)?;
+        let mut whole = *pause;
+        for piece in self.lane().ahead.iter().filter(|piece| piece.is_activity() && piece.kind != SpanKind::WaitRunqueue) {
+            let is_slice = piece.kind == pause.kind && slices::SLICE_NS.contains(&(piece.end - piece.start));
+            if !is_slice || whole.start - piece.end > slices::BETWEEN_SLICES_NS || whole.start < self.start {
+                break;
+            }
+            whole.start = piece.start;
+        }
+        Ok(whole)
     }
 
     /// Whether what was looked for in vain is there after the pause. (The next look at it says so: what is not there at first, and then is, the thread has

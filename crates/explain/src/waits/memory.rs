@@ -12,6 +12,10 @@ pub(crate) struct Memory {
     pub came_from: HashMap<u32, u32>,
     /// Processes that brought bytes of connections in which they have no part, by machine and number.
     pub carriers: HashSet<(u32, u32)>,
+    /// By connection: threads that carry it.
+    pub carried: HashMap<u32, Vec<u32>>,
+    /// By process: how often it slept, and the shortest and longest of these sleeps.
+    pub slept: HashMap<(u32, u32), (u64, i64, i64)>,
     /// Who looked at intervals, and for whose end.
     pub polled_for: Option<(u32, u32)>,
     /// Who looked at intervals for what is not known, when the last pause of it began that was come to, and how long it was.

@@ -18,9 +18,12 @@ mod polling;
 mod pool;
 mod ranks;
 pub(crate) mod rules;
+mod stopped;
 mod threads;
 mod timeouts;
 mod tries;
+mod tunnels;
+mod unanswered;
 pub(crate) mod view;
 
 use crate::cause::{Activity, Cause, End};
@@ -72,11 +75,13 @@ impl View<'_, '_, '_> {
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.is_walkable(span.waker) && !self.circling => {
                 self.follow_waker(span)?;
             }
+            Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.stopped_another(&span)? => {}
             Rule::Wait(_) if span.kind == SpanKind::WaitTimer && self.waits_by_pauses(&span)? => {}
             Rule::Wait(Activity::Think) => {
-                let slept = self.slept(&span)?;
+                let (slept, deed) = (self.slept(&span)?, self.next_deed()?);
+                self.note_sleep(&span);
                 self.charge_wait(&span, Activity::Think);
-                self.acts.push(slept);
+                self.acts.extend([slept, Act::Paused(deed)]);
             }
             Rule::Wait(activity) => self.charge_wait(&span, activity),
             Rule::Device => self.device(&span),

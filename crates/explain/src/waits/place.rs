@@ -15,6 +15,8 @@ pub(crate) enum What {
     Running(SpanKind),
     /// Running between spans.
     OwnWork,
+    /// Working on the packets of a connection in which its process has no part.
+    Carrying,
     /// Runnable and not running.
     Runnable,
     /// Blocked within a span of this kind.

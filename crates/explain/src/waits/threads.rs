@@ -198,6 +198,9 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         let mut span = *span;
+        if span.connection != NONE && span.ending_seen() && self.is_walkable(span.waker) {
+            self.note_carrier(span.waker, span.connection);
+        }
         let passed = self.lane().passed;
         let datagram = self.is_addressed(span.object);
         if span.timed_out() && span.kind == SpanKind::WaitNetwork {
@@ -211,8 +214,11 @@ impl View<'_, '_, '_> {
             return Ok(());
         }
         // (A blocking receive that a timer ended had a limit of its own: SO_RCVTIMEO.)
-        let may_have_limit = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetReceive) && span.bytes() == 0;
+        let may_have_limit = matches!(span.kind, SpanKind::WaitNetwork | SpanKind::NetReceive | SpanKind::WaitLock) && span.bytes() == 0;
         if span.timed_out() && may_have_limit && self.ended_by_its_limit(&span, &passed)? {
+            return Ok(());
+        }
+        if span.may_be_in_vain() && self.stopped_another(&span)? {
             return Ok(());
         }
         if span.may_be_in_vain() && !datagram {
@@ -259,6 +265,7 @@ impl View<'_, '_, '_> {
             return None;
         }
         self.memory.carriers.insert(carrier);
+        self.note_carrier(span.waker, next.0);
         Some(next)
     }
 

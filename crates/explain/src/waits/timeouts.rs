@@ -19,7 +19,7 @@ impl View<'_, '_, '_> {
         if self.waits_by_pauses(span)? {
             return Ok(None);
         }
-        let slept = self.slept(span)?;
+        let (slept, deed) = (self.slept(span)?, self.next_deed()?);
         let earliest = self.piece_start(span);
         let descriptors = span.kind == SpanKind::WaitNetwork || span.object != NONE;
         if self.tables.wakers_inferred && descriptors && self.lane().known.deals_with_others {
@@ -35,14 +35,21 @@ impl View<'_, '_, '_> {
         let is_nameless = self.tables.objects.get(span.object as usize).is_some_and(|object| object.kind == ObjectKind::Socket);
         let on = if is_nameless { NONE } else { span.object };
         self.charge_thread(RuleId::TimeLimit, Activity::Think, What::Blocked(span.kind), on, earliest);
-        self.acts.push(slept);
+        self.acts.extend([slept, Act::Paused(deed)]);
         Ok(None)
     }
 
     /// A wait for one peer's answer that the waiter's own time limit ended, and not the peer. It had asked, and then it went on without the answer: it sent
     /// more, asked again, or gave up. (Who waits again for the same answer had only looked in vain, and who sends and pauses in turn paces itself.)
     pub(super) fn ended_by_its_limit(&mut self, span: &LiveSpan, passed: &NextActions) -> Answer<bool> {
-        if self.circling || span.end - span.start < limits::TIME_LIMIT_NS {
+        if self.circling {
+            return Ok(false);
+        }
+        if let Some(connection) = self.never_answered(span)? {
+            self.charge_limit(span, connection, NONE)?;
+            return Ok(true);
+        }
+        if span.kind == SpanKind::WaitLock || span.end - span.start < limits::TIME_LIMIT_NS {
             return Ok(false);
         }
         let (connection, object) = if self.is_addressed(span.object) { (NONE, span.object) } else { (self.asked_before(span)?, NONE) };
@@ -56,21 +63,36 @@ impl View<'_, '_, '_> {
             }
         };
         if goes_on {
-            let from = self.piece_start(span);
-            let place = Place::TimeLimit { waiter: self.labels.label(self.track), connection, object };
-            self.charge_at_own(RuleId::TimeLimit, Activity::Think.at(self.end), place, self.within_life(from));
+            self.charge_limit(span, connection, object)?;
         }
         Ok(goes_on)
+    }
+
+    /// Charges a wait to the time limit that ended it, at the peer that did not answer.
+    fn charge_limit(&mut self, span: &LiveSpan, connection: u32, object: u32) -> Answer<()> {
+        let deed = self.next_deed()?;
+        let from = self.piece_start(span);
+        let place = Place::TimeLimit { waiter: self.labels.label(self.track), connection, object };
+        self.charge_at_own(RuleId::TimeLimit, Activity::Think.at(self.end), place, self.within_life(from));
+        if connection != NONE {
+            // (Of a socket without connections, what was sent is not recorded.)
+            self.acts.push(Act::Paused(deed));
+        }
+        Ok(())
     }
 
     /// The connection of which this thread is the client, and which it had asked last before a wait; [`NONE`]: another one is waited for, nothing was asked, or
     /// it has paused like this since it was last answered.
     fn asked_before(&mut self, span: &LiveSpan) -> Answer<u32> {
         self.ensure(span.start - 2 * (span.end - span.start))?;
-        let mut asked = NONE;
+        let (mut asked, mut farewell) = (NONE, false);
         for before in &self.lane().ahead {
             match before.kind {
-                SpanKind::NetSend if asked == NONE => asked = before.connection,
+                SpanKind::NetSend if asked == NONE => {
+                    (asked, farewell) = (before.connection, before.bytes() < limits::FAREWELL_BYTES && self.is_given_up_after(before));
+                }
+                // An event loop that has said good-bye over a connection waits for something else.
+                SpanKind::NetReceive if before.bytes() > 0 && farewell && span.connection == NONE => return Ok(NONE),
                 SpanKind::NetReceive if before.bytes() > 0 => break,
                 SpanKind::NetConnect => break,
                 SpanKind::WaitNetwork if before.timed_out() && asked != NONE => return Ok(NONE),

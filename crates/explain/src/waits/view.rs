@@ -4,6 +4,8 @@ use super::answer::{Act, Answer, Charge, Edge, NeedUntil};
 use super::memory::Memory;
 use super::place::{Labels, Place, What};
 use crate::cause::{Activity, Cause, End};
+use crate::observe::asked_names::AskedNames;
+use crate::observe::ended::Ended;
 use crate::observe::feed::{Feed, Lane};
 use crate::observe::holes::Holes;
 use crate::observe::index::NONE;
@@ -24,6 +26,10 @@ pub(crate) struct Facts {
     pub lives: Vec<Life>,
     /// Where nothing is known of threads.
     pub holes: Holes,
+    /// When names were asked for.
+    pub asked: AskedNames,
+    /// Processes that signals ended.
+    pub ended: Vec<Ended>,
     /// The recorder's own threads.
     pub recorders: Vec<u32>,
     /// Threads that wait by running, where a first walk found any.

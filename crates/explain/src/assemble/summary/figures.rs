@@ -42,6 +42,8 @@ fn times(group: &Group<'_>, noun: &str, besides: &str) -> String {
         return format!("{} {noun}s, the longest {}{besides}", count(group.count), duration(longest_s));
     }
     match group.count {
+        // (Pauses that have most of their time elsewhere.)
+        0 => format!("{} of {noun}s{besides}", duration(group.ns as f64 / 1e9)),
         1 => format!("one {noun} of {}{besides}", duration(group.mean_s())),
         n => format!("{} {noun}s, {} each{besides}", count(n), duration(group.mean_s())),
     }
@@ -54,6 +56,7 @@ fn unrecorded(of: &Of<'_>, group: &Group<'_>) -> (String, String) {
             (format!("{}, nobody listened", group.who()), times(group, "pause", ""))
         }
         Place::Thread { .. } => (group.who(), times(group, wait(group), "")),
+        Place::Unseen { .. } => (format!("{}, before it was recorded", group.who()), times(group, "wait", "")),
         Place::FarEnd { connection, .. } if connection != NONE => (format!("{}, not recorded", group.who()), times(group, "wait", "")),
         _ => (format!("{}, peer not recorded", group.who().replace(" > the far end", "")), times(group, "wait", "")),
     }

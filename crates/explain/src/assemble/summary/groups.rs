@@ -7,6 +7,7 @@ use crate::assemble::behind::{Behind, behind};
 use crate::cause::{Cause, End};
 use crate::limits::summary as limits;
 use crate::observe::index::NONE;
+use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
 use crate::path::ledger::Entry;
 use crate::waits::place::{Place, What};
@@ -37,8 +38,10 @@ pub(super) struct Group<'a> {
     pub behind: Option<Behind>,
     /// The longest interval.
     pub longest_ns: u64,
-    /// How many intervals.
+    /// How many intervals, without short ones that are of another kind.
     pub count: u64,
+    /// How long these are together.
+    counted_ns: u64,
     /// Whether it is a path on which what a server sent is named first.
     server_is_first: bool,
 }
@@ -118,7 +121,7 @@ impl Group<'_> {
 
     /// How long an interval was on average.
     pub(super) fn mean_s(&self) -> f64 {
-        self.ns as f64 / 1e9 / self.count.max(1) as f64
+        self.counted_ns as f64 / 1e9 / self.count.max(1) as f64
     }
 
     /// The file, where it was one.
@@ -174,18 +177,23 @@ fn group<'a>(of: &'a Of<'_>, cause: Cause, charges: &[usize]) -> Option<Group<'a
     let idle: f64 = charges.iter().map(|&c| of.charges.list[c].share * of.charges.made_of[c].1).sum();
     let each = || members.iter().map(|&i| &entries[i]);
     let tables = of.parts.tables;
+    let mut runs = Lengths::default();
+    each().for_each(|e| runs.add_all(&e.runs));
+    let sleeps = matches!(cause, Cause::ClientThink | Cause::ServerThink);
+    let (count, counted_ns) = if sleeps { runs.without_short() } else { (runs.count, runs.total_ns) };
     Some(Group {
         cause,
         share,
-        ns: each().map(|e| e.runs.total_ns).sum(),
+        ns: runs.total_ns,
         idle: idle / share.max(f64::MIN_POSITIVE),
         largest,
         names: most_first(each().map(|e| (who(of, e), e.runs.total_ns))).into_iter().map(|(name, _)| name).collect(),
         files: most_first(each().filter_map(|e| Some((file(tables, &e.place)?.name.clone(), e.runs.total_ns)))),
         devices: most_first(each().filter_map(|e| Some((device(tables, &e.place)?, e.runs.total_ns)))),
         behind: behind(of.parts, cause, &members),
-        count: each().map(|e| e.runs.count).sum(),
-        longest_ns: each().map(|e| e.runs.longest_ns).max().unwrap_or(0),
+        count,
+        counted_ns,
+        longest_ns: runs.longest_ns,
         server_is_first: cause != Cause::NetworkLatency
             && matches!(largest.place, Place::Wire(from, to) if serves(tables, from) && !serves(tables, to)),
         members,

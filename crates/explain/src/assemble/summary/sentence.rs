@@ -141,6 +141,11 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
             _ => format!("{who} worked on metadata{}", mostly()),
         },
         C::ClientMemory | C::ServerMemory => memory(of, group, &who),
+        C::ClientCpu | C::ServerCpu if let Some(part) = carrying(of, group).filter(|part| *part >= limits::TUNNEL_BUSY) => {
+            let who = brief(&group.who());
+            let at = if group.cause.end() == Some(End::Server) { " at the server" } else { "" };
+            format!("the tunnel {who}{at} was busy ({} of a CPU)", whole_percent(part))
+        }
         C::ClientCpu | C::ServerCpu => format!("{who} {}", computing(of, group)),
         C::ClientRunqueue | C::ServerRunqueue => queued(of, group, groups),
         C::ClientLock | C::ServerLock => {
@@ -165,6 +170,7 @@ fn clause(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>], at: &str) -> Str
             Place::Thread { object, .. } if let Some(host) = name_server(of.parts.tables, object) => {
                 format!("{who} waited for the name server {host}, which was not recorded")
             }
+            Place::Unseen { .. } => format!("it is not known what {who} did before it was recorded"),
             _ => format!("{} waited for a peer that was not recorded", brief(&group.who().replace(" > the far end", ""))),
         },
         C::NetworkLoss if loss_narrowed(of, group) => format!("packets lost {} kept the congestion window small", way()),
@@ -334,6 +340,18 @@ fn computing(of: &Of<'_>, group: &Group<'_>) -> String {
     format!("{doing}{idle}")
 }
 
+/// Of a program that carries packets: how much of one processor it had while it was there.
+fn carrying(of: &Of<'_>, group: &Group<'_>) -> Option<f64> {
+    let Place::Thread { label, what: What::Carrying, .. } = group.largest.place else { return None };
+    let labels = &of.parts.ledger.labels;
+    let own = of.parts.threads_ran().filter(|(number, ..)| labels.label(*number) == label);
+    let part = |(number, _, ns): (u32, _, u64)| {
+        let did = &of.parts.seen.did[number as usize];
+        ns as f64 / (did.last_end - did.first_start).max(1) as f64
+    };
+    own.map(|(number, actor, ns)| part((number, actor, ns))).max_by(f64::total_cmp).map(|part| part.min(1.0))
+}
+
 /// The programs that queued for a processor, and who had it.
 fn queued(of: &Of<'_>, group: &Group<'_>, groups: &[Group<'_>]) -> String {
     let name = queueing(of, group);
@@ -400,6 +418,14 @@ fn held_while(what: What, by_session: bool) -> &'static str {
     }
 }
 
+/// Whose time limit ended a wait: the waiter's own, or that of the program that stopped it.
+fn time_limit(of: &Of<'_>, waiter: u32) -> String {
+    let (tables, labels) = (of.parts.tables, &of.parts.ledger.labels);
+    let stopped = of.parts.facts.ended.iter().find(|ended| labels.label(ended.leader) == waiter);
+    let by = stopped.and_then(|ended| tables.objects.get(ended.sender as usize)).and_then(|by| by.name.split(" (process").next());
+    by.map_or_else(|| "its own time limit".to_owned(), |by| format!("`{}` stopped it", brief(by)))
+}
+
 fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
     let is_mount = |label: u32| of.parts.tables.actors.get(label as usize).is_some_and(|actor| actor.mount);
     match group.largest.place {
@@ -410,8 +436,9 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
         Place::Thread { what: What::Still(_), .. } => format!("{who} stood still: it neither ran nor waited for anything"),
         Place::Thread { what: What::Looking, .. } => format!("{who} polled in a sleep loop, for what is not known"),
         Place::FarEnd { .. } => format!("{who} sent nothing"),
-        Place::TimeLimit { connection, object, .. } => {
-            format!("{who} waited for {}, until its own time limit", peer(&silent_peer(of.parts.tables, connection, object)))
+        Place::TimeLimit { waiter, connection, object } => {
+            let whom = peer(&silent_peer(of.parts.tables, connection, object));
+            format!("{who} waited for {whom}, until {}", time_limit(of, waiter))
         }
         Place::Thread { object, .. } => match of.parts.tables.objects.get(object as usize) {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {

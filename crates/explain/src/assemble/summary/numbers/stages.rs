@@ -11,6 +11,7 @@ use crate::cause::Cause;
 use crate::document::{Number, NumberKind};
 use crate::limits::numbers as limits;
 use crate::path::ledger;
+use crate::waits::place::{Place, What};
 use thalweg_base::numbers::{count, duration};
 
 /// What a stage does, where it is one: what moves data, or works on it.
@@ -37,6 +38,11 @@ pub(super) fn find(run: &Run<'_>, groups: &[Group<'_>]) -> Option<Behind> {
     let bytes = about::of_interest(of);
     let mut stages = groups.iter().filter(|g| g.share >= limits::STAGE_SHARE).filter_map(|g| Some((g, stage(g.cause)?)));
     let ((one, first), (other, second)) = (stages.next()?, stages.next()?);
+    // Packets are under way at each of their carriers.
+    let carries = |group: &Group<'_>| matches!(group.largest.place, Place::Thread { what: What::Carrying, .. });
+    if carries(one) || carries(other) {
+        return None;
+    }
     // But for computing between answers, which may be of those that came before.
     let asks = |group: &Group<'_>| matches!(group.cause, C::ServerThink | C::ServerUnknown | C::NetworkLatency);
     let computes = |group: &Group<'_>| group.cause == C::ClientCpu;

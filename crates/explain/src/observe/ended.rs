@@ -1,0 +1,53 @@
+//! Which of the command's processes signals ended, and who sent them.
+
+use crate::ExplainError;
+use crate::cause::End;
+use crate::observe::index::NONE;
+use crate::observe::lives::Life;
+use crate::observe::tables::{Actor, Tables};
+use thalweg_trace::linux::{SIGKILL, SIGNAL_STATUS};
+use thalweg_trace::{MarkKind, Source};
+
+/// A signal that ended one of the command's processes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ended {
+    /// The process' first thread.
+    pub leader: u32,
+    /// The signal.
+    pub signal: i64,
+    /// When it was sent.
+    pub at: i64,
+    /// The object that names who sent it; [`NONE`]: the kernel.
+    pub sender: u32,
+}
+
+/// The command's processes that a signal ended, earliest first: the last that each was sent of that kind before its end.
+pub(crate) fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) -> Result<Vec<Ended>, ExplainError> {
+    let mut found: Vec<Ended> = Vec::new();
+    let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::Signal).collect();
+    marks.sort_by_key(|mark| mark.at);
+    for mark in marks {
+        let track = tables.tracks.get(mark.track.number());
+        let Some(actor) = tables.actors.get(track as usize).filter(|actor| actor.end == End::Client && !actor.reached) else { continue };
+        let process = (actor.machine, actor.pid);
+        let leads = |(_, other): &(usize, &Actor)| (other.machine, other.pid) == process && other.leads();
+        let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
+        let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
+        let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
+        // (Whom the recording does not know may have sent it.)
+        if mark.object.is_some() && sender == NONE {
+            continue;
+        }
+        // (What is killed ends, and may do so after the recording.)
+        if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
+            found.retain(|other| other.leader != leader as u32);
+            found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
+        }
+    }
+    Ok(found)
+}
+
+/// Whether a process' name says that it is this one.
+pub(crate) fn is_by(name: &str, pid: u32) -> bool {
+    name.ends_with(&format!("(process {pid})"))
+}

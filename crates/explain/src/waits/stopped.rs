@@ -1,0 +1,107 @@
+//! Programs that are stopped by who set a time limit for them (`timeout`, a supervisor). The one that stops them only waited; what they did until then is what took
+//! the time. Where that was a wait for a peer, the limit ended that wait.
+
+use super::place::Place;
+use super::*;
+use crate::limits::waits as limits;
+use crate::observe::ended::is_by;
+use thalweg_trace::ObjectKind;
+
+impl View<'_, '_, '_> {
+    /// Stands in a wait that a time limit ended: whether the thread's process then stopped a program that it had made, and the walk has gone there. Not to a
+    /// program of which it is not known what it waited for, nor to one that slept.
+    pub(super) fn stopped_another(&mut self, span: &LiveSpan) -> Answer<bool> {
+        if self.circling {
+            return Ok(false);
+        }
+        let Some(stopped) = self.stopped_soon(span) else { return Ok(false) };
+        self.ensure(self.at)?;
+        let stopped = self.runs_for(stopped);
+        let Some(wait) = self.innermost_of(stopped) else {
+            self.wait_for(stopped);
+            return Ok(true);
+        };
+        if !matches!(rule(wait.kind), Rule::Thread | Rule::Receive) {
+            let works = !matches!(rule(wait.kind), Rule::Wait(Activity::Think) | Rule::Unknown);
+            if works {
+                self.wait_for(stopped);
+            }
+            return Ok(works);
+        }
+        let object = if self.is_addressed(wait.object) { wait.object } else { NONE };
+        let connection = if object == NONE { self.waited_on(stopped, &wait) } else { NONE };
+        if connection == NONE && object == NONE {
+            return Ok(false);
+        }
+        self.wait_for(stopped);
+        let place = Place::TimeLimit { waiter: self.labels.label(stopped), connection, object };
+        self.charge_at_own(RuleId::StoppedWaiting, Activity::Think.at(self.end), place, self.within_life(wait.start));
+        // Whatever its process did, it did before.
+        self.acts.push(Act::Paused(i64::MAX));
+        Ok(true)
+    }
+
+    /// The first thread of a program that this thread's process had made, and stopped when a wait ended.
+    fn stopped_soon(&self, span: &LiveSpan) -> Option<u32> {
+        let own = self.tables.process(self.track)?;
+        let soon = span.end - limits::STOPPED_SOON_NS..=span.end + limits::STOPPED_SOON_NS;
+        let is_sender = |object: u32| self.tables.objects.get(object as usize).is_some_and(|by| is_by(&by.name, own.1));
+        let is_own = |leader: u32| self.facts.lives[leader as usize].made().is_some_and(|(_, by)| self.tables.process(by) == Some(own));
+        let stopped = self.facts.ended.iter().filter(|ended| soon.contains(&ended.at) && is_sender(ended.sender));
+        stopped.map(|ended| ended.leader).find(|&leader| is_own(leader) && !self.is_outside_its_life(leader))
+    }
+
+    /// What a program that waits for the end of another one runs.
+    fn runs_for(&mut self, program: u32) -> u32 {
+        let mut runs = program;
+        for _ in 0..limits::NESTED_PROGRAMS {
+            let waits_for_child = |s: &LiveSpan| {
+                s.kind == SpanKind::WaitLock
+                    && self.tables.objects.get(s.object as usize).is_some_and(|object| object.kind == ObjectKind::Process)
+            };
+            self.settle(runs);
+            if !self.feed.lanes[runs as usize].innermost().is_some_and(waits_for_child) {
+                break;
+            }
+            let process = self.tables.process(runs);
+            let is_child = |&track: &u32| {
+                let by = self.facts.lives[track as usize].made().map(|(_, by)| by);
+                let leads = self.tables.actors[track as usize].leads() && self.tables.process(track) != process;
+                leads && by.is_some_and(|by| self.tables.process(by) == process) && !self.is_outside_its_life(track)
+            };
+            let Some(child) = self.tables.workers().filter(is_child).last() else { break };
+            runs = child;
+        }
+        runs
+    }
+
+    /// The connection on which a thread waited that was stopped: that of its wait, or the last over which its process sent or took anything; or, where that had none,
+    /// the only one over which nobody did.
+    fn waited_on(&mut self, track: u32, wait: &LiveSpan) -> u32 {
+        if wait.connection != NONE {
+            return wait.connection;
+        }
+        let Some(process) = self.tables.process(track) else { return NONE };
+        let is_its = |parties: &[Vec<u32>; 2]| parties.iter().flatten().any(|&party| self.tables.process(party) == Some(process));
+        let last = |connection: usize| {
+            self.feed.traffic[connection].iter().flat_map(|end| [end.last_send, end.last_receive]).max().unwrap_or(i64::MIN)
+        };
+        let own = (0..self.feed.parties.len()).filter(|&c| is_its(&self.feed.parties[c])).max_by_key(|&c| last(c));
+        let mut silent = (0..self.tables.connections.len() as u32).filter(|&c| {
+            let called = self.feed.parties.get(c as usize).is_none_or(|parties| parties[End::Client as usize].is_empty());
+            called && !self.is_within_stopped(c, process)
+        });
+        match own {
+            Some(own) => own as u32,
+            None => match (silent.next(), silent.next()) {
+                (Some(only), None) => only,
+                _ => NONE,
+            },
+        }
+    }
+
+    /// Whether a connection is one that the process serves.
+    fn is_within_stopped(&self, connection: u32, process: (u32, u32)) -> bool {
+        self.parties(connection, End::Server).iter().any(|&party| self.tables.process(party) == Some(process))
+    }
+}

@@ -1,0 +1,65 @@
+//! Requests that were never answered. An event loop waits for everything at once, and in pieces: no wait says for what. But where the last thing that its program did
+//! was to send a request over a connection on which nothing ever came after it, and nothing was ever sent again, the program waited for that answer until a limit of
+//! its own, and then gave the connection up.
+
+use super::*;
+use crate::limits::waits as limits;
+
+impl View<'_, '_, '_> {
+    /// A wait for anything that its time limit ended, or a piece of one: the connection on which the program's last request went unanswered for good.
+    ///
+    /// Not where the program had sent over it before and paused: it paces itself, and nobody is to answer. Nor after a few bytes: they say good-bye.
+    pub(super) fn never_answered(&mut self, span: &LiveSpan) -> Answer<Option<u32>> {
+        if !span.may_be_in_vain() || self.tables.wakers_inferred || self.end != End::Client {
+            return Ok(None);
+        }
+        let Some(process) = self.tables.process(self.track) else { return Ok(None) };
+        let own: Vec<u32> = (0..self.tables.actors.len() as u32).filter(|&t| self.tables.process(t) == Some(process)).collect();
+        let oldest = span.start - (2 * (span.end - span.start)).max(limits::FURTHEST_PAUSES_NS);
+        let mut request: Option<LiveSpan> = None;
+        for &track in &own {
+            self.settle(track);
+            let lane = &self.feed.lanes[track as usize];
+            // (A thread of the process that works meanwhile is no matter; what it did before is.)
+            let deeds = lane.ahead.iter().filter(|s| s.start < span.start && is_exchange(s));
+            request = deeds.max_by_key(|s| s.start).copied().into_iter().chain(request).max_by_key(|s| s.start);
+        }
+        let floor = oldest.max(self.start);
+        let Some(request) = request.filter(|s| s.end >= floor) else {
+            return if self.feed.position < floor || self.cannot_look_further() { Ok(None) } else { self.more() };
+        };
+        let is_request = request.kind == SpanKind::NetSend && request.bytes() >= limits::FAREWELL_BYTES && request.side == End::Client;
+        if !is_request || !self.is_given_up_after(&request) || self.paced_itself(&own, &request, floor)? {
+            return Ok(None);
+        }
+        Ok(Some(request.connection))
+    }
+
+    /// Whether this was the last that was sent over its connection, and nothing came over it any more.
+    pub(super) fn is_given_up_after(&self, request: &LiveSpan) -> bool {
+        let traffic = self.feed.traffic.get(request.connection as usize).map(|ends| &ends[End::Client as usize]);
+        traffic.is_some_and(|own| own.last_send <= request.start && own.last_receive <= request.end)
+    }
+
+    /// Whether a program had sent over the connection of its last request before, and paused between the two without an answer.
+    fn paced_itself(&mut self, own: &[u32], request: &LiveSpan, oldest: i64) -> Answer<bool> {
+        self.ensure(oldest.max(request.start - limits::FURTHEST_PAUSES_NS))?;
+        let (mut sent, mut answered) = (i64::MIN, i64::MIN);
+        let before = |s: &&LiveSpan| s.connection == request.connection && s.start < request.start && s.bytes() > 0;
+        for &track in own {
+            for span in self.feed.lanes[track as usize].ahead.iter().filter(before) {
+                match span.kind {
+                    SpanKind::NetSend => sent = sent.max(span.end),
+                    SpanKind::NetReceive => answered = answered.max(span.end),
+                    _ => {}
+                }
+            }
+        }
+        Ok(sent > answered && request.start - sent > limits::SAME_REQUEST_NS)
+    }
+}
+
+/// Whether bytes went over a connection in it.
+fn is_exchange(span: &LiveSpan) -> bool {
+    matches!(span.kind, SpanKind::NetSend | SpanKind::NetReceive) && span.connection != NONE && span.bytes() > 0 && !span.is_fruitless()
+}
