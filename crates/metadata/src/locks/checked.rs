@@ -23,6 +23,9 @@ fn exclusive() -> LockRequest {
     LockRequest { range: LockRange::whole(FILE, LockSpace::Flock, 1), kind: LockKind::Exclusive, pid: 1 }
 }
 
+/// What a thread does.
+type Work = Box<dyn FnOnce() + Send>;
+
 /// What the lock guards.
 #[derive(Default)]
 struct Guarded(AtomicBool);
@@ -42,7 +45,7 @@ fn table() -> Arc<Locks> {
 }
 
 /// Runs these, each in a thread, and waits for all.
-fn at_once(work: Vec<Box<dyn FnOnce() + Send>>) {
+fn at_once(work: Vec<Work>) {
     let threads: Vec<_> = work.into_iter().map(thread::spawn).collect();
     threads.into_iter().for_each(|thread| thread.join().unwrap());
 }
@@ -55,7 +58,7 @@ enum End {
 }
 
 /// A client that waits for the lock, holds it, and lets go of it.
-fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Box<dyn FnOnce() + Send> {
+fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Work {
     Box::new(move || {
         let life = locks.hello(number, ANA, &mut Unwatched).unwrap();
         if life.lock(&exclusive(), Some(1)).unwrap() == Outcome::Queued {
@@ -70,7 +73,7 @@ fn client(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64, end: End) -> Bo
 }
 
 /// A client that does not wait for long: it holds the lock only where its cancel came too late.
-fn impatient(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64) -> Box<dyn FnOnce() + Send> {
+fn impatient(locks: Arc<Locks>, guarded: Arc<Guarded>, number: u64) -> Work {
     Box::new(move || {
         let life = locks.hello(number, ANA, &mut Unwatched).unwrap();
         if life.lock(&exclusive(), Some(1)).unwrap() == Outcome::Granted || life.cancel(1, &exclusive()) {

@@ -17,6 +17,9 @@ use thalweg_wire::{Connect, Error, ErrorKind};
 
 const CONNECTIONS: u32 = 2;
 
+/// What a thread does.
+type Work = Box<dyn FnOnce(&Stage) + Send>;
+
 /// A file that is written behind, and a server that has what arrived.
 struct Stage {
     behind: Arc<WriteBehind>,
@@ -76,8 +79,8 @@ impl Stage {
 }
 
 /// Runs connections and these writers until the writers have ended.
-fn run(stage: &Arc<Stage>, writers: Vec<Box<dyn FnOnce(&Stage) + Send>>) {
-    let in_a_thread = |work: Box<dyn FnOnce(&Stage) + Send>| {
+fn run(stage: &Arc<Stage>, writers: Vec<Work>) {
+    let in_a_thread = |work: Work| {
         let stage = Arc::clone(stage);
         thread::spawn(move || work(&stage))
     };
@@ -95,7 +98,7 @@ fn of_two_writes_of_one_byte_the_later_one_stays() {
     const LENGTH: usize = 100;
     explore(|| {
         let stage = Stage::new(3 * LENGTH, 0);
-        let writer = |own: usize| -> Box<dyn FnOnce(&Stage) + Send> {
+        let writer = |own: usize| -> Work {
             Box::new(move |stage| {
                 let (mut off, range) = (Tracer::off(), own..own + LENGTH);
                 for value in 1..=3 {
@@ -153,7 +156,7 @@ fn a_failure_is_reported_by_one_flush_and_no_other() {
     explore(|| {
         let stage = Stage::new(200, 1);
         let failures = Arc::new(Mutex::new(0));
-        let writer = |at: u64| -> Box<dyn FnOnce(&Stage) + Send> {
+        let writer = |at: u64| -> Work {
             let failures = Arc::clone(&failures);
             Box::new(move |stage| {
                 // What another has met before it was reported fails this one too.
