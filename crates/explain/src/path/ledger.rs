@@ -7,7 +7,7 @@ use crate::limits::path as limits;
 use crate::observe::index::NONE;
 use crate::observe::quantile::Lengths;
 use crate::observe::tables::Tables;
-use crate::path::pauses::{Paused, Pauses, Timer};
+use crate::path::pauses::{Part, Paused, Pauses, Stretch, Timer};
 use crate::path::why::{Piece, StandsIn, Why};
 use crate::rule::RuleId;
 use crate::waits::place::{Labels, Place, SleptFor, What};
@@ -223,13 +223,34 @@ impl Ledger {
     /// Closes the run under way, and all that goes on: the walk is at its end.
     pub(crate) fn finish(&mut self) {
         self.finish_run();
-        self.pauses.finish(&mut self.entries);
+        let parts = self.pauses.finish();
+        self.count(parts);
+    }
+
+    /// Each entry has its part of a pause, and the one with most of it is where the pause is counted.
+    fn count(&mut self, parts: Vec<Part>) {
+        for Part { entry, ns, whole_ns } in parts {
+            let runs = &mut self.entries[entry as usize].runs;
+            match whole_ns {
+                Some(whole_ns) => runs.add_part(ns, whole_ns),
+                None => runs.total_ns += ns,
+            }
+        }
     }
 
     /// Closes the run under way.
     fn finish_run(&mut self) {
         let Some(run) = self.current.take() else { return };
-        self.pauses.run(&run, self.paused.take(), &mut self.entries);
+        if let Some(paused) = self.paused.take() {
+            let parts = self.pauses.piece(Stretch { entry: run.entry, start: run.start, end: run.end }, paused);
+            self.count(parts);
+        } else {
+            let entry = &mut self.entries[run.entry as usize];
+            entry.runs.add((run.end - run.start) as u64);
+            if !matches!(entry.cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder) {
+                self.pauses.worked(run.end - run.start);
+            }
+        }
         match self.whereabouts(self.entries[run.entry as usize].place) {
             Whereabouts::Client => self.counted = false,
             Whereabouts::Disk => (self.counted, self.away.from_disk) = (false, self.away.from_disk + 1),

@@ -4,8 +4,6 @@
 //! Pieces of a length are no pieces: a program that sleeps 100 ms, ten times in a row, has slept ten times, and no runtime divides a timer into equal parts (but
 //! Tcl). What is charged stays where each piece lies. Only the number and the lengths are those of pauses.
 
-use super::ledger::{Entry, Run};
-use crate::cause::Cause;
 use crate::limits::path as limits;
 
 /// What is known of a pause that was charged.
@@ -47,60 +45,66 @@ struct Pause {
     parts: Vec<(u32, u64)>,
 }
 
+/// A stretch that was charged as a pause, or as a piece of one.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Stretch {
+    pub entry: u32,
+    pub start: i64,
+    pub end: i64,
+}
+
+/// What lies of a whole pause in one entry.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Part {
+    pub entry: u32,
+    pub ns: u64,
+    /// How long the pause was, where this is the largest part of it.
+    pub whole_ns: Option<u64>,
+}
+
 impl Pauses {
-    /// The path has passed a stretch: adds its length to its entry, or to the pause of which it is a piece.
-    pub(super) fn run(&mut self, run: &Run, paused: Option<Paused>, entries: &mut [Entry]) {
-        let ns = run.end - run.start;
-        let Some(paused) = paused else {
-            let entry = &mut entries[run.entry as usize];
-            entry.runs.add(ns as u64);
-            let queued = matches!(entry.cause, Cause::ClientRunqueue | Cause::ServerRunqueue | Cause::Recorder);
-            if let Some(later) = self.0.as_mut().filter(|_| !queued) {
-                later.since_ns += ns;
-            }
-            return;
-        };
-        match self.0.as_mut().filter(|later| later.goes_on_from(run, &paused)) {
-            Some(later) => {
-                (later.start, later.piece_ns, later.since_ns) = (run.start, ns, 0);
-                match later.parts.iter_mut().find(|(entry, _)| *entry == run.entry) {
-                    Some((_, part)) => *part += ns as u64,
-                    None => later.parts.push((run.entry, ns as u64)),
-                }
-            }
-            None => {
-                self.finish(entries);
-                let parts = vec![(run.entry, ns as u64)];
-                self.0 = Some(Pause { process: paused.process, by: paused.by, start: run.start, piece_ns: ns, since_ns: 0, parts });
-            }
+    /// The path has passed a stretch in which something was done.
+    pub(super) fn worked(&mut self, ns: i64) {
+        if let Some(later) = &mut self.0 {
+            later.since_ns += ns;
         }
     }
 
-    /// No more pieces come: each entry gets its part, and the one with most of it the pause.
-    pub(super) fn finish(&mut self, entries: &mut [Entry]) {
-        let Some(pause) = self.0.take() else { return };
-        let whole: u64 = pause.parts.iter().map(|(_, ns)| ns).sum();
-        let most = pause.parts.iter().max_by_key(|(_, ns)| *ns).map(|(entry, _)| *entry);
-        for (entry, ns) in pause.parts {
-            let runs = &mut entries[entry as usize].runs;
-            if Some(entry) == most {
-                runs.add_part(ns, whole);
-            } else {
-                runs.total_ns += ns;
+    /// The path has passed a pause, or a piece of one: the parts of the pause that is whole by that.
+    pub(super) fn piece(&mut self, piece: Stretch, paused: Paused) -> Vec<Part> {
+        let ns = piece.end - piece.start;
+        if let Some(later) = self.0.as_mut().filter(|later| later.goes_on_from(&piece, &paused)) {
+            (later.start, later.piece_ns, later.since_ns) = (piece.start, ns, 0);
+            match later.parts.iter_mut().find(|(entry, _)| *entry == piece.entry) {
+                Some((_, part)) => *part += ns as u64,
+                None => later.parts.push((piece.entry, ns as u64)),
             }
+            return Vec::new();
         }
+        let whole = self.finish();
+        let parts = vec![(piece.entry, ns as u64)];
+        self.0 = Some(Pause { process: paused.process, by: paused.by, start: piece.start, piece_ns: ns, since_ns: 0, parts });
+        whole
+    }
+
+    /// No more pieces come: the parts of the last pause.
+    pub(super) fn finish(&mut self) -> Vec<Part> {
+        let parts = self.0.take().map(|pause| pause.parts).unwrap_or_default();
+        let whole: u64 = parts.iter().map(|(_, ns)| ns).sum();
+        let most = parts.iter().max_by_key(|(_, ns)| *ns).map(|(entry, _)| *entry);
+        parts.into_iter().map(|(entry, ns)| Part { entry, ns, whole_ns: (Some(entry) == most).then_some(whole) }).collect()
     }
 }
 
 impl Pause {
     /// Whether this is the rest of an earlier pause: its process did next to nothing in between, and the two are no sleeps of a row.
-    fn goes_on_from(&self, run: &Run, paused: &Paused) -> bool {
+    fn goes_on_from(&self, piece: &Stretch, paused: &Paused) -> bool {
         let is_idle = paused.deed > self.start && self.since_ns <= limits::BETWEEN_PIECES_NS;
         let same = paused.process.is_some() && paused.process == self.process;
-        let ns = run.end - run.start;
+        let ns = piece.end - piece.start;
         let near = limits::ALIKE_NS.min(ns.min(self.piece_ns) / limits::ALIKE_PART);
         let is_piece = match (paused.by, self.by) {
-            (Timer::Slices, _) => limits::SLICE_NS.contains(&ns) && self.start - run.end <= limits::BETWEEN_SLICES_NS,
+            (Timer::Slices, _) => limits::SLICE_NS.contains(&ns) && self.start - piece.end <= limits::BETWEEN_SLICES_NS,
             (Timer::Sleep, Timer::Sleep) => false,
             _ => (ns - self.piece_ns).abs() > near,
         };
@@ -111,23 +115,17 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::observe::index::NONE;
-    use crate::observe::quantile::Lengths;
-    use crate::waits::place::Place;
 
     /// How many pauses there are, and the longest, of waits given as (start, end, when something was done next), latest last, in ms.
     fn counted(waits: &[(i64, i64, i64)], by: Timer) -> (u64, u64) {
-        let (runs, lists) = (Lengths::default(), (Vec::new(), Vec::new(), Vec::new()));
-        let place = Place::Hole { label: 0 };
-        let (holders, waiters, slept) = lists;
-        let mut entries = [Entry { cause: Cause::ClientThink, place, inferred: false, runs, holders, waiters, slept }];
         let mut pauses = Pauses::default();
+        let mut parts = Vec::new();
         for &(start, end, deed) in waits.iter().rev() {
-            let run = Run { start: start * 1_000_000, end: end * 1_000_000, entry: 0, track: NONE };
-            pauses.run(&run, Some(Paused { process: Some((0, 1)), deed: deed * 1_000_000, by }), &mut entries);
+            let piece = Stretch { entry: 0, start: start * 1_000_000, end: end * 1_000_000 };
+            parts.extend(pauses.piece(piece, Paused { process: Some((0, 1)), deed: deed * 1_000_000, by }));
         }
-        pauses.finish(&mut entries);
-        (entries[0].runs.count, entries[0].runs.longest_ns / 1_000_000)
+        parts.extend(pauses.finish());
+        (parts.len() as u64, parts.iter().filter_map(|part| part.whole_ns).max().unwrap_or(0) / 1_000_000)
     }
 
     #[test]
