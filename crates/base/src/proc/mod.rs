@@ -9,3 +9,4 @@ pub mod mounts;
 pub mod processors;
 pub mod stat;
 pub mod status;
+pub mod task_file;

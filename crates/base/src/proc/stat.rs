@@ -3,9 +3,9 @@
 //! A line of numbers, in which the name stands in parentheses and may hold anything: spaces, parentheses, half of a character. So the line is
 //! taken apart at the first opening and the last closing one.
 
+use super::task_file::TaskFile;
 use std::fs::File;
 use std::io::{Read, Result};
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// More than a line has.
@@ -131,9 +131,7 @@ impl Stat {
 
 /// The file of one thread, kept open: a reading is one system call.
 #[derive(Debug)]
-pub struct ThreadStat {
-    file: File,
-}
+pub struct ThreadStat(TaskFile);
 
 impl ThreadStat {
     /// Opens it.
@@ -141,14 +139,12 @@ impl ThreadStat {
     /// # Errors
     /// The thread is gone.
     pub fn open(pid: u32, tid: u32) -> Result<ThreadStat> {
-        Ok(ThreadStat { file: File::open(format!("/proc/{pid}/task/{tid}/stat"))? })
+        TaskFile::open(pid, tid, "stat").map(ThreadStat)
     }
 
     /// How the thread stands; `None` where it is gone.
     pub fn read(&self) -> Option<Stat> {
-        let mut line = [0; MOST_BYTES];
-        let length = self.file.read_at(&mut line, 0).ok()?;
-        Stat::parse(&line[..length])
+        Stat::parse(self.0.read(&mut [0; MOST_BYTES])?)
     }
 }
 

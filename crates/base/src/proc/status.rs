@@ -1,8 +1,7 @@
 //! What `/proc/PID/status` says of a process: lines of a name, a colon and a value.
 
-use std::fs::File;
+use super::task_file::TaskFile;
 use std::io::Result;
-use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
 /// More than a text has.
@@ -44,9 +43,7 @@ impl Status {
 
 /// The file of one thread, kept open: a reading is one system call.
 #[derive(Debug)]
-pub struct ThreadStatus {
-    file: File,
-}
+pub struct ThreadStatus(TaskFile);
 
 impl ThreadStatus {
     /// Opens it.
@@ -54,14 +51,12 @@ impl ThreadStatus {
     /// # Errors
     /// The thread is gone.
     pub fn open(pid: u32, tid: u32) -> Result<ThreadStatus> {
-        Ok(ThreadStatus { file: File::open(format!("/proc/{pid}/task/{tid}/status"))? })
+        TaskFile::open(pid, tid, "status").map(ThreadStatus)
     }
 
     /// How often it went to sleep; `None` where it is gone.
     pub fn sleeps(&self) -> Option<u64> {
-        let mut text = [0; MOST_BYTES];
-        let length = self.file.read_at(&mut text, 0).ok()?;
-        field(std::str::from_utf8(&text[..length]).ok()?, "voluntary_ctxt_switches")?.parse().ok()
+        field(self.0.text(&mut [0; MOST_BYTES])?, "voluntary_ctxt_switches")?.parse().ok()
     }
 }
 

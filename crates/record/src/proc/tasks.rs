@@ -1,10 +1,9 @@
 //! One thread, as /proc shows it.
 
 use super::kernel::Work;
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use thalweg_base::proc::stat::ThreadStat;
 use thalweg_base::proc::status::ThreadStatus;
+use thalweg_base::proc::task_file::TaskFile;
 
 /// Accumulated since the thread began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -71,24 +70,19 @@ pub(crate) struct State {
 /// The files of one thread in /proc, kept open: a reading is then one system call.
 #[derive(Debug)]
 pub(crate) struct TaskFiles {
-    schedstat: File,
+    schedstat: TaskFile,
     stat: ThreadStat,
     status: ThreadStatus,
     /// Absent where only the thread's owner, or nobody, may read it.
-    syscall: Option<File>,
+    syscall: Option<TaskFile>,
     /// Absent where the kernel has no names of its functions.
-    wchan: Option<File>,
-}
-
-fn read<'a>(file: &File, buffer: &'a mut [u8]) -> Option<&'a str> {
-    let n = file.read_at(buffer, 0).ok()?;
-    std::str::from_utf8(&buffer[..n]).ok()
+    wchan: Option<TaskFile>,
 }
 
 impl TaskFiles {
     /// Opens them; `None` where the thread is gone.
     pub(crate) fn open(pid: u32, tid: u32) -> Option<TaskFiles> {
-        let open = |name: &str| File::open(format!("/proc/{pid}/task/{tid}/{name}"));
+        let open = |name: &str| TaskFile::open(pid, tid, name);
         Some(TaskFiles {
             schedstat: open("schedstat").ok()?,
             stat: ThreadStat::open(pid, tid).ok()?,
@@ -100,7 +94,7 @@ impl TaskFiles {
 
     /// Its times; `None` where the thread is gone.
     pub(crate) fn scheduling(&self) -> Option<Scheduling> {
-        Scheduling::parse(read(&self.schedstat, &mut [0; 128])?)
+        Scheduling::parse(self.schedstat.text(&mut [0; 128])?)
     }
 
     /// Its state; `None` where it is gone.
@@ -112,7 +106,7 @@ impl TaskFiles {
     /// The kernel's function that it sleeps in; `None` where that is not known.
     pub(crate) fn sleeps_in(&self) -> Option<String> {
         let mut buffer = [0; 128];
-        let name = read(self.wchan.as_ref()?, &mut buffer)?;
+        let name = self.wchan.as_ref()?.text(&mut buffer)?;
         (!matches!(name, "" | "0")).then(|| name.to_owned())
     }
 
@@ -134,7 +128,7 @@ impl TaskFiles {
 
     /// What it does; `None` where it is gone or may not be asked.
     pub(crate) fn doing(&self) -> Option<Doing> {
-        Doing::parse(read(self.syscall.as_ref()?, &mut [0; 256])?)
+        Doing::parse(self.syscall.as_ref()?.text(&mut [0; 256])?)
     }
 }
 
