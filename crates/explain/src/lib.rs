@@ -89,8 +89,9 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     roles::read(source, &lives, &mut tables)?;
     let recorders = tables.recorders().collect();
     let asked = asked_names::AskedNames::read(source, &mut tables)?;
-    let ended = ended::ended_by_signals(source, &mut tables, &lives)?;
-    let facts = waits::view::Facts { wire, lives, holes, asked, ended, recorders, spins: None };
+    let processes = tables.processes();
+    let ended = ended::ended_by_signals(source, &mut tables, &processes, &lives)?;
+    let facts = waits::view::Facts { wire, lives, holes, asked, ended, processes, recorders, spins: None };
     let mut walked = Walked::of(source, options, &mut tables, facts, (start, end))?;
     let tried = try_locks::read(source, &samples, &mut tables, &walked.facts.lives)?;
     walked.facts.spins = spins::Spins::of(&walked.seen, &tables, &walked.facts.lives, &tried, (start, end));
@@ -105,7 +106,7 @@ pub fn explain(source: &dyn Source, options: &Options) -> Result<Explanation, Ex
     let seen = seen;
     let mut around = assemble::circumstances::Circumstances::read(source, (&samples, &profiled), &waits, &mut tables, &ledger)?;
     around.lookups = assemble::lookups::Lookups::read(source, &mut tables, &ledger, &seen.resolvers)?;
-    around.why_failed = assemble::ending::why(source, &mut tables, &facts.lives, &seen)?;
+    around.why_failed = assemble::ending::why(source.meta(), &tables, &facts, &seen);
     let on_wire = on_wire::OnWire::read(source, &mut tables, start, end)?;
     let sharing = assemble::sharing::Sharings::of(&tables, &ledger, &seen, &facts.lives);
     let (around, on_wire, facts, sharing) = (&around, &on_wire, &facts, &sharing);

@@ -3,20 +3,20 @@
 //!
 //! Facts of which each is certain come first; what the command said last stands where nothing else is known, and is its own word.
 
-use crate::ExplainError;
 use crate::cause::End;
 use crate::limits::assemble as limits;
-use crate::observe::ended::{Ended, ended_by_signals, is_by};
+use crate::observe::ended::{Ended, is_by};
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
 use crate::observe::observation::Observation;
 use crate::observe::tables::{Actor, Tables};
 use crate::observe::words::word;
+use crate::waits::view::Facts;
 use thalweg_base::numbers::{duration, size};
+use thalweg_trace::Meta;
 use thalweg_trace::linux::{
     EDQUOT, EFBIG, EIO, EMFILE, ENOSPC, EROFS, SIGALRM, SIGKILL, SIGNAL_STATUS, SIGPIPE, SIGXCPU, SIGXFSZ, signal_name,
 };
-use thalweg_trace::{Meta, Source};
 
 /// Words of lines that are about a connection: of others, one that was refused is not the reason.
 const OF_CONNECTIONS: [&str; 6] = ["refused", "connect", "timed out", "unreachable", "route", "reset"];
@@ -34,10 +34,9 @@ pub(crate) struct Why {
 }
 
 /// Why the command failed, as far as that is known; `None`: it did not, or nobody knows.
-pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen: &Observation) -> Result<Option<Why>, ExplainError> {
-    let meta = source.meta();
-    let Some(code) = meta.exit_code.filter(|code| *code != 0).map(i64::from) else { return Ok(None) };
-    let ended = ended_by_signals(source, tables, lives)?;
+pub(crate) fn why(meta: &Meta, tables: &Tables, facts: &Facts, seen: &Observation) -> Option<Why> {
+    let code = meta.exit_code.filter(|code| *code != 0).map(i64::from)?;
+    let (ended, lives) = (&facts.ended, &facts.lives);
     let is_own = |ended: &&Ended| ended.leader == tables.main;
     let own = ended.iter().find(is_own);
     let as_it_did = |ended: &&Ended| SIGNAL_STATUS + ended.signal == code;
@@ -64,7 +63,7 @@ pub(crate) fn why(source: &dyn Source, tables: &mut Tables, lives: &[Life], seen
             .or_else(started)
             .or_else(|| as_another(tables, lives, code)),
     };
-    Ok(Some(Why { words, of_another }))
+    Some(Why { words, of_another })
 }
 
 /// The last line of standard error, and the process that wrote it.

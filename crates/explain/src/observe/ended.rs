@@ -4,7 +4,8 @@ use crate::ExplainError;
 use crate::cause::End;
 use crate::observe::index::NONE;
 use crate::observe::lives::Life;
-use crate::observe::tables::{Actor, Tables};
+use crate::observe::tables::Tables;
+use std::collections::HashMap;
 use thalweg_trace::linux::{SIGKILL, SIGNAL_STATUS};
 use thalweg_trace::{MarkKind, Source};
 
@@ -22,7 +23,12 @@ pub(crate) struct Ended {
 }
 
 /// The command's processes that a signal ended, earliest first: the last that each was sent of that kind before its end.
-pub(crate) fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: &[Life]) -> Result<Vec<Ended>, ExplainError> {
+pub(crate) fn ended_by_signals(
+    source: &dyn Source,
+    tables: &mut Tables,
+    processes: &HashMap<(u32, u32), Vec<u32>>,
+    lives: &[Life],
+) -> Result<Vec<Ended>, ExplainError> {
     let mut found: Vec<Ended> = Vec::new();
     let mut marks: Vec<_> = source.marks()?.into_iter().filter(|mark| mark.kind == MarkKind::Signal).collect();
     marks.sort_by_key(|mark| mark.at);
@@ -30,9 +36,9 @@ pub(crate) fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: 
         let track = tables.tracks.get(mark.track.number());
         let Some(actor) = tables.actors.get(track as usize).filter(|actor| actor.end == End::Client && !actor.reached) else { continue };
         let process = (actor.machine, actor.pid);
-        let leads = |(_, other): &(usize, &Actor)| (other.machine, other.pid) == process && other.leads();
-        let Some((leader, _)) = tables.actors.iter().enumerate().find(leads) else { continue };
-        let (Some(life), Some(signal)) = (lives.get(leader), mark.value) else { continue };
+        let leads = |&&other: &&u32| tables.actors[other as usize].leads();
+        let Some(&leader) = processes.get(&process).and_then(|tracks| tracks.iter().find(leads)) else { continue };
+        let (Some(life), Some(signal)) = (lives.get(leader as usize), mark.value) else { continue };
         let sender = mark.object.map_or(NONE, |object| tables.object_rows.get(object.number()));
         // (Whom the recording does not know may have sent it.)
         if mark.object.is_some() && sender == NONE {
@@ -40,8 +46,8 @@ pub(crate) fn ended_by_signals(source: &dyn Source, tables: &mut Tables, lives: 
         }
         // (What is killed ends, and may do so after the recording.)
         if life.status == Some(SIGNAL_STATUS + signal) || life.status.is_none() && signal == SIGKILL {
-            found.retain(|other| other.leader != leader as u32);
-            found.push(Ended { leader: leader as u32, signal, at: mark.at.ns(), sender });
+            found.retain(|other| other.leader != leader);
+            found.push(Ended { leader, signal, at: mark.at.ns(), sender });
         }
     }
     Ok(found)

@@ -209,6 +209,15 @@ impl Tables {
         self.actors.iter().enumerate().filter(works).map(|(i, _)| i as u32)
     }
 
+    /// The tracks of each process, in order.
+    pub(crate) fn processes(&self) -> HashMap<(u32, u32), Vec<u32>> {
+        let mut processes: HashMap<_, Vec<u32>> = HashMap::new();
+        for (track, actor) in self.actors.iter().enumerate() {
+            processes.entry((actor.machine, actor.pid)).or_default().push(track as u32);
+        }
+        processes
+    }
+
     /// An actor's process: its machine and number.
     pub(crate) fn process(&self, actor: u32) -> Option<(u32, u32)> {
         self.actors.get(actor as usize).map(|a| (a.machine, a.pid))

@@ -24,11 +24,9 @@ impl View<'_, '_, '_> {
         self.ensure(self.at)?;
         let mut next = self.lane().passed.deed;
         let Some(process) = self.tables.process(self.track) else { return Ok(next) };
-        for track in 0..self.tables.actors.len() as u32 {
-            if self.tables.process(track) == Some(process) {
-                self.settle(track);
-                next = next.min(self.feed.lanes[track as usize].passed.deed);
-            }
+        for &track in &self.facts.processes[&process] {
+            self.settle(track);
+            next = next.min(self.feed.lanes[track as usize].passed.deed);
         }
         Ok(next.min(self.facts.asked.next(process, self.at)))
     }

@@ -15,6 +15,7 @@ use crate::observe::spins::Spins;
 use crate::observe::tables::{Actor, Tables};
 use crate::observe::wire::WireFacts;
 use crate::rule::RuleId;
+use std::collections::HashMap;
 use thalweg_trace::{Role, SpanKind};
 
 /// What the small tables say.
@@ -30,6 +31,8 @@ pub(crate) struct Facts {
     pub asked: AskedNames,
     /// Processes that signals ended.
     pub ended: Vec<Ended>,
+    /// The tracks of each process, by its machine and number.
+    pub processes: HashMap<(u32, u32), Vec<u32>>,
     /// The recorder's own threads.
     pub recorders: Vec<u32>,
     /// Threads that wait by running, where a first walk found any.
