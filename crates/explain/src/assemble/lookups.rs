@@ -11,6 +11,8 @@ use crate::observe::resolvers::Resolvers;
 use crate::observe::tables::Tables;
 use crate::path::ledger::{Ledger, Run};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Range;
+use thalweg_base::ranges;
 use thalweg_trace::lookup::CUT;
 use thalweg_trace::{MarkKind, Source};
 
@@ -110,7 +112,7 @@ fn charged_within(lookups: &[Lookup], all: &[Lookup], tables: &Tables, ledger: &
     let waits = |run: &Run| run.track == NONE || askers.contains(&run.track) || !processes.contains(&tables.process(run.track));
     let mut charged = vec![0; ledger.entries.len()];
     let mut runs = ledger.path.iter().rev().peekable();
-    for (from, to) in joined(lookups) {
+    for Range { start: from, end: to } in joined(lookups) {
         while runs.peek().is_some_and(|run| run.end <= from) {
             runs.next();
         }
@@ -179,15 +181,8 @@ fn stretch_after(path: &[Run], at: i64) -> i64 {
 }
 
 /// When any of these was under way, earliest first.
-fn joined(of: &[Lookup]) -> Vec<(i64, i64)> {
-    let mut spans: Vec<(i64, i64)> = of.iter().map(|lookup| (lookup.start, lookup.end)).collect();
-    spans.sort_unstable();
-    let mut joined: Vec<(i64, i64)> = Vec::new();
-    for (from, to) in spans {
-        match joined.last_mut() {
-            Some(last) if from <= last.1 => last.1 = last.1.max(to),
-            _ => joined.push((from, to)),
-        }
-    }
-    joined
+fn joined(of: &[Lookup]) -> Vec<Range<i64>> {
+    let mut spans: Vec<Range<i64>> = of.iter().map(|lookup| lookup.start..lookup.end).collect();
+    ranges::merge(&mut spans);
+    spans
 }

@@ -49,22 +49,12 @@ impl Place {
                 format!("{}: a lock that the client at {client} holds", thread_name(tables, waiter))
             }
             Place::HeldElsewhere { waiter, holder, what, by_session, .. } => {
-                let doing = match what {
-                    What::Stopped => "",
-                    What::Blocked(_) if by_session => " while its session sleeps",
-                    What::Blocked(_) => " while it sleeps",
-                    _ if by_session => " while its session works",
-                    _ => " while it works",
-                };
-                format!("{}: a lock that {} holds{doing}", thread_name(tables, waiter), client_name(tables, waiter, holder))
+                let (holder, doing) = (client_name(tables, waiter, holder), holds_while(what, by_session));
+                format!("{}: a lock that {holder} holds{doing}", thread_name(tables, waiter))
             }
             Place::Held { waiter, holder, what, .. } => {
-                let doing = match what {
-                    What::Stopped => "",
-                    What::Blocked(_) => " while it sleeps",
-                    _ => " while it works",
-                };
-                format!("{}: a lock that {} holds{doing}", thread_name(tables, waiter), thread_name(tables, holder))
+                let (holder, doing) = (thread_name(tables, holder), holds_while(what, false));
+                format!("{}: a lock that {holder} holds{doing}", thread_name(tables, waiter))
             }
         }
     }
@@ -167,6 +157,17 @@ pub(crate) fn another_name(tables: &Tables, one: u32, other: u32) -> String {
             format!("another {its} (process {number})")
         }
         _ => thread_name(tables, other),
+    }
+}
+
+/// What the one that holds a lock does meanwhile, or the server in its session.
+fn holds_while(what: What, by_session: bool) -> &'static str {
+    match (what, by_session) {
+        (What::Stopped, _) => "",
+        (What::Blocked(_), true) => " while its session sleeps",
+        (What::Blocked(_), false) => " while it sleeps",
+        (_, true) => " while its session works",
+        (_, false) => " while it works",
     }
 }
 
