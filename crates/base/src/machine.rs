@@ -59,8 +59,8 @@ pub fn device_of(path: &Path) -> Option<String> {
 }
 
 /// What identifies this boot of this machine, and its monotonic clock: `BOOT_ID` is the machine's own. In a time namespace it is
-/// `BOOT_ID@+5000000000000`, so many nanoseconds ahead; where the kernel does not say how far, `BOOT_ID@time:[NUMBER]`, which is like no other
-/// clock.
+/// `BOOT_ID@+5000000000000`: the namespace's clock is that many nanoseconds ahead. Where the kernel does not say how far, it is
+/// `BOOT_ID@time:[NUMBER]`, which equals the name of no other clock.
 pub fn boot_id() -> String {
     let read = |path: &str| std::fs::read_to_string(path).ok();
     let Some(boot) = read("/proc/sys/kernel/random/boot_id") else { return UNKNOWN.to_owned() };

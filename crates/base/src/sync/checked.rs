@@ -68,7 +68,7 @@ impl<T> Mutex<T> {
         if_free(self.0.try_lock()).map(|guard| MutexGuard(Some(guard)))
     }
 
-    /// What it guards: nobody else has the lock itself.
+    /// The guarded value. The exclusive borrow shows that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         whatever(self.0.get_mut())
     }
@@ -99,12 +99,12 @@ impl<T> RwLock<T> {
         RwLock(checked::RwLock::new(value))
     }
 
-    /// Waits until nobody writes.
+    /// Waits until no thread holds the lock for writing.
     pub fn read(&self) -> checked::RwLockReadGuard<'_, T> {
         whatever(self.0.read())
     }
 
-    /// Waits until nobody reads or writes.
+    /// Waits until no thread holds the lock.
     pub fn write(&self) -> checked::RwLockWriteGuard<'_, T> {
         whatever(self.0.write())
     }
@@ -119,14 +119,14 @@ impl<T> RwLock<T> {
         if_free(self.0.try_write())
     }
 
-    /// What it guards: nobody else has the lock itself.
+    /// The guarded value. The exclusive borrow shows that no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         whatever(self.0.get_mut())
     }
 }
 
 impl Condvar {
-    /// Nobody waits.
+    /// A condition variable that no thread waits on.
     pub const fn new() -> Condvar {
         Condvar(checked::Condvar::new())
     }

@@ -1,5 +1,5 @@
 //! Write-behind under a model checker: writers, flushes, the thread that sends what is old, and the threads of two connections, whose place is taken by
-//! threads that put bytes into a server's memory. What is written behind is in order, and nobody waits for ever.
+//! threads that put bytes into a server's memory. Writes reach the server in their order, and no thread waits for ever.
 
 use super::{BehindOptions, WriteBehind};
 use crate::files::engine::flow::{Endpoint, Task};
@@ -24,7 +24,7 @@ type Work = Box<dyn FnOnce(&Stage) + Send>;
 struct Stage {
     behind: Arc<WriteBehind>,
     bytes: Arc<Mutex<Vec<u8>>>,
-    /// So many of the first tasks fail.
+    /// How many tasks are still to fail, from the first on.
     failing: Arc<Mutex<usize>>,
 }
 
@@ -54,7 +54,7 @@ impl Stage {
                 panic!("nothing but writes is asked for");
             };
             let (from, to) = (buffer.physical_offset, buffer.physical_offset + buffer.length);
-            // SAFETY: as the threads of connections: in this direction nobody writes a flow's memory until it has ended.
+            // SAFETY: as in the threads of connections: a flow that sends only reads its memory, which stays until the flow has ended.
             let piece = unsafe { memory.part((from - base) as usize..(to - base) as usize) }.to_vec();
             let fails = {
                 let mut failing = self.failing.lock();
@@ -87,7 +87,7 @@ fn run(stage: &Arc<Stage>, writers: Vec<Work>) {
     let connections: Vec<_> = (0..CONNECTIONS).map(|_| in_a_thread(Box::new(Stage::connection))).collect();
     let writers: Vec<_> = writers.into_iter().map(in_a_thread).collect();
     writers.into_iter().for_each(|writer| writer.join().unwrap());
-    // What nobody waited for arrives as well: while it is on its way the file is kept.
+    // Writes that no writer waited for arrive as well: the file is kept while they are under way.
     assert!(stage.behind.flush(&mut Tracer::off()).is_ok());
     stage.data().writing().close();
     connections.into_iter().for_each(|connection| connection.join().unwrap());

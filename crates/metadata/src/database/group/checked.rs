@@ -1,4 +1,4 @@
-//! Group commit under a model checker: whatever the order in which threads go on, who is answered has been written, and nobody waits for ever.
+//! Group commit under a model checker: whatever the order in which threads go on, a thread that is answered has its batch written, and no thread waits for ever.
 
 use super::{Syncs, Turn, Writer};
 use crate::database::{Batch, DatabaseError, Unwatched, Watch};
