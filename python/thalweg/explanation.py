@@ -26,18 +26,18 @@ Status = Literal[
 
 # A rule; `MODEL.md` says when it holds and what it rests on.
 RuleId = Literal[
-    "running", "running.between-waits", "running.container", "running.after-wait", "running.started", "unsampled", "runnable",
-    "runnable.in-span", "runnable.woken", "recorder", "recorder.queue", "file.blocked", "file.no-device", "file.elsewhere",
+    "running", "running.between-waits", "running.tunnel", "running.container", "running.after-wait", "running.started", "unsampled",
+    "runnable", "runnable.in-span", "runnable.woken", "recorder", "recorder.queue", "file.blocked", "file.no-device", "file.elsewhere",
     "file.read-for-write", "device", "memory", "blocked.computing", "still", "still.unknown", "stopped", "asleep", "asleep.for-bytes",
     "unknown-wait", "helper.waits", "poll.pause", "poll.work", "looked-for", "looked-for.listener", "tried-again", "poll.unknown",
-    "time-limit", "time-limit.unknown", "mount.idle", "lock.held", "lock.work", "lock.handed-on", "lock.handed-on.unrecorded", "lock.given",
-    "lock.file", "lock.file.unknown-holder", "unseen", "no-waker.terminal", "no-waker.socket", "no-waker.datagram", "no-waker.pipe",
-    "no-waker.inferred", "no-waker", "mpi.unrecorded", "mpi.launcher", "mpi.sleep", "mpi.runnable", "mpi.wire", "mpi.running",
-    "accept.other-work", "accept.dropped", "connect.lost", "connect.accept-queue", "connect.round-trip", "tcp.timeout", "tcp.retransmit",
-    "tcp.sndbuf", "tcp.rwnd", "tcp.recovering", "tcp.cwnd", "tcp.queue", "tcp.latency", "tcp.bandwidth", "transit", "far-end.tcp",
-    "far-end.round-trip", "far-end", "not-the-network", "each-other", "metadata.rpc", "metadata.samples", "nothing-left", "packets.moving",
-    "packets.window", "packets.loss", "packets.server", "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss",
-    "turns.window", "packets.unanswered", "packets.client"
+    "time-limit", "time-limit.stopped", "time-limit.unknown", "mount.idle", "lock.held", "lock.work", "lock.handed-on",
+    "lock.handed-on.unrecorded", "lock.given", "lock.file", "lock.file.unknown-holder", "unseen.asleep", "unseen", "no-waker.terminal",
+    "no-waker.socket", "no-waker.datagram", "no-waker.pipe", "no-waker.inferred", "no-waker", "mpi.unrecorded", "mpi.launcher", "mpi.sleep",
+    "mpi.runnable", "mpi.wire", "mpi.running", "accept.other-work", "accept.dropped", "connect.lost", "connect.accept-queue",
+    "connect.round-trip", "tcp.timeout", "tcp.retransmit", "tcp.sndbuf", "tcp.rwnd", "tcp.recovering", "tcp.cwnd", "tcp.queue",
+    "tcp.latency", "tcp.bandwidth", "transit", "far-end.tcp", "far-end.round-trip", "far-end", "not-the-network", "each-other",
+    "metadata.rpc", "metadata.samples", "nothing-left", "packets.moving", "packets.window", "packets.loss", "packets.server",
+    "turns.moving", "turns.server", "turns.client", "turns.round-trip", "turns.loss", "turns.window", "packets.unanswered", "packets.client"
 ]
 
 # What a charge rests on.
