@@ -273,7 +273,7 @@ impl Session {
         if let Some(pid) = pid.filter(|_| !goes_on) {
             ended.notes.extend(attributes::left_behind(pid));
             // From here on Ctrl-C means us: it leaves an unfinished recording, which opens.
-            self.signals.restore();
+            self.signals.restore_after_event();
         }
         let mut finished = active.finish();
         self.scripts.finish();

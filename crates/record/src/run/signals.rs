@@ -2,17 +2,23 @@
 //!
 //! A handler writes number, origin and sender to a pipe. What the terminal sends (Ctrl-C, Ctrl-\, a hang-up) goes to its whole
 //! foreground process group, which the command shares with us: it has it already, and a second one would be one too many.
-//! Signals that were ignored when we were started (nohup) stay ignored.
+//! Signals that were ignored when we were started (nohup) stay ignored. `timeout` signals its child and then its whole group, in which that child is: the second
+//! signal is of the same event as the first, and does not mean us because the command has ended meanwhile.
 
 use crate::RecordError;
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::cell::Cell;
 use std::sync::atomic::{AtomicI32, Ordering};
+use std::time::{Duration, Instant};
 
 const PASSED_ON: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Where the handler writes; −1: nowhere. One session at a time catches signals.
 static PIPE: AtomicI32 = AtomicI32::new(-1);
+
+/// How long after a signal another one is of the same event.
+const SAME_EVENT: Duration = Duration::from_millis(300);
 
 /// Bytes of one signal in the pipe: number, code.
 const RECORD_BYTES: usize = 8;
@@ -39,6 +45,7 @@ pub(super) struct Signals {
     _write: OwnedFd,
     before: Vec<(c_int, libc::sigaction)>,
     caught: bool,
+    last: Cell<Option<Instant>>,
 }
 
 extern "C" fn handler(number: c_int, info: *mut libc::siginfo_t, _context: *mut c_void) {
@@ -66,7 +73,7 @@ impl Signals {
         if taken.is_err() {
             return Err(RecordError::Failed("this process records already".to_owned()));
         }
-        let mut signals = Signals { read, _write: write, before: Vec::new(), caught: true };
+        let mut signals = Signals { read, _write: write, before: Vec::new(), caught: true, last: Cell::new(None) };
         for number in PASSED_ON {
             // SAFETY: zero is a valid sigaction; the handler does what a handler may.
             unsafe {
@@ -99,8 +106,19 @@ impl Signals {
     pub(crate) fn take(&self) -> Vec<Caught> {
         let mut bytes = [0_u8; 64 * RECORD_BYTES];
         let n = rustix::io::read(&self.read, &mut bytes).unwrap_or(0);
+        if n > 0 {
+            self.last.set(Some(Instant::now()));
+        }
         let word = |b: &[u8]| c_int::from_ne_bytes([b[0], b[1], b[2], b[3]]);
         bytes[..n].chunks_exact(RECORD_BYTES).map(|b| Caught { number: word(b), code: word(&b[4..]) }).collect()
+    }
+
+    /// Puts back what was before, once no other signal of the last event is to come.
+    pub(crate) fn restore_after_event(&mut self) {
+        if let Some(last) = self.last.get() {
+            std::thread::sleep(SAME_EVENT.saturating_sub(last.elapsed()));
+        }
+        self.restore();
     }
 
     /// Puts back what was before.

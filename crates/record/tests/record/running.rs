@@ -4,6 +4,7 @@ use crate::bounded::{Bounded, BoundedChild, LIMIT, Lines};
 use crate::common::{self, command, compile, is_root, run, spans, until};
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 use thalweg_trace::{Recording, Source};
 
 /// Recorders that any machine has.
@@ -77,6 +78,23 @@ fn a_signal_to_the_recorder_reaches_the_command_once() {
     send(libc::SIGHUP);
     assert_eq!(next(), "", "and no second one");
     assert_eq!(child.wait_in_time(LIMIT).expect("ended").code(), Some(7));
+    assert!(Recording::open(&path).is_ok());
+}
+
+/// As timeout(1) sends its signal: to its child, and to its group, in which that child is.
+#[test]
+fn a_second_signal_of_one_event_does_not_end_the_recorder() {
+    let directory = directory();
+    let (mut command, path) = command(directory.path(), &["--method", "proc"], &["sh", "-c", "echo ready; sleep 60"]);
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("started");
+    let mut out = Lines::new(child.stdout.take().expect("piped"));
+    assert_eq!(out.next(LIMIT).expect("a line"), "ready");
+    // SAFETY: a signal to the child we started.
+    let send = || assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGTERM) }, 0);
+    send();
+    std::thread::sleep(Duration::from_millis(100));
+    send();
+    assert_eq!(child.wait_in_time(LIMIT).expect("ended").code(), Some(128 + libc::SIGTERM), "as the command ended");
     assert!(Recording::open(&path).is_ok());
 }
 
