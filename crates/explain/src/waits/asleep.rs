@@ -36,7 +36,9 @@ impl View<'_, '_, '_> {
         let (_, by) = self.made_to_pause(span)?;
         let name = |track: u32| &self.tables.actors[track as usize].label;
         let ends = self.facts.lives[self.track as usize].until.is_some_and(|until| until - span.end <= limits::MADE_TO_PAUSE_NS);
-        let is_all = self.lane().passed.next_pause == i64::MAX && name(by) != name(self.track);
+        let (lane, on_network) = (self.lane(), |s: &LiveSpan| matches!(s.kind, SpanKind::NetConnect | SpanKind::NetSend | SpanKind::NetReceive));
+        let asks = lane.passed.receive.1 != NONE || lane.passed.send.1 != NONE || lane.ahead.iter().any(on_network);
+        let is_all = lane.passed.next_pause == i64::MAX && name(by) != name(self.track) && !asks;
         (ends && is_all).then_some(by)
     }
 
