@@ -79,7 +79,7 @@ rules! {
     LockFileUnknown = "lock.file.unknown-holder", "a lock on a file, of which the holder is not known", "the lock's object";
     UnseenAsleep = "unseen.asleep", "a thread that was not recorded then took as long as it slept each time afterwards", "its later sleeps";
     Unseen = "unseen", "a thread that was not recorded then ended the wait", "`thread.seen`, the waker's role";
-    NoWakerTerminal = "no-waker.terminal", "a thread waited at a terminal", "the wait's object";
+    NoWakerTerminal = "no-waker.terminal", "a thread waited at a terminal, or for a file to change", "the wait's object";
     NoWakerSocket = "no-waker.socket", "a thread waited at a socket without a connection", "the wait's object";
     NoWakerDatagram = "no-waker.datagram", "a packet ended a poll, of no connection that is known", "context `softirq`";
     NoWakerPipe = "no-waker.pipe", "a thread waited at a pipe or for a child", "the wait's object";

@@ -70,7 +70,7 @@ struct fd_object {
 	__u32 device;	/* of the file system; sockets: family | protocol << 8 | type << 16 */
 	__u32 mode;	/* the inode's mode; 0: not resolved */
 	__s32 fd;
-	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced; bit 17: an eventfd; of a call with a path bit 18: O_TRUNC */
+	__u32 access;	/* bit 0 read, 1 write; bit 16: each write is synced; bit 17: an eventfd, bit 20: an inotify queue; of a call with a path bit 18: O_TRUNC */
 };
 
 /* A thread's totals since it began (its I/O accounting), and how much of the bytes were of connections. */

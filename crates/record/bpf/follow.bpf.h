@@ -14,6 +14,7 @@
 #define PF_EXITING 0x00000004u
 #define IPPROTO_UDP 17
 #define ACCESS_EVENTFD (1u << 17)
+#define ACCESS_INOTIFY (1u << 20)
 
 /* An end of a connection as its socket has it, IPv4 within IPv6. */
 struct tuple {

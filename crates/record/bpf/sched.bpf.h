@@ -88,10 +88,11 @@ static __always_inline void emit_exit(struct task_struct *task, struct thread *t
 	emit(&record.head, sizeof(record));
 }
 
-/* "[eventf" as a number, in the order of the processors that are known. */
+/* "[eventf" and "inotify" as numbers, in the order of the processors that are known. */
 #define EVENTFD_NAME 0x0066746e6576655bull
+#define INOTIFY_NAME 0x00796669746f6e69ull
 
-/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, or is not known.
+/* Who is at the other end of what a thread waits for is to be found; and what has no kind is an eventfd, an inotify queue, or is not known.
  * Verified once, not for each state of a caller: hence the plain numbers. */
 __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 {
@@ -105,7 +106,7 @@ __noinline __u32 other_end(__u64 address, __u32 mode, __u32 depth)
 		return 0;
 	__u64 name = 0;
 	bpf_probe_read_kernel_str(&name, sizeof(name), BPF_CORE_READ(file, f_path.dentry, d_name.name));
-	return name == EVENTFD_NAME ? ACCESS_EVENTFD : 0;
+	return name == EVENTFD_NAME ? ACCESS_EVENTFD : name == INOTIFY_NAME ? ACCESS_INOTIFY : 0;
 }
 
 /* The same, once for each object: threads that hand bytes to and fro wait on the same one tens of thousands of times a second. */

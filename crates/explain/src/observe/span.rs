@@ -91,6 +91,11 @@ impl LiveSpan {
         self.context == WakerContext::Softirq as u8
     }
 
+    /// Whether a thread ended it.
+    pub(crate) fn is_by_task(&self) -> bool {
+        self.context == WakerContext::Task as u8
+    }
+
     /// Whether a timer ended it.
     pub(crate) fn timed_out(&self) -> bool {
         self.context == WakerContext::Timer as u8

@@ -58,7 +58,7 @@ impl View<'_, '_, '_> {
             self.device(&waiting);
             return Ok(());
         }
-        let Some(span) = innermost else { return self.uncovered() };
+        let Some(span) = innermost.map(|span| self.without_its_killer(span)) else { return self.uncovered() };
         if self.actor().role == Role::Recorder {
             self.charge_piece(RuleId::Recorder, Charge::As(Cause::Recorder, What::Running(span.kind), span.object), &span);
             return Ok(());

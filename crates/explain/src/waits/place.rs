@@ -216,6 +216,7 @@ pub(crate) fn waited_on(object: &Object) -> Option<String> {
         ObjectKind::Terminal => format!("waiting for somebody at terminal {name}"),
         ObjectKind::Pipe => format!("waiting at {name}"),
         ObjectKind::Socket => format!("waiting for an answer at {name}"),
+        ObjectKind::Lock if name == "inotify" => "waiting for a file to change (inotify)".to_owned(),
         ObjectKind::Lock => format!("waiting for {name}"),
         ObjectKind::Process => format!("waiting for {name} to end"),
         _ => return None,

@@ -8,6 +8,45 @@ use crate::observe::ended::is_by;
 use thalweg_trace::ObjectKind;
 
 impl View<'_, '_, '_> {
+    /// A span as it would have ended by itself: where a signal from outside of the recorded programs ended both it and its process, who sent that signal is not
+    /// who was waited for.
+    pub(super) fn without_its_killer(&self, span: LiveSpan) -> LiveSpan {
+        let Some(own) = self.tables.process(self.track).filter(|_| span.waker != NONE && span.ending_seen()) else { return span };
+        let soon = span.end - limits::STOPPED_SOON_NS..=span.end + limits::STOPPED_SOON_NS;
+        let sent_by_waker = |sender: u32| {
+            let by = self.tables.actors.get(span.waker as usize).map(|actor| actor.pid);
+            // (The kernel sends the signal of a key that was typed.)
+            sender == NONE || self.tables.objects.get(sender as usize).zip(by).is_some_and(|(sender, pid)| is_by(&sender.name, pid))
+        };
+        let mut ended = self.facts.ended.iter().filter(|ended| self.tables.process(ended.leader) == Some(own));
+        let killed = ended.any(|ended| soon.contains(&ended.at) && sent_by_waker(ended.sender)) && self.is_from_outside(span.waker);
+        if killed { LiveSpan { waker: NONE, ..span } } else { span }
+    }
+
+    /// Whether a track is no thread of a program that was recorded from its start.
+    fn is_from_outside(&self, track: u32) -> bool {
+        let actor = self.tables.actors.get(track as usize).filter(|actor| actor.thread && !actor.reached);
+        actor.is_none_or(|actor| matches!(actor.role, Role::None | Role::Kernel | Role::Recorder)) || self.is_before_its_life(track)
+    }
+
+    /// Stands in a wait for the end of another program that ended with this one's own end: the walk has gone to what that program runs.
+    pub(super) fn ended_with_its_child(&mut self, span: &LiveSpan) -> bool {
+        if !self.is_for_process(span) || span.waker != NONE || self.circling {
+            return false;
+        }
+        let runs = self.runs_for(self.track);
+        if runs != self.track {
+            self.wait_for(runs);
+        }
+        runs != self.track
+    }
+
+    /// Whether a span is a wait for the end of a process.
+    fn is_for_process(&self, span: &LiveSpan) -> bool {
+        let on = self.tables.objects.get(span.object as usize);
+        span.kind == SpanKind::WaitLock && on.is_some_and(|object| object.kind == ObjectKind::Process)
+    }
+
     /// Stands in a wait that a time limit ended: whether the thread's process then stopped a program that it had made, and the walk has gone there. Not to a
     /// program of which it is not known what it waited for, nor to one that slept.
     pub(super) fn stopped_another(&mut self, span: &LiveSpan) -> Answer<bool> {
@@ -55,12 +94,7 @@ impl View<'_, '_, '_> {
     fn runs_for(&mut self, program: u32) -> u32 {
         let mut runs = program;
         for _ in 0..limits::NESTED_PROGRAMS {
-            let waits_for_child = |s: &LiveSpan| {
-                s.kind == SpanKind::WaitLock
-                    && self.tables.objects.get(s.object as usize).is_some_and(|object| object.kind == ObjectKind::Process)
-            };
-            self.settle(runs);
-            if !self.feed.lanes[runs as usize].innermost().is_some_and(waits_for_child) {
+            if !self.innermost_of(runs).is_some_and(|span| self.is_for_process(&span)) {
                 break;
             }
             let process = self.tables.process(runs);

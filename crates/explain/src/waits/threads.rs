@@ -218,7 +218,7 @@ impl View<'_, '_, '_> {
         if span.timed_out() && may_have_limit && self.ended_by_its_limit(&span, &passed)? {
             return Ok(());
         }
-        if span.may_be_in_vain() && self.stopped_another(&span)? {
+        if span.may_be_in_vain() && self.stopped_another(&span)? || self.ended_with_its_child(&span) {
             return Ok(());
         }
         if span.may_be_in_vain() && !datagram {
@@ -455,8 +455,9 @@ impl View<'_, '_, '_> {
         let by_cause = |cause| Charge::As(cause, what, span.object);
         let (by, charge) = match self.tables.objects.get(span.object as usize).map(|object| object.kind) {
             _ if self.is_file_lock(span.object) => (RuleId::LockFileUnknown, own(Activity::Lock)),
-            // Somebody types, or does not.
+            // Somebody types or changes a file, or does not.
             Some(ObjectKind::Terminal) => (RuleId::NoWakerTerminal, own(Activity::Think)),
+            Some(_) if self.is_for_changes(span.object) => (RuleId::NoWakerTerminal, own(Activity::Think)),
             // No answer came to a datagram, or by somebody of whom nothing is known.
             Some(ObjectKind::Socket) if !in_vain || self.is_addressed(span.object) => {
                 (RuleId::NoWakerSocket, by_cause(Cause::ServerUnknown))
@@ -468,6 +469,8 @@ impl View<'_, '_, '_> {
                 (RuleId::NoWakerInferred, by_cause(Cause::Unknown))
             }
             _ if for_bytes && inferred && !in_vain => (RuleId::NoWakerInferred, by_cause(Cause::Unknown)),
+            // (Who waits for a lock, a child or a queue of work waits on an object.)
+            None if span.kind == SpanKind::WaitLock && span.waker == NONE && span.is_by_task() => (RuleId::NoWaker, by_cause(Cause::Unknown)),
             _ => {
                 let activity = match rule(span.kind) {
                     _ if in_vain || for_bytes => Activity::Think,
@@ -481,6 +484,11 @@ impl View<'_, '_, '_> {
             self.infer(self.piece_start(span));
         }
         self.charge_piece(by, charge, span);
+    }
+
+    /// Whether an object is the queue of changes of files that its program asked to be told of.
+    fn is_for_changes(&self, object: u32) -> bool {
+        self.tables.objects.get(object as usize).is_some_and(|object| object.kind == ObjectKind::Lock && object.name == "inotify")
     }
 
     /// Whether this is a server's thread, and nothing was recorded of any client.

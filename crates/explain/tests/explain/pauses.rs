@@ -62,6 +62,20 @@ fn a_program_that_was_stopped_waited_for_the_peer_that_did_not_answer() {
     assert!(e.summary.sentence.contains("timeout slept"), "{}", e.summary.sentence);
 }
 
+/// What the programs of a `timeout` that was not recorded did when it ended them.
+#[test]
+fn who_stops_a_program_from_outside_is_not_whom_it_waited_for() {
+    for (name, said) in [
+        ("sleeper-killed-from-outside", "python3 slept"),
+        ("shell-killed-with-its-child", "sh ran sleep to pause"),
+        ("follower-of-a-log", "tail waited for a file to change (inotify)"),
+    ] {
+        let e = explained(name);
+        assert!(e.summary.sentence.contains(said), "{name}: {}", e.summary.sentence);
+        assert_eq!(e.verdict.cause.name(), "client.think", "{name}: {:#?}", e.critical_path);
+    }
+}
+
 #[test]
 fn a_tunnel_that_has_no_time_left_is_what_holds_bytes_up() {
     let e = explained("busy-tunnel");

@@ -202,6 +202,7 @@ pub(crate) const ACCESS_SYNCED: u32 = 1 << 16;
 /// In `FdObject::access` of a call that opens: it cuts the file off (O_TRUNC).
 pub(crate) const ACCESS_TRUNCATES: u32 = 1 << 18;
 pub(crate) const ACCESS_EVENTFD: u32 = 1 << 17;
+pub(crate) const ACCESS_INOTIFY: u32 = 1 << 20;
 /// Opened past the page cache (O_DIRECT).
 pub(crate) const ACCESS_DIRECT: u32 = 1 << 19;
 

@@ -444,6 +444,7 @@ fn pausing(of: &Of<'_>, group: &Group<'_>, who: &str) -> String {
             Some(object) if object.kind == thalweg_trace::ObjectKind::Terminal => {
                 format!("{who} waited for somebody at terminal {}", object.name)
             }
+            Some(object) if object.name == "inotify" => format!("{who} waited for a file to change (inotify)"),
             Some(object) if object.kind == thalweg_trace::ObjectKind::Lock => {
                 format!("{who} waited on {} until its own time limit", named(&object.name))
             }

@@ -83,7 +83,7 @@ impl Translator {
         Some(self.things.object(kind, &name, &mut self.output))
     }
 
-    /// A pipe, a unix socket, a terminal or an eventfd.
+    /// A pipe, a unix socket, a terminal, an eventfd or an inotify queue.
     fn other(&mut self, fd: &FdObject, serial: u32) -> Option<ObjectId> {
         let (kind, name) = match fd.mode & raw::MODE_KIND {
             raw::MODE_FIFO => {
@@ -99,6 +99,7 @@ impl Translator {
                 (ObjectKind::Terminal, is_terminal.then(|| path.to_owned())?)
             }
             _ if fd.access & raw::ACCESS_EVENTFD != 0 => (ObjectKind::Lock, "eventfd".to_owned()),
+            _ if fd.access & raw::ACCESS_INOTIFY != 0 => (ObjectKind::Lock, "inotify".to_owned()),
             _ => return None,
         };
         Some(self.things.object(kind, &name, &mut self.output))

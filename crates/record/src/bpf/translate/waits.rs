@@ -18,7 +18,7 @@ pub(crate) enum On {
     Ender,
     /// The connection on which the last receive was fruitless, or that was asked for and not answered.
     Polled,
-    /// The pipe, unix socket, terminal or eventfd of this descriptor of the record.
+    /// The pipe, unix socket, terminal, eventfd or inotify queue of this descriptor of the record.
     Other(usize),
     /// The datagram socket of this descriptor of the record.
     Datagram(usize),
@@ -52,7 +52,7 @@ fn by_descriptor(off: &Off, at: usize, file: SpanKind, socket: SpanKind) -> Wait
         0 if fd.mode != 0 && off.context == raw::CONTEXT_TIMER => (SpanKind::WaitTimer, On::Nothing),
         // Closed by another thread meanwhile, or not to be had.
         0 if fd.mode == 0 => (file, On::Nothing),
-        // Pipes, sockets of the machine, terminals, eventfd, ...: somebody else's turn.
+        // Pipes, sockets of the machine, terminals, eventfd, inotify, ...: somebody else's turn.
         _ => (SpanKind::WaitLock, On::Other(at)),
     }
 }
