@@ -47,7 +47,7 @@ pub(crate) fn why(meta: &Meta, tables: &Tables, facts: &Facts, seen: &Observatio
     let like_it = || ended.iter().rev().filter(as_it_did).find_map(by_whom);
     // One whose output nobody read ends after who read it, and is seldom why.
     let started = || ended.iter().rev().filter(|ended| ended.signal != SIGPIPE).find_map(by_whom);
-    let words = said(meta);
+    let words = said(meta, tables, lives);
     // What a process said before it was ended is none of the reasons.
     let by_ended = || words.is_some_and(|(_, pid)| ended.iter().any(|ended| tables.actors[ended.leader as usize].pid == pid));
     let is_of_connection = words.is_none_or(|(line, _)| OF_CONNECTIONS.iter().any(|word| line.to_lowercase().contains(word)));
@@ -66,10 +66,34 @@ pub(crate) fn why(meta: &Meta, tables: &Tables, facts: &Facts, seen: &Observatio
     Some(Why { words, of_another })
 }
 
-/// The last line of standard error, and the process that wrote it.
-fn said(meta: &Meta) -> Option<(&str, u32)> {
+/// The last line of standard error, and the process that wrote it. Where that line says no more than with which status another process failed that wrote before
+/// (`make: *** [all] Error 1`), that one's line.
+fn said<'a>(meta: &'a Meta, tables: &Tables, lives: &[Life]) -> Option<(&'a str, u32)> {
     let by = attribute(meta, "ended.said_by").and_then(|pid| pid.parse().ok()).unwrap_or(0);
-    attribute(meta, "ended.said").map(|line| (line, by))
+    let mut said = attribute(meta, "ended.said").map(|line| (line, by))?;
+    let before = (1..).map_while(|place| attribute(meta, &format!("ended.said_before.{place}"))?.split_once(' '));
+    for (pid, line) in before {
+        let Ok(pid) = pid.parse() else { break };
+        let status = tables.actors.iter().zip(lives).find(|(actor, _)| actor.leads() && actor.pid == pid).and_then(|(_, life)| life.status);
+        if !status.is_some_and(|status| status != 0 && passes_on(said.0, status)) {
+            break;
+        }
+        said = (line, pid);
+    }
+    Some(said)
+}
+
+/// Whether a line says that something ended with this status.
+fn passes_on(line: &str, status: i64) -> bool {
+    let mut words = line.split(|c: char| !c.is_alphanumeric()).filter(|word| !word.is_empty());
+    let status = status.to_string();
+    let of_status = ["error", "status", "code", "returned", "exit", "exited"];
+    let mut before = "";
+    words.any(|word| {
+        let says = word == status && of_status.contains(&before.to_lowercase().as_str());
+        before = word;
+        says
+    })
 }
 
 fn attribute<'a>(meta: &'a Meta, name: &str) -> Option<&'a str> {

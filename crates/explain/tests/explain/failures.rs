@@ -56,6 +56,23 @@ fn a_kill_for_want_of_memory_names_the_group_and_its_limit_and_none_other_does()
     assert!(of_kernel(&[limit]).ends_with("of CPU time; no memory ran out"), "{}", of_kernel(&[limit]));
 }
 
+/// As make says of what it runs.
+#[test]
+fn a_line_that_passes_on_how_another_failed_gives_way_to_what_that_one_said() {
+    let said = |last: &str, status: i64| {
+        let (mut tale, _, child) = two(2);
+        mark(&mut tale, child, MarkKind::ThreadExit, None, status);
+        for (name, value) in [("ended.said", last), ("ended.said_by", "100"), ("ended.said_before.1", "101 main.c: no such file")] {
+            attribute(&mut tale, name, value);
+        }
+        tale.explain().summary.ended.expect("it failed")
+    };
+    assert_eq!(said("make: *** [Makefile:2: all] Error 1", 1), "failed with exit code 2: main.c: no such file");
+    assert_eq!(said("make: *** [Makefile:2: all] Error 2", 1), "failed with exit code 2: make: *** [Makefile:2: all] Error 2");
+    assert_eq!(said("cannot go on", 1), "failed with exit code 2: cannot go on");
+    assert_eq!(said("make: *** [Makefile:2: all] Error 1", 0), "failed with exit code 2: make: *** [Makefile:2: all] Error 1");
+}
+
 #[test]
 fn the_last_words_stand_where_nothing_else_is_known() {
     let said = |known: &[(&str, &str)]| {

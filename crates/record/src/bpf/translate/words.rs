@@ -1,4 +1,4 @@
-//! What the command said last, and what failed last: the last line of its standard error, and the last call that failed for want of something. They are
+//! What the command said last, and what failed last: the last lines of its processes' standard error, and the last call that failed for want of something. They are
 //! recorded where it failed, as attributes, and only then (run/mod.rs).
 
 use super::syscalls::Call;
@@ -13,10 +13,16 @@ const MOST_PROCESSES: usize = 256;
 /// Bound: a line is cut to so many characters.
 const MOST_CHARACTERS: usize = 160;
 
+/// Bound: of so many processes that wrote before the last one, the last line is recorded.
+const MOST_BEFORE: usize = 4;
+
 /// The attributes, of which a recording has none where its command did not fail.
 pub(crate) const SAID: &str = "ended.said";
 pub(crate) const SAID_BY: &str = "ended.said_by";
 pub(crate) const FAILED: &str = "ended.failed";
+
+/// Of the processes that wrote before the last one, latest first: `ended.said_before.1` and so on, each `PID LINE`.
+pub(crate) const SAID_BEFORE: &str = "ended.said_before.";
 
 /// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +63,12 @@ impl Words {
 
     /// What stands in the recording of them.
     pub(crate) fn attributes(&self) -> Vec<(String, String)> {
-        let lines = self.said.iter().filter_map(|(pid, (at_ns, said))| Some((*at_ns, *pid, last_line(said)?)));
-        let (by, last) = lines.max().map_or((None, None), |(_, pid, line)| (Some(pid.to_string()), Some(line)));
+        let lines = self.said.iter().filter_map(|(pid, (at_ns, said))| Some((*at_ns, *pid, secrets::cut_line(&last_line(said)?))));
+        let mut lines: Vec<(u64, u32, String)> = lines.collect();
+        lines.sort_by_key(|(at_ns, ..)| std::cmp::Reverse(*at_ns));
+        let mut lines = lines.into_iter();
+        let (by, last) = lines.next().map_or((None, None), |(_, pid, line)| (Some(pid.to_string()), Some(line)));
+        let before = lines.take(MOST_BEFORE).zip(1..).map(|((_, pid, line), place)| (format!("{SAID_BEFORE}{place}"), format!("{pid} {line}")));
         let call = |call: Call| match call {
             Call::Read => "read",
             Call::Write | Call::SendFile | Call::Between => "write",
@@ -72,8 +82,7 @@ impl Words {
             .as_ref()
             .map(|f| format!("at_ns={} pid={} call={} error={} path={}", f.at_ns, f.pid, call(f.call), f.error, f.path));
         let named = |name: &str, value: Option<String>| value.map(|value| (name.to_owned(), value));
-        let said = last.map(|line| secrets::cut_line(&line));
-        [named(SAID, said), named(SAID_BY, by), named(FAILED, failed)].into_iter().flatten().collect()
+        [named(SAID, last), named(SAID_BY, by), named(FAILED, failed)].into_iter().flatten().chain(before).collect()
     }
 }
 
@@ -116,5 +125,19 @@ mod tests {
         assert_eq!(of("  0 0 0 --:--\r 10 0 0\ncurl: (7) Failed\n\n").as_deref(), Some("curl: (7) Failed"));
         assert_eq!(of("\u{1b}[31merror\u{1b}[0m: no\n^\n---\n").as_deref(), Some("error: no"));
         assert_eq!(of("\n ^~~ \n"), None);
+    }
+
+    #[test]
+    fn who_wrote_before_the_last_is_recorded_too_latest_first() {
+        let mut words = Words::default();
+        for (at_ns, pid, text) in [(1, 7, "ld: undefined\n"), (3, 9, "make: *** Error 1\n"), (2, 8, "collect2: ld returned 1\n")] {
+            words.said.insert(pid, (at_ns, text.into()));
+        }
+        let named = |name: &str| words.attributes().into_iter().find(|(known, _)| known == name).map(|(_, value)| value);
+        assert_eq!(named(SAID).as_deref(), Some("make: *** Error 1"));
+        assert_eq!(named(SAID_BY).as_deref(), Some("9"));
+        assert_eq!(named("ended.said_before.1").as_deref(), Some("8 collect2: ld returned 1"));
+        assert_eq!(named("ended.said_before.2").as_deref(), Some("7 ld: undefined"));
+        assert_eq!(named("ended.said_before.3"), None);
     }
 }
