@@ -9,6 +9,10 @@ mod group;
 pub mod in_memory;
 mod layers;
 mod log;
+#[cfg(feature = "postgresql")]
+pub mod postgresql;
+#[cfg(not(feature = "postgresql"))]
+#[path = "no_postgresql.rs"]
 pub mod postgresql;
 mod redb_file;
 mod replay;

@@ -4,7 +4,9 @@ use super::session::ClientSession;
 use super::{MetadataOptions, MetadataService};
 use crate::database::embedded::{Embedded, Options};
 use crate::database::in_memory::InMemory;
+#[cfg(feature = "postgresql")]
 use crate::database::postgresql::CACHE_BYTES;
+#[cfg(feature = "postgresql")]
 use crate::database::tests::postgresql::{self, Server};
 use crate::database::{Database, Unwatched};
 use crate::lineage::Seen;
@@ -166,6 +168,7 @@ proptest! {
 }
 
 #[test]
+#[cfg(feature = "postgresql")]
 fn a_request_that_is_sent_again_is_done_once_in_postgresql() {
     let Some(server) = Server::start() else { return };
     let mut runner = TestRunner::new(ProptestConfig { cases: 4, ..ProptestConfig::default() });

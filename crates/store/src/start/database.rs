@@ -6,14 +6,14 @@ use std::sync::Arc;
 use thalweg_base::machine;
 use thalweg_metadata::database::Database;
 use thalweg_metadata::database::embedded::{self, Embedded};
-use thalweg_metadata::database::postgresql::{self, Options, Postgresql, Server};
+use thalweg_metadata::database::postgresql::{self, Options, Server};
 use thalweg_wire::{Error, ErrorKind, Result};
 
 /// Whether there can be one, before anything is made or anybody else is asked about it.
 pub(super) fn look(config: &StoreConfig, initialise: bool) -> Result<()> {
     let directory = &config.metadata.directory;
     if let Some(address) = &config.metadata.database {
-        return Ok(Postgresql::look(&Server::of_store(address, &config.path)?, &options(config, initialise))?);
+        return Ok(postgresql::look(&Server::of_store(address, &config.path)?, &options(config, initialise))?);
     }
     if !initialise && !Embedded::is_in(directory) {
         let what = "is its file system mounted? --initialise begins with an empty store: the files that there were are lost";
@@ -29,8 +29,8 @@ pub(super) fn open(
 ) -> Result<(Arc<dyn Database>, Vec<String>)> {
     if let Some(address) = &config.metadata.database {
         let server = Server::of_store(address, &config.path)?;
-        let database = Postgresql::open(server, &Options { take_over, ..options(config, initialise) })?;
-        return Ok((Arc::new(database), config.says_password().into_iter().collect()));
+        let database = postgresql::open(server, &Options { take_over, ..options(config, initialise) })?;
+        return Ok((database, config.says_password().into_iter().collect()));
     }
     let options = embedded::Options { drop_damaged, ..embedded::Options::default() };
     let closed = Embedded::close_to_others(&config.metadata.directory);

@@ -113,15 +113,23 @@ impl std::fmt::Debug for Postgresql {
     }
 }
 
-impl Postgresql {
-    /// Whether [`Postgresql::open`] would find what it needs, as far as can be seen without a change.
-    ///
-    /// # Errors
-    /// Its errors.
-    pub fn look(server: &Server, options: &Options) -> Result<(), DatabaseError> {
-        lease::look(server, options).map(drop)
-    }
+/// Opens the database of a store, as [`Postgresql::open`].
+///
+/// # Errors
+/// Its errors.
+pub fn open(server: Server, options: &Options) -> Result<Arc<dyn Database>, DatabaseError> {
+    Ok(Arc::new(Postgresql::open(server, options)?))
+}
 
+/// Whether [`open`] would find what it needs, as far as can be seen without a change.
+///
+/// # Errors
+/// Its errors.
+pub fn look(server: &Server, options: &Options) -> Result<(), DatabaseError> {
+    lease::look(server, options).map(drop)
+}
+
+impl Postgresql {
     /// Opens the database of a store, as its active service.
     ///
     /// # Errors

@@ -1,8 +1,10 @@
 //! Databases with a known history, what a kill leaves of them, and small disks.
 
 mod damage;
+#[cfg(feature = "postgresql")]
 mod damage_in_postgresql;
 mod model;
+#[cfg(feature = "postgresql")]
 pub(crate) mod postgresql;
 
 use crate::database::embedded::{Embedded, Options};

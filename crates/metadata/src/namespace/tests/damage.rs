@@ -3,8 +3,6 @@
 
 use super::model::{OWNER, map};
 use crate::database::in_memory::InMemory;
-use crate::database::postgresql::CACHE_BYTES;
-use crate::database::tests::postgresql::{self, Server};
 use crate::database::{Database, DatabaseError, Table, Unwatched, read, write};
 use crate::lineage::Seen;
 use crate::namespace::Namespace;
@@ -57,7 +55,7 @@ fn check(what: &str, error: &Error, table: Table) {
     assert!(said.contains("put back a copy of the whole database") || said.contains("use the program that wrote it"), "{what}: {said}");
 }
 
-fn each_row_damaged(database: &Arc<dyn Database>) {
+pub(super) fn each_row_damaged(database: &Arc<dyn Database>) {
     let namespace = open(database).unwrap();
     let store = namespace.for_store();
     store.make_directory(&mut Unwatched, &Place::at("/d"), OWNER, false).unwrap();
@@ -119,15 +117,4 @@ fn each_row_damaged(database: &Arc<dyn Database>) {
 fn a_damaged_or_missing_row_is_an_error_that_names_it() {
     let database: Arc<dyn Database> = Arc::new(InMemory::default());
     each_row_damaged(&database);
-}
-
-#[test]
-fn a_damaged_or_missing_row_in_postgresql_is_an_error_that_names_it() {
-    let Some(server) = Server::start() else { return };
-    for cache_bytes in [0, CACHE_BYTES] {
-        let name = format!("cached{cache_bytes}");
-        server.create(&name);
-        let database: Arc<dyn Database> = Arc::new(postgresql::open(&server, &name, cache_bytes).unwrap());
-        each_row_damaged(&database);
-    }
 }

@@ -1,6 +1,8 @@
 //! The namespace against the tree in memory, with its rows in PostgreSQL.
 
+use super::damage::each_row_damaged;
 use super::model::{operation, play};
+use crate::database::Database;
 use crate::database::postgresql::CACHE_BYTES;
 use crate::database::tests::postgresql::{self, Server};
 use proptest::prelude::*;
@@ -34,4 +36,15 @@ fn the_namespace_is_the_same_in_postgresql_after_every_kill() {
 #[test]
 fn the_namespace_is_the_same_in_postgresql_when_nothing_is_kept_here() {
     in_postgresql(3, 0);
+}
+
+#[test]
+fn a_damaged_or_missing_row_in_postgresql_is_an_error_that_names_it() {
+    let Some(server) = Server::start() else { return };
+    for cache_bytes in [0, CACHE_BYTES] {
+        let name = format!("cached{cache_bytes}");
+        server.create(&name);
+        let database: Arc<dyn Database> = Arc::new(postgresql::open(&server, &name, cache_bytes).unwrap());
+        each_row_damaged(&database);
+    }
 }

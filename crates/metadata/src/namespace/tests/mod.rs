@@ -1,6 +1,7 @@
 //! The namespace against a model, and rule by rule.
 
 mod damage;
+#[cfg(feature = "postgresql")]
 mod in_postgresql;
 mod lots;
 mod model;
