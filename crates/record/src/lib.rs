@@ -16,6 +16,8 @@ mod bpf;
 pub mod capture;
 mod command;
 mod counted;
+#[cfg(feature = "bpf")]
+mod kernel;
 mod mounted;
 mod mpi;
 mod preload;

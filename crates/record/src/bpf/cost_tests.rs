@@ -3,9 +3,9 @@
 use super::drain::{Reader, settings};
 use super::load::Programs;
 use super::raw::Settings;
-use super::ring::{Ending, Ring, Woken};
-use super::tracepoints::Tracepoints;
 use super::{probe, raw};
+use crate::kernel::ring::{Ending, Ring, Woken};
+use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Tier, Watched, WatchedProcess};
 use parking_lot::{Mutex, MutexGuard};
 use std::collections::BTreeMap;

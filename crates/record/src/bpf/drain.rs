@@ -2,19 +2,19 @@
 //!
 //! It is one thread because the ring has one reader. Everything of libbpf lives and dies in it.
 
-use super::cost::Counting;
 use super::groups::{Groups, killed_of_machine};
 use super::load::{Programs, online_processors};
 use super::looks::Looks;
 use super::peers::Peers;
 use super::raw::{self, Settings};
-use super::ring::{self, Ending, Ring, Woken};
 use super::snapshot::Snapshots;
 use super::symbols::Symbols;
 use super::system::System;
-use super::tracepoints::Tracepoints;
 use super::translate::facts::Facts;
 use super::translate::{Calls, Class, Translator, now_ns};
+use crate::kernel::cost::Counting;
+use crate::kernel::ring::{self, Ending, Ring, Woken};
+use crate::kernel::tracepoints::Tracepoints;
 use crate::quota::Quota;
 use crate::recorder::{Finished, RecordError, Tier, Watched};
 use std::cell::RefCell;

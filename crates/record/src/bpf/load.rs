@@ -1,11 +1,11 @@
 //! Loading the programs, attaching them, and asking the kernel what they cost.
 
-use super::cost::{Cost, facts};
-use super::loading::{Later, Loaded, Opened, Program, When, attach, descriptor, link};
 use super::raw::{Control, SAMPLE_NS, Settings};
 use super::sampling::Sampling;
-use super::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use crate::RecordError;
+use crate::kernel::cost::{Cost, facts};
+use crate::kernel::object::{Later, Loaded, Opened, Program, When, attach, descriptor, link};
+use crate::kernel::tracepoints::{COUNTED, COUNTS, STAND_INS, Tracepoints};
 use libbpf_rs::{MapCore, MapFlags, Object, libbpf_sys};
 use std::cell::OnceCell;
 use std::ffi::OsStr;

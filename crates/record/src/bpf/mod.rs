@@ -8,50 +8,45 @@
 //!
 //! - [`raw`]: the records as the kernel writes them;
 //! - [`translate`]: records in, events out, without a kernel;
-//! - [`kernel_types`], [`tracepoints`]: what the kernel has; [`load`], [`loading`]: the programs, and how they get into it;
-//! - [`ring`], [`drain`]: the ring that they fill, and the thread that empties it; [`cost`]: what they cost;
+//! - [`load`]: the programs (how they get into the kernel, what the kernel has, and the ring that they fill: [`crate::kernel`]);
+//! - [`drain`]: the thread that empties the ring;
 //! - [`peers`], [`unanswered`]: who else is recorded; [`looks`]: when calls that fail are;
 //! - [`symbols`]: names of the kernel's functions;
 //! - [`system`], [`snapshot`], [`groups`]: what /proc and /sys say.
 
-mod cost;
 mod drain;
 mod groups;
-mod kernel_types;
 mod load;
-mod loading;
 mod looks;
 mod peers;
 mod probe;
 mod raw;
-mod ring;
 mod sampling;
 mod snapshot;
 mod symbols;
 mod system;
-mod tracepoints;
 mod translate;
 mod unanswered;
 
 #[cfg(test)]
 mod cost_tests;
 
-pub(crate) use cost::{Cost, Counting, facts};
 pub(crate) use drain::{NICE, own_cpu_ns};
+#[cfg(test)]
+pub(crate) use load::NEEDED;
 pub(crate) use load::{PerfEvent, clock_event, online_processors, quiet};
 pub(crate) use probe::{allowed, probe};
 pub(crate) use raw::{SAMPLE_NS, text};
-pub(crate) use ring::{Ending, Ring, Woken};
-pub(crate) use tracepoints::Tracepoints;
 pub(crate) use translate::time;
 
+use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Finished, RecordError, Recorder, Watched};
 use std::os::fd::OwnedFd;
 
 /// Records through the kernel's tracepoints. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug)]
 pub(crate) struct BpfRecorder {
-    tracepoints: tracepoints::Tracepoints,
+    tracepoints: Tracepoints,
     reader: Option<drain::Reader>,
 }
 

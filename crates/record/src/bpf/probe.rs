@@ -1,9 +1,9 @@
 //! Whether this machine allows the kernel recorder, and what of it: for the choice of a recorder, and for `doctor`.
 
-use super::kernel_types::BTF;
 use super::load::{NEEDED, OPTIONAL, clock_event, function_programs};
-use super::tracepoints::Tracepoints;
 use crate::RecordError;
+use crate::kernel::tracepoints::Tracepoints;
+use crate::kernel::types::BTF;
 use libbpf_rs::libbpf_sys;
 use std::os::fd::{FromRawFd, OwnedFd};
 

@@ -3,7 +3,9 @@
 use super::counts::{Asked, Opened, value_of};
 use super::raw::{Times, WaitCounts};
 use crate::RecordError;
-use crate::bpf::{Cost, Tracepoints, clock_event, facts, online_processors, quiet};
+use crate::bpf::{clock_event, online_processors, quiet};
+use crate::kernel::cost::{Cost, facts};
+use crate::kernel::tracepoints::Tracepoints;
 use libbpf_rs::{Link, Map, MapCore, MapFlags, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramMut, libbpf_sys};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

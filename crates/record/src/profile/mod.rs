@@ -53,7 +53,7 @@ use std::sync::Arc;
 /// Takes a profile, alone or beside another recorder. Needs root, or CAP_BPF and CAP_PERFMON.
 #[derive(Debug)]
 pub(crate) struct ProfileRecorder {
-    tracepoints: crate::bpf::Tracepoints,
+    tracepoints: crate::kernel::tracepoints::Tracepoints,
     tracks: Arc<SharedTracks>,
     /// The map of threads of the recorder beside.
     threads: Option<OwnedFd>,

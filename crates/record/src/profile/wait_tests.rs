@@ -3,7 +3,10 @@
 use super::counts::Opened;
 use super::load::{Choices, Programs, WAITS};
 use super::raw::Sample;
-use crate::bpf::{BpfRecorder, Counting, Ending, Ring, Tracepoints, allowed, time};
+use crate::bpf::{BpfRecorder, allowed, time};
+use crate::kernel::cost::Counting;
+use crate::kernel::ring::{Ending, Ring};
+use crate::kernel::tracepoints::Tracepoints;
 use crate::recorder::{Recorder, Tier, Watched, WatchedProcess};
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};

@@ -4,8 +4,8 @@
 //! after another where libbpf loads them. So libbpf makes the maps and fits the programs to the kernel's structures, and they are loaded
 //! and attached here, by as many threads as there are processors, those that take longest first.
 
-use super::kernel_types::{Kept, Types, of_object};
 use super::tracepoints::Tracepoints;
+use super::types::{Kept, Types, of_object};
 use crate::RecordError;
 use libbpf_rs::{AsRawLibbpf, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject, ProgramType, libbpf_sys};
 use rustix::fs::MemfdFlags;

@@ -2,7 +2,7 @@
 //!
 //! The kernel names tracepoints in its own types (BTF), as `btf_trace_NAME`, and functions by their own names.
 
-use super::kernel_types::{Kept, Types, kind};
+use super::types::{Kept, Types, kind};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn the_running_kernel_has_what_it_needs() {
         let Ok(found) = Tracepoints::of_kernel() else { return println!("SKIPPED: this kernel has no types") };
-        assert!(super::super::load::NEEDED.iter().all(|name| found.has(name)));
+        assert!(crate::bpf::NEEDED.iter().all(|name| found.has(name)));
         assert!(found.target("iter/task").is_some());
     }
 

@@ -1,0 +1,10 @@
+//! What the recorders in the kernel (`bpf`, `profile`) have in common. It knows neither of them.
+//!
+//! - [`types`], [`tracepoints`]: what the kernel has; [`object`]: programs, and how they get into it; [`cost`]: what they cost;
+//! - [`ring`]: the ring that they fill.
+
+pub(crate) mod cost;
+pub(crate) mod object;
+pub(crate) mod ring;
+pub(crate) mod tracepoints;
+pub(crate) mod types;
